@@ -1,0 +1,2 @@
+//! The pliant command.
+fn main() {}

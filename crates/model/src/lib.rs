@@ -1,0 +1,23 @@
+//! The words of Pliant: time, processors, jobs and how they scale, clusters and platforms, estimates,
+//! and finished runs.
+//!
+//! This crate holds values and the arithmetic on them. It reads no clock, no file and no environment,
+//! draws no random numbers and knows no wire format (ARCHITECTURE.md, invariants 2 and 3), so the same
+//! values serve the simulator and the live federation.
+
+mod decision;
+mod ids;
+mod job;
+mod outcome;
+mod platform;
+pub mod rng;
+mod speedup;
+mod time;
+
+pub use decision::{Estimate, MapReason, MoveReason, Reason, Refusal, RefusalCause};
+pub use ids::{ClusterId, JobId, Procs};
+pub use job::{Job, Request, Walltimes, runtime_at};
+pub use outcome::{JobOutcome, MoveRecord, Run};
+pub use platform::{Cluster, Platform, PlatformError, Speed};
+pub use speedup::{Speedup, SpeedupError};
+pub use time::{Span, Time};

@@ -1,0 +1,163 @@
+//! How a job's time changes with the number of processors.
+
+use std::sync::Arc;
+
+use crate::Procs;
+
+/// A speedup model. Every model gives a *relative time* that never grows with the number of processors,
+/// which is what the tuners rely on (paper 000, section 3.2.1: "strictly increasing until a known number").
+#[derive(Clone, PartialEq, Debug)]
+pub enum Speedup {
+    /// Runs on the requested number of processors only.
+    Rigid,
+    /// Amdahl's law, `S(n) = 1 / ((1 - parallel) + parallel / n)`, up to `limit` processors
+    /// (paper 000, section 4.2.1).
+    Amdahl {
+        /// The fraction of the work that runs in parallel, in 0..=1.
+        parallel: f64,
+        /// More processors than this do not help and are never used.
+        limit: Procs,
+    },
+    /// Task folding: `ceil(requested / n)` rounds of the requested shape (paper 001, "Definitions").
+    Folding,
+    /// Downey's model (Downey 1997, "A model for speedup of parallel programs").
+    Downey {
+        /// Average parallelism, at least 1.
+        average_parallelism: f64,
+        /// Coefficient of variation of parallelism, at least 0 (0 is ideal up to the average).
+        sigma: f64,
+    },
+    /// Measured times: (processors, time relative to any unit), sorted by processors. Between two
+    /// entries the smaller one's time holds; a larger count that is slower is never used.
+    Table(Arc<[(Procs, f64)]>),
+}
+
+/// A speedup model that cannot be.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SpeedupError {
+    /// The parallel fraction is not in 0..=1.
+    ParallelFraction(f64),
+    /// The processor limit is 0.
+    Limit,
+    /// Downey's parameters are outside their domain.
+    Downey {
+        /// The average parallelism given.
+        average_parallelism: f64,
+        /// The variation given.
+        sigma: f64,
+    },
+    /// A table is empty, has a zero count or a non-positive time, or is not sorted by processors.
+    Table,
+}
+
+impl std::fmt::Display for SpeedupError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ParallelFraction(found) => {
+                write!(f, "expected a parallel fraction between 0 and 1, found {found}")
+            }
+            Self::Limit => write!(f, "expected a limit of at least 1 processor, found 0"),
+            Self::Downey { average_parallelism, sigma } => write!(
+                f,
+                "expected an average parallelism of at least 1 and a sigma of at least 0, found {average_parallelism} and {sigma}"
+            ),
+            Self::Table => {
+                write!(f, "expected a table of positive times sorted by increasing processor counts")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SpeedupError {}
+
+impl Speedup {
+    /// Checks the parameters.
+    pub fn validate(&self) -> Result<(), SpeedupError> {
+        match self {
+            Self::Rigid | Self::Folding => Ok(()),
+            Self::Amdahl { parallel, .. } if !(0.0..=1.0).contains(parallel) => {
+                Err(SpeedupError::ParallelFraction(*parallel))
+            }
+            Self::Amdahl { limit: Procs(0), .. } => Err(SpeedupError::Limit),
+            Self::Amdahl { .. } => Ok(()),
+            Self::Downey { average_parallelism, sigma } => {
+                if *average_parallelism >= 1.0 && average_parallelism.is_finite() && (0.0..1e9).contains(sigma) {
+                    Ok(())
+                } else {
+                    Err(SpeedupError::Downey { average_parallelism: *average_parallelism, sigma: *sigma })
+                }
+            }
+            Self::Table(entries) => {
+                let sorted = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
+                let positive = entries.iter().all(|(n, t)| n.0 > 0 && *t > 0.0 && t.is_finite());
+                if !entries.is_empty() && sorted && positive { Ok(()) } else { Err(SpeedupError::Table) }
+            }
+        }
+    }
+
+    /// Time on `n` processors relative to the model's own unit: `1 / S(n)`. `requested` matters to
+    /// folding and rigid jobs only. Not capped at the model's limit: a log may have used more
+    /// processors than the model allows (spec A000-7).
+    pub fn relative_time(&self, n: Procs, requested: Procs) -> f64 {
+        let count = f64::from(n.0.max(1));
+        match self {
+            Self::Rigid => 1.0,
+            Self::Amdahl { parallel, .. } => (1.0 - parallel) + parallel / count,
+            Self::Folding => f64::from(requested.0.div_ceil(n.0.max(1))),
+            Self::Downey { average_parallelism, sigma } => 1.0 / downey(count, *average_parallelism, *sigma),
+            Self::Table(entries) => {
+                let known = entries.partition_point(|(size, _)| *size <= n).max(1);
+                entries[..known].iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min)
+            }
+        }
+    }
+
+    /// `S(n)`, relative to the model's own unit.
+    pub fn speedup(&self, n: Procs, requested: Procs) -> f64 {
+        1.0 / self.relative_time(n, requested)
+    }
+
+    /// The sizes worth trying on a cluster of `cluster` processors, as (smallest, largest); none if the
+    /// job cannot run there.
+    pub fn sizes(&self, requested: Procs, cluster: Procs) -> Option<(Procs, Procs)> {
+        let (least, most) = match self {
+            Self::Rigid => (requested, requested),
+            Self::Amdahl { limit, .. } => (Procs::ONE, (*limit).min(cluster)),
+            Self::Folding => (Procs::ONE, requested.min(cluster)),
+            Self::Downey { average_parallelism, sigma } => {
+                (Procs::ONE, downey_limit(*average_parallelism, *sigma).min(cluster))
+            }
+            Self::Table(entries) => (entries[0].0, entries[entries.len() - 1].0.min(cluster)),
+        };
+        (least.0 >= 1 && least <= most && most <= cluster).then_some((least, most))
+    }
+}
+
+/// Downey's speedup on `n` processors (low variance for sigma <= 1, high variance above).
+fn downey(n: f64, a: f64, sigma: f64) -> f64 {
+    if sigma <= 1.0 {
+        if n <= a {
+            a * n / (a + sigma / 2.0 * (n - 1.0))
+        } else if n <= 2.0 * a - 1.0 {
+            a * n / (sigma * (a - 0.5) + n * (1.0 - sigma / 2.0))
+        } else {
+            a
+        }
+    } else if n <= a + a * sigma - sigma {
+        n * a * (sigma + 1.0) / (a + a * sigma - sigma + n * sigma)
+    } else {
+        a
+    }
+}
+
+/// The number of processors at which Downey's speedup reaches its maximum.
+fn downey_limit(a: f64, sigma: f64) -> Procs {
+    let limit = if sigma == 0.0 {
+        a
+    } else if sigma <= 1.0 {
+        2.0 * a - 1.0
+    } else {
+        a + a * sigma - sigma
+    };
+    Procs(limit.ceil().clamp(1.0, f64::from(u32::MAX)) as u32)
+}
