@@ -114,6 +114,8 @@ pub enum RefusalCause {
         /// The largest cluster.
         available: Procs,
     },
+    /// It must go to the cluster that its user chose, but names none of the platform.
+    NoOrigin,
 }
 
 impl fmt::Display for RefusalCause {
@@ -125,6 +127,7 @@ impl fmt::Display for RefusalCause {
             Self::LargerThanAll { requested, available } => {
                 write!(f, "asks for {requested} processors, the largest cluster has {available}")
             }
+            Self::NoOrigin => write!(f, "names no cluster of the platform to be submitted to"),
         }
     }
 }

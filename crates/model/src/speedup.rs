@@ -81,7 +81,10 @@ impl Speedup {
             Self::Amdahl { limit: Procs(0), .. } => Err(SpeedupError::Limit),
             Self::Amdahl { .. } => Ok(()),
             Self::Downey { average_parallelism, sigma } => {
-                if *average_parallelism >= 1.0 && average_parallelism.is_finite() && (0.0..1e9).contains(sigma) {
+                if *average_parallelism >= 1.0
+                    && average_parallelism.is_finite()
+                    && (0.0..1e9).contains(sigma)
+                {
                     Ok(())
                 } else {
                     Err(SpeedupError::Downey { average_parallelism: *average_parallelism, sigma: *sigma })

@@ -5,7 +5,9 @@
 //! (ARCHITECTURE.md, invariant 2). The simulator and the live federation call the same functions.
 
 pub mod batch;
+pub mod federation;
 pub mod mapping;
+pub mod profile;
 pub mod reallocation;
 pub mod tuning;
 

@@ -1,4 +1,13 @@
-//! tuning
+//! Tuning: how a server chooses the number of processors, and with it the walltime, of a moldable request
+//! (paper 000, section 3.2.1; spec A.0.3).
+//!
+//! All three tuners minimise the ECT, `earliest start(n, w(n)) + w(n)`, and prefer fewer processors when
+//! completions are equal. `exhaustive` and `exact` give the same answer; `binary` is the paper's and may
+//! miss it (docs/reproduction.md, C000-4).
+
+use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
+
+use crate::profile::{Fit, Profile, StartBounds};
 
 crate::named_enum! {
     /// How a server chooses the number of processors of a moldable request (paper 000, section 3.2.1).
@@ -9,5 +18,148 @@ crate::named_enum! {
         Binary = "binary",
         /// One pass over the profile: the exhaustive answer at the cost of a few probes.
         Exact = "exact",
+    }
+}
+
+/// From this many steps on, the exact tuner searches class by class instead of in one plain pass: the
+/// bookkeeping pays only on long profiles (docs/performance.md).
+const LONG_PROFILE: usize = 192;
+
+/// The best size of a request on a cluster whose plan is `profile`, starting not before `from`.
+///
+/// `bounds`, if given, must be true for `profile`; it makes the exact search sub-linear.
+pub fn tune(
+    tuner: Tuner,
+    profile: &Profile,
+    bounds: Option<&mut StartBounds>,
+    from: Time,
+    walltimes: &Walltimes<'_>,
+) -> Option<Estimate> {
+    let (least, most) = (walltimes.least(), walltimes.most().min(profile.capacity()));
+    if least > most {
+        return None;
+    }
+    if least == most {
+        return probe(profile, bounds, from, least, walltimes.at(least));
+    }
+    match tuner {
+        Tuner::Exhaustive => exhaustive(profile, from, least, most, walltimes),
+        Tuner::Binary => binary(profile, from, least, most, walltimes),
+        Tuner::Exact => exact(profile, bounds, from, least, most, walltimes),
+    }
+}
+
+/// The estimate for one size.
+fn probe(
+    profile: &Profile,
+    bounds: Option<&mut StartBounds>,
+    from: Time,
+    procs: Procs,
+    walltime: Span,
+) -> Option<Estimate> {
+    let from = match bounds {
+        Some(bounds) if profile.steps() >= LONG_PROFILE => bounds.at_least(procs, walltime, from),
+        _ => from,
+    };
+    let start = profile.earliest_fit(from, procs, walltime)?;
+    Some(Estimate { procs, walltime, start })
+}
+
+/// Keeps the better of two estimates: earlier completion, then fewer processors.
+fn better(one: Option<Estimate>, other: Option<Estimate>) -> Option<Estimate> {
+    match (one, other) {
+        (Some(a), Some(b)) => Some(if (b.completion(), b.procs) < (a.completion(), a.procs) { b } else { a }),
+        (a, b) => a.or(b),
+    }
+}
+
+fn exhaustive(
+    profile: &Profile,
+    from: Time,
+    least: Procs,
+    most: Procs,
+    walltimes: &Walltimes<'_>,
+) -> Option<Estimate> {
+    (least.0..=most.0)
+        .map(|n| probe(profile, None, from, Procs(n), walltimes.at(Procs(n))))
+        .fold(None, better)
+}
+
+/// Paper 000's binary search, made precise so that its Figure 2 comes out exactly (spec A.0.3): the two end
+/// points, then bisection towards the end whose completion is earlier. 650 sizes take 12 estimations.
+fn binary(
+    profile: &Profile,
+    from: Time,
+    least: Procs,
+    most: Procs,
+    walltimes: &Walltimes<'_>,
+) -> Option<Estimate> {
+    let evaluate = |n: u32| probe(profile, None, from, Procs(n), walltimes.at(Procs(n)));
+    let completion = |estimate: Option<Estimate>| estimate.map_or(Time::MAX, |one| one.completion());
+    let (mut low, mut high) = (least.0, most.0);
+    let (mut at_low, mut at_high) = (evaluate(low), evaluate(high));
+    let mut best = better(at_low, at_high);
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        let at_middle = evaluate(middle);
+        best = better(best, at_middle);
+        if completion(at_low) <= completion(at_high) {
+            (high, at_high) = (middle, at_middle);
+        } else {
+            (low, at_low) = (middle, at_middle);
+        }
+    }
+    best
+}
+
+fn exact(
+    profile: &Profile,
+    bounds: Option<&mut StartBounds>,
+    from: Time,
+    least: Procs,
+    most: Procs,
+    walltimes: &Walltimes<'_>,
+) -> Option<Estimate> {
+    let mut best: Option<Fit> = None;
+    let walltime = |n: Procs| walltimes.at(n);
+    match bounds {
+        Some(bounds) if profile.steps() >= LONG_PROFILE => {
+            bounds.best_shape(profile, from, least, most, &walltime, &mut best);
+        }
+        _ => profile.best_shape(from, least, most, &walltime, &mut best),
+    }
+    best.map(|fit| {
+        let procs = fewest_with(fit.walltime, least, fit.procs, walltimes);
+        Estimate { procs, walltime: fit.walltime, start: fit.start }
+    })
+}
+
+/// The fewest processors with the same walltime: whole seconds make some sizes equal, and the tuners
+/// prefer the smaller one.
+fn fewest_with(walltime: Span, least: Procs, procs: Procs, walltimes: &Walltimes<'_>) -> Procs {
+    let (mut low, mut high) = (least.0, procs.0);
+    while low < high {
+        let middle = low.midpoint(high);
+        if walltimes.at(Procs(middle)) == walltime {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Procs(high)
+}
+
+/// A completion time that no size can beat: for each class of sizes, the bound on its start plus its least
+/// walltime. True whether or not `bounds` are kept; closer when they are.
+pub fn completion_bound(
+    profile: &Profile,
+    bounds: Option<&StartBounds>,
+    now: Time,
+    walltimes: &Walltimes<'_>,
+) -> Time {
+    let most = walltimes.most().min(profile.capacity());
+    match bounds {
+        Some(bounds) => bounds.completion_bound(now, walltimes.least(), most, &|n| walltimes.at(n)),
+        None => now + walltimes.at(most),
     }
 }

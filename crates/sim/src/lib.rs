@@ -1,4 +1,14 @@
-//! The simulator: local batch policies and grid policies of `pliant-policy`, driven by a log instead of by users.
+//! The simulator: the batch and grid policies of `pliant-policy`, driven by a log instead of by users.
+//!
+//! [`simulate`] is the *direct* speed of the simulator: policies are called on clusters in memory. It
+//! delivers to each cluster what a real batch system would deliver (submissions, ends, the clock) and asks
+//! nothing of it that a real one cannot be asked.
+
+mod engine;
+mod ready;
+
+use std::fmt;
+
 use pliant_model::{Job, Platform, Run, Speedup, Time};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::Reallocation;
@@ -16,7 +26,7 @@ pub struct SimJob {
     pub managed: bool,
 }
 
-/// Which of the events of one instant come first (oracle semantics; see docs/validation.md).
+/// Which of the events of one instant come first (docs/validation.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ties {
     /// Terminations, then submissions, then starts.
@@ -33,7 +43,7 @@ pub struct Policies {
     pub tuner: Tuner,
     /// How the agent chooses a cluster.
     pub mapping: Mapping,
-    /// How waiting jobs are moved; none keeps them.
+    /// How waiting jobs are moved; none keeps them where they are.
     pub reallocation: Option<Reallocation>,
     /// Order of the events of one instant.
     pub ties: Ties,
@@ -41,9 +51,21 @@ pub struct Policies {
     pub seed: u64,
 }
 
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            tuner: Tuner::Exact,
+            mapping: Mapping::Mct,
+            reallocation: None,
+            ties: Ties::FinishFirst,
+            seed: 1,
+        }
+    }
+}
+
 /// Told now and then how far a simulation is. Returning false stops the run with [`SimError::Stopped`].
 pub trait Observer {
-    /// `done` of `total` jobs have ended; the simulated clock is at `now`.
+    /// `done` of `total` jobs have ended or were refused; the simulated clock is at `now`.
     fn progress(&mut self, done: usize, total: usize, now: Time) -> bool;
 }
 
@@ -61,12 +83,35 @@ impl Observer for Silent {
 pub enum SimError {
     /// A cluster names a batch policy that is not registered.
     Batch(pliant_policy::UnknownName),
+    /// The workload is not sorted by submission: the job at this position comes before its predecessor.
+    Unsorted(usize),
     /// The observer stopped the run.
     Stopped,
 }
 
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Batch(unknown) => write!(f, "{unknown}"),
+            Self::Unsorted(position) => {
+                write!(f, "expected jobs sorted by submission, found job {position} before its predecessor")
+            }
+            Self::Stopped => write!(f, "stopped before the end"),
+        }
+    }
+}
+
+impl std::error::Error for SimError {}
+
 /// Simulates `jobs` (sorted by submission) on `platform`.
-pub fn simulate(platform: &Platform, jobs: &[SimJob], policies: &Policies, observer: &mut dyn Observer) -> Result<Run, SimError> {
-    let _ = (platform, jobs, policies, observer);
-    Err(SimError::Stopped)
+pub fn simulate(
+    platform: &Platform,
+    jobs: &[SimJob],
+    policies: &Policies,
+    observer: &mut dyn Observer,
+) -> Result<Run, SimError> {
+    if let Some(position) = jobs.windows(2).position(|pair| pair[1].job.submit < pair[0].job.submit) {
+        return Err(SimError::Unsorted(position + 1));
+    }
+    engine::Engine::new(platform, jobs, policies).map_err(SimError::Batch)?.run(observer)
 }

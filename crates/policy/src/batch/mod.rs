@@ -1,6 +1,122 @@
-//! Local batch policies.
+//! Local batch policies: what starts when on one cluster.
+//!
+//! A [`BatchScheduler`] is the scheduling half of a batch system, without the processes: the simulator
+//! drives one per cluster, a server keeps one as its picture of a foreign queue, and the embedded batch
+//! system runs one for real. From outside it can be asked what a real batch system can be asked: submit,
+//! cancel while waiting, list, estimate (ARCHITECTURE.md, invariant 6).
+//!
+//! To add a policy: one file here, one line in [`REGISTRY`].
 
-/// Names of the registered local batch policies, in the order in which they are listed to users.
+mod cbf;
+mod running;
+mod waiting;
+
+use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+
+use crate::UnknownName;
+use crate::tuning::Tuner;
+
+/// A job as a batch system sees it: a fixed shape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Submission {
+    /// The job.
+    pub job: JobId,
+    /// Processors asked for; at least 1 and at most the cluster's.
+    pub procs: Procs,
+    /// Walltime asked for; at least 1 s.
+    pub walltime: Span,
+}
+
+/// A job that starts now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Start {
+    /// The job.
+    pub job: JobId,
+    /// The processors it gets: fewer than it asked for if it is folded.
+    pub procs: Procs,
+    /// The walltime it gets: longer than it asked for if it is folded.
+    pub walltime: Span,
+}
+
+/// A job that waits, with the plan for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// The job.
+    pub job: JobId,
+    /// Planned shape and start.
+    pub plan: Estimate,
+}
+
+/// The scheduling half of a batch system.
+///
+/// Time never goes back between calls. A driver calls [`BatchScheduler::start_due`] after the other events
+/// of an instant, and again whenever the clock reaches [`BatchScheduler::next_start`].
+pub trait BatchScheduler: Send {
+    /// Queues a job.
+    fn submit(&mut self, now: Time, submission: Submission);
+
+    /// Withdraws those of `jobs` that still wait and have not come due; returns how many. Running jobs are
+    /// left alone.
+    fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize;
+
+    /// A started job has ended, at its walltime or before.
+    fn finish(&mut self, now: Time, job: JobId);
+
+    /// Appends the jobs that start at `now`, in starting order; they are running from now on.
+    fn start_due(&mut self, now: Time, started: &mut Vec<Start>);
+
+    /// When the next job will start if nothing else happens, as far as the policy plans ahead.
+    fn next_start(&self) -> Option<Time>;
+
+    /// What a request would get if it were submitted now; none if it never fits.
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate>;
+
+    /// A completion time that no estimate made now can beat; used to leave clusters out. Cheap.
+    fn completion_bound(&self, now: Time, walltimes: &Walltimes<'_>) -> Time;
+
+    /// Appends the waiting jobs in queue order, each with its plan.
+    fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>);
+
+    /// The plan of one waiting job; none if it does not wait here (any more).
+    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate>;
+
+    /// How many jobs wait.
+    fn queue_length(&self) -> usize;
+
+    /// A copy, for plans that may be thrown away.
+    fn boxed_clone(&self) -> Box<dyn BatchScheduler>;
+}
+
+/// Makes a scheduler for a cluster of that many processors, empty at that time.
+pub type Constructor = fn(Procs, Time) -> Box<dyn BatchScheduler>;
+
+/// A registered policy.
+pub struct Registered {
+    /// Its name in options and files.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// Makes one.
+    pub new: Constructor,
+}
+
+/// Every local batch policy, in the order in which they are listed to users.
+pub const REGISTRY: &[Registered] = &[Registered {
+    name: "cbf",
+    summary: "conservative backfilling: a reservation for every job",
+    new: cbf::new,
+}];
+
+/// Names of the registered policies.
 pub fn names() -> Vec<&'static str> {
-    vec!["fcfs", "cbf", "easy", "h1", "h2", "h3", "backfill"]
+    REGISTRY.iter().map(|one| one.name).collect()
+}
+
+/// The policy of that name.
+pub fn by_name(name: &str) -> Result<&'static Registered, UnknownName> {
+    REGISTRY.iter().find(|one| one.name == name).ok_or_else(|| UnknownName {
+        what: "batch policy",
+        found: name.to_owned(),
+        expected: names(),
+    })
 }

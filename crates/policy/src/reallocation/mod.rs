@@ -1,5 +1,21 @@
-//! reallocation
-use pliant_model::Span;
+//! Reallocation: moving waiting jobs between clusters, at regular intervals (paper 000, section 3.2.2;
+//! spec A.0.5).
+//!
+//! One event is one call of [`reallocate`]. It works on the agent's [`Federation`] and returns the moves it
+//! made. The algorithm says how a job is taken up ([`regular`], [`all_cancellation`], [`no_worse`]), the
+//! heuristic in which order ([`order`]). To add a heuristic: one line in [`Heuristic`] and its key in
+//! [`order`]; to add an algorithm: one file here and one line in [`Algorithm`].
+
+mod all_cancellation;
+mod no_worse;
+mod order;
+mod regular;
+#[cfg(test)]
+mod tests;
+
+use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Span, Time};
+
+use crate::federation::Federation;
 
 crate::named_enum! {
     /// How waiting jobs are taken up at a reallocation event (paper 000, section 3.2.2).
@@ -51,4 +67,50 @@ impl Reallocation {
     pub fn new(algorithm: Algorithm, heuristic: Heuristic) -> Reallocation {
         Reallocation { algorithm, heuristic, period: Span(3600), threshold: Span(60), window: 20 }
     }
+}
+
+/// One move of a waiting job, as decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// The job.
+    pub job: JobId,
+    /// From where.
+    pub from: ClusterId,
+    /// To where.
+    pub to: ClusterId,
+    /// The completion expected before the event.
+    pub before: Time,
+    /// Its new shape and start.
+    pub estimate: Estimate,
+    /// Why.
+    pub reason: MoveReason,
+}
+
+/// One reallocation event at `now`. Returns the moves between clusters, in the order in which they were made.
+pub fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
+    match policy.algorithm {
+        Algorithm::Regular => regular::reallocate(policy, federation, now),
+        Algorithm::AllCancellation => all_cancellation::reallocate(policy, federation, now),
+        Algorithm::NoWorse => no_worse::reallocate(policy, federation, now),
+    }
+}
+
+/// Submits a cancelled request where it completes first, and notes the move if that is elsewhere.
+fn place(
+    federation: &mut Federation,
+    now: Time,
+    mut tracked: crate::federation::Tracked,
+    before: Time,
+    (cluster, estimate): (ClusterId, Estimate),
+    reason: MoveReason,
+    moves: &mut Vec<Move>,
+) {
+    let from = tracked.cluster;
+    if cluster != from {
+        tracked.cluster = cluster;
+        tracked.moves += 1;
+        tracked.reason = Reason::Moved(reason);
+        moves.push(Move { job: tracked.request.id, from, to: cluster, before, estimate, reason });
+    }
+    federation.submit(now, tracked, estimate);
 }

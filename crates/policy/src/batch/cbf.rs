@@ -1,0 +1,268 @@
+//! Conservative backfilling (Mu'alem and Feitelson 2001; spec A.0.2): every job gets a reservation at
+//! submission, at the earliest time that delays nobody, and keeps it or gets an earlier one.
+//!
+//! At every termination and cancellation the plan is *compressed*: each waiting job, in order of
+//! submission, gives up its reservation and takes the earliest place, the others staying where they are.
+//! The pass is not a fixpoint: what a later job gives up, an earlier one can use at the next pass only.
+//!
+//! # What makes a pass cheap, and why it skips nothing that matters
+//!
+//! Reservations only narrow the profile, so a job that could not move when it was last tried can move now
+//! only with the help of processors freed since. There are two ways to move earlier: into a place that
+//! ends before the job's reservation begins, or by *sliding* left into processors that are free just
+//! before it. For the first, the place lies in a run of free processors that meets a freed interval
+//! ([`Touched`] bounds the length of such runs per class of sizes, and chunks of the queue whose jobs are
+//! all longer are passed over). For the second, the instant before the reservation was itself freed, so
+//! only jobs whose reservation begins inside a freed interval are candidates. Everything freed during a
+//! pass counts again in the next one, since earlier jobs have not seen it. `tests` compares with a
+//! reference that tries every job at every pass.
+
+use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+
+use super::running::Running;
+use super::waiting::{Entry, Queue, Slot};
+use super::{BatchScheduler, Start, Submission, Waiting};
+use crate::profile::{Profile, StartBounds, Touched};
+use crate::tuning::{self, Tuner};
+
+/// A cluster under conservative backfilling.
+#[derive(Clone, Debug)]
+pub(super) struct ConservativeBackfilling {
+    profile: Profile,
+    running: Running,
+    queue: Queue,
+    /// What was freed and not yet seen by every waiting job.
+    freed: Vec<(Time, Time)>,
+    /// What was freed by moves in the present pass.
+    vacated: Vec<(Time, Time)>,
+    touched: Touched,
+    /// Kept once estimates of moldable requests are asked for.
+    bounds: Option<StartBounds>,
+}
+
+pub(super) fn new(procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
+    Box::new(ConservativeBackfilling::new(procs, now))
+}
+
+impl ConservativeBackfilling {
+    pub(super) fn new(procs: Procs, now: Time) -> Self {
+        Self {
+            profile: Profile::new(procs, now),
+            running: Running::default(),
+            queue: Queue::default(),
+            freed: Vec::new(),
+            vacated: Vec::new(),
+            touched: Touched::default(),
+            bounds: None,
+        }
+    }
+
+    /// Gives processors back and notes who may gain from it.
+    fn free(&mut self, from: Time, until: Time, procs: Procs) {
+        self.profile.release(from, until, procs);
+        self.note_slides(from, until);
+        self.freed.push((from, until));
+    }
+
+    /// Marks the jobs that begin inside `(from, until]` and have enough free processors just before.
+    fn note_slides(&mut self, from: Time, until: Time) {
+        let Self { queue, profile, .. } = self;
+        let sliding: Vec<Slot> = queue
+            .starting(from, until)
+            .filter(|(start, slot)| profile.free_at(*start - Span(1)) >= queue.entry(*slot).procs)
+            .map(|(_, slot)| slot)
+            .collect();
+        for slot in sliding {
+            queue.mark_slide(slot);
+        }
+    }
+
+    /// One pass over the queue.
+    fn compress(&mut self, now: Time) {
+        self.touched.clear();
+        join_overlapping(&mut self.freed);
+        for (from, until) in &self.freed {
+            self.touched.add(&self.profile, now, *from, *until);
+        }
+        self.vacated.clear();
+        if !self.touched.is_empty() || self.queue.any_slides() {
+            let mut next = 0;
+            while let Some(slot) = self.queue.next_movable(next, self.touched.longest_s()) {
+                self.try_move(now, slot);
+                next = slot + 1;
+            }
+        }
+        if let Some(bounds) = &mut self.bounds {
+            for (from, until) in self.freed.iter().chain(&self.vacated) {
+                bounds.freed(&self.profile, now, *from, *until);
+            }
+        }
+        std::mem::swap(&mut self.freed, &mut self.vacated);
+    }
+
+    /// Gives one waiting job the earliest place, if that is earlier than the one it has.
+    fn try_move(&mut self, now: Time, slot: Slot) {
+        let entry = self.queue.entry(slot);
+        let may_slide = self.queue.slides(slot);
+        self.queue.clear_slide(slot);
+        if entry.start <= now {
+            return;
+        }
+        let mut start = entry.start;
+        if let Some(from) = self.touched.earliest_start(entry.procs, entry.walltime)
+            && from + entry.walltime <= entry.start
+        {
+            let found =
+                self.profile.earliest_fit_ending_by(from.max(now), entry.procs, entry.walltime, entry.start);
+            start = found.unwrap_or(start);
+        }
+        if may_slide {
+            start = start.min(self.profile.slide_left(entry.start, entry.procs, now));
+        }
+        if start < entry.start {
+            self.shift(now, slot, entry, start);
+        }
+    }
+
+    fn shift(&mut self, now: Time, slot: Slot, entry: Entry, start: Time) {
+        let (end, old_end) = (start + entry.walltime, entry.end());
+        let vacated = entry.start.max(end);
+        self.profile.reserve(start, entry.start.min(end), entry.procs);
+        self.profile.release(vacated, old_end, entry.procs);
+        self.queue.set_start(slot, start);
+        self.note_slides(vacated, old_end);
+        self.vacated.push((vacated, old_end));
+        self.touched.add(&self.profile, now, vacated, old_end);
+    }
+
+    /// Rebuilds the plan from what runs and what still waits: cheaper than many releases.
+    fn rebuild(&mut self, now: Time) {
+        self.profile = Profile::new(self.profile.capacity(), now);
+        for held in self.running.held() {
+            self.profile.reserve(now, held.end, held.procs);
+        }
+        for (_, entry) in self.queue.iter() {
+            self.profile.reserve(entry.start, entry.end(), entry.procs);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+}
+
+/// Replaces many intervals by fewer that cover the same instants.
+fn join_overlapping(intervals: &mut Vec<(Time, Time)>) {
+    if intervals.len() < 2 {
+        return;
+    }
+    intervals.sort_unstable();
+    intervals.dedup_by(|next, kept| {
+        let overlaps = next.0 <= kept.1;
+        if overlaps {
+            kept.1 = kept.1.max(next.1);
+        }
+        overlaps
+    });
+}
+
+impl BatchScheduler for ConservativeBackfilling {
+    fn submit(&mut self, now: Time, submission: Submission) {
+        let Submission { job, procs, walltime } = submission;
+        self.profile.advance(now);
+        let from = self.bounds.as_ref().map_or(now, |bounds| bounds.at_least(procs, walltime, now));
+        let start = self.profile.earliest_fit(from, procs, walltime);
+        let start = start.expect("a submission asks for at most the cluster's processors");
+        self.profile.reserve(start, start + walltime, procs);
+        self.queue.push(Entry { job, procs, walltime, start });
+    }
+
+    fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
+        self.profile.advance(now);
+        let rebuild = jobs.len() > 64 && jobs.len() * 2 > self.queue.len();
+        let mut cancelled = 0;
+        for job in jobs {
+            let Some(slot) = self.queue.slot(*job) else { continue };
+            if self.queue.entry(slot).start <= now {
+                continue;
+            }
+            let entry = self.queue.remove(slot);
+            cancelled += 1;
+            if rebuild {
+                self.freed.push((entry.start, entry.end()));
+            } else {
+                self.free(entry.start, entry.end(), entry.procs);
+            }
+        }
+        if rebuild {
+            self.rebuild(now);
+            if self.bounds.is_some() {
+                self.bounds = Some(StartBounds::new(self.profile.capacity()));
+            }
+            if self.queue.is_empty() {
+                self.freed.clear();
+            }
+            join_overlapping(&mut self.freed);
+            for index in 0..self.freed.len() {
+                let (from, until) = self.freed[index];
+                self.note_slides(from, until);
+            }
+        }
+        if cancelled > 0 {
+            self.compress(now);
+        }
+        cancelled
+    }
+
+    fn finish(&mut self, now: Time, job: JobId) {
+        self.profile.advance(now);
+        let Some(held) = self.running.finish(job) else { return };
+        if held.end > now {
+            self.free(now, held.end, held.procs);
+        }
+        self.compress(now);
+    }
+
+    fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {
+        while let Some((start, slot)) = self.queue.first_start()
+            && start <= now
+        {
+            let entry = self.queue.remove(slot);
+            self.running.start(entry.job, entry.procs, entry.end());
+            started.push(Start { job: entry.job, procs: entry.procs, walltime: entry.walltime });
+        }
+    }
+
+    fn next_start(&self) -> Option<Time> {
+        self.queue.first_start().map(|(start, _)| start)
+    }
+
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        self.profile.advance(now);
+        if self.bounds.is_none() && walltimes.least() < walltimes.most() {
+            self.bounds = Some(StartBounds::new(self.profile.capacity()));
+        }
+        tuning::tune(tuner, &self.profile, self.bounds.as_mut(), now, walltimes)
+    }
+
+    fn completion_bound(&self, now: Time, walltimes: &Walltimes<'_>) -> Time {
+        tuning::completion_bound(&self.profile, self.bounds.as_ref(), now, walltimes)
+    }
+
+    fn list(&mut self, _now: Time, waiting: &mut Vec<Waiting>) {
+        waiting.extend(self.queue.iter().map(|(_, entry)| Waiting { job: entry.job, plan: entry.plan() }));
+    }
+
+    fn plan(&mut self, _now: Time, job: JobId) -> Option<Estimate> {
+        Some(self.queue.entry(self.queue.slot(job)?).plan())
+    }
+
+    fn queue_length(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn BatchScheduler> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,34 @@
+//! The jobs that run on a cluster.
+
+use pliant_model::{JobId, Procs, Time};
+use rustc_hash::FxHashMap;
+
+/// A running job holds `procs` processors until `end` at the latest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Held {
+    pub(super) procs: Procs,
+    pub(super) end: Time,
+}
+
+/// The running jobs of a cluster.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Running {
+    jobs: FxHashMap<JobId, Held>,
+}
+
+impl Running {
+    pub(super) fn start(&mut self, job: JobId, procs: Procs, end: Time) {
+        let before = self.jobs.insert(job, Held { procs, end });
+        debug_assert!(before.is_none(), "job {job} started twice");
+    }
+
+    /// Removes an ended job; none if it was not running.
+    pub(super) fn finish(&mut self, job: JobId) -> Option<Held> {
+        self.jobs.remove(&job)
+    }
+
+    /// The running jobs, in no particular order: only for sums.
+    pub(super) fn held(&self) -> impl Iterator<Item = Held> + '_ {
+        self.jobs.values().copied()
+    }
+}

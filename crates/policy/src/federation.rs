@@ -1,0 +1,220 @@
+//! The agent's picture of its clusters, and what may be done with it: estimate, submit, cancel while
+//! waiting, list.
+//!
+//! Grid policies ([`crate::mapping`], [`crate::reallocation`]) work on a [`Federation`] and return what they
+//! did as data, each decision with its reason. In a direct simulation the federation *is* the simulated
+//! clusters, so a decision is applied as it is made; a live agent hands in pictures of its servers' queues
+//! and carries the returned decisions out one by one, each checked again where it lands.
+
+use std::collections::BTreeMap;
+
+use pliant_model::{ClusterId, Estimate, JobId, Platform, Procs, Reason, Request, Speed, Time};
+
+use crate::UnknownName;
+use crate::batch::{self, BatchScheduler, Submission};
+use crate::tuning::Tuner;
+
+/// One cluster as the agent sees it.
+pub struct ClusterState {
+    procs: Procs,
+    speed: Speed,
+    scheduler: Box<dyn BatchScheduler>,
+    /// Grows whenever estimates may have changed for the worse or the better.
+    version: u64,
+}
+
+impl Clone for ClusterState {
+    fn clone(&self) -> Self {
+        let Self { procs, speed, version, .. } = *self;
+        Self { procs, speed, scheduler: self.scheduler.boxed_clone(), version }
+    }
+}
+
+/// A waiting request that is the federation's to move.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tracked {
+    /// What was asked for.
+    pub request: Request,
+    /// Where it waits.
+    pub cluster: ClusterId,
+    /// How often it was moved.
+    pub moves: u32,
+    /// Why it waits there.
+    pub reason: Reason,
+}
+
+/// The clusters, and the requests waiting on them that came through the federation. Jobs that local users
+/// submitted are seen through the schedulers only, and never touched.
+#[derive(Clone)]
+pub struct Federation {
+    clusters: Vec<ClusterState>,
+    /// By job: in the order of submission, since drivers number jobs as they are submitted.
+    waiting: BTreeMap<JobId, Tracked>,
+    tuner: Tuner,
+    scratch: Vec<(Time, ClusterId)>,
+}
+
+impl Federation {
+    /// Empty clusters at `now`; fails if a batch policy is not registered.
+    pub fn new(platform: &Platform, tuner: Tuner, now: Time) -> Result<Federation, UnknownName> {
+        let clusters = platform
+            .clusters()
+            .iter()
+            .map(|cluster| {
+                let scheduler = (batch::by_name(&cluster.batch)?.new)(cluster.procs, now);
+                Ok(ClusterState { procs: cluster.procs, speed: cluster.speed, scheduler, version: 0 })
+            })
+            .collect::<Result<Vec<_>, UnknownName>>()?;
+        Ok(Federation { clusters, waiting: BTreeMap::new(), tuner, scratch: Vec::new() })
+    }
+
+    /// Number of clusters.
+    pub fn len(&self) -> usize {
+        self.clusters.len()
+    }
+
+    /// True if there are no clusters.
+    pub fn is_empty(&self) -> bool {
+        self.clusters.is_empty()
+    }
+
+    /// All clusters.
+    pub fn ids(&self) -> impl Iterator<Item = ClusterId> + use<> {
+        (0..self.clusters.len() as u32).map(ClusterId)
+    }
+
+    /// Processors of a cluster.
+    pub fn procs(&self, cluster: ClusterId) -> Procs {
+        self.clusters[cluster.index()].procs
+    }
+
+    /// The scheduler of a cluster, for the driver that delivers its events.
+    pub fn scheduler(&mut self, cluster: ClusterId) -> &mut dyn BatchScheduler {
+        let state = &mut self.clusters[cluster.index()];
+        state.version += 1;
+        state.scheduler.as_mut()
+    }
+
+    /// Changes whenever an estimate on the cluster may change.
+    pub fn version(&self, cluster: ClusterId) -> u64 {
+        self.clusters[cluster.index()].version
+    }
+
+    /// The waiting requests, in order of submission.
+    pub fn waiting(&self) -> &BTreeMap<JobId, Tracked> {
+        &self.waiting
+    }
+
+    /// What a cluster would give a request now.
+    pub fn estimate(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<Estimate> {
+        let state = &mut self.clusters[cluster.index()];
+        let walltimes = request.on(state.procs, state.speed)?;
+        state.scheduler.estimate(now, &walltimes, self.tuner)
+    }
+
+    /// The cluster that completes a request first, and how (MCT); `except` is left out, and so is whatever
+    /// completes after `latest`. Ties go to the first cluster.
+    ///
+    /// Clusters whose completion bound is not better than the best estimate so far are not asked: the bound
+    /// is one that no estimate beats, so the answer is the same (tests compare with asking all).
+    pub fn earliest(
+        &mut self,
+        now: Time,
+        request: &Request,
+        except: Option<ClusterId>,
+        latest: Time,
+    ) -> Option<(ClusterId, Estimate)> {
+        let mut order = std::mem::take(&mut self.scratch);
+        order.clear();
+        for (index, state) in self.clusters.iter().enumerate() {
+            let id = ClusterId(index as u32);
+            if Some(id) == except {
+                continue;
+            }
+            let Some(walltimes) = request.on(state.procs, state.speed) else { continue };
+            let bound = now + walltimes.at(walltimes.most());
+            if bound <= latest {
+                order.push((bound, id));
+            }
+        }
+        order.sort_unstable();
+        let mut best: Option<(Time, ClusterId, Estimate)> = None;
+        for (bound, id) in order.iter().copied() {
+            let beaten = |bound: Time| match best {
+                Some((completion, first, _)) => (bound, id) > (completion, first),
+                None => bound > latest,
+            };
+            if best.is_some_and(|(completion, _, _)| bound > completion) {
+                break;
+            }
+            let state = &mut self.clusters[id.index()];
+            let Some(walltimes) = request.on(state.procs, state.speed) else { continue };
+            if beaten(bound) || beaten(state.scheduler.completion_bound(now, &walltimes)) {
+                continue;
+            }
+            let Some(estimate) = state.scheduler.estimate(now, &walltimes, self.tuner) else { continue };
+            if !beaten(estimate.completion()) {
+                best = Some((estimate.completion(), id, estimate));
+            }
+        }
+        self.scratch = order;
+        best.map(|(_, id, estimate)| (id, estimate))
+    }
+
+    /// Submits a request in the shape of an estimate just made, and keeps track of it while it waits.
+    pub fn submit(&mut self, now: Time, tracked: Tracked, estimate: Estimate) {
+        let job = tracked.request.id;
+        let submission = Submission { job, procs: estimate.procs, walltime: estimate.walltime };
+        self.scheduler(tracked.cluster).submit(now, submission);
+        self.waiting.insert(job, tracked);
+    }
+
+    /// Cancels a waiting request where it waits; false (and nothing happens) if it has come due.
+    pub fn cancel(&mut self, now: Time, job: JobId) -> bool {
+        let Some(tracked) = self.waiting.get(&job) else { return false };
+        let cluster = tracked.cluster;
+        let cancelled = self.scheduler(cluster).cancel(now, &[job]) == 1;
+        if cancelled {
+            self.waiting.remove(&job);
+        }
+        cancelled
+    }
+
+    /// Cancels all of `jobs` that still wait, cluster by cluster, and returns them in order of submission,
+    /// each with the completion that was expected of it.
+    pub fn cancel_all(&mut self, now: Time, jobs: &[JobId]) -> Vec<(Tracked, Time)> {
+        let mut taken = Vec::with_capacity(jobs.len());
+        let mut per_cluster: Vec<Vec<JobId>> = vec![Vec::new(); self.clusters.len()];
+        for job in jobs {
+            let Some(tracked) = self.waiting.get(job) else { continue };
+            let cluster = tracked.cluster;
+            let Some(plan) = self.clusters[cluster.index()].scheduler.plan(now, *job) else { continue };
+            if plan.start <= now {
+                continue;
+            }
+            per_cluster[cluster.index()].push(*job);
+            if let Some(tracked) = self.waiting.remove(job) {
+                taken.push((tracked, plan.completion()));
+            }
+        }
+        for cluster in self.ids() {
+            let jobs = &per_cluster[cluster.index()];
+            if !jobs.is_empty() {
+                let cancelled = self.scheduler(cluster).cancel(now, jobs);
+                debug_assert_eq!(cancelled, jobs.len(), "a waiting job refused to be cancelled");
+            }
+        }
+        taken
+    }
+
+    /// The plan of a waiting request.
+    pub fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
+        let cluster = self.waiting.get(&job)?.cluster;
+        self.clusters[cluster.index()].scheduler.plan(now, job)
+    }
+
+    /// A job has started: if it was a request of the federation, it is nobody's to move any more.
+    pub fn started(&mut self, job: JobId) -> Option<Tracked> {
+        self.waiting.remove(&job)
+    }
+}

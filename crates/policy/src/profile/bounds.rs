@@ -1,0 +1,224 @@
+//! What is known about where jobs cannot start, so that searches need not look there again.
+//!
+//! [`Touched`] says, after processors were given back, how long the runs of free processors are that the
+//! freed interval lies in: a waiting job whose walltime is longer than every such run cannot gain from it.
+//! [`StartBounds`] remembers, for each class of sizes and walltimes, a time before which nothing of that
+//! class can start. Reservations leave it true; a release lowers it only for the classes that the freed
+//! runs are long enough for. Both are bounds, never answers: the search that follows decides.
+
+use pliant_model::{Procs, Span, Time};
+
+use super::classes::{CLASSES, class_of, corner, largest};
+use super::{Fit, Profile};
+
+/// The length of a run that never ends.
+const ENDLESS: u32 = u32::MAX - 1;
+
+/// Per class of sizes: the longest run with that many free processors that meets one of some freed
+/// intervals, and the earliest start of such a run. Both err on the side of too long and too early.
+#[derive(Clone, Debug)]
+pub struct Touched {
+    longest_s: [u32; CLASSES],
+    earliest: [i64; CLASSES],
+}
+
+impl Default for Touched {
+    fn default() -> Self {
+        Self { longest_s: [0; CLASSES], earliest: [i64::MAX; CLASSES] }
+    }
+}
+
+impl Touched {
+    /// Nothing was freed.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// True if nothing was freed.
+    pub fn is_empty(&self) -> bool {
+        self.longest_s[0] == 0
+    }
+
+    /// Adds the runs that meet `[from, until)`, where processors were just given back. Runs count from
+    /// `now` on. O(blocks met while walking out of the interval).
+    pub fn add(&mut self, profile: &Profile, now: Time, from: Time, until: Time) {
+        let from = from.max(now);
+        if from >= until {
+            return;
+        }
+        let widest = profile.max_free(from, until);
+        if widest == 0 {
+            return;
+        }
+        let classes = class_of(widest) + 1;
+        let (mut left, mut right) = ([now.0; CLASSES], [i64::MAX; CLASSES]);
+        let mut open = classes;
+        profile.narrowing_left(from, now, |end, free| {
+            while open > 0 && corner(open - 1) > free {
+                open -= 1;
+                left[open] = end.max(now.0);
+            }
+            open > 0
+        });
+        let mut open = classes;
+        profile.narrowing_right(until, |begin, free| {
+            while open > 0 && corner(open - 1) > free {
+                open -= 1;
+                right[open] = begin;
+            }
+            open > 0
+        });
+        for class in 0..classes {
+            let length =
+                u32::try_from(right[class].saturating_sub(left[class])).unwrap_or(ENDLESS).min(ENDLESS);
+            self.longest_s[class] = self.longest_s[class].max(length);
+            self.earliest[class] = self.earliest[class].min(left[class]);
+        }
+    }
+
+    /// The longest run, per class of sizes, in seconds.
+    pub fn longest_s(&self) -> &[u32; CLASSES] {
+        &self.longest_s
+    }
+
+    /// When the runs could let a job of that shape start, at the earliest; none if they are all too short.
+    pub fn earliest_start(&self, procs: Procs, walltime: Span) -> Option<Time> {
+        let class = class_of(i64::from(procs.0));
+        let long_enough = self.longest_s[class] == ENDLESS || walltime.0 <= i64::from(self.longest_s[class]);
+        long_enough.then_some(Time(self.earliest[class]))
+    }
+}
+
+/// Lower bounds on the earliest start, per class of sizes and class of walltimes.
+#[derive(Clone, Debug)]
+pub struct StartBounds {
+    sizes: usize,
+    /// `bound[size class * CLASSES + walltime class]`.
+    bound: Vec<i64>,
+}
+
+impl StartBounds {
+    /// Nothing is known yet.
+    pub fn new(capacity: Procs) -> StartBounds {
+        let sizes = class_of(i64::from(capacity.0.max(1))) + 1;
+        StartBounds { sizes, bound: vec![i64::MIN; sizes * CLASSES] }
+    }
+
+    /// Takes into account that processors were given back on `[from, until)` since the last call.
+    pub fn freed(&mut self, profile: &Profile, now: Time, from: Time, until: Time) {
+        let mut touched = Touched::default();
+        touched.add(profile, now, from, until);
+        self.lower(&touched);
+    }
+
+    /// As [`StartBounds::freed`], for several intervals at once.
+    pub fn lower(&mut self, touched: &Touched) {
+        for size in 0..self.sizes {
+            let length = touched.longest_s[size];
+            if length == 0 {
+                continue;
+            }
+            let classes = if length == ENDLESS { CLASSES } else { class_of(i64::from(length)) + 1 };
+            let earliest = touched.earliest[size];
+            for bound in &mut self.bound[size * CLASSES..][..classes] {
+                *bound = (*bound).min(earliest);
+            }
+        }
+    }
+
+    /// A time before which no job of at least that size and walltime can start.
+    pub fn at_least(&self, procs: Procs, walltime: Span, now: Time) -> Time {
+        let size = class_of(i64::from(procs.0)).min(self.sizes - 1);
+        Time(self.bound[size * CLASSES + class_of(walltime.0.max(1))]).max(now)
+    }
+
+    /// A completion time that no size in `least..=most` can beat.
+    pub(crate) fn completion_bound(
+        &self,
+        now: Time,
+        least: Procs,
+        most: Procs,
+        walltime: &dyn Fn(Procs) -> Span,
+    ) -> Time {
+        let (low, high) = (i64::from(least.0), i64::from(most.0));
+        let mut bound = Time::MAX;
+        for class in (class_of(low)..=class_of(high)).rev() {
+            if class == 1 {
+                continue;
+            }
+            let quickest = walltime(Procs(largest(class).min(high) as u32));
+            if now + quickest >= bound {
+                break;
+            }
+            bound = bound.min(self.at_least(Procs(corner(class) as u32), quickest, now) + quickest);
+        }
+        bound
+    }
+
+    /// Raises the bound of the class of (`procs`, `walltime`) to the truth for the class's corner, and
+    /// returns it. The search begins at the old bound, so that while processors are only reserved the
+    /// searches of one class pass over the profile once, whatever their number.
+    fn advance(&mut self, profile: &Profile, procs: i64, walltime: Span, now: Time) -> Time {
+        let (size, span) = (class_of(procs), class_of(walltime.0.max(1)));
+        let index = size * CLASSES + span;
+        let mut known = self.bound[index].max(now.0);
+        if size > 0 {
+            known = known.max(self.bound[index - CLASSES]);
+        }
+        if span > 0 {
+            known = known.max(self.bound[index - 1]);
+        }
+        let found = profile.earliest_fit(Time(known), Procs(corner(size) as u32), Span(corner(span)));
+        let found = found.map_or(i64::MAX, |time| time.0);
+        self.bound[index] = found;
+        Time(found)
+    }
+
+    /// The completion-minimal shape with at least `least` and at most `most` processors: the same answer
+    /// as one pass of [`Profile::best_shape`] over the whole profile, found class by class.
+    ///
+    /// Every size of a class needs at least the class's corner and lasts at least as long as the class's
+    /// largest size; so no size of the class completes before (bound on the start of such a corner) +
+    /// (walltime of the largest size). Classes are taken by that bound, and those that cannot reach the
+    /// best completion found so far are left out.
+    pub fn best_shape(
+        &mut self,
+        profile: &Profile,
+        now: Time,
+        least: Procs,
+        most: Procs,
+        walltime: &dyn Fn(Procs) -> Span,
+        best: &mut Option<Fit>,
+    ) {
+        let (low, high) = (i64::from(least.0), i64::from(most.0));
+        let (first, last) = (class_of(low), class_of(high));
+        let mut order = [(i64::MAX, 0_u8); CLASSES];
+        let mut pending = 0;
+        for class in first..=last {
+            // Class 1 holds no value: its corner is that of class 0.
+            if class == 1 {
+                continue;
+            }
+            let quickest = walltime(Procs(largest(class).min(high) as u32));
+            let bound = self.at_least(Procs(corner(class) as u32), quickest, now);
+            order[pending] = (bound.0.saturating_add(quickest.0), class as u8);
+            pending += 1;
+        }
+        let order = &mut order[..pending];
+        order.sort_unstable();
+        for (bound, class) in order.iter().copied() {
+            let reach = best.map_or(i64::MAX, |fit| (fit.start + fit.walltime).0);
+            if bound > reach {
+                break;
+            }
+            let class = usize::from(class);
+            let largest = Procs(largest(class).min(high) as u32);
+            let smallest = Procs(corner(class).max(low) as u32);
+            let quickest = walltime(largest);
+            let start = self.advance(profile, corner(class), quickest, now);
+            if start.0.saturating_add(quickest.0) <= reach {
+                profile.best_shape(start, smallest, largest, walltime, best);
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The availability profile: free processors of one cluster as a step function of time, from now to
+//! infinity.
+//!
+//! The steps are kept in blocks of at most [`BLOCK`] with each block's least and largest value, so that a
+//! search passes over blocks that cannot matter and a change touches few of them: with `k` steps, finding
+//! a place costs O(k / BLOCK) block looks plus the steps of the blocks that qualify, and reserving or
+//! releasing costs O(BLOCK) plus one addition per whole block covered. Integers only: a floating-point
+//! profile books processors twice (spec, A.0.1).
+
+mod bounds;
+mod classes;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use pliant_model::{Procs, Span, Time};
+
+pub use bounds::{StartBounds, Touched};
+pub(crate) use classes::{CLASSES, class_of};
+pub use search::Fit;
+
+/// Most steps in a block. A block splits in two halves when it is full.
+const BLOCK: usize = 64;
+
+/// From `time` on, `free` processors are free, until the next step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Step {
+    time: i64,
+    free: i64,
+}
+
+/// Some consecutive steps. `shift` is owed to each of them; `min` and `max` include it.
+#[derive(Clone, Debug)]
+struct Block {
+    first: i64,
+    min: i64,
+    max: i64,
+    shift: i64,
+    steps: Vec<Step>,
+}
+
+impl Block {
+    fn new(steps: Vec<Step>) -> Block {
+        let mut block = Block { first: steps[0].time, min: 0, max: 0, shift: 0, steps };
+        block.summarise();
+        block
+    }
+
+    /// Pays the debt and computes the summary anew.
+    fn summarise(&mut self) {
+        let (mut min, mut max) = (i64::MAX, i64::MIN);
+        for step in &mut self.steps {
+            step.free += self.shift;
+            min = min.min(step.free);
+            max = max.max(step.free);
+        }
+        self.shift = 0;
+        self.first = self.steps[0].time;
+        (self.min, self.max) = (min, max);
+    }
+
+    fn free(&self, index: usize) -> i64 {
+        self.steps[index].free + self.shift
+    }
+}
+
+/// A place in the profile: step `step` of block `block`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cursor {
+    block: usize,
+    step: usize,
+}
+
+/// Free processors of a cluster over time.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    capacity: i64,
+    blocks: Vec<Block>,
+    steps: usize,
+}
+
+impl Profile {
+    /// A cluster on which everything is free from `origin` on.
+    pub fn new(capacity: Procs, origin: Time) -> Profile {
+        let capacity = i64::from(capacity.0);
+        let first = Step { time: origin.0, free: capacity };
+        Profile { capacity, blocks: vec![Block::new(vec![first])], steps: 1 }
+    }
+
+    /// Processors of the cluster.
+    pub fn capacity(&self) -> Procs {
+        Procs(self.capacity as u32)
+    }
+
+    /// How many steps the function has: what searches may have to look at.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Free processors at `at` (not before the origin).
+    pub fn free_at(&self, at: Time) -> Procs {
+        let cursor = self.locate(at.0);
+        Procs(self.blocks[cursor.block].free(cursor.step) as u32)
+    }
+
+    /// All steps as (from, free), for pictures and tests.
+    pub fn iter(&self) -> impl Iterator<Item = (Time, Procs)> + '_ {
+        self.blocks.iter().flat_map(|block| {
+            block.steps.iter().map(|step| (Time(step.time), Procs((step.free + block.shift) as u32)))
+        })
+    }
+
+    /// Takes `procs` processors on `[from, until)`. They must be free there: callers reserve what a search
+    /// has just found.
+    pub fn reserve(&mut self, from: Time, until: Time, procs: Procs) {
+        self.change(from.0, until.0, -i64::from(procs.0));
+    }
+
+    /// Gives back `procs` processors on `[from, until)` that were reserved there.
+    pub fn release(&mut self, from: Time, until: Time, procs: Procs) {
+        self.change(from.0, until.0, i64::from(procs.0));
+    }
+
+    /// Forgets what lies before `now`.
+    pub fn advance(&mut self, now: Time) {
+        let second = match &self.blocks[0].steps[..] {
+            [_, second, ..] => second.time,
+            _ => self.blocks.get(1).map_or(i64::MAX, |block| block.first),
+        };
+        if second > now.0 {
+            return;
+        }
+        let mut whole = 0;
+        while whole + 1 < self.blocks.len() && self.blocks[whole + 1].first <= now.0 {
+            self.steps -= self.blocks[whole].steps.len();
+            whole += 1;
+        }
+        if whole > 0 {
+            self.blocks.drain(..whole);
+        }
+        let block = &mut self.blocks[0];
+        let past = block.steps.partition_point(|step| step.time <= now.0).saturating_sub(1);
+        if past > 0 {
+            self.steps -= past;
+            block.steps.drain(..past);
+            block.summarise();
+        }
+    }
+
+    fn change(&mut self, from: i64, until: i64, delta: i64) {
+        if from >= until || delta == 0 {
+            return;
+        }
+        let start = self.split(from);
+        let end = self.split(until);
+        // Splitting at `until` may have split the block of `start`.
+        let start = if self.time(start) == from { start } else { self.locate(from) };
+        self.add(start, end, delta);
+        self.merge(until);
+        self.merge(from);
+        debug_assert!(self.blocks.iter().all(|block| block.min >= 0 && block.max <= self.capacity));
+    }
+
+    fn time(&self, cursor: Cursor) -> i64 {
+        match self.blocks.get(cursor.block).and_then(|block| block.steps.get(cursor.step)) {
+            Some(step) => step.time,
+            None => i64::MIN,
+        }
+    }
+
+    /// Adds `delta` to the steps in `[start, end)`.
+    fn add(&mut self, start: Cursor, end: Cursor, delta: i64) {
+        for index in start.block..=end.block {
+            let block = &mut self.blocks[index];
+            let low = if index == start.block { start.step } else { 0 };
+            let high = if index == end.block { end.step } else { block.steps.len() };
+            if low == 0 && high == block.steps.len() {
+                block.shift += delta;
+                block.min += delta;
+                block.max += delta;
+            } else if low < high {
+                for step in &mut block.steps[low..high] {
+                    step.free += delta;
+                }
+                block.summarise();
+            }
+        }
+    }
+
+    /// The step that holds at `at`: the last one not after it (the first one if `at` lies before all).
+    fn locate(&self, at: i64) -> Cursor {
+        let block = self.blocks.partition_point(|block| block.first <= at).saturating_sub(1);
+        let step = self.blocks[block].steps.partition_point(|step| step.time <= at).saturating_sub(1);
+        Cursor { block, step }
+    }
+
+    /// Makes a step begin at `at` and returns its place.
+    fn split(&mut self, at: i64) -> Cursor {
+        let Cursor { block: index, step } = self.locate(at);
+        let block = &mut self.blocks[index];
+        debug_assert!(block.steps[0].time <= at, "a change before the profile's origin");
+        if block.steps[step].time == at {
+            return Cursor { block: index, step };
+        }
+        let free = block.steps[step].free;
+        block.steps.insert(step + 1, Step { time: at, free });
+        self.steps += 1;
+        if block.steps.len() <= BLOCK {
+            return Cursor { block: index, step: step + 1 };
+        }
+        let mut tail = Vec::with_capacity(BLOCK + 1);
+        tail.extend(block.steps.drain(BLOCK / 2..));
+        for moved in &mut tail {
+            moved.free += block.shift;
+        }
+        block.summarise();
+        self.blocks.insert(index + 1, Block::new(tail));
+        if step + 1 < BLOCK / 2 {
+            Cursor { block: index, step: step + 1 }
+        } else {
+            Cursor { block: index + 1, step: step + 1 - BLOCK / 2 }
+        }
+    }
+
+    /// Drops the step that begins at `at` if it changes nothing.
+    fn merge(&mut self, at: i64) {
+        let Cursor { block: index, step } = self.locate(at);
+        if self.blocks[index].steps[step].time != at || (index == 0 && step == 0) {
+            return;
+        }
+        let before = if step > 0 {
+            self.blocks[index].free(step - 1)
+        } else {
+            let previous = &self.blocks[index - 1];
+            previous.free(previous.steps.len() - 1)
+        };
+        if before != self.blocks[index].free(step) {
+            return;
+        }
+        self.steps -= 1;
+        let block = &mut self.blocks[index];
+        block.steps.remove(step);
+        if block.steps.is_empty() {
+            self.blocks.remove(index);
+        } else {
+            if step == 0 {
+                block.first = block.steps[0].time;
+            }
+            self.join_if_small(index);
+        }
+    }
+
+    /// Joins a block with its successor when both are sparse, so that blocks stay worth skipping.
+    fn join_if_small(&mut self, index: usize) {
+        let Some(next) = self.blocks.get(index + 1) else { return };
+        if self.blocks[index].steps.len() + next.steps.len() > BLOCK / 2 {
+            return;
+        }
+        let next = self.blocks.remove(index + 1);
+        let block = &mut self.blocks[index];
+        block.summarise();
+        let shift = next.shift;
+        block.steps.extend(next.steps.iter().map(|step| Step { time: step.time, free: step.free + shift }));
+        block.summarise();
+    }
+
+    /// Checks the function's own invariants: times strictly increase, neighbours differ, values lie within
+    /// 0..=capacity, summaries are true. For tests and the simulator's checkers.
+    pub fn check(&self) -> Result<(), String> {
+        let mut last: Option<(i64, i64)> = None;
+        let mut count = 0;
+        for block in &self.blocks {
+            let values = || (0..block.steps.len()).map(|index| block.free(index));
+            if values().min() != Some(block.min) || values().max() != Some(block.max) {
+                return Err(format!("block at {} has a wrong summary", block.first));
+            }
+            for (index, step) in block.steps.iter().enumerate() {
+                let free = block.free(index);
+                if !(0..=self.capacity).contains(&free) {
+                    return Err(format!("{free} of {} processors free at {}", self.capacity, step.time));
+                }
+                if let Some((time, before)) = last
+                    && (time >= step.time || before == free)
+                {
+                    return Err(format!("step at {} follows one at {time} with the same value", step.time));
+                }
+                last = Some((step.time, free));
+                count += 1;
+            }
+        }
+        if count == self.steps { Ok(()) } else { Err(format!("{count} steps, counted {}", self.steps)) }
+    }
+}
+
+/// `from` plus a span, as raw seconds.
+fn plus(from: i64, span: Span) -> i64 {
+    from + span.0
+}

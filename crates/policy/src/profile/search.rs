@@ -1,0 +1,285 @@
+//! Where a job fits: earliest places for fixed shapes, and best shapes for moldable requests.
+
+use pliant_model::{Procs, Span, Time};
+
+use super::{Cursor, Profile, plus};
+
+/// A place found for a moldable request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fit {
+    /// Start.
+    pub start: Time,
+    /// Processors.
+    pub procs: Procs,
+    /// Walltime on that many.
+    pub walltime: Span,
+}
+
+impl Profile {
+    /// The earliest time not before `from` at which `procs` processors are free for `walltime`. None only
+    /// if the cluster is too small. O(blocks + steps of the blocks where a run may begin or end).
+    pub fn earliest_fit(&self, from: Time, procs: Procs, walltime: Span) -> Option<Time> {
+        self.earliest_fit_ending_by(from, procs, walltime, Time(i64::MAX))
+    }
+
+    /// As [`Profile::earliest_fit`], but gives up once the job could not end by `deadline`.
+    pub fn earliest_fit_ending_by(
+        &self,
+        from: Time,
+        procs: Procs,
+        walltime: Span,
+        deadline: Time,
+    ) -> Option<Time> {
+        let need = i64::from(procs.0);
+        if need > self.capacity {
+            return None;
+        }
+        let mut cursor = self.locate(from.0);
+        loop {
+            cursor = self.next_with_at_least(cursor, need)?;
+            let start = self.time(cursor).max(from.0);
+            if plus(start, walltime) > deadline.0 {
+                return None;
+            }
+            match self.next_below(cursor, need, plus(start, walltime)) {
+                None => return Some(Time(start)),
+                Some(end) => cursor = end,
+            }
+        }
+    }
+
+    /// The first step from `cursor` on with at least `need` free processors.
+    fn next_with_at_least(&self, cursor: Cursor, need: i64) -> Option<Cursor> {
+        let Cursor { mut block, mut step } = cursor;
+        while block < self.blocks.len() {
+            let this = &self.blocks[block];
+            if this.max >= need {
+                let own = need - this.shift;
+                if let Some(offset) = this.steps[step..].iter().position(|one| one.free >= own) {
+                    return Some(Cursor { block, step: step + offset });
+                }
+            }
+            block += 1;
+            step = 0;
+        }
+        None
+    }
+
+    /// The first step from `cursor` on with fewer than `need` free processors that begins before `until`.
+    fn next_below(&self, cursor: Cursor, need: i64, until: i64) -> Option<Cursor> {
+        let Cursor { mut block, mut step } = cursor;
+        while block < self.blocks.len() {
+            let this = &self.blocks[block];
+            if this.first >= until {
+                return None;
+            }
+            if this.min < need {
+                let own = need - this.shift;
+                if let Some(offset) = this.steps[step..].iter().position(|one| one.free < own) {
+                    let found = Cursor { block, step: step + offset };
+                    return (self.time(found) < until).then_some(found);
+                }
+            }
+            block += 1;
+            step = 0;
+        }
+        None
+    }
+
+    /// The start of the run with at least `procs` free processors that ends at `at`, not before `floor`:
+    /// how far a reservation of that width that starts at `at` can slide to the left. `at` if not at all.
+    pub fn slide_left(&self, at: Time, procs: Procs, floor: Time) -> Time {
+        let need = i64::from(procs.0);
+        let mut earliest = at.0;
+        let Cursor { mut block, step } = self.locate(at.0 - 1);
+        let mut step = step as isize;
+        while earliest > floor.0 {
+            let this = &self.blocks[block];
+            if step == this.steps.len() as isize - 1 && this.min >= need {
+                earliest = this.first;
+            } else {
+                while step >= 0 && this.free(step as usize) >= need {
+                    earliest = this.steps[step as usize].time;
+                    step -= 1;
+                }
+                if step >= 0 {
+                    break;
+                }
+            }
+            if block == 0 {
+                break;
+            }
+            block -= 1;
+            step = self.blocks[block].steps.len() as isize - 1;
+        }
+        Time(earliest.max(floor.0).min(at.0))
+    }
+
+    /// The completion-minimal shape of a moldable request, in one pass (spec A.0.3, "exact one-pass").
+    ///
+    /// Candidate starts are `from` and every rise of the profile. At each, the size begins as large as the
+    /// start allows and shrinks as the walk to the right meets narrower steps, until the walltime of that
+    /// size fits: that is the largest size that can start there, and the best, because walltimes never
+    /// grow with the size. The pass ends when even `most` processors could not complete earlier.
+    /// Only sizes in `least..=most` are considered and only completions up to `best.completion`, ties
+    /// included when they use fewer processors.
+    pub(crate) fn best_shape(
+        &self,
+        from: Time,
+        least: Procs,
+        most: Procs,
+        walltime: &dyn Fn(Procs) -> Span,
+        best: &mut Option<Fit>,
+    ) {
+        let (low, high) = (i64::from(least.0), i64::from(most.0).min(self.capacity));
+        if low > high {
+            return;
+        }
+        let quickest = walltime(Procs(high as u32));
+        let mut cursor = self.locate(from.0);
+        let mut before = -1;
+        loop {
+            let Some(candidate) = self.next_with_at_least(cursor, low) else { return };
+            if candidate != cursor {
+                before = 0;
+            }
+            cursor = candidate;
+            let start = self.time(cursor).max(from.0);
+            if best.is_some_and(|fit| plus(start, quickest) > (fit.start + fit.walltime).0) {
+                return;
+            }
+            let free = self.blocks[cursor.block].free(cursor.step);
+            if free > before {
+                self.try_start(cursor, start, low, free.min(high), walltime, best);
+            }
+            before = free;
+            match self.following(cursor) {
+                Some(next) => cursor = next,
+                None => return,
+            }
+        }
+    }
+
+    /// The largest size that can start at `start`, if it completes before `best` does.
+    fn try_start(
+        &self,
+        cursor: Cursor,
+        start: i64,
+        low: i64,
+        high: i64,
+        walltime: &dyn Fn(Procs) -> Span,
+        best: &mut Option<Fit>,
+    ) {
+        let mut size = high;
+        let mut cursor = cursor;
+        loop {
+            let span = walltime(Procs(size as u32));
+            let completion = plus(start, span);
+            if best
+                .is_some_and(|fit| (completion, size) >= ((fit.start + fit.walltime).0, fit.procs.0.into()))
+            {
+                return;
+            }
+            match self.next_below(cursor, size, completion) {
+                None => {
+                    *best = Some(Fit { start: Time(start), procs: Procs(size as u32), walltime: span });
+                    return;
+                }
+                Some(narrower) => {
+                    cursor = narrower;
+                    size = self.blocks[cursor.block].free(cursor.step);
+                    if size < low {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn following(&self, cursor: Cursor) -> Option<Cursor> {
+        if cursor.step + 1 < self.blocks[cursor.block].steps.len() {
+            Some(Cursor { block: cursor.block, step: cursor.step + 1 })
+        } else if cursor.block + 1 < self.blocks.len() {
+            Some(Cursor { block: cursor.block + 1, step: 0 })
+        } else {
+            None
+        }
+    }
+
+    /// The largest number of free processors on `[from, until)`.
+    pub(crate) fn max_free(&self, from: Time, until: Time) -> i64 {
+        let mut cursor = self.locate(from.0);
+        let mut most = 0;
+        while cursor.block < self.blocks.len() {
+            let block = &self.blocks[cursor.block];
+            if block.first >= until.0 {
+                break;
+            }
+            let next = self.blocks.get(cursor.block + 1).map_or(i64::MAX, |block| block.first);
+            if cursor.step == 0 && next <= until.0 {
+                most = most.max(block.max);
+            } else {
+                let own = block.steps[cursor.step..].iter().take_while(|step| step.time < until.0);
+                most = own.fold(most, |most, step| most.max(step.free + block.shift));
+            }
+            cursor = Cursor { block: cursor.block + 1, step: 0 };
+        }
+        most
+    }
+
+    /// Calls `meet(time, free)` for each step before `from` at which the free processors fall below every
+    /// value met on the way from `from` to the left; stops at `floor` or when `meet` says so. `time` is
+    /// when the narrower step ends.
+    pub(crate) fn narrowing_left(&self, from: Time, floor: Time, mut meet: impl FnMut(i64, i64) -> bool) {
+        let mut least = i64::MAX;
+        let Cursor { mut block, step } = self.locate(from.0);
+        let mut step = step as isize;
+        let mut end = from.0;
+        // The step that holds at `from` may begin before it; it counts up to `from` unless it starts there.
+        loop {
+            let this = &self.blocks[block];
+            if this.min < least || step < this.steps.len() as isize - 1 {
+                while step >= 0 {
+                    let own = this.steps[step as usize];
+                    let free = own.free + this.shift;
+                    if own.time < from.0 && free < least {
+                        least = free;
+                        if !meet(end, free) {
+                            return;
+                        }
+                    }
+                    end = end.min(own.time);
+                    step -= 1;
+                }
+            }
+            end = end.min(this.first);
+            if block == 0 || end <= floor.0 {
+                return;
+            }
+            block -= 1;
+            step = self.blocks[block].steps.len() as isize - 1;
+        }
+    }
+
+    /// Calls `meet(time, free)` for each step from `from` on at which the free processors fall below every
+    /// value met since `from`, until `meet` says stop. `time` is when the step begins (at least `from`).
+    pub(crate) fn narrowing_right(&self, from: Time, mut meet: impl FnMut(i64, i64) -> bool) {
+        let mut least = i64::MAX;
+        let mut cursor = self.locate(from.0);
+        while cursor.block < self.blocks.len() {
+            let this = &self.blocks[cursor.block];
+            if this.min < least {
+                for own in &this.steps[cursor.step..] {
+                    let free = own.free + this.shift;
+                    if free < least {
+                        least = free;
+                        if !meet(own.time.max(from.0), free) {
+                            return;
+                        }
+                    }
+                }
+            }
+            cursor = Cursor { block: cursor.block + 1, step: 0 };
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Which of the remaining jobs is taken up next: MinMin, MaxMin, Sufferage, MaxGain and MaxRelGain over a
+//! window of the oldest jobs (paper 000, sections 3.2.3 and 5.3; spec A.0.5, B.5).
+//!
+//! Every step asks for the completions of all remaining jobs on all clusters, so `m` jobs cost O(m^2)
+//! estimates per cluster; an estimate is asked for again only if its cluster has changed since.
+
+use pliant_model::{ClusterId, Estimate, Procs, Request, Time};
+
+use super::Heuristic;
+use crate::federation::Federation;
+
+/// A job of the window.
+pub(super) struct Candidate {
+    pub(super) request: Request,
+    /// Where it waits, or waited before it was cancelled.
+    pub(super) home: ClusterId,
+    /// The completion it has, or had.
+    pub(super) current: Time,
+    /// True if staying where it is, with that completion, is one of its options.
+    pub(super) may_stay: bool,
+    estimates: Vec<Option<(u64, Option<Estimate>)>>,
+}
+
+/// A job's options at one step.
+struct Options {
+    /// The best cluster to submit it to.
+    best: Option<(ClusterId, Estimate)>,
+    /// Earliest and second-earliest completion over its options, staying included where it may.
+    first: Time,
+    second: Time,
+}
+
+impl Candidate {
+    pub(super) fn new(request: Request, home: ClusterId, current: Time, may_stay: bool) -> Candidate {
+        Candidate { request, home, current, may_stay, estimates: Vec::new() }
+    }
+
+    fn options(&mut self, federation: &mut Federation, now: Time) -> Options {
+        self.estimates.resize(federation.len(), None);
+        let mut options = Options { best: None, first: Time::MAX, second: Time::MAX };
+        for cluster in federation.ids() {
+            let staying = self.may_stay && cluster == self.home;
+            let estimate = if staying { None } else { self.estimate(federation, now, cluster) };
+            let completion = if staying { Some(self.current) } else { estimate.map(|one| one.completion()) };
+            let Some(completion) = completion else { continue };
+            if let Some(estimate) = estimate
+                && options.best.is_none_or(|(_, best)| completion < best.completion())
+            {
+                options.best = Some((cluster, estimate));
+            }
+            if completion < options.first {
+                options.second = options.first;
+                options.first = completion;
+            } else {
+                options.second = options.second.min(completion);
+            }
+        }
+        options
+    }
+
+    fn estimate(&mut self, federation: &mut Federation, now: Time, cluster: ClusterId) -> Option<Estimate> {
+        let version = federation.version(cluster);
+        match self.estimates[cluster.index()] {
+            Some((known, estimate)) if known == version => estimate,
+            _ => {
+                let estimate = federation.estimate(now, &self.request, cluster);
+                self.estimates[cluster.index()] = Some((version, estimate));
+                estimate
+            }
+        }
+    }
+}
+
+/// Takes the next job of the window out, with the best cluster to submit it to (none if no cluster but its
+/// own takes it). Ties go to the oldest.
+pub(super) fn take_next(
+    heuristic: Heuristic,
+    window: &mut Vec<Candidate>,
+    federation: &mut Federation,
+    now: Time,
+) -> Option<(Candidate, Option<(ClusterId, Estimate)>)> {
+    let mut chosen: Option<(f64, usize, Option<(ClusterId, Estimate)>)> = None;
+    for (index, candidate) in window.iter_mut().enumerate() {
+        candidate.current = if candidate.may_stay {
+            let plan = federation.plan(now, candidate.request.id);
+            plan.map_or(candidate.current, |plan| plan.completion())
+        } else {
+            candidate.current
+        };
+        let options = candidate.options(federation, now);
+        let value = urgency(heuristic, candidate, &options);
+        if chosen.as_ref().is_none_or(|(most, _, _)| value > *most) {
+            chosen = Some((value, index, options.best));
+        }
+    }
+    let (_, index, best) = chosen?;
+    Some((window.remove(index), best))
+}
+
+/// The larger, the sooner the job is taken up. Whole seconds are exact in an `f64`.
+fn urgency(heuristic: Heuristic, candidate: &Candidate, options: &Options) -> f64 {
+    let gain = || match options.best {
+        Some((_, best)) => (candidate.current - best.completion()).0 as f64,
+        None => f64::MIN,
+    };
+    match heuristic {
+        Heuristic::Mct => 0.0,
+        Heuristic::MinMin => -(options.first.0 as f64),
+        Heuristic::MaxMin => options.first.0 as f64,
+        Heuristic::Sufferage => (options.second - options.first).0 as f64,
+        Heuristic::MaxGain => gain(),
+        Heuristic::MaxRelGain => gain() / f64::from(candidate.request.procs.max(Procs::ONE).0),
+    }
+}

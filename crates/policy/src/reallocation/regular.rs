@@ -1,0 +1,82 @@
+//! Regular reallocation: a job that another cluster completes earlier by at least the threshold is submitted
+//! there, then cancelled where it waits (paper 000, section 3.2.2). Every job is considered once per event
+//! with MCT; the other heuristics consider the window of the oldest.
+
+use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Time};
+
+use super::order::{Candidate, take_next};
+use super::{Heuristic, Move, Reallocation};
+use crate::federation::Federation;
+
+pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
+    let mut moves = Vec::new();
+    let jobs: Vec<JobId> = federation.waiting().keys().copied().collect();
+    if policy.heuristic == Heuristic::Mct {
+        for job in jobs {
+            consider(policy, federation, now, job, &mut moves);
+        }
+        return moves;
+    }
+    let mut window: Vec<Candidate> = jobs
+        .into_iter()
+        .take(policy.window)
+        .filter_map(|job| {
+            let current = federation.plan(now, job)?.completion();
+            let tracked = federation.waiting().get(&job)?;
+            Some(Candidate::new(tracked.request.clone(), tracked.cluster, current, true))
+        })
+        .collect();
+    while let Some((candidate, best)) = take_next(policy.heuristic, &mut window, federation, now) {
+        if let Some((cluster, estimate)) = best
+            && estimate.completion() <= candidate.current - policy.threshold
+        {
+            go(federation, now, candidate.request.id, candidate.current, (cluster, estimate), &mut moves);
+        }
+    }
+    moves
+}
+
+/// Moves one job if it gains enough elsewhere.
+fn consider(
+    policy: &Reallocation,
+    federation: &mut Federation,
+    now: Time,
+    job: JobId,
+    moves: &mut Vec<Move>,
+) {
+    let Some(plan) = federation.plan(now, job) else { return };
+    let Some(tracked) = federation.waiting().get(&job) else { return };
+    if plan.start <= now {
+        return;
+    }
+    let (home, request) = (tracked.cluster, tracked.request.clone());
+    let latest = plan.completion() - policy.threshold;
+    if let Some(target) = federation.earliest(now, &request, Some(home), latest) {
+        go(federation, now, job, plan.completion(), target, moves);
+    }
+}
+
+/// Carries a move out. The job is cancelled where it waits before it is tracked at its target, since a
+/// federation knows each job once; nothing can happen in between.
+fn go(
+    federation: &mut Federation,
+    now: Time,
+    job: JobId,
+    before: Time,
+    (to, estimate): (ClusterId, Estimate),
+    moves: &mut Vec<Move>,
+) {
+    let Some(tracked) = federation.waiting().get(&job).cloned() else { return };
+    if !federation.cancel(now, job) {
+        return;
+    }
+    let reason = MoveReason::EarlierCompletion;
+    moves.push(Move { job, from: tracked.cluster, to, before, estimate, reason });
+    let moved = crate::federation::Tracked {
+        cluster: to,
+        moves: tracked.moves + 1,
+        reason: Reason::Moved(reason),
+        ..tracked
+    };
+    federation.submit(now, moved, estimate);
+}

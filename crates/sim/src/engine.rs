@@ -1,0 +1,253 @@
+//! The event loop of a direct simulation.
+//!
+//! Events are ordered by (time, class, sequence). The classes of one instant are terminations,
+//! submissions, starts and the reallocation event (or submissions before terminations, [`Ties`]);
+//! terminations go in the order in which the jobs were started. A job whose reservation begins now counts
+//! as started and is not reallocated (spec A.0.2).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use pliant_model::{
+    ClusterId, Estimate, JobId, JobOutcome, MapReason, MoveRecord, Platform, Reason, RefusalCause, Request,
+    Run, Speedup, Time, rng::stream_seed, runtime_at,
+};
+use pliant_policy::UnknownName;
+use pliant_policy::batch::{Start, Submission};
+use pliant_policy::federation::{Federation, Tracked};
+use pliant_policy::mapping::{self, Mapped};
+use pliant_policy::reallocation::reallocate;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use crate::ready::NextStarts;
+use crate::{Observer, Policies, SimError, SimJob, Ties};
+
+/// How many instants pass between two reports to the observer.
+const REPORT_EVERY: u32 = 4096;
+
+/// A termination: when, the how-manieth start it ends, which job, where.
+type Finish = Reverse<(Time, u64, JobId, ClusterId)>;
+
+pub(crate) struct Engine<'a> {
+    jobs: &'a [SimJob],
+    policies: &'a Policies,
+    federation: Federation,
+    rng: ChaCha8Rng,
+    /// Position of the next job to be submitted.
+    next_job: usize,
+    finishes: BinaryHeap<Finish>,
+    next_starts: NextStarts,
+    next_event: Time,
+    started: Vec<Start>,
+    starts: u64,
+    ended: usize,
+    outcomes: Vec<Option<JobOutcome>>,
+    run: Run,
+}
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(
+        platform: &Platform,
+        jobs: &'a [SimJob],
+        policies: &'a Policies,
+    ) -> Result<Engine<'a>, UnknownName> {
+        let origin = jobs.first().map_or(Time::ZERO, |first| first.job.submit.min(Time::ZERO));
+        let federation = Federation::new(platform, policies.tuner, origin)?;
+        Ok(Engine {
+            jobs,
+            policies,
+            next_starts: NextStarts::new(federation.len()),
+            federation,
+            rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
+            next_job: 0,
+            finishes: BinaryHeap::new(),
+            next_event: policies.reallocation.map_or(Time::MAX, |policy| Time::ZERO + policy.period),
+            started: Vec::new(),
+            starts: 0,
+            ended: 0,
+            outcomes: vec![None; jobs.len()],
+            run: Run {
+                platform: platform.clone(),
+                jobs: Vec::new(),
+                refused: Vec::new(),
+                moves: Vec::new(),
+                reallocations: 0,
+            },
+        })
+    }
+
+    pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Run, SimError> {
+        let mut instants = 0_u32;
+        while let Some(now) = self.next_instant() {
+            match self.policies.ties {
+                Ties::FinishFirst => {
+                    self.finish_due(now);
+                    self.submit_due(now);
+                }
+                Ties::SubmitFirst => {
+                    self.submit_due(now);
+                    self.finish_due(now);
+                }
+            }
+            self.start_due(now);
+            self.reallocate_due(now);
+            instants += 1;
+            if instants.is_multiple_of(REPORT_EVERY) && !observer.progress(self.ended, self.jobs.len(), now) {
+                return Err(SimError::Stopped);
+            }
+        }
+        self.run.jobs = std::mem::take(&mut self.outcomes).into_iter().flatten().collect();
+        Ok(self.run)
+    }
+
+    /// The next time at which something happens. Reallocation events count only while a job waits.
+    fn next_instant(&mut self) -> Option<Time> {
+        let submission = self.jobs.get(self.next_job).map_or(Time::MAX, |next| next.job.submit);
+        let finish = self.finishes.peek().map_or(Time::MAX, |Reverse((at, ..))| *at);
+        let next = submission.min(finish).min(self.next_starts.first());
+        if next == Time::MAX {
+            return None;
+        }
+        if self.federation.waiting().is_empty()
+            && let Some(policy) = self.policies.reallocation
+        {
+            // Nothing can be moved before the next submission: events until then do nothing.
+            let periods = next.0.max(0).div_euclid(policy.period.0);
+            let skipped = Time(periods * policy.period.0);
+            let skipped = if skipped < next { skipped + policy.period } else { skipped };
+            self.next_event = self.next_event.max(skipped);
+        }
+        Some(next.min(self.next_event))
+    }
+
+    fn finish_due(&mut self, now: Time) {
+        while let Some(Reverse((at, _, job, cluster))) = self.finishes.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.finishes.pop();
+            self.ended += 1;
+            self.federation.scheduler(cluster).finish(now, job);
+            self.changed(cluster);
+        }
+    }
+
+    fn submit_due(&mut self, now: Time) {
+        while let Some(next) = self.jobs.get(self.next_job) {
+            if next.job.submit > now {
+                break;
+            }
+            let id = JobId(self.next_job as u32);
+            self.next_job += 1;
+            let placed =
+                if next.managed { self.map(now, id, next) } else { self.submit_locally(now, id, next) };
+            match placed {
+                Ok(cluster) => self.changed(cluster),
+                Err(cause) => {
+                    self.ended += 1;
+                    self.run.refused.push((next.job.log_id, cause));
+                }
+            }
+        }
+    }
+
+    /// A request of a client: tuned and mapped by the federation.
+    fn map(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
+        let request = request(id, next, next.speedup.clone());
+        let Mapped { cluster, estimate, reason } =
+            mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
+        let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
+        self.federation.submit(now, tracked, estimate);
+        Ok(cluster)
+    }
+
+    /// A local user's job: rigid, straight to its own cluster, in the log's own shape and time (A000-16).
+    fn submit_locally(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
+        let only = (self.federation.len() == 1).then_some(ClusterId(0));
+        let cluster = next.job.origin.or(only).ok_or(RefusalCause::NoOrigin)?;
+        let available = self.federation.procs(cluster);
+        if next.job.procs > available {
+            return Err(RefusalCause::LargerThanCluster { cluster, requested: next.job.procs, available });
+        }
+        let submission = Submission { job: id, procs: next.job.procs, walltime: next.job.walltime };
+        self.federation.scheduler(cluster).submit(now, submission);
+        Ok(cluster)
+    }
+
+    /// Asks a cluster that something happened to when it wants to start a job next.
+    fn changed(&mut self, cluster: ClusterId) {
+        let next = self.federation.scheduler(cluster).next_start();
+        self.next_starts.set(cluster, next);
+    }
+
+    fn start_due(&mut self, now: Time) {
+        while let Some(cluster) = self.next_starts.pop_due(now) {
+            let mut started = std::mem::take(&mut self.started);
+            self.federation.scheduler(cluster).start_due(now, &mut started);
+            for start in started.drain(..) {
+                self.start(now, cluster, start);
+            }
+            self.started = started;
+            self.changed(cluster);
+        }
+    }
+
+    fn start(&mut self, now: Time, cluster: ClusterId, start: Start) {
+        let SimJob { job, .. } = &self.jobs[start.job.index()];
+        let end = now + runtime_at(job, start.walltime);
+        self.finishes.push(Reverse((end, self.starts, start.job, cluster)));
+        self.starts += 1;
+        let tracked = self.federation.started(start.job);
+        let (moves, reason, managed) = match tracked {
+            Some(Tracked { moves, reason, .. }) => (moves, reason, true),
+            None => (0, Reason::Mapped(MapReason::Local), false),
+        };
+        self.outcomes[start.job.index()] = Some(JobOutcome {
+            log_id: job.log_id,
+            cluster,
+            submit: job.submit,
+            start: now,
+            end,
+            procs: start.procs,
+            walltime: start.walltime,
+            moves,
+            managed,
+            reason,
+        });
+    }
+
+    fn reallocate_due(&mut self, now: Time) {
+        let Some(policy) = self.policies.reallocation else { return };
+        if now < self.next_event {
+            return;
+        }
+        self.next_event = now + policy.period;
+        if self.federation.waiting().is_empty() {
+            return;
+        }
+        let moves = reallocate(&policy, &mut self.federation, now);
+        self.run.reallocations += moves.len() as u64;
+        for one in moves {
+            let Estimate { procs, .. } = one.estimate;
+            self.run.moves.push(MoveRecord {
+                at: now,
+                log_id: self.jobs[one.job.index()].job.log_id,
+                from: one.from,
+                to: one.to,
+                before: one.before,
+                after: one.estimate.completion(),
+                procs,
+            });
+        }
+        for cluster in self.federation.ids() {
+            self.changed(cluster);
+        }
+        self.start_due(now);
+    }
+}
+
+fn request(id: JobId, next: &SimJob, speedup: Speedup) -> Request {
+    let SimJob { job, .. } = next;
+    Request { id, submit: job.submit, procs: job.procs, walltime: job.walltime, speedup, origin: job.origin }
+}
