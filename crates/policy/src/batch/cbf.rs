@@ -36,6 +36,8 @@ pub(super) struct ConservativeBackfilling {
     /// What was freed by moves in the present pass.
     vacated: Vec<(Time, Time)>,
     touched: Touched,
+    /// Positions found by the last look for jobs that may slide.
+    sliding: Vec<Slot>,
     /// Kept once estimates of moldable requests are asked for.
     bounds: Option<StartBounds>,
 }
@@ -53,6 +55,7 @@ impl ConservativeBackfilling {
             freed: Vec::new(),
             vacated: Vec::new(),
             touched: Touched::default(),
+            sliding: Vec::new(),
             bounds: None,
         }
     }
@@ -66,14 +69,16 @@ impl ConservativeBackfilling {
 
     /// Marks the jobs that begin inside `(from, until]` and have enough free processors just before.
     fn note_slides(&mut self, from: Time, until: Time) {
-        let Self { queue, profile, .. } = self;
-        let sliding: Vec<Slot> = queue
-            .starting(from, until)
-            .filter(|(start, slot)| profile.free_at(*start - Span(1)) >= queue.entry(*slot).procs)
-            .map(|(_, slot)| slot)
-            .collect();
-        for slot in sliding {
-            queue.mark_slide(slot);
+        let mut walk = self.profile.walk_from(from);
+        let Self { queue, sliding, .. } = self;
+        sliding.clear();
+        for (start, slot) in queue.starting(from, until) {
+            if walk.free_at(start - Span(1)) >= queue.entry(slot).procs {
+                sliding.push(slot);
+            }
+        }
+        for slot in sliding.iter() {
+            queue.mark_slide(*slot);
         }
     }
 
@@ -109,9 +114,7 @@ impl ConservativeBackfilling {
             return;
         }
         let mut start = entry.start;
-        if let Some(from) = self.touched.earliest_start(entry.procs, entry.walltime)
-            && from + entry.walltime <= entry.start
-        {
+        if let Some(from) = self.touched.earliest_start(entry.procs, entry.walltime, entry.start) {
             let found =
                 self.profile.earliest_fit_ending_by(from.max(now), entry.procs, entry.walltime, entry.start);
             start = found.unwrap_or(start);

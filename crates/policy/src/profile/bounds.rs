@@ -14,41 +14,84 @@ use super::{Fit, Profile};
 /// The length of a run that never ends.
 const ENDLESS: u32 = u32::MAX - 1;
 
-/// Per class of sizes: the longest run with that many free processors that meets one of some freed
-/// intervals, and the earliest start of such a run. Both err on the side of too long and too early.
+/// Runs of free processors around one freed interval: per class of sizes, the length of the run with that
+/// many free processors and when it starts. Errs on the side of too long and too early.
 #[derive(Clone, Debug)]
-pub struct Touched {
+struct Runs {
+    /// Classes from here on have no run.
+    classes: usize,
     longest_s: [u32; CLASSES],
     earliest: [i64; CLASSES],
 }
 
+/// The runs of free processors that meet some freed intervals.
+#[derive(Clone, Debug)]
+pub struct Touched {
+    /// Per class of sizes, the longest of all runs, in seconds.
+    longest_s: [u32; CLASSES],
+    around: Vec<Runs>,
+}
+
+/// How many freed intervals are told apart; the runs of further ones are merged into the last.
+const TOLD_APART: usize = 16;
+
 impl Default for Touched {
     fn default() -> Self {
-        Self { longest_s: [0; CLASSES], earliest: [i64::MAX; CLASSES] }
+        Self { longest_s: [0; CLASSES], around: Vec::new() }
     }
 }
 
 impl Touched {
     /// Nothing was freed.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        self.longest_s = [0; CLASSES];
+        self.around.clear();
     }
 
     /// True if nothing was freed.
     pub fn is_empty(&self) -> bool {
-        self.longest_s[0] == 0
+        self.around.is_empty()
     }
 
     /// Adds the runs that meet `[from, until)`, where processors were just given back. Runs count from
     /// `now` on. O(blocks met while walking out of the interval).
     pub fn add(&mut self, profile: &Profile, now: Time, from: Time, until: Time) {
-        let from = from.max(now);
+        let Some(runs) = Runs::around(profile, now, from.max(now), until) else { return };
+        for (longest, length) in self.longest_s.iter_mut().zip(&runs.longest_s[..runs.classes]) {
+            *longest = (*longest).max(*length);
+        }
+        let full = self.around.len() == TOLD_APART;
+        match self.around.last_mut() {
+            Some(last) if last.covers(&runs) => {}
+            Some(last) if full => last.merge(&runs),
+            _ => self.around.push(runs),
+        }
+    }
+
+    /// The longest run, per class of sizes, in seconds.
+    pub fn longest_s(&self) -> &[u32; CLASSES] {
+        &self.longest_s
+    }
+
+    /// When the runs could let a job of that shape start, at the earliest, so that it ends by `deadline`;
+    /// none if they cannot.
+    pub fn earliest_start(&self, procs: Procs, walltime: Span, deadline: Time) -> Option<Time> {
+        let class = class_of(i64::from(procs.0));
+        let long_enough =
+            |runs: &&Runs| runs.longest_s[class] == ENDLESS || walltime.0 <= i64::from(runs.longest_s[class]);
+        let starts = self.around.iter().filter(long_enough).map(|runs| runs.earliest[class]);
+        starts.filter(|start| start.saturating_add(walltime.0) <= deadline.0).min().map(Time)
+    }
+}
+
+impl Runs {
+    fn around(profile: &Profile, now: Time, from: Time, until: Time) -> Option<Runs> {
         if from >= until {
-            return;
+            return None;
         }
         let widest = profile.max_free(from, until);
         if widest == 0 {
-            return;
+            return None;
         }
         let classes = class_of(widest) + 1;
         let (mut left, mut right) = ([now.0; CLASSES], [i64::MAX; CLASSES]);
@@ -68,24 +111,29 @@ impl Touched {
             }
             open > 0
         });
+        let mut runs = Runs { classes, longest_s: [0; CLASSES], earliest: [i64::MAX; CLASSES] };
         for class in 0..classes {
-            let length =
-                u32::try_from(right[class].saturating_sub(left[class])).unwrap_or(ENDLESS).min(ENDLESS);
-            self.longest_s[class] = self.longest_s[class].max(length);
-            self.earliest[class] = self.earliest[class].min(left[class]);
+            let length = right[class].saturating_sub(left[class]);
+            runs.longest_s[class] = u32::try_from(length).unwrap_or(ENDLESS).min(ENDLESS);
+            runs.earliest[class] = left[class];
         }
+        Some(runs)
     }
 
-    /// The longest run, per class of sizes, in seconds.
-    pub fn longest_s(&self) -> &[u32; CLASSES] {
-        &self.longest_s
+    fn covers(&self, other: &Runs) -> bool {
+        other.classes <= self.classes
+            && (0..other.classes).all(|class| {
+                self.longest_s[class] >= other.longest_s[class]
+                    && self.earliest[class] <= other.earliest[class]
+            })
     }
 
-    /// When the runs could let a job of that shape start, at the earliest; none if they are all too short.
-    pub fn earliest_start(&self, procs: Procs, walltime: Span) -> Option<Time> {
-        let class = class_of(i64::from(procs.0));
-        let long_enough = self.longest_s[class] == ENDLESS || walltime.0 <= i64::from(self.longest_s[class]);
-        long_enough.then_some(Time(self.earliest[class]))
+    fn merge(&mut self, other: &Runs) {
+        self.classes = self.classes.max(other.classes);
+        for class in 0..other.classes {
+            self.longest_s[class] = self.longest_s[class].max(other.longest_s[class]);
+            self.earliest[class] = self.earliest[class].min(other.earliest[class]);
+        }
     }
 }
 
@@ -106,20 +154,14 @@ impl StartBounds {
 
     /// Takes into account that processors were given back on `[from, until)` since the last call.
     pub fn freed(&mut self, profile: &Profile, now: Time, from: Time, until: Time) {
-        let mut touched = Touched::default();
-        touched.add(profile, now, from, until);
-        self.lower(&touched);
-    }
-
-    /// As [`StartBounds::freed`], for several intervals at once.
-    pub fn lower(&mut self, touched: &Touched) {
-        for size in 0..self.sizes {
-            let length = touched.longest_s[size];
+        let Some(runs) = Runs::around(profile, now, from.max(now), until) else { return };
+        for size in 0..runs.classes.min(self.sizes) {
+            let length = runs.longest_s[size];
             if length == 0 {
                 continue;
             }
             let classes = if length == ENDLESS { CLASSES } else { class_of(i64::from(length)) + 1 };
-            let earliest = touched.earliest[size];
+            let earliest = runs.earliest[size];
             for bound in &mut self.bound[size * CLASSES..][..classes] {
                 *bound = (*bound).min(earliest);
             }

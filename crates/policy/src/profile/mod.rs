@@ -20,7 +20,7 @@ pub(crate) use classes::{CLASSES, class_of};
 pub use search::Fit;
 
 /// Most steps in a block. A block splits in two halves when it is full.
-const BLOCK: usize = 64;
+const BLOCK: usize = 32;
 
 /// From `time` on, `free` processors are free, until the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,6 +151,65 @@ impl Profile {
         if from >= until || delta == 0 {
             return;
         }
+        let Cursor { block: index, step } = self.locate(from);
+        let ends_here = match self.blocks.get(index + 1) {
+            Some(next) => until < next.first,
+            None => true,
+        };
+        if ends_here {
+            self.change_within(index, step, from, until, delta);
+        } else {
+            self.change_across(from, until, delta);
+        }
+        debug_assert!(self.blocks.iter().all(|block| block.min >= 0 && block.max <= self.capacity));
+    }
+
+    /// The common case: `[from, until)` begins in step `step` of block `index` and ends before the next block.
+    fn change_within(&mut self, index: usize, step: usize, from: i64, until: i64, delta: i64) {
+        let before = if step == 0 && index > 0 { self.last_free(index - 1) } else { i64::MIN };
+        let block = &mut self.blocks[index];
+        let shift = block.shift;
+        let count = block.steps.len();
+        let mut low = step;
+        if block.steps[step].time != from {
+            debug_assert!(block.steps[step].time < from, "a change before the profile's origin");
+            let free = block.steps[step].free;
+            block.steps.insert(step + 1, Step { time: from, free });
+            low += 1;
+        }
+        let mut high = low + 1;
+        while high < block.steps.len() && block.steps[high].time < until {
+            high += 1;
+        }
+        if block.steps.get(high).is_none_or(|step| step.time != until) {
+            let free = block.steps[high - 1].free;
+            block.steps.insert(high, Step { time: until, free });
+        }
+        for step in &mut block.steps[low..high] {
+            step.free += delta;
+        }
+        if block.steps[high].free == block.steps[high - 1].free {
+            block.steps.remove(high);
+        }
+        let neighbour = if low > 0 { block.steps[low - 1].free } else { before.saturating_sub(shift) };
+        if block.steps[low].free == neighbour && (low > 0 || before != i64::MIN) {
+            block.steps.remove(low);
+        }
+        self.steps = self.steps + block.steps.len() - count;
+        if block.steps.is_empty() {
+            self.blocks.remove(index);
+            return;
+        }
+        let long = block.steps.len() > BLOCK;
+        block.summarise();
+        if long {
+            self.halve(index);
+        } else if self.blocks[index].steps.len() < BLOCK / 4 {
+            self.join_if_small(index);
+        }
+    }
+
+    fn change_across(&mut self, from: i64, until: i64, delta: i64) {
         let start = self.split(from);
         let end = self.split(until);
         // Splitting at `until` may have split the block of `start`.
@@ -158,7 +217,11 @@ impl Profile {
         self.add(start, end, delta);
         self.merge(until);
         self.merge(from);
-        debug_assert!(self.blocks.iter().all(|block| block.min >= 0 && block.max <= self.capacity));
+    }
+
+    fn last_free(&self, index: usize) -> i64 {
+        let block = &self.blocks[index];
+        block.free(block.steps.len() - 1)
     }
 
     fn time(&self, cursor: Cursor) -> i64 {
@@ -208,18 +271,25 @@ impl Profile {
         if block.steps.len() <= BLOCK {
             return Cursor { block: index, step: step + 1 };
         }
-        let mut tail = Vec::with_capacity(BLOCK + 1);
-        tail.extend(block.steps.drain(BLOCK / 2..));
+        let half = block.steps.len() / 2;
+        self.halve(index);
+        if step + 1 < half {
+            Cursor { block: index, step: step + 1 }
+        } else {
+            Cursor { block: index + 1, step: step + 1 - half }
+        }
+    }
+
+    /// Splits a full block in two.
+    fn halve(&mut self, index: usize) {
+        let block = &mut self.blocks[index];
+        let mut tail = Vec::with_capacity(BLOCK + 2);
+        tail.extend(block.steps.drain(block.steps.len() / 2..));
         for moved in &mut tail {
             moved.free += block.shift;
         }
         block.summarise();
         self.blocks.insert(index + 1, Block::new(tail));
-        if step + 1 < BLOCK / 2 {
-            Cursor { block: index, step: step + 1 }
-        } else {
-            Cursor { block: index + 1, step: step + 1 - BLOCK / 2 }
-        }
     }
 
     /// Drops the step that begins at `at` if it changes nothing.
@@ -228,12 +298,7 @@ impl Profile {
         if self.blocks[index].steps[step].time != at || (index == 0 && step == 0) {
             return;
         }
-        let before = if step > 0 {
-            self.blocks[index].free(step - 1)
-        } else {
-            let previous = &self.blocks[index - 1];
-            previous.free(previous.steps.len() - 1)
-        };
+        let before = if step > 0 { self.blocks[index].free(step - 1) } else { self.last_free(index - 1) };
         if before != self.blocks[index].free(step) {
             return;
         }

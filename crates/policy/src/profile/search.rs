@@ -196,6 +196,11 @@ impl Profile {
         }
     }
 
+    /// Free processors at each of some times, which must not go back.
+    pub(crate) fn walk_from(&self, from: Time) -> Walk<'_> {
+        Walk { profile: self, cursor: self.locate(from.0) }
+    }
+
     fn following(&self, cursor: Cursor) -> Option<Cursor> {
         if cursor.step + 1 < self.blocks[cursor.block].steps.len() {
             Some(Cursor { block: cursor.block, step: cursor.step + 1 })
@@ -281,5 +286,23 @@ impl Profile {
             }
             cursor = Cursor { block: cursor.block + 1, step: 0 };
         }
+    }
+}
+
+/// A look at the profile that moves to the right only.
+pub(crate) struct Walk<'a> {
+    profile: &'a Profile,
+    cursor: Cursor,
+}
+
+impl Walk<'_> {
+    /// Free processors at `at`.
+    pub(crate) fn free_at(&mut self, at: Time) -> Procs {
+        while let Some(next) = self.profile.following(self.cursor)
+            && self.profile.time(next) <= at.0
+        {
+            self.cursor = next;
+        }
+        Procs(self.profile.blocks[self.cursor.block].free(self.cursor.step) as u32)
     }
 }
