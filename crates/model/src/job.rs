@@ -82,9 +82,20 @@ impl Walltimes<'_> {
     /// One part in 10^12 is shaved before rounding up, so that a size whose exact walltime is a whole
     /// number does not gain a second by rounding noise; the requested size on speed 1 gives `w_t` itself.
     pub fn at(&self, n: Procs) -> Span {
-        let ratio = self.speedup.relative_time(n, self.requested) / self.reference;
-        let seconds = (self.scale * ratio * (1.0 - 1e-12)).ceil();
-        Span(seconds.clamp(1.0, Span::MAX.0 as f64) as i64)
+        let seconds = self.scale * self.ratio(n) * (1.0 - 1e-12);
+        // Rounding up through the integer is several times cheaper than `f64::ceil` without SSE 4.1.
+        let whole = seconds as i64;
+        Span((whole + i64::from((whole as f64) < seconds)).clamp(1, Span::MAX.0))
+    }
+
+    /// The walltime on `n` processors relative to the requested shape's: the same on every cluster.
+    pub fn ratio(&self, n: Procs) -> f64 {
+        self.speedup.relative_time(n, self.requested) / self.reference
+    }
+
+    /// The walltime of the requested shape on this cluster, in seconds, before rounding.
+    pub fn scale_s(&self) -> f64 {
+        self.scale
     }
 }
 

@@ -5,9 +5,9 @@
 //! completions are equal. `exhaustive` and `exact` give the same answer; `binary` is the paper's and may
 //! miss it (docs/reproduction.md, C000-4).
 
-use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
+use pliant_model::{Estimate, Procs, Span, Speed, Time, Walltimes};
 
-use crate::profile::{Fit, Profile, StartBounds};
+use crate::profile::{CLASSES, Fit, Profile, StartBounds, class_of, largest};
 
 crate::named_enum! {
     /// How a server chooses the number of processors of a moldable request (paper 000, section 3.2.1).
@@ -23,7 +23,7 @@ crate::named_enum! {
 
 /// From this many steps on, the exact tuner searches class by class instead of in one plain pass: the
 /// bookkeeping pays only on long profiles (docs/performance.md).
-const LONG_PROFILE: usize = 192;
+const LONG_PROFILE: usize = 8;
 
 /// The best size of a request on a cluster whose plan is `profile`, starting not before `from`.
 ///
@@ -149,17 +149,55 @@ fn fewest_with(walltime: Span, least: Procs, procs: Procs, walltimes: &Walltimes
     Procs(high)
 }
 
-/// A completion time that no size can beat: for each class of sizes, the bound on its start plus its least
-/// walltime. True whether or not `bounds` are kept; closer when they are.
-pub fn completion_bound(
-    profile: &Profile,
-    bounds: Option<&StartBounds>,
-    now: Time,
-    walltimes: &Walltimes<'_>,
-) -> Time {
-    let most = walltimes.most().min(profile.capacity());
-    match bounds {
-        Some(bounds) => bounds.completion_bound(now, walltimes.least(), most, &|n| walltimes.at(n)),
-        None => now + walltimes.at(most),
+/// What all clusters share about one request: per class of sizes, the walltime of the class's largest size
+/// at reference speed. Made once per request, asked once per cluster or group of clusters.
+#[derive(Clone, Debug)]
+pub struct ClassTimes {
+    first: usize,
+    last: usize,
+    /// Slightly shaved, so that rounding never lifts a bound above the truth.
+    quickest_s: [f64; CLASSES],
+}
+
+impl ClassTimes {
+    /// The classes of a request, given its walltimes on a cluster of reference speed as large as the largest.
+    pub fn new(walltimes: &Walltimes<'_>) -> ClassTimes {
+        let (least, most) = (i64::from(walltimes.least().0), i64::from(walltimes.most().0));
+        let (first, last) = (class_of(least), class_of(most));
+        let mut quickest_s = [f64::INFINITY; CLASSES];
+        for (class, quickest) in quickest_s.iter_mut().enumerate().take(last + 1).skip(first) {
+            let ratio = walltimes.ratio(Procs(largest(class).min(most) as u32));
+            *quickest = walltimes.scale_s() * ratio * (1.0 - 1e-9);
+        }
+        ClassTimes { first, last, quickest_s }
+    }
+
+    /// The classes of sizes that a cluster of `procs` processors can take, each with the least walltime of
+    /// its sizes there (rounded down).
+    pub(crate) fn classes(&self, speed: Speed, procs: Procs) -> impl Iterator<Item = (usize, Span)> + '_ {
+        let last = self.last.min(class_of(i64::from(procs.0)));
+        let scale = 1.0 / speed.get();
+        let quickest = move |class: usize| Span(((self.quickest_s[class] * scale) as i64).max(1));
+        (self.first..=last).rev().filter(|class| *class != 1).map(move |class| (class, quickest(class)))
+    }
+
+    /// A completion time that no size can beat on a cluster: for each class of sizes, the bound on its start
+    /// plus its least walltime. True whether or not `bounds` are kept; closer when they are.
+    pub fn completion_bound(
+        &self,
+        bounds: Option<&StartBounds>,
+        now: Time,
+        speed: Speed,
+        procs: Procs,
+    ) -> Time {
+        let mut bound = Time::MAX;
+        for (class, quickest) in self.classes(speed, procs) {
+            if now + quickest >= bound {
+                break;
+            }
+            let start = bounds.map_or(now, |bounds| bounds.of_class(class, quickest, now));
+            bound = bound.min(start + quickest);
+        }
+        bound
     }
 }

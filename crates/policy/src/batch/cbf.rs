@@ -249,8 +249,8 @@ impl BatchScheduler for ConservativeBackfilling {
         tuning::tune(tuner, &self.profile, self.bounds.as_mut(), now, walltimes)
     }
 
-    fn completion_bound(&self, now: Time, walltimes: &Walltimes<'_>) -> Time {
-        tuning::completion_bound(&self.profile, self.bounds.as_ref(), now, walltimes)
+    fn start_bounds(&self) -> Option<&StartBounds> {
+        self.bounds.as_ref()
     }
 
     fn list(&mut self, _now: Time, waiting: &mut Vec<Waiting>) {

@@ -14,6 +14,7 @@ mod waiting;
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
 use crate::UnknownName;
+use crate::profile::StartBounds;
 use crate::tuning::Tuner;
 
 /// A job as a batch system sees it: a fixed shape.
@@ -71,8 +72,10 @@ pub trait BatchScheduler: Send {
     /// What a request would get if it were submitted now; none if it never fits.
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate>;
 
-    /// A completion time that no estimate made now can beat; used to leave clusters out. Cheap.
-    fn completion_bound(&self, now: Time, walltimes: &Walltimes<'_>) -> Time;
+    /// Bounds on the earliest start of any estimate, if the policy keeps them; used to leave clusters out.
+    fn start_bounds(&self) -> Option<&StartBounds> {
+        None
+    }
 
     /// Appends the waiting jobs in queue order, each with its plan.
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>);

@@ -174,27 +174,24 @@ impl StartBounds {
         Time(self.bound[size * CLASSES + class_of(walltime.0.max(1))]).max(now)
     }
 
-    /// A completion time that no size in `least..=most` can beat.
-    pub(crate) fn completion_bound(
-        &self,
-        now: Time,
-        least: Procs,
-        most: Procs,
-        walltime: &dyn Fn(Procs) -> Span,
-    ) -> Time {
-        let (low, high) = (i64::from(least.0), i64::from(most.0));
-        let mut bound = Time::MAX;
-        for class in (class_of(low)..=class_of(high)).rev() {
-            if class == 1 {
-                continue;
-            }
-            let quickest = walltime(Procs(largest(class).min(high) as u32));
-            if now + quickest >= bound {
-                break;
-            }
-            bound = bound.min(self.at_least(Procs(corner(class) as u32), quickest, now) + quickest);
+    /// As [`StartBounds::at_least`], for a class of sizes. Classes too large for the cluster never start.
+    pub(crate) fn of_class(&self, size: usize, walltime: Span, now: Time) -> Time {
+        if size >= self.sizes {
+            return Time::MAX;
         }
-        bound
+        Time(self.bound[size * CLASSES + class_of(walltime.0.max(1))]).max(now)
+    }
+
+    /// Replaces the bound of a class.
+    pub(crate) fn set(&mut self, size: usize, walltime: Span, bound: Time) {
+        self.bound[size * CLASSES + class_of(walltime.0.max(1))] = bound.0;
+    }
+
+    /// Lowers every bound to that of another, smaller or equal cluster.
+    pub(crate) fn lower_to(&mut self, other: &StartBounds) {
+        for (own, theirs) in self.bound.iter_mut().zip(&other.bound) {
+            *own = (*own).min(*theirs);
+        }
     }
 
     /// Raises the bound of the class of (`procs`, `walltime`) to the truth for the class's corner, and

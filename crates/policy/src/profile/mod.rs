@@ -16,7 +16,7 @@ mod tests;
 use pliant_model::{Procs, Span, Time};
 
 pub use bounds::{StartBounds, Touched};
-pub(crate) use classes::{CLASSES, class_of};
+pub(crate) use classes::{CLASSES, class_of, largest};
 pub use search::Fit;
 
 /// Most steps in a block. A block splits in two halves when it is full.

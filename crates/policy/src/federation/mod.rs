@@ -6,13 +6,16 @@
 //! clusters, so a decision is applied as it is made; a live agent hands in pictures of its servers' queues
 //! and carries the returned decisions out one by one, each checked again where it lands.
 
+mod groups;
+
 use std::collections::BTreeMap;
 
 use pliant_model::{ClusterId, Estimate, JobId, Platform, Procs, Reason, Request, Speed, Time};
 
+use self::groups::Groups;
 use crate::UnknownName;
 use crate::batch::{self, BatchScheduler, Submission};
-use crate::tuning::Tuner;
+use crate::tuning::{ClassTimes, Tuner};
 
 /// One cluster as the agent sees it.
 pub struct ClusterState {
@@ -51,7 +54,11 @@ pub struct Federation {
     /// By job: in the order of submission, since drivers number jobs as they are submitted.
     waiting: BTreeMap<JobId, Tracked>,
     tuner: Tuner,
-    scratch: Vec<(Time, ClusterId)>,
+    /// Processors of the largest cluster.
+    largest: Procs,
+    groups: Groups,
+    group_order: Vec<(Time, usize)>,
+    member_order: Vec<(Time, ClusterId)>,
 }
 
 impl Federation {
@@ -65,7 +72,17 @@ impl Federation {
                 Ok(ClusterState { procs: cluster.procs, speed: cluster.speed, scheduler, version: 0 })
             })
             .collect::<Result<Vec<_>, UnknownName>>()?;
-        Ok(Federation { clusters, waiting: BTreeMap::new(), tuner, scratch: Vec::new() })
+        let groups = Groups::new(&clusters);
+        let largest = platform.clusters().iter().map(|cluster| cluster.procs).max().unwrap_or_default();
+        Ok(Federation {
+            clusters,
+            waiting: BTreeMap::new(),
+            tuner,
+            largest,
+            groups,
+            group_order: Vec::new(),
+            member_order: Vec::new(),
+        })
     }
 
     /// Number of clusters.
@@ -92,6 +109,7 @@ impl Federation {
     pub fn scheduler(&mut self, cluster: ClusterId) -> &mut dyn BatchScheduler {
         let state = &mut self.clusters[cluster.index()];
         state.version += 1;
+        self.groups.touch(cluster);
         state.scheduler.as_mut()
     }
 
@@ -115,8 +133,9 @@ impl Federation {
     /// The cluster that completes a request first, and how (MCT); `except` is left out, and so is whatever
     /// completes after `latest`. Ties go to the first cluster.
     ///
-    /// Clusters whose completion bound is not better than the best estimate so far are not asked: the bound
-    /// is one that no estimate beats, so the answer is the same (tests compare with asking all).
+    /// Groups of clusters, and clusters, whose completion bound is later than the best estimate so far are
+    /// not asked: the bound is one that no estimate beats, so the answer is the same (a test compares with
+    /// asking all).
     pub fn earliest(
         &mut self,
         now: Time,
@@ -124,40 +143,46 @@ impl Federation {
         except: Option<ClusterId>,
         latest: Time,
     ) -> Option<(ClusterId, Estimate)> {
-        let mut order = std::mem::take(&mut self.scratch);
-        order.clear();
-        for (index, state) in self.clusters.iter().enumerate() {
-            let id = ClusterId(index as u32);
-            if Some(id) == except {
-                continue;
-            }
-            let Some(walltimes) = request.on(state.procs, state.speed) else { continue };
-            let bound = now + walltimes.at(walltimes.most());
+        let times = ClassTimes::new(&request.on(self.largest, Speed::REFERENCE)?);
+        let mut groups = std::mem::take(&mut self.group_order);
+        let mut members = std::mem::take(&mut self.member_order);
+        groups.clear();
+        for (index, group) in self.groups.all.iter_mut().enumerate() {
+            let bound = group.completion_bound(&self.clusters, now, &times);
             if bound <= latest {
-                order.push((bound, id));
+                groups.push((bound, index));
             }
         }
-        order.sort_unstable();
+        groups.sort_unstable();
         let mut best: Option<(Time, ClusterId, Estimate)> = None;
-        for (bound, id) in order.iter().copied() {
-            let beaten = |bound: Time| match best {
-                Some((completion, first, _)) => (bound, id) > (completion, first),
-                None => bound > latest,
-            };
+        for (bound, index) in groups.iter().copied() {
             if best.is_some_and(|(completion, _, _)| bound > completion) {
                 break;
             }
-            let state = &mut self.clusters[id.index()];
-            let Some(walltimes) = request.on(state.procs, state.speed) else { continue };
-            if beaten(bound) || beaten(state.scheduler.completion_bound(now, &walltimes)) {
-                continue;
+            members.clear();
+            for id in &self.groups.all[index].members {
+                let state = &self.clusters[id.index()];
+                let bounds = state.scheduler.start_bounds();
+                let bound = times.completion_bound(bounds, now, state.speed, state.procs);
+                if Some(*id) != except && bound <= latest {
+                    members.push((bound, *id));
+                }
             }
-            let Some(estimate) = state.scheduler.estimate(now, &walltimes, self.tuner) else { continue };
-            if !beaten(estimate.completion()) {
-                best = Some((estimate.completion(), id, estimate));
+            members.sort_unstable();
+            for (bound, id) in members.iter().copied() {
+                if best.is_some_and(|(completion, first, _)| (bound, id) > (completion, first)) {
+                    break;
+                }
+                let Some(estimate) = self.estimate(now, request, id) else { continue };
+                let completion = estimate.completion();
+                let better = best.is_none_or(|(other, first, _)| (completion, id) < (other, first));
+                if better && completion <= latest {
+                    best = Some((completion, id, estimate));
+                }
             }
+            self.groups.all[index].refresh(&self.clusters, &times);
         }
-        self.scratch = order;
+        (self.group_order, self.member_order) = (groups, members);
         best.map(|(_, id, estimate)| (id, estimate))
     }
 
