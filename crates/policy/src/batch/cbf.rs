@@ -35,6 +35,11 @@ pub(super) struct ConservativeBackfilling {
     freed: Vec<(Time, Time)>,
     /// What was freed by moves in the present pass.
     vacated: Vec<(Time, Time)>,
+    /// What was freed by moves in the present pass behind the start of every waiting job: a job can only
+    /// use what begins before its own reservation, so nobody waiting gains from it.
+    beyond: Vec<(Time, Time)>,
+    /// No waiting job starts later.
+    latest_start: Time,
     touched: Touched,
     /// Positions found by the last look for jobs that may slide.
     sliding: Vec<Slot>,
@@ -54,6 +59,8 @@ impl ConservativeBackfilling {
             queue: Queue::default(),
             freed: Vec::new(),
             vacated: Vec::new(),
+            beyond: Vec::new(),
+            latest_start: now,
             touched: Touched::default(),
             sliding: Vec::new(),
             bounds: None,
@@ -90,6 +97,7 @@ impl ConservativeBackfilling {
             self.touched.add(&self.profile, now, *from, *until);
         }
         self.vacated.clear();
+        self.latest_start = self.queue.last_start().unwrap_or(now);
         if !self.touched.is_empty() || self.queue.any_slides() {
             let mut next = 0;
             while let Some(slot) = self.queue.next_movable(next, self.touched.longest_s()) {
@@ -98,10 +106,11 @@ impl ConservativeBackfilling {
             }
         }
         if let Some(bounds) = &mut self.bounds {
-            for (from, until) in self.freed.iter().chain(&self.vacated) {
+            for (from, until) in self.freed.iter().chain(&self.vacated).chain(&self.beyond) {
                 bounds.freed(&self.profile, now, *from, *until);
             }
         }
+        self.beyond.clear();
         std::mem::swap(&mut self.freed, &mut self.vacated);
     }
 
@@ -133,9 +142,13 @@ impl ConservativeBackfilling {
         self.profile.reserve(start, entry.start.min(end), entry.procs);
         self.profile.release(vacated, old_end, entry.procs);
         self.queue.set_start(slot, start);
-        self.note_slides(vacated, old_end);
-        self.vacated.push((vacated, old_end));
-        self.touched.add(&self.profile, now, vacated, old_end);
+        if vacated < self.latest_start {
+            self.note_slides(vacated, old_end);
+            self.vacated.push((vacated, old_end));
+            self.touched.add(&self.profile, now, vacated, old_end);
+        } else if self.bounds.is_some() {
+            self.beyond.push((vacated, old_end));
+        }
     }
 
     /// Rebuilds the plan from what runs and what still waits: cheaper than many releases.

@@ -142,6 +142,11 @@ impl Queue {
         self.by_start.first().copied()
     }
 
+    /// The start of the last reservation.
+    pub(super) fn last_start(&self) -> Option<Time> {
+        self.by_start.last().map(|(start, _)| *start)
+    }
+
     /// Positions of the reservations that start in `(after, until]`, by start.
     pub(super) fn starting(&self, after: Time, until: Time) -> impl Iterator<Item = (Time, Slot)> + '_ {
         let bounds = (Time(after.0 + 1), 0)..=(until.max(after), Slot::MAX);
