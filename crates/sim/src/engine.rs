@@ -5,20 +5,21 @@
 //! terminations go in the order in which the jobs were started. A job whose reservation begins now counts
 //! as started and is not reallocated (spec A.0.2).
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use pliant_model::{
-    ClusterId, Estimate, JobId, JobOutcome, MapReason, MoveRecord, Platform, Reason, RefusalCause, Request,
-    Run, Speedup, Time, rng::stream_seed, runtime_at,
+    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Platform, Reason, RefusalCause,
+    Request, Run, Speedup, Time, rng::stream_seed, runtime_at,
 };
-use pliant_policy::UnknownName;
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::mapping::{self, Mapped};
 use pliant_policy::reallocation::reallocate;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use rustc_hash::FxHashMap;
 
 use crate::ready::NextStarts;
 use crate::{Observer, Policies, SimError, SimJob, Ties};
@@ -29,13 +30,21 @@ const REPORT_EVERY: u32 = 4096;
 /// A termination: when, the how-manieth start it ends, which job, where.
 type Finish = Reverse<(Time, u64, JobId, ClusterId)>;
 
-pub(crate) struct Engine<'a> {
-    jobs: &'a [SimJob],
+/// What the engine knows of a submitted job that has not started.
+struct Submitted {
+    job: Job,
+    managed: bool,
+}
+
+pub(crate) struct Engine<'a, I: Iterator> {
+    jobs: std::iter::Peekable<I>,
+    /// How many jobs there are, as far as the iterator knows.
+    total: usize,
+    last_submit: Time,
+    submitted: FxHashMap<JobId, Submitted>,
     policies: &'a Policies,
     federation: Federation,
     rng: ChaCha8Rng,
-    /// Position of the next job to be submitted.
-    next_job: usize,
     finishes: BinaryHeap<Finish>,
     next_starts: NextStarts,
     next_event: Time,
@@ -46,27 +55,31 @@ pub(crate) struct Engine<'a> {
     run: Run,
 }
 
-impl<'a> Engine<'a> {
-    pub(crate) fn new(
-        platform: &Platform,
-        jobs: &'a [SimJob],
-        policies: &'a Policies,
-    ) -> Result<Engine<'a>, UnknownName> {
-        let origin = jobs.first().map_or(Time::ZERO, |first| first.job.submit.min(Time::ZERO));
-        let federation = Federation::new(platform, policies.tuner, origin)?;
+impl<'a, I> Engine<'a, I>
+where
+    I: Iterator,
+    I::Item: Borrow<SimJob>,
+{
+    pub(crate) fn new(platform: &Platform, jobs: I, policies: &'a Policies) -> Result<Self, SimError> {
+        let total = jobs.size_hint().1.unwrap_or(0);
+        let mut jobs = jobs.peekable();
+        let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
+        let federation = Federation::new(platform, policies.tuner, origin).map_err(SimError::Batch)?;
         Ok(Engine {
             jobs,
+            total,
+            last_submit: origin,
+            submitted: FxHashMap::default(),
             policies,
             next_starts: NextStarts::new(federation.len()),
             federation,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
-            next_job: 0,
             finishes: BinaryHeap::new(),
             next_event: policies.reallocation.map_or(Time::MAX, |policy| Time::ZERO + policy.period),
             started: Vec::new(),
             starts: 0,
             ended: 0,
-            outcomes: vec![None; jobs.len()],
+            outcomes: Vec::with_capacity(total),
             run: Run {
                 platform: platform.clone(),
                 jobs: Vec::new(),
@@ -83,17 +96,17 @@ impl<'a> Engine<'a> {
             match self.policies.ties {
                 Ties::FinishFirst => {
                     self.finish_due(now);
-                    self.submit_due(now);
+                    self.submit_due(now)?;
                 }
                 Ties::SubmitFirst => {
-                    self.submit_due(now);
+                    self.submit_due(now)?;
                     self.finish_due(now);
                 }
             }
             self.start_due(now);
             self.reallocate_due(now);
             instants += 1;
-            if instants.is_multiple_of(REPORT_EVERY) && !observer.progress(self.ended, self.jobs.len(), now) {
+            if instants.is_multiple_of(REPORT_EVERY) && !observer.progress(self.ended, self.total, now) {
                 return Err(SimError::Stopped);
             }
         }
@@ -103,7 +116,7 @@ impl<'a> Engine<'a> {
 
     /// The next time at which something happens. Reallocation events count only while a job waits.
     fn next_instant(&mut self) -> Option<Time> {
-        let submission = self.jobs.get(self.next_job).map_or(Time::MAX, |next| next.job.submit);
+        let submission = self.jobs.peek().map_or(Time::MAX, |next| next.borrow().job.submit);
         let finish = self.finishes.peek().map_or(Time::MAX, |Reverse((at, ..))| *at);
         let next = submission.min(finish).min(self.next_starts.first());
         if next == Time::MAX {
@@ -133,23 +146,29 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn submit_due(&mut self, now: Time) {
-        while let Some(next) = self.jobs.get(self.next_job) {
-            if next.job.submit > now {
-                break;
+    fn submit_due(&mut self, now: Time) -> Result<(), SimError> {
+        while let Some(next) = self.jobs.next_if(|next| next.borrow().job.submit <= now) {
+            let next = next.borrow();
+            let position = self.outcomes.len();
+            if next.job.submit < self.last_submit {
+                return Err(SimError::Unsorted(position));
             }
-            let id = JobId(self.next_job as u32);
-            self.next_job += 1;
+            self.last_submit = next.job.submit;
+            let id = JobId(position as u32);
+            self.outcomes.push(None);
+            self.submitted.insert(id, Submitted { job: next.job.clone(), managed: next.managed });
             let placed =
                 if next.managed { self.map(now, id, next) } else { self.submit_locally(now, id, next) };
             match placed {
                 Ok(cluster) => self.changed(cluster),
                 Err(cause) => {
                     self.ended += 1;
+                    self.submitted.remove(&id);
                     self.run.refused.push((next.job.log_id, cause));
                 }
             }
         }
+        Ok(())
     }
 
     /// A request of a client: tuned and mapped by the federation.
@@ -194,14 +213,16 @@ impl<'a> Engine<'a> {
     }
 
     fn start(&mut self, now: Time, cluster: ClusterId, start: Start) {
-        let SimJob { job, .. } = &self.jobs[start.job.index()];
-        let end = now + runtime_at(job, start.walltime);
+        let Some(Submitted { job, managed }) = self.submitted.remove(&start.job) else {
+            debug_assert!(false, "job {} started twice", start.job);
+            return;
+        };
+        let end = now + runtime_at(&job, start.walltime);
         self.finishes.push(Reverse((end, self.starts, start.job, cluster)));
         self.starts += 1;
-        let tracked = self.federation.started(start.job);
-        let (moves, reason, managed) = match tracked {
-            Some(Tracked { moves, reason, .. }) => (moves, reason, true),
-            None => (0, Reason::Mapped(MapReason::Local), false),
+        let (moves, reason) = match self.federation.started(start.job) {
+            Some(Tracked { moves, reason, .. }) => (moves, reason),
+            None => (0, Reason::Mapped(MapReason::Local)),
         };
         self.outcomes[start.job.index()] = Some(JobOutcome {
             log_id: job.log_id,
@@ -228,11 +249,12 @@ impl<'a> Engine<'a> {
         }
         let moves = reallocate(&policy, &mut self.federation, now);
         self.run.reallocations += moves.len() as u64;
-        for one in moves {
+        for one in moves.into_iter().filter(|_| self.policies.keep_moves) {
             let Estimate { procs, .. } = one.estimate;
+            let Some(Submitted { job, .. }) = self.submitted.get(&one.job) else { continue };
             self.run.moves.push(MoveRecord {
                 at: now,
-                log_id: self.jobs[one.job.index()].job.log_id,
+                log_id: job.log_id,
                 from: one.from,
                 to: one.to,
                 before: one.before,

@@ -7,6 +7,7 @@
 mod engine;
 mod ready;
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use pliant_model::{Job, Platform, Run, Speedup, Time};
@@ -49,6 +50,8 @@ pub struct Policies {
     pub ties: Ties,
     /// Seed of the policies that draw (random mapping).
     pub seed: u64,
+    /// Whether to keep a record of every move, beside their number.
+    pub keep_moves: bool,
 }
 
 impl Default for Policies {
@@ -59,6 +62,7 @@ impl Default for Policies {
             reallocation: None,
             ties: Ties::FinishFirst,
             seed: 1,
+            keep_moves: true,
         }
     }
 }
@@ -104,14 +108,18 @@ impl fmt::Display for SimError {
 impl std::error::Error for SimError {}
 
 /// Simulates `jobs` (sorted by submission) on `platform`.
-pub fn simulate(
+///
+/// Jobs are taken from the iterator as their submission comes up and forgotten when they start, so a log can
+/// be streamed: memory grows with the jobs in flight and with one [`pliant_model::JobOutcome`] per job.
+pub fn simulate<I>(
     platform: &Platform,
-    jobs: &[SimJob],
+    jobs: I,
     policies: &Policies,
     observer: &mut dyn Observer,
-) -> Result<Run, SimError> {
-    if let Some(position) = jobs.windows(2).position(|pair| pair[1].job.submit < pair[0].job.submit) {
-        return Err(SimError::Unsorted(position + 1));
-    }
-    engine::Engine::new(platform, jobs, policies).map_err(SimError::Batch)?.run(observer)
+) -> Result<Run, SimError>
+where
+    I: IntoIterator,
+    I::Item: Borrow<SimJob>,
+{
+    engine::Engine::new(platform, jobs.into_iter(), policies)?.run(observer)
 }
