@@ -1,2 +1,52 @@
-//! Project tasks.
-fn main() {}
+//! Project tasks, run as `cargo xtask VERB`: every test, the lints, the fuzz targets.
+//!
+//! A task installs what it needs where it can, says what it had to leave out, and ends with the exit code
+//! of the first step that failed. Its own lines go to standard error, between those of the tools it runs.
+
+mod browser;
+mod fuzz;
+mod lint;
+mod logs;
+mod machine;
+mod step;
+mod testing;
+mod verb;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use step::Failure;
+use verb::Verb;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let verb = match Verb::parse(&arguments) {
+        Ok(verb) => verb,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match perform(verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn perform(verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Help => {
+            // A reader that closes the pipe early has read enough.
+            let _ = std::io::stdout().write_all(verb::HELP.as_bytes());
+            Ok(())
+        }
+        Verb::Lint => lint::run(),
+        Verb::Test => testing::run(),
+        Verb::Ci => lint::run().and_then(|()| testing::run()),
+        Verb::Fuzz { seconds } => fuzz::run(seconds),
+    }
+}

@@ -1,0 +1,134 @@
+//! What a decision costs as queues and federations grow: `cargo bench -p pliant-policy`.
+//! docs/performance.md quotes these figures.
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use pliant_model::{
+    Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
+};
+use pliant_policy::batch::{self, BatchScheduler, Submission};
+use pliant_policy::federation::{Federation, Tracked};
+use pliant_policy::profile::{Profile, StartBounds};
+use pliant_policy::tuning::{Tuner, tune};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const PROCS: Procs = Procs(640);
+
+fn shape(rng: &mut ChaCha8Rng) -> (Procs, Span) {
+    let procs = if rng.random_bool(0.25) { 1 } else { 1 << rng.random_range(0..8) };
+    (Procs(procs), Span(rng.random_range(60..36_000)))
+}
+
+/// A cluster with `queue` waiting jobs, and the jobs that run on it.
+fn loaded(queue: usize) -> (Box<dyn BatchScheduler>, Vec<JobId>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let mut cluster = (batch::by_name("cbf").expect("registered").new)(PROCS, Time::ZERO);
+    for job in 0..queue as u32 + 40 {
+        let (procs, walltime) = shape(&mut rng);
+        cluster.submit(Time::ZERO, Submission { job: JobId(job), procs, walltime });
+    }
+    let mut started = Vec::new();
+    cluster.start_due(Time::ZERO, &mut started);
+    (cluster, started.iter().map(|start| start.job).collect())
+}
+
+/// A profile with about `steps` steps.
+fn profile(steps: usize) -> Profile {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let mut profile = Profile::new(PROCS, Time::ZERO);
+    while profile.steps() < steps {
+        let (procs, walltime) = shape(&mut rng);
+        let start = profile.earliest_fit(Time::ZERO, procs, walltime).expect("it fits some time");
+        profile.reserve(start, start + walltime, procs);
+    }
+    profile
+}
+
+fn request(id: u32, rng: &mut ChaCha8Rng) -> Request {
+    let (procs, walltime) = shape(rng);
+    let speedup = Speedup::Amdahl { parallel: 0.99, limit: Procs(256) };
+    Request { id: JobId(id), submit: Time::ZERO, procs, walltime, speedup, origin: None }
+}
+
+/// A termination long before its walltime, with the compression of the queue behind it.
+fn termination(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("cbf_early_termination");
+    group.sample_size(20);
+    for queue in [100, 1_000, 10_000, 30_000] {
+        let (cluster, running) = loaded(queue);
+        group.bench_function(BenchmarkId::from_parameter(queue), |bencher| {
+            bencher.iter_batched(
+                || cluster.boxed_clone(),
+                |mut cluster| {
+                    cluster.finish(Time(30), running[0]);
+                    cluster
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// One moldable request of up to 256 processors tuned on one cluster.
+fn tuning(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("tune");
+    for steps in [30, 300, 3_000, 30_000] {
+        let profile = profile(steps);
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let requests: Vec<Request> = (0..64).map(|id| request(id, &mut rng)).collect();
+        for tuner in Tuner::ALL {
+            if *tuner == Tuner::Exhaustive && steps > 3_000 {
+                continue;
+            }
+            let mut bounds = StartBounds::new(PROCS);
+            let mut next = 0;
+            group.bench_function(BenchmarkId::new(tuner.name(), steps), |bencher| {
+                bencher.iter(|| {
+                    next = (next + 1) % requests.len();
+                    let walltimes = requests[next].on(PROCS, Speed::REFERENCE).expect("it fits");
+                    black_box(tune(*tuner, &profile, Some(&mut bounds), Time::ZERO, &walltimes))
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+/// The earliest completion over a federation, with a queue on every cluster.
+fn earliest(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("earliest_completion");
+    for clusters in [3_u32, 30, 300] {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let all = (0..clusters).map(|index| Cluster {
+            name: format!("c{index}"),
+            procs: Procs(rng.random_range(100..1_500)),
+            speed: Speed::new(f64::from(rng.random_range(8..17)) / 10.0).expect("positive"),
+            batch: "cbf".to_owned(),
+        });
+        let platform = Platform::new(all.collect()).expect("a valid platform");
+        let mut federation = Federation::new(&platform, Tuner::Exact, Time::ZERO).expect("cbf is registered");
+        for id in 0..clusters * 60 {
+            let request = request(id, &mut rng);
+            let cluster = ClusterId(id % clusters);
+            if let Some(estimate) = federation.estimate(Time::ZERO, &request, cluster) {
+                let reason = Reason::Mapped(MapReason::Drawn);
+                federation.submit(Time::ZERO, Tracked { request, cluster, moves: 0, reason }, estimate);
+            }
+        }
+        let requests: Vec<Request> = (0..64).map(|id| request(1_000_000 + id, &mut rng)).collect();
+        let mut next = 0;
+        group.bench_function(BenchmarkId::from_parameter(clusters), |bencher| {
+            bencher.iter(|| {
+                next = (next + 1) % requests.len();
+                black_box(federation.earliest(Time::ZERO, &requests[next], None, Time::MAX))
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, termination, tuning, earliest);
+criterion_main!(benches);

@@ -1,0 +1,139 @@
+//! What the command line asks for.
+
+/// The text of `cargo xtask help`.
+pub(crate) const HELP: &str = "\
+Usage: cargo xtask VERB
+
+  test             run every test: unit, property, golden, command-line, real logs, browser, documentation;
+                   installs cargo-nextest, and Debian's chromium when root, if they are missing
+  lint             check formatting, clippy and documentation with warnings denied, and licences with
+                   cargo-deny if it is installed
+  fuzz [SECONDS]   run each fuzz target for that long (default 60); needs cargo-fuzz and a nightly toolchain
+  ci               lint, then test
+  help             this text
+
+Exit codes: 0 all passed; 2 wrong usage; 1 a tool is missing; otherwise that of the first step that failed.
+Real logs are read from PLIANT_TRACES or, if unset, from ../shared/traces.
+";
+
+/// How long a fuzz target runs when the command line does not say.
+const FUZZ_SECONDS: u32 = 60;
+
+/// One task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    /// Prints [`HELP`].
+    Help,
+    /// Runs every test.
+    Test,
+    /// Runs every static check.
+    Lint,
+    /// Lints, then tests.
+    Ci,
+    /// Runs each fuzz target.
+    Fuzz {
+        /// For how long each.
+        seconds: u32,
+    },
+}
+
+/// A command line that asks for nothing known.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum UsageError {
+    /// No verb was given.
+    Missing,
+    /// The verb is not one of ours.
+    UnknownVerb(String),
+    /// An argument that the verb does not take.
+    Unexpected { verb: &'static str, found: String },
+    /// Not a number of seconds.
+    Seconds(String),
+}
+
+impl Verb {
+    /// Reads the arguments after the program's name.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Verb, UsageError> {
+        let (first, rest) = arguments.split_first().ok_or(UsageError::Missing)?;
+        let (verb, name, rest) = match first.as_str() {
+            "help" | "--help" | "-h" => (Verb::Help, "help", rest),
+            "test" => (Verb::Test, "test", rest),
+            "lint" => (Verb::Lint, "lint", rest),
+            "ci" => (Verb::Ci, "ci", rest),
+            "fuzz" => {
+                let seconds = rest.first().map_or(Ok(FUZZ_SECONDS), |text| parse_seconds(text))?;
+                (Verb::Fuzz { seconds }, "fuzz", rest.get(1..).unwrap_or_default())
+            }
+            _ => return Err(UsageError::UnknownVerb(first.clone())),
+        };
+        match rest.first() {
+            None => Ok(verb),
+            Some(found) => Err(UsageError::Unexpected { verb: name, found: found.clone() }),
+        }
+    }
+}
+
+/// At least 1: the fuzzer reads 0 as "for ever".
+fn parse_seconds(text: &str) -> Result<u32, UsageError> {
+    text.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(|| UsageError::Seconds(text.to_owned()))
+}
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            UsageError::Missing => write!(f, "expected a verb (test, lint, fuzz, ci, help), found none")?,
+            UsageError::UnknownVerb(found) => {
+                write!(f, "expected a verb (test, lint, fuzz, ci, help), found `{found}`")?;
+            }
+            UsageError::Unexpected { verb, found } => {
+                write!(f, "expected no further argument to `{verb}`, found `{found}`")?;
+            }
+            UsageError::Seconds(found) => {
+                write!(f, "expected a whole number of seconds, at least 1, found `{found}`")?;
+            }
+        }
+        write!(f, "; see `cargo xtask help`")
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Result<Verb, UsageError>) {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(Verb::parse(&arguments), expected, "cargo xtask {line}");
+    }
+
+    #[test]
+    fn verbs() {
+        check("test", Ok(Verb::Test));
+        check("lint", Ok(Verb::Lint));
+        check("ci", Ok(Verb::Ci));
+        check("help", Ok(Verb::Help));
+        check("--help", Ok(Verb::Help));
+        check("fuzz", Ok(Verb::Fuzz { seconds: 60 }));
+        check("fuzz 5", Ok(Verb::Fuzz { seconds: 5 }));
+    }
+
+    #[test]
+    fn wrong_usage() {
+        let unexpected = |verb, found: &str| Err(UsageError::Unexpected { verb, found: found.to_owned() });
+        check("", Err(UsageError::Missing));
+        check("tset", Err(UsageError::UnknownVerb("tset".to_owned())));
+        check("test now", unexpected("test", "now"));
+        check("fuzz 5 swf", unexpected("fuzz", "swf"));
+        for text in ["0", "-1", "1.5", "long", "4294967296"] {
+            check(&format!("fuzz {text}"), Err(UsageError::Seconds(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn every_verb_is_in_the_help_text() {
+        for line in HELP.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+            let word = line.split_whitespace().next().unwrap().to_owned();
+            assert!(Verb::parse(std::slice::from_ref(&word)).is_ok(), "the help text offers `{word}`");
+        }
+    }
+}
