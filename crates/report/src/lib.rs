@@ -1,1 +1,16 @@
-//! Pliant report.
+//! What a finished run was worth: published metrics, comparisons with a reference run, result folders
+//! (CSV, Parquet, SWF, JSON) and self-contained HTML pages.
+//!
+//! The input is a [`pliant_model::Run`], in memory or read back from a folder. This crate knows no policy
+//! and no simulator, and decides nothing. `docs/results.md` describes every file and every metric.
+
+mod comparison;
+mod files;
+pub mod html;
+mod metrics;
+mod quantile;
+
+pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
+pub use files::{FileError, Folder, read_folder, write_folder};
+pub use metrics::{ClusterRow, SUMMARY_SCHEMA, Summary, summarize};
+pub use quantile::{Quartiles, quantile};

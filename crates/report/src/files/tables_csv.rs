@@ -1,0 +1,90 @@
+//! `moves.csv` (every move of a waiting job) and `refused.csv` (every job that no cluster could take).
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use pliant_model::{MoveRecord, Platform, Procs, RefusalCause, Run};
+
+use super::FileError;
+use super::jobs_csv::field;
+use super::record::{Row, for_each_row};
+
+const MOVES: &[&str] = &["time", "job", "from", "to", "ect_before", "ect_after", "procs"];
+const REFUSED: &[&str] = &["job", "cause", "cluster", "requested", "available"];
+
+const LARGER_THAN_CLUSTER: &str = "larger-than-cluster";
+const LARGER_THAN_ALL: &str = "larger-than-all";
+const NO_ORIGIN: &str = "no-origin";
+
+/// Writes `moves.csv`.
+pub(super) fn write_moves(out: &mut impl Write, run: &Run) -> io::Result<()> {
+    writeln!(out, "{}", MOVES.join(","))?;
+    let names: Vec<String> = run.platform.clusters().iter().map(|cluster| field(&cluster.name)).collect();
+    for MoveRecord { at, log_id, from, to, before, after, procs } in &run.moves {
+        let (from, to) = (&names[from.index()], &names[to.index()]);
+        writeln!(out, "{at},{log_id},{from},{to},{before},{after},{procs}")?;
+    }
+    Ok(())
+}
+
+/// Reads `moves.csv`.
+pub(super) fn read_moves(path: &Path, platform: &Platform) -> Result<Vec<MoveRecord>, FileError> {
+    let mut moves = Vec::new();
+    for_each_row(path, MOVES, |row| {
+        moves.push(MoveRecord {
+            at: row.time(0)?,
+            log_id: row.number(1)?,
+            from: row.cluster(2, platform)?,
+            to: row.cluster(3, platform)?,
+            before: row.time(4)?,
+            after: row.time(5)?,
+            procs: Procs(row.number(6)?),
+        });
+        Ok(())
+    })?;
+    Ok(moves)
+}
+
+/// Writes `refused.csv`.
+pub(super) fn write_refused(out: &mut impl Write, run: &Run) -> io::Result<()> {
+    writeln!(out, "{}", REFUSED.join(","))?;
+    for (log_id, cause) in &run.refused {
+        match cause {
+            RefusalCause::LargerThanCluster { cluster, requested, available } => {
+                let name = field(&run.platform.cluster(*cluster).name);
+                writeln!(out, "{log_id},{LARGER_THAN_CLUSTER},{name},{requested},{available}")?;
+            }
+            RefusalCause::LargerThanAll { requested, available } => {
+                writeln!(out, "{log_id},{LARGER_THAN_ALL},,{requested},{available}")?;
+            }
+            RefusalCause::NoOrigin => writeln!(out, "{log_id},{NO_ORIGIN},,,")?,
+        }
+    }
+    Ok(())
+}
+
+/// Reads `refused.csv`.
+pub(super) fn read_refused(path: &Path, platform: &Platform) -> Result<Vec<(u64, RefusalCause)>, FileError> {
+    let mut refused = Vec::new();
+    for_each_row(path, REFUSED, |row| {
+        refused.push((row.number(0)?, cause(&row, platform)?));
+        Ok(())
+    })?;
+    Ok(refused)
+}
+
+fn cause(row: &Row<'_>, platform: &Platform) -> Result<RefusalCause, FileError> {
+    let sizes = || Ok::<_, FileError>((Procs(row.number(3)?), Procs(row.number(4)?)));
+    match row.text(1) {
+        LARGER_THAN_CLUSTER => {
+            let (cluster, (requested, available)) = (row.cluster(2, platform)?, sizes()?);
+            Ok(RefusalCause::LargerThanCluster { cluster, requested, available })
+        }
+        LARGER_THAN_ALL => {
+            let (requested, available) = sizes()?;
+            Ok(RefusalCause::LargerThanAll { requested, available })
+        }
+        NO_ORIGIN => Ok(RefusalCause::NoOrigin),
+        _ => Err(row.wrong(1, "larger-than-cluster, larger-than-all or no-origin")),
+    }
+}

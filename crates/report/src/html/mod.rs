@@ -1,0 +1,70 @@
+//! One self-contained HTML file that opens offline: a run, several runs of one comparison, or a campaign.
+//!
+//! Tables are written here; charts are drawn in the page by the scripts in `assets/`, from data embedded
+//! as JSON and packed columns. The page asks the network for nothing and its policy forbids it to.
+//! `docs/results.md` says why the charts are not a library's.
+
+mod boxes;
+mod campaign;
+mod charts;
+mod layout;
+mod number;
+mod pack;
+mod page;
+mod runs;
+mod series;
+mod tables;
+
+use std::collections::BTreeMap;
+
+use pliant_model::Run;
+use serde::{Deserialize, Serialize};
+
+use crate::comparison::ComparisonError;
+use crate::metrics::Summary;
+
+/// One run of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedRun<'a> {
+    /// What the page calls it.
+    pub name: &'a str,
+    /// The run.
+    pub run: &'a Run,
+    /// Its summary.
+    pub summary: &'a Summary,
+}
+
+/// The results of a campaign, one row per run.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct CampaignTable {
+    /// The rows, in the order in which workloads and policies are to be shown.
+    pub rows: Vec<CampaignRow>,
+}
+
+/// One run of a campaign.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CampaignRow {
+    /// The workload.
+    pub workload: String,
+    /// True if all jobs came through the federation.
+    pub dedicated: bool,
+    /// The policies.
+    pub policy: String,
+    /// The seed.
+    pub seed: u64,
+    /// Metrics by their names in [`crate::Summary`] and [`crate::Comparison`], or of the caller's own.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// The page of one run, or of several runs of one workload; the first is the reference of the others.
+/// `note` is a sentence under the title. Fails if the runs are not of one workload; no runs make a page
+/// that says so.
+pub fn render_runs(title: &str, note: &str, runs: &[NamedRun<'_>]) -> Result<String, ComparisonError> {
+    runs::render(title, note, runs)
+}
+
+/// The page of a campaign: box plots over the seeds, for each metric, by workload and policy, dedicated and
+/// non-dedicated platforms apart.
+pub fn render_campaign(title: &str, note: &str, table: &CampaignTable) -> String {
+    campaign::render(title, note, table)
+}

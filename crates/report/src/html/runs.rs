@@ -1,0 +1,145 @@
+//! The page of one run, or of several runs of one workload.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::number::{count, percent};
+use super::{NamedRun, charts, page, tables};
+use crate::comparison::{ComparisonError, compare, gained_before};
+
+/// Writes the page.
+pub(super) fn render(title: &str, note: &str, runs: &[NamedRun<'_>]) -> Result<String, ComparisonError> {
+    let Some((reference, variants)) = runs.split_first() else {
+        let body = "<section><p class=\"quiet\">There is no run to show.</p></section>\n";
+        return Ok(page::page(title, note, body, &json!({"kind": "nothing"})));
+    };
+    let mut body = String::new();
+    if variants.is_empty() {
+        let _ = writeln!(body, "<section>{}</section>", tables::tiles(reference.summary));
+    } else {
+        compared(&mut body, reference, variants)?;
+        selector(&mut body, runs);
+    }
+    let end = runs.iter().flat_map(|run| run.run.jobs.iter().map(|job| job.end.0)).max().unwrap_or(0).max(1);
+    let data: Vec<Value> =
+        runs.iter().map(|run| charts::run_data(run.name, run.run, runs.len(), end)).collect();
+    gantt(&mut body, runs, &data);
+    series(&mut body);
+    moves(&mut body, runs);
+    clusters(&mut body, runs);
+    let data = json!({"kind": "runs", "end": end, "reasons": charts::reasons(), "runs": data});
+    Ok(page::page(title, note, &body, &data))
+}
+
+fn compared(
+    body: &mut String,
+    reference: &NamedRun<'_>,
+    variants: &[NamedRun<'_>],
+) -> Result<(), ComparisonError> {
+    let mut rows = Vec::new();
+    for variant in variants {
+        let comparison = compare(variant.run, reference.run)?;
+        rows.push((variant.name, comparison, gained_before(variant.run, reference.run)?));
+    }
+    let mut all = vec![*reference];
+    all.extend_from_slice(variants);
+    let _ = writeln!(body, "<section><h2>Runs</h2>\n{}</section>", tables::summaries(&all));
+    let _ = writeln!(
+        body,
+        "<section><h2>Against {}</h2>\n<p class=\"quiet\">The first five columns count the jobs that came through \
+         the federation, the others all jobs. A relative response below 1 means that the jobs whose completion \
+         changed answered sooner.</p>\n{}</section>",
+        page::escape(reference.name),
+        tables::comparisons(&rows)
+    );
+    Ok(())
+}
+
+fn selector(body: &mut String, runs: &[NamedRun<'_>]) {
+    body.push_str("<nav class=\"selector\" aria-label=\"Run\"><span>Show</span>");
+    for (index, run) in runs.iter().enumerate() {
+        let _ = write!(
+            body,
+            "<button type=\"button\" data-select=\"{index}\" aria-pressed=\"{}\">{}</button>",
+            index == 0,
+            page::escape(run.name)
+        );
+    }
+    body.push_str("</nav>\n");
+}
+
+/// Markup of which only the selected run's is visible.
+fn per_run(body: &mut String, index: usize, html: &str) {
+    let hidden = if index == 0 { "" } else { " hidden" };
+    let _ = writeln!(body, "<div data-run=\"{index}\"{hidden}>{html}</div>");
+}
+
+fn gantt(body: &mut String, runs: &[NamedRun<'_>], data: &[Value]) {
+    body.push_str(
+        "<section><h2>Schedule</h2>\n<div class=\"bar\"><div class=\"legend\" id=\"states\"></div>\
+         <label id=\"lanes\">Clusters <select></select></label>\
+         <span class=\"tools\"><button type=\"button\" data-zoom=\"in\" aria-label=\"Zoom in\">+</button>\
+         <button type=\"button\" data-zoom=\"out\" aria-label=\"Zoom out\">&minus;</button>\
+         <button type=\"button\" data-zoom=\"all\">Whole run</button></span></div>\n\
+         <div class=\"chart\"><canvas id=\"gantt\" tabindex=\"0\" role=\"img\" aria-label=\"Gantt chart: time from left to right, \
+         the processors of each cluster from bottom to top\"></canvas></div>\n\
+         <p class=\"quiet\">Wheel zooms around the pointer, drag pans, double click shows the whole run; keys: + - arrows 0. \
+         Point at a job to see why it is where it is, click to pin it. Which processors a job had is not recorded: \
+         each is drawn where it leaves the fewest gaps.</p>\n<div id=\"pinned\" class=\"pinned\" hidden></div>\n",
+    );
+    for (index, (run, data)) in runs.iter().zip(data).enumerate() {
+        let mut notes = String::new();
+        let shown = data["shown"].as_u64().unwrap_or(0);
+        if shown < run.summary.jobs {
+            let _ = write!(
+                notes,
+                "<p class=\"warning\">Drawn are the {} largest of {} jobs, {} of the processor time; \
+                 every other chart and table counts all jobs.</p>",
+                count(shown),
+                count(run.summary.jobs),
+                percent(data["shown_share"].as_f64().unwrap_or(0.0))
+            );
+        }
+        let overbooked = data["overbooked"].as_u64().unwrap_or(0);
+        if overbooked > 0 {
+            let _ = write!(
+                notes,
+                "<p class=\"warning\">This schedule overbooks its clusters. Jobs that started while fewer processors \
+                 were free than they had: {}.</p>",
+                count(overbooked)
+            );
+        }
+        if run.run.jobs.is_empty() {
+            notes.push_str("<p class=\"warning\">No job ran.</p>");
+        }
+        per_run(body, index, &notes);
+    }
+    body.push_str("</section>\n");
+}
+
+fn series(body: &mut String) {
+    body.push_str(
+        "<section><h2>Utilization and queue length</h2>\n<p class=\"quiet\" id=\"series-note\"></p>\n\
+         <div id=\"series\" class=\"pairs\"></div></section>\n",
+    );
+}
+
+fn moves(body: &mut String, runs: &[NamedRun<'_>]) {
+    if runs.iter().all(|run| run.run.reallocations == 0) {
+        return;
+    }
+    body.push_str("<section><h2>Moves between clusters</h2>\n<div class=\"pairs\"><div>");
+    for (index, run) in runs.iter().enumerate() {
+        per_run(body, index, &tables::moves(run.run));
+    }
+    body.push_str("</div><div class=\"chart\"><canvas id=\"moves\" role=\"img\" aria-label=\"Moves over time\"></canvas></div></div></section>\n");
+}
+
+fn clusters(body: &mut String, runs: &[NamedRun<'_>]) {
+    body.push_str("<section><h2>Clusters</h2>\n");
+    for (index, run) in runs.iter().enumerate() {
+        per_run(body, index, &(tables::clusters(run.summary) + &tables::settings(run.summary)));
+    }
+    body.push_str("</section>\n");
+}

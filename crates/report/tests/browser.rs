@@ -1,0 +1,249 @@
+//! Pages looked at in a real browser: Chromium without a window. Each page records its errors and what it
+//! drew on its body; both are checked, and a broken page is shown to be caught.
+//!
+//! The browser is `PLIANT_CHROMIUM` or the first of chromium, chromium-browser, google-chrome on the PATH;
+//! without one the tests say so and pass. With `PLIANT_REPORT_PAGES=DIR` the pages are kept there.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pliant_model::Run;
+use pliant_report::html::{CampaignRow, CampaignTable, NamedRun, render_campaign, render_runs};
+use pliant_report::{Summary, compare, summarize};
+use support::{drawn_run, grid5000, platform, run_of};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+fn browser() -> Option<PathBuf> {
+    let found = std::env::var_os("PLIANT_CHROMIUM").map(PathBuf::from).or_else(|| {
+        let path = std::env::var_os("PATH")?;
+        let names = ["chromium", "chromium-browser", "google-chrome"];
+        std::env::split_paths(&path)
+            .flat_map(|dir| names.map(|name| dir.join(name)))
+            .find(|file| file.is_file())
+    });
+    if found.is_none() {
+        println!("skipped: no chromium (install it, or name it in PLIANT_CHROMIUM)");
+    }
+    found
+}
+
+/// What a page said of itself, and the browser of it.
+struct Seen {
+    rendered: String,
+    errors: String,
+    benchmark: String,
+    console: String,
+}
+
+impl Seen {
+    /// The number after `name:` in what was drawn.
+    fn drawn(&self, name: &str) -> u64 {
+        let words = self.rendered.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+        words
+            .and_then(|number| number.parse().ok())
+            .unwrap_or_else(|| panic!("no `{name}` in `{}`", self.rendered))
+    }
+
+    /// Everything that is wrong with the page, in words; empty for a good one.
+    fn complaints(&self) -> String {
+        let mut complaints = String::new();
+        if self.errors != "[]" {
+            complaints += &format!("errors: {}\n", self.errors);
+        }
+        if self.rendered.is_empty() {
+            complaints += "nothing was rendered\n";
+        }
+        for line in self.console.lines().filter(|line| line.contains("CONSOLE")) {
+            complaints += &format!("{line}\n");
+        }
+        complaints
+    }
+}
+
+/// Opens a page and waits until it is drawn.
+fn open(browser: &Path, name: &str, html: &str, fragment: &str) -> Seen {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = std::env::var_os("PLIANT_REPORT_PAGES").map(PathBuf::from);
+    let page = kept.as_deref().unwrap_or(folder.path()).join(name);
+    fs::write(&page, html).unwrap();
+    let (dom, log) = (folder.path().join("dom"), folder.path().join("log"));
+    let mut child = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr", "--v=0", "--window-size=1400,2400", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .arg(format!("file://{}{fragment}", fs::canonicalize(&page).unwrap().display()))
+        .stdin(Stdio::null())
+        .stdout(File::create(&dom).unwrap())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{name}: the browser did not end within {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let dom = fs::read_to_string(&dom).unwrap();
+    let body = dom.split_once("<body").map_or("", |(_, rest)| rest.split('>').next().unwrap_or(""));
+    let attribute = |name: &str| {
+        let value =
+            body.split_once(&format!("{name}=\"")).map(|(_, rest)| rest.split('"').next().unwrap_or(""));
+        value.unwrap_or("").replace("&quot;", "\"")
+    };
+    Seen {
+        rendered: attribute("data-rendered"),
+        errors: attribute("data-errors"),
+        benchmark: attribute("data-benchmark"),
+        console: String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned(),
+    }
+}
+
+fn page_of(title: &str, runs: &[(&str, &Run)]) -> String {
+    let summaries: Vec<Summary> = runs
+        .iter()
+        .map(|(_, run)| {
+            let mut summary = summarize(run);
+            summary.run.insert("workload".into(), "drawn".into());
+            summary.run.insert("seed".into(), 1.into());
+            summary
+        })
+        .collect();
+    let named: Vec<NamedRun<'_>> =
+        runs.iter().zip(&summaries).map(|((name, run), summary)| NamedRun { name, run, summary }).collect();
+    render_runs(title, "A drawn workload on three clusters of 640, 270 and 434 processors.", &named).unwrap()
+}
+
+fn variants(count: usize) -> Vec<(String, Run)> {
+    let names = ["no reallocation", "MCT, regular", "MCT, all-cancellation", "MinMin, regular"];
+    names
+        .iter()
+        .zip(2..)
+        .map(|(name, policy)| ((*name).to_owned(), drawn_run(grid5000(), count, 1, policy)))
+        .collect()
+}
+
+fn campaign(seeds: u64) -> CampaignTable {
+    let mut rows = Vec::new();
+    for workload in ["January", "February", "March", "April", "May", "June", "PWA-G5K"] {
+        for dedicated in [true, false] {
+            for seed in 0..seeds {
+                let draws = seed + 1000 * workload.len() as u64 + u64::from(dedicated);
+                let reference = drawn_run(grid5000(), 1500, draws, 1);
+                for (policy, number) in [("MCT-reg", 2), ("MCT-can", 3), ("MinMin-reg", 4), ("MinMin-can", 5)]
+                {
+                    let run = drawn_run(grid5000(), 1500, draws, number);
+                    let found = compare(&run, &reference).unwrap();
+                    let mut metrics = BTreeMap::from([
+                        ("impacted_percent".to_owned(), found.impacted_percent),
+                        ("reallocations_percent".to_owned(), found.reallocations_percent),
+                        ("mean_wait_s".to_owned(), summarize(&run).mean_wait_s),
+                    ]);
+                    metrics.extend(found.early_percent.map(|value| ("early_percent".to_owned(), value)));
+                    let relative = found.relative_mean_response;
+                    metrics.extend(relative.map(|value| ("relative_mean_response".to_owned(), value)));
+                    let (workload, policy) = (workload.to_owned(), policy.to_owned());
+                    rows.push(CampaignRow { workload, dedicated, policy, seed, metrics });
+                }
+            }
+        }
+    }
+    CampaignTable { rows }
+}
+
+#[test]
+fn one_large_run_is_drawn() {
+    let Some(browser) = browser() else { return };
+    let run = drawn_run(grid5000(), 100_000, 1, 2);
+    let html = page_of("One run of 100,000 jobs", &[("MCT", &run)]);
+    println!("page of 100,000 jobs: {:.1} MB", html.len() as f64 / 1e6);
+    let seen = open(&browser, "one.html", &html, "#benchmark");
+    assert_eq!(seen.complaints(), "");
+    assert_eq!((seen.drawn("gantt"), seen.drawn("lanes"), seen.drawn("series")), (100_000, 3, 6));
+    println!("milliseconds of a frame: {}", seen.benchmark);
+    assert!(seen.benchmark.contains("\"whole\""), "{}", seen.benchmark);
+}
+
+#[test]
+fn a_comparison_is_drawn() {
+    let Some(browser) = browser() else { return };
+    let variants = variants(6000);
+    let runs: Vec<(&str, &Run)> = variants.iter().map(|(name, run)| (name.as_str(), run)).collect();
+    let seen = open(&browser, "runs.html", &page_of("Reallocation on a Grid'5000-like month", &runs), "");
+    assert_eq!(seen.complaints(), "");
+    assert_eq!((seen.drawn("gantt"), seen.drawn("runs"), seen.drawn("moves")), (6000, 4, 1));
+}
+
+#[test]
+fn a_campaign_is_drawn() {
+    let Some(browser) = browser() else { return };
+    let html =
+        render_campaign("Paper 000, figures 6 to 13", "Four policies, seven workloads.", &campaign(10));
+    let seen = open(&browser, "campaign.html", &html, "");
+    assert_eq!(seen.complaints(), "");
+    assert_eq!((seen.drawn("figures"), seen.drawn("boxes")), (10, 10 * 7 * 4));
+}
+
+#[test]
+fn runs_with_next_to_nothing_are_drawn() {
+    let Some(browser) = browser() else { return };
+    let hostile = platform(&[
+        ("</script><script>throw 1</script>", 4, 1.0),
+        ("<img src=x onerror=alert(1)>&\"'", 2, 1.0),
+    ]);
+    let check = |name: &str, jobs: usize, title: &str| {
+        let run = drawn_run(platform(&[("a", 64, 1.0)]), jobs, 1, 1);
+        let seen = open(&browser, name, &page_of(title, &[(title, &run)]), "");
+        assert_eq!(seen.complaints(), "", "{name}");
+        assert_eq!(seen.drawn("gantt"), jobs as u64, "{name}");
+    };
+    check("empty.html", 0, "No job at all");
+    check("single.html", 1, "<b>One</b> job & </title></script>");
+    let run = run_of(hostile, vec![support::job(1, 0, 0, 20, 4), support::job(2, 5, 20, 50, 1)]);
+    let page = page_of("Odd names", &[("<i>a</i>", &run), ("</script>", &run)]);
+    let seen = open(&browser, "odd.html", &page, "");
+    assert_eq!(seen.complaints(), "");
+    assert_eq!((seen.drawn("gantt"), seen.drawn("lanes")), (2, 2));
+    let many: Vec<(String, u32, f64)> =
+        (0..40).map(|number| (format!("site-{number}"), 32 + number, 1.0)).collect();
+    let many: Vec<(&str, u32, f64)> =
+        many.iter().map(|(name, procs, speed)| (name.as_str(), *procs, *speed)).collect();
+    let run = drawn_run(platform(&many), 3000, 1, 1);
+    let seen = open(&browser, "many.html", &page_of("Forty clusters", &[("MCT", &run)]), "");
+    assert_eq!(seen.complaints(), "");
+    assert_eq!((seen.drawn("lanes"), seen.drawn("series")), (12, 24));
+    let seen = open(&browser, "nothing.html", &render_campaign("Nothing", "", &CampaignTable::default()), "");
+    assert_eq!((seen.complaints().as_str(), seen.drawn("boxes")), ("", 0));
+}
+
+#[test]
+fn a_broken_page_is_caught() {
+    let Some(browser) = browser() else { return };
+    let run = drawn_run(grid5000(), 10, 1, 1);
+    let page = page_of("Broken", &[("MCT", &run)]);
+    let check = |name: &str, from: &str, to: &str, expected: &str| {
+        assert!(page.contains(from), "{name}: the page has no `{from}`");
+        let complaints = open(&browser, name, &page.replacen(from, to, 1), "").complaints();
+        assert!(complaints.contains(expected), "{name}: `{complaints}`");
+    };
+    check("broken-script.html", "${data.runs.length}", "${data.nonsense.length}", "nothing was rendered");
+    check("broken-error.html", "\"kind\":\"runs\"", "\"kind\":\"runs", "errors: [");
+    check(
+        "broken-log.html",
+        "new ResizeObserver",
+        "console.error('deliberate'); new ResizeObserver",
+        "deliberate",
+    );
+    let outside = "<img src=\"https://example.org/x.png\"></header>";
+    check("broken-outside.html", "</header>", outside, "Content Security Policy");
+}

@@ -1,0 +1,169 @@
+//! Result folders: what is written is what is read, in every format.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use pliant_model::{ClusterId, Procs, RefusalCause, Run};
+use pliant_report::{read_folder, summarize, write_folder};
+use support::{drawn_run, grid5000, job, platform, run_of};
+
+fn drawn() -> Run {
+    let mut run = drawn_run(grid5000(), 500, 1, 2);
+    let (requested, available) = (Procs(900), Procs(640));
+    run.refused.push((7001, RefusalCause::LargerThanAll { requested, available }));
+    let cluster = ClusterId(1);
+    run.refused.push((7002, RefusalCause::LargerThanCluster { cluster, requested, available }));
+    run.refused.push((7003, RefusalCause::NoOrigin));
+    run
+}
+
+fn written(run: &Run) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_folder(folder.path(), run, &summarize(run)).unwrap();
+    folder
+}
+
+#[test]
+fn a_folder_read_back_is_the_run() {
+    let run = drawn();
+    let mut summary = summarize(&run);
+    summary.run.insert("seed".into(), 42.into());
+    summary.run.insert("policies".into(), serde_json::json!({"mapping": "mct"}));
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("deep/er");
+    write_folder(&dir, &run, &summary).unwrap();
+    let found = read_folder(&dir).unwrap();
+    assert_eq!(found.run, run);
+    assert_eq!(found.summary, summary);
+}
+
+#[test]
+fn empty_and_refused_runs_are_read_back() {
+    let mut run = run_of(grid5000(), Vec::new());
+    assert_eq!(read_folder(written(&run).path()).unwrap().run, run);
+    run.refused = drawn().refused;
+    assert_eq!(read_folder(written(&run).path()).unwrap().run, run);
+}
+
+#[test]
+fn odd_cluster_names_are_quoted() {
+    let odd = platform(&[("a,\"b\"\nc", 4, 1.0), (" </script>", 4, 0.5)]);
+    let mut run = run_of(odd, vec![job(1, 0, 1, 2, 3), job(2, 0, 1, 2, 3)]);
+    run.jobs[1].cluster = ClusterId(1);
+    let folder = written(&run);
+    assert_eq!(read_folder(folder.path()).unwrap().run, run);
+    let swf = fs::read_to_string(folder.path().join("schedule.swf")).unwrap();
+    assert_eq!(swf.lines().filter(|line| !line.starts_with(';')).count(), 2, "{swf}");
+}
+
+#[test]
+fn jobs_csv_has_the_promised_columns() {
+    let run = run_of(platform(&[("a", 4, 1.0)]), vec![job(9, 0, 5, 17, 3)]);
+    let text = fs::read_to_string(written(&run).path().join("jobs.csv")).unwrap();
+    assert_eq!(
+        text,
+        "job,cluster,submit,start,end,procs,walltime,moves,managed,reason\n9,a,0,5,17,3,12,0,true,mct\n"
+    );
+}
+
+#[test]
+fn the_schedule_is_swf() {
+    let run = run_of(platform(&[("a", 4, 1.0)]), vec![job(9, 2, 5, 17, 3)]);
+    let text = fs::read_to_string(written(&run).path().join("schedule.swf")).unwrap();
+    assert!(text.contains("; Version: 2.2\n"), "{text}");
+    assert!(text.contains("; Partition: 1 a, 4 processors"), "{text}");
+    assert_eq!(text.lines().last(), Some("9 2 3 12 3 -1 -1 3 12 -1 1 -1 -1 -1 -1 1 -1 -1"));
+}
+
+#[test]
+fn parquet_holds_the_same_rows() {
+    let run = drawn();
+    let folder = written(&run);
+    let file = fs::File::open(folder.path().join("jobs.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), run.jobs.len());
+    for (row, job) in rows.iter().zip(&run.jobs) {
+        assert_eq!(row.get_ulong(0).unwrap(), job.log_id);
+        assert_eq!(row.get_string(1).unwrap(), &run.platform.cluster(job.cluster).name);
+        let times = [2, 3, 4, 6].map(|column| row.get_long(column).unwrap());
+        assert_eq!(times, [job.submit.0, job.start.0, job.end.0, job.walltime.0]);
+        assert_eq!((row.get_uint(5).unwrap(), row.get_uint(7).unwrap()), (job.procs.0, job.moves));
+        assert_eq!(row.get_bool(8).unwrap(), job.managed);
+        assert_eq!(row.get_string(9).unwrap(), job.reason.word());
+    }
+}
+
+#[test]
+fn no_temporary_file_is_left() {
+    let folder = written(&drawn());
+    let mut names: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let expected = ["jobs.csv", "jobs.parquet", "moves.csv", "refused.csv", "schedule.swf", "summary.json"];
+    assert_eq!(names, expected);
+}
+
+/// Replaces `from` by `to` in a file of a good folder and tells the error of reading it.
+fn error_after(file: &str, from: &str, to: &str) -> String {
+    let folder = written(&run_of(platform(&[("a", 4, 1.0)]), vec![job(9, 0, 5, 17, 3)]));
+    let path = folder.path().join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    let message = read_folder(folder.path()).unwrap_err().to_string();
+    message.replace(&folder.path().display().to_string(), "DIR")
+}
+
+#[test]
+fn errors_say_where() {
+    let check = |file, from, to, expected: &str| {
+        let found = error_after(file, from, to);
+        assert!(found.starts_with(expected), "expected {expected}\nfound    {found}");
+    };
+    check(
+        "jobs.csv",
+        ",5,17",
+        ",x,17",
+        "DIR/jobs.csv:2: column `start`: expected a whole number in range, found `x`",
+    );
+    check("jobs.csv", "9,a,", "9,b,", "DIR/jobs.csv:2: column `cluster`: expected the name of a cluster");
+    check(
+        "jobs.csv",
+        ",5,17",
+        ",18,17",
+        "DIR/jobs.csv:2: expected submit <= start <= end, found 0 <= 18 <= 17",
+    );
+    check("jobs.csv", "true", "yes", "DIR/jobs.csv:2: column `managed`: expected true or false, found `yes`");
+    check("jobs.csv", ",mct", "", "DIR/jobs.csv: expected comma-separated rows");
+    check("jobs.csv", "job,", "id,", "DIR/jobs.csv:1: expected the columns `job,cluster");
+    check("jobs.csv", ",17,", ",9223372036854775807,", "DIR/jobs.csv:2: column `end`: expected seconds");
+    check("summary.json", "pliant.summary/1", "pliant.summary/9", "DIR/summary.json: key `schema`: expected");
+    check(
+        "summary.json",
+        "\"procs\": 4",
+        "\"procs\": 0",
+        "DIR/summary.json: key `clusters`: expected cluster `a`",
+    );
+    check("summary.json", "\"speed\": 1.0", "\"speed\": -1.0", "DIR/summary.json: key `clusters`: expected");
+    check(
+        "summary.json",
+        "\"jobs\"",
+        "\"yobs\"",
+        "DIR/summary.json: expected the summary of a run: missing field",
+    );
+}
+
+#[test]
+fn a_missing_folder_is_told() {
+    let found = read_folder(Path::new("no/such/folder")).unwrap_err().to_string();
+    assert!(found.starts_with("no/such/folder/summary.json: cannot read this file"), "{found}");
+    assert!(found.contains("result folder"), "{found}");
+}
