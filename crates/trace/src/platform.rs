@@ -1,0 +1,189 @@
+//! Platform files, and the platforms of the papers.
+//!
+//! ```toml
+//! [[cluster]]
+//! name = "bordeaux"
+//! procs = 640
+//! speed = 1.0     # optional; times are divided by it
+//! batch = "cbf"   # optional; a local batch policy
+//! ```
+
+use std::path::Path;
+
+use pliant_model::{Cluster, Platform, Procs, Speed, rng::stream_seed};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::error::TraceError;
+use crate::toml_file::{Source, unknown_word};
+
+/// The local batch policy of clusters that name none.
+pub const DEFAULT_BATCH: &str = "cbf";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    cluster: Vec<Spanned<Entry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: Spanned<String>,
+    procs: Spanned<i64>,
+    speed: Option<Spanned<f64>>,
+    batch: Option<Spanned<String>>,
+}
+
+/// Reads a platform file. `batches` are the local batch policies that a cluster may name.
+pub fn load(path: &Path, batches: &[&str]) -> Result<Platform, TraceError> {
+    let source = Source::read(path)?;
+    parse(&source, batches)
+}
+
+fn parse(source: &Source<'_>, batches: &[&str]) -> Result<Platform, TraceError> {
+    let file: File = source.parse("a platform is a list of [[cluster]] with name, procs, speed and batch")?;
+    let mut clusters: Vec<Cluster> = Vec::with_capacity(file.cluster.len());
+    for entry in &file.cluster {
+        let cluster = read_cluster(source, entry.get_ref(), batches)?;
+        if clusters.iter().any(|other| other.name == cluster.name) {
+            let message = format!("`name`: expected unique cluster names, found `{}` twice", cluster.name);
+            return Err(source.error(entry.get_ref().name.span(), message, "rename one of them".to_owned()));
+        }
+        clusters.push(cluster);
+    }
+    Platform::new(clusters)
+        .map_err(|error| source.error(0..0, error.to_string(), "add a [[cluster]]".to_owned()))
+}
+
+fn read_cluster(source: &Source<'_>, entry: &Entry, batches: &[&str]) -> Result<Cluster, TraceError> {
+    let procs = u32::try_from(*entry.procs.get_ref()).ok().filter(|procs| *procs > 0).ok_or_else(|| {
+        let message = format!("`procs`: expected 1 to {}, found {}", u32::MAX, entry.procs.get_ref());
+        source.error(entry.procs.span(), message, "a cluster needs processors to run jobs on".to_owned())
+    })?;
+    let speed = match &entry.speed {
+        None => Speed::REFERENCE,
+        Some(speed) => Speed::new(*speed.get_ref()).ok_or_else(|| {
+            let message = format!("`speed`: expected a positive number, found {}", speed.get_ref());
+            source.error(speed.span(), message, "1.0 is the reference; 1.4 is 40 % faster".to_owned())
+        })?,
+    };
+    let batch = match &entry.batch {
+        None => DEFAULT_BATCH.to_owned(),
+        Some(batch) if batches.contains(&batch.get_ref().as_str()) => batch.get_ref().clone(),
+        Some(batch) => {
+            let message = unknown_word("batch", "a batch policy", batch.get_ref(), batches);
+            return Err(source.error(batch.span(), message, "`pliant policies` lists them".to_owned()));
+        }
+    };
+    Ok(Cluster { name: entry.name.get_ref().clone(), procs: Procs(procs), speed, batch })
+}
+
+/// A platform file's text.
+pub fn to_toml(platform: &Platform) -> String {
+    let mut text = String::new();
+    for cluster in platform.clusters() {
+        let name = toml::Value::String(cluster.name.clone());
+        let (procs, speed, batch) = (cluster.procs, cluster.speed.get(), &cluster.batch);
+        text.push_str(&format!(
+            "[[cluster]]\nname = {name}\nprocs = {procs}\nspeed = {speed:?}\nbatch = \"{batch}\"\n\n"
+        ));
+    }
+    text
+}
+
+/// Names of the built-in platforms.
+pub const BUILT_IN: [&str; 4] = ["grid5000", "grid5000-homogeneous", "pwa-g5k", "pwa-g5k-homogeneous"];
+
+/// A built-in platform by name.
+pub fn built_in(name: &str) -> Option<Platform> {
+    let grid5000 = [("bordeaux", 640, 1.0), ("lyon", 270, 1.2), ("toulouse", 434, 1.4)];
+    let pwa_g5k = [("bordeaux", 640, 1.0), ("ctc", 430, 1.2), ("sdsc", 128, 1.4)];
+    let (clusters, homogeneous) = match name {
+        "grid5000" => (grid5000, false),
+        "grid5000-homogeneous" => (grid5000, true),
+        "pwa-g5k" => (pwa_g5k, false),
+        "pwa-g5k-homogeneous" => (pwa_g5k, true),
+        _ => return None,
+    };
+    let cluster = |(name, procs, speed): (&str, u32, f64)| Cluster {
+        name: name.to_owned(),
+        procs: Procs(procs),
+        speed: Speed::new(if homogeneous { 1.0 } else { speed }).unwrap_or(Speed::REFERENCE),
+        batch: DEFAULT_BATCH.to_owned(),
+    };
+    Platform::new(clusters.map(cluster).to_vec()).ok()
+}
+
+/// A large federation for scale tests: `clusters` clusters with `total_procs` processors together, sizes drawn
+/// between a quarter and twice the mean, speeds 0.8, 0.9, ... 1.6. At least one processor each.
+pub fn generated(clusters: u32, total_procs: u64, seed: u64) -> Platform {
+    let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "platform"));
+    let clusters = clusters.max(1);
+    let weights: Vec<f64> = (0..clusters).map(|_| rng.random_range(0.25..2.0)).collect();
+    let sum: f64 = weights.iter().sum();
+    let mut left = total_procs;
+    let all = weights.iter().enumerate().map(|(index, weight)| {
+        let last = index + 1 == weights.len();
+        let share = if last { left } else { ((weight / sum * total_procs as f64) as u64).min(left) };
+        left -= share;
+        Cluster {
+            name: format!("c{:03}", index + 1),
+            procs: Procs(share.clamp(1, u64::from(u32::MAX)) as u32),
+            speed: Speed::new(f64::from(rng.random_range(8..=16)) / 10.0).unwrap_or(Speed::REFERENCE),
+            batch: DEFAULT_BATCH.to_owned(),
+        }
+    });
+    Platform::new(all.collect()).expect("names are numbers and sizes are positive")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let path = Path::new("platform.toml");
+        let error = parse(&Source::of(path, text), &["cbf", "easy"]).expect_err("a bad platform");
+        assert_eq!(format!("{error}\n{}", error.hint().unwrap_or_default()), expected);
+    }
+
+    #[test]
+    fn a_platform_reads_back() {
+        for name in BUILT_IN {
+            let platform = built_in(name).expect("built in");
+            let text = to_toml(&platform);
+            assert_eq!(parse(&Source::of(Path::new("p.toml"), &text), &["cbf"]).expect("valid"), platform);
+        }
+        let large = generated(300, 240_000, 1);
+        assert_eq!((large.clusters().len(), large.total_procs()), (300, 240_000));
+    }
+
+    #[test]
+    fn errors_say_where() {
+        check(
+            "[[cluster]]\nname = \"a\"\nprocs = 0\n",
+            "platform.toml:3:9: `procs`: expected 1 to 4294967295, found 0\na cluster needs processors to run jobs on",
+        );
+        check(
+            "[[cluster]]\nname = \"a\"\nprocs = 4\nspeed = -1.0\n",
+            "platform.toml:4:9: `speed`: expected a positive number, found -1\n1.0 is the reference; 1.4 is 40 % faster",
+        );
+        check(
+            "[[cluster]]\nname = \"a\"\nprocs = 4\nbatch = \"pbs\"\n",
+            "platform.toml:4:9: `batch`: expected a batch policy (cbf, easy), found `pbs`\n`pliant policies` lists them",
+        );
+        check(
+            "[[cluster]]\nname = \"a\"\nprocs = 4\n\n[[cluster]]\nname = \"a\"\nprocs = 4\n",
+            "platform.toml:6:8: `name`: expected unique cluster names, found `a` twice\nrename one of them",
+        );
+    }
+
+    #[test]
+    fn unknown_keys_are_errors() {
+        let source = "[[cluster]]\nname = \"a\"\nprocs = 4\ncores = 4\n";
+        let error = parse(&Source::of(Path::new("p.toml"), source), &["cbf"]).expect_err("unknown key");
+        assert!(error.to_string().starts_with("p.toml:4:1: unknown field `cores`"), "{error}");
+    }
+}

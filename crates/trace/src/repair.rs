@@ -1,0 +1,302 @@
+//! From log lines to jobs that can be simulated. Every job that is dropped or changed is counted, by reason.
+//!
+//! `clean` (the default) is what other simulators do with cleaned logs, so that schedules can be compared
+//! (docs/validation.md): jobs without processors or runtime are dropped, processors are the allocated ones,
+//! else the requested; the walltime is the requested time, else the runtime; a runtime is cut at its walltime.
+//! `keep-bad` keeps what can be kept, as paper 000 does (section 4.2; spec A000-17): a runtime of 0 becomes 1 s,
+//! a walltime shorter than its runtime is raised to it. In both, submissions are shifted so that the first kept
+//! job is at 0, and sorted, keeping the order of the log on ties.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use pliant_model::{Job, Procs, Span, Time};
+
+use crate::error::{Problem, TraceError};
+use crate::record::Record;
+
+/// How jobs are repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RepairPolicy {
+    /// Drop what did not run.
+    #[default]
+    Clean,
+    /// Keep what can be kept.
+    KeepBad,
+}
+
+impl FromStr for RepairPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "clean" => Ok(Self::Clean),
+            "keep-bad" => Ok(Self::KeepBad),
+            other => Err(format!("expected a repair policy (clean, keep-bad), found `{other}`")),
+        }
+    }
+}
+
+/// How a workload is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RepairOptions {
+    /// How jobs are repaired.
+    pub policy: RepairPolicy,
+    /// Whether a job that would be dropped or repaired is an error instead.
+    pub strict: bool,
+}
+
+/// Why a job was dropped or changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Repair {
+    /// Dropped: it never ran, or its runtime is unknown.
+    DroppedNoRuntime,
+    /// Dropped: neither allocated nor requested processors are known.
+    DroppedNoProcessors,
+    /// The allocated processors are unknown; the requested ones count.
+    ProcsFromRequest,
+    /// No walltime was requested; the runtime counts.
+    WalltimeFromRuntime,
+    /// It ran longer than it asked for; cut at its walltime.
+    RuntimeCut,
+    /// Its runtime of 0 became 1 s.
+    RuntimeRaised,
+    /// Its walltime was raised to its runtime.
+    WalltimeRaised,
+    /// It was logged before a job that was submitted earlier.
+    OutOfOrder,
+    /// A count or a time larger than a scheduler can hold was cut.
+    TooLarge,
+    /// A runtime or a size was derived from a profile that does not state it (Batsim).
+    FromProfile,
+}
+
+impl Repair {
+    /// All reasons, in the order in which they are shown.
+    pub const ALL: [Repair; 10] = [
+        Repair::DroppedNoRuntime,
+        Repair::DroppedNoProcessors,
+        Repair::ProcsFromRequest,
+        Repair::WalltimeFromRuntime,
+        Repair::RuntimeCut,
+        Repair::RuntimeRaised,
+        Repair::WalltimeRaised,
+        Repair::OutOfOrder,
+        Repair::TooLarge,
+        Repair::FromProfile,
+    ];
+
+    /// The stable word used in files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::DroppedNoRuntime => "dropped-no-runtime",
+            Self::DroppedNoProcessors => "dropped-no-processors",
+            Self::ProcsFromRequest => "procs-from-request",
+            Self::WalltimeFromRuntime => "walltime-from-runtime",
+            Self::RuntimeCut => "runtime-cut-at-walltime",
+            Self::RuntimeRaised => "runtime-raised-to-1s",
+            Self::WalltimeRaised => "walltime-raised-to-runtime",
+            Self::OutOfOrder => "submitted-out-of-order",
+            Self::TooLarge => "value-too-large",
+            Self::FromProfile => "derived-from-profile",
+        }
+    }
+
+    /// What happened, for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::DroppedNoRuntime => "dropped: did not run",
+            Self::DroppedNoProcessors => "dropped: processors unknown",
+            Self::ProcsFromRequest => "processors taken from the request",
+            Self::WalltimeFromRuntime => "walltime missing, runtime taken",
+            Self::RuntimeCut => "ran over its walltime, cut there",
+            Self::RuntimeRaised => "runtime 0 raised to 1 s",
+            Self::WalltimeRaised => "walltime raised to the runtime",
+            Self::OutOfOrder => "submitted before an earlier line",
+            Self::TooLarge => "value too large, cut",
+            Self::FromProfile => "runtime derived from its profile",
+        }
+    }
+}
+
+/// How many jobs were dropped or changed, by reason.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RepairReport {
+    /// Jobs read.
+    pub read: u64,
+    /// Jobs kept.
+    pub kept: u64,
+    /// By reason; a job may count for several.
+    pub counts: BTreeMap<Repair, u64>,
+    /// Lines with more columns than the format has.
+    pub extra_columns: u64,
+}
+
+impl RepairReport {
+    /// How many jobs one reason applies to.
+    pub fn count(&self, repair: Repair) -> u64 {
+        self.counts.get(&repair).copied().unwrap_or(0)
+    }
+
+    /// Jobs dropped.
+    pub fn dropped(&self) -> u64 {
+        self.read - self.kept
+    }
+
+    /// Counts one more.
+    pub(crate) fn note(&mut self, repair: Repair) {
+        *self.counts.entry(repair).or_default() += 1;
+    }
+
+    /// Adds another report.
+    pub fn absorb(&mut self, other: &RepairReport) {
+        self.read += other.read;
+        self.kept += other.kept;
+        self.extra_columns += other.extra_columns;
+        for (repair, count) in &other.counts {
+            *self.counts.entry(*repair).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for RepairReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} jobs read, {} kept", self.read, self.kept)?;
+        for (repair, count) in &self.counts {
+            write!(f, "; {count} {}", repair.describe())?;
+        }
+        if self.extra_columns > 0 {
+            write!(f, "; {} lines with extra columns", self.extra_columns)?;
+        }
+        Ok(())
+    }
+}
+
+/// A job with the partition that its log put it on.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Repaired {
+    pub(crate) job: Job,
+    pub(crate) partition: i64,
+}
+
+/// Repairs records one by one.
+pub(crate) struct Repairer<'a> {
+    path: &'a Path,
+    options: RepairOptions,
+    report: RepairReport,
+    last_submit: i64,
+    jobs: Vec<Repaired>,
+}
+
+impl<'a> Repairer<'a> {
+    pub(crate) fn new(path: &'a Path, options: RepairOptions) -> Self {
+        Self { path, options, report: RepairReport::default(), last_submit: i64::MIN, jobs: Vec::new() }
+    }
+
+    fn note(&mut self, record: &Record, repair: Repair) -> Result<(), TraceError> {
+        self.report.note(repair);
+        if self.options.strict {
+            let problem = Problem::Strict { line: record.line, job: record.id, reason: repair.describe() };
+            return Err(TraceError::new(self.path, problem));
+        }
+        Ok(())
+    }
+
+    /// Counts a repair that the format's reader made.
+    pub(crate) fn note_from_profile(&mut self, record: &Record) -> Result<(), TraceError> {
+        self.note(record, Repair::FromProfile)
+    }
+
+    /// Takes up one record.
+    pub(crate) fn add(&mut self, record: &Record) -> Result<(), TraceError> {
+        self.report.read += 1;
+        let Some(procs) = self.procs(record)? else { return Ok(()) };
+        let Some((walltime, runtime)) = self.times(record)? else { return Ok(()) };
+        if record.submit < self.last_submit {
+            self.note(record, Repair::OutOfOrder)?;
+        }
+        self.last_submit = self.last_submit.max(record.submit);
+        let job = Job {
+            log_id: record.id.max(0) as u64,
+            submit: Time(self.bounded(record, record.submit)?),
+            procs,
+            walltime: Span(walltime),
+            runtime: Span(runtime),
+            user: small(record.user),
+            group: small(record.group),
+            executable: small(record.executable),
+            origin: None,
+        };
+        self.report.kept += 1;
+        self.jobs.push(Repaired { job, partition: record.partition });
+        Ok(())
+    }
+
+    fn procs(&mut self, record: &Record) -> Result<Option<Procs>, TraceError> {
+        let procs = if record.procs > 0 { record.procs } else { record.req_procs };
+        if procs <= 0 {
+            self.note(record, Repair::DroppedNoProcessors)?;
+            return Ok(None);
+        }
+        if record.procs <= 0 {
+            self.note(record, Repair::ProcsFromRequest)?;
+        }
+        Ok(Some(Procs(u32::try_from(procs).unwrap_or(u32::MAX))))
+    }
+
+    /// Walltime and runtime in seconds, or none if the job is dropped.
+    fn times(&mut self, record: &Record) -> Result<Option<(i64, i64)>, TraceError> {
+        let keep = self.options.policy == RepairPolicy::KeepBad;
+        let mut run = record.run;
+        if run <= 0 {
+            if !keep || run < 0 {
+                self.note(record, Repair::DroppedNoRuntime)?;
+                return Ok(None);
+            }
+            self.note(record, Repair::RuntimeRaised)?;
+            run = 1;
+        }
+        let mut walltime = record.req_time;
+        if walltime <= 0 {
+            self.note(record, Repair::WalltimeFromRuntime)?;
+            walltime = run;
+        }
+        if run > walltime {
+            if keep {
+                self.note(record, Repair::WalltimeRaised)?;
+                walltime = run;
+            } else {
+                self.note(record, Repair::RuntimeCut)?;
+                run = walltime;
+            }
+        }
+        Ok(Some((self.bounded(record, walltime)?, self.bounded(record, run)?)))
+    }
+
+    /// Cuts times beyond 30,000 years, which would overflow sums of times.
+    fn bounded(&mut self, record: &Record, seconds: i64) -> Result<i64, TraceError> {
+        const LIMIT: i64 = 1_000_000_000_000;
+        if seconds.abs() > LIMIT {
+            self.note(record, Repair::TooLarge)?;
+        }
+        Ok(seconds.clamp(-LIMIT, LIMIT))
+    }
+
+    /// The jobs in order of submission, the first at 0, with the original time of the first.
+    pub(crate) fn finish(mut self, extra_columns: u64) -> (Vec<Repaired>, RepairReport, Time) {
+        self.report.extra_columns = extra_columns;
+        self.jobs.sort_by_key(|repaired| repaired.job.submit);
+        let first = self.jobs.first().map_or(Time::ZERO, |repaired| repaired.job.submit);
+        for repaired in &mut self.jobs {
+            repaired.job.submit = Time(repaired.job.submit.0 - first.0);
+        }
+        self.jobs.shrink_to_fit();
+        (self.jobs, self.report, first)
+    }
+}
+
+fn small(value: i64) -> i32 {
+    i32::try_from(value).unwrap_or(-1)
+}

@@ -1,0 +1,274 @@
+//! Workload files: several logs, or generated sites, joined into the workload of one federation.
+//!
+//! ```toml
+//! name = "autumn-1996"
+//!
+//! [[log]]
+//! file = "CTC-SP2-1996-3.1-cln.swf.gz"  # beside this file, or in one of the folders given for logs
+//! cluster = "ctc"                       # the origin of its jobs
+//! from = 1996-09-30                     # optional: first day, by the log's UnixStartTime (UTC)
+//! to = 1996-12-31                       # optional: last day
+//! align = "calendar"                    # or "start": the log's first job is at 0
+//!
+//! [[generate]]
+//! cluster = "bordeaux"
+//! procs = 640
+//! jobs = 1000
+//! days = 92.0
+//! load = 0.6
+//! seed = 1
+//! ```
+//!
+//! Jobs are numbered anew, from 1, in order of submission (file order on ties).
+
+use std::path::{Path, PathBuf};
+
+use pliant_model::{Job, Procs, Time};
+use serde::Deserialize;
+use toml::Spanned;
+use toml::value::Datetime;
+
+use crate::error::TraceError;
+use crate::generate::{Site, site};
+use crate::repair::RepairReport;
+use crate::toml_file::{Source, unknown_word};
+use crate::workload::{Format, LoadOptions, Workload, load as load_workload};
+
+const DAY_S: i64 = 86_400;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<String>,
+    #[serde(default)]
+    log: Vec<Log>,
+    #[serde(default)]
+    generate: Vec<Generate>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Log {
+    file: Spanned<PathBuf>,
+    cluster: String,
+    from: Option<Spanned<Datetime>>,
+    to: Option<Spanned<Datetime>>,
+    align: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Generate {
+    cluster: String,
+    procs: Spanned<u32>,
+    jobs: u32,
+    days: Spanned<f64>,
+    load: Spanned<f64>,
+    #[serde(default = "first_seed")]
+    seed: u64,
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+/// Jobs of one part, on the common clock once `calendar` parts know their origin.
+struct Part {
+    cluster: String,
+    jobs: Vec<Job>,
+    /// Unix time of its second 0, if it is placed by the calendar.
+    calendar: Option<i64>,
+    procs: i64,
+}
+
+pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<Workload, TraceError> {
+    let source = Source::read(path)?;
+    let hint = "a workload file is a list of [[log]] with file and cluster, and of [[generate]]";
+    let file: File = source.parse(hint)?;
+    let mut report = RepairReport::default();
+    let mut parts = Vec::new();
+    for log in &file.log {
+        parts.push(read_log(&source, path, log, options, &mut report)?);
+    }
+    for one in &file.generate {
+        parts.push(generate(&source, one, &mut report)?);
+    }
+    if parts.is_empty() {
+        return Err(source.error(
+            0..0,
+            "expected at least one [[log]] or [[generate]], found none".to_owned(),
+            hint.to_owned(),
+        ));
+    }
+    Ok(join(file.name.unwrap_or_else(|| stem(path)), parts, report))
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn read_log(
+    source: &Source<'_>,
+    scenario: &Path,
+    log: &Log,
+    options: &LoadOptions,
+    report: &mut RepairReport,
+) -> Result<Part, TraceError> {
+    let file = log.file.get_ref();
+    if Format::of(file) == Format::Scenario {
+        let message = format!("`file`: expected a log, found the workload file `{}`", file.display());
+        return Err(source.error(log.file.span(), message, "workload files do not nest".to_owned()));
+    }
+    let align = log.align.as_ref().map_or("calendar", |align| align.get_ref().as_str());
+    if let Some(word) = &log.align
+        && !["calendar", "start"].contains(&align)
+    {
+        let message = unknown_word("align", "an alignment", align, &["calendar", "start"]);
+        return Err(source.error(word.span(), message, "`start` puts the first job at 0".to_owned()));
+    }
+    let found = find(scenario, file, &options.log_dirs).ok_or_else(|| {
+        let message = format!("`file`: expected a log, found no file `{}`", file.display());
+        let hint = "logs are looked for beside this file, in --traces and in PLIANT_TRACES".to_owned();
+        source.error(log.file.span(), message, hint)
+    })?;
+    let workload = load_workload(&found, options)?;
+    let start = workload.unix_start;
+    if start.is_none() && (log.from.is_some() || log.to.is_some()) {
+        let message = format!("`from` and `to` need a log with UnixStartTime, `{}` has none", file.display());
+        return Err(source.error(
+            log.file.span(),
+            message,
+            "leave the window out and use align = \"start\"".to_owned(),
+        ));
+    }
+    let from = window_end(source, &log.from, 0)?.unwrap_or(i64::MIN);
+    let to = window_end(source, &log.to, DAY_S)?.unwrap_or(i64::MAX);
+    let origin = start.unwrap_or(0);
+    let procs = workload.max_procs.unwrap_or(0);
+    let total = workload.report.kept;
+    let mut jobs = workload.jobs;
+    jobs.retain(|job| (from..to).contains(&(origin + job.submit.0)));
+    report.absorb(&workload.report);
+    let outside = total - jobs.len() as u64;
+    report.read -= outside;
+    report.kept -= outside;
+    let calendar = if align == "calendar" { start } else { None };
+    if calendar.is_none() {
+        let first = jobs.first().map_or(0, |job| job.submit.0);
+        for job in &mut jobs {
+            job.submit = Time(job.submit.0 - first);
+        }
+    }
+    Ok(Part { cluster: log.cluster.clone(), jobs, calendar, procs })
+}
+
+/// Where a log is: beside the workload file, or in one of the folders for logs.
+fn find(scenario: &Path, file: &Path, dirs: &[PathBuf]) -> Option<PathBuf> {
+    let beside = scenario.parent().unwrap_or(Path::new("")).join(file);
+    std::iter::once(beside).chain(dirs.iter().map(|dir| dir.join(file))).find(|path| path.is_file())
+}
+
+/// Unix time of a day's start plus `offset`.
+fn window_end(
+    source: &Source<'_>,
+    date: &Option<Spanned<Datetime>>,
+    offset: i64,
+) -> Result<Option<i64>, TraceError> {
+    let Some(spanned) = date else { return Ok(None) };
+    match spanned.get_ref() {
+        Datetime { date: Some(day), time: None, offset: None } => {
+            let days = days_since_1970(i64::from(day.year), i64::from(day.month), i64::from(day.day));
+            Ok(Some(days * DAY_S + offset))
+        }
+        other => {
+            let message = format!("expected a day such as 1996-09-30, found {other}");
+            Err(source.error(
+                spanned.span(),
+                message,
+                "write it without quotes and without a time".to_owned(),
+            ))
+        }
+    }
+}
+
+/// Days from 1970-01-01 to a day of the Gregorian calendar.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that the leap day is the last one.
+    let year = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+}
+
+fn generate(source: &Source<'_>, one: &Generate, report: &mut RepairReport) -> Result<Part, TraceError> {
+    let positive = |value: &Spanned<f64>, key: &str| {
+        let found = *value.get_ref();
+        if found > 0.0 && found.is_finite() {
+            return Ok(found);
+        }
+        let message = format!("`{key}`: expected a positive number, found {found}");
+        Err(source.error(value.span(), message, "see docs/workloads.md".to_owned()))
+    };
+    let procs = *one.procs.get_ref();
+    if procs == 0 {
+        let hint = "the size of the cluster that the jobs are made for".to_owned();
+        return Err(source.error(one.procs.span(), "`procs`: expected at least 1, found 0".to_owned(), hint));
+    }
+    let (days, load) = (positive(&one.days, "days")?, positive(&one.load, "load")?);
+    let wanted = Site { name: one.cluster.clone(), procs: Procs(procs), jobs: one.jobs, days, load };
+    let jobs = site(&wanted, one.seed);
+    report.read += jobs.len() as u64;
+    report.kept += jobs.len() as u64;
+    Ok(Part { cluster: one.cluster.clone(), jobs, calendar: None, procs: i64::from(procs) })
+}
+
+fn join(name: String, parts: Vec<Part>, report: RepairReport) -> Workload {
+    // The clock starts with the first job of any part that the calendar places.
+    let placed = parts.iter().filter_map(|part| Some(part.calendar? + part.jobs.first()?.submit.0));
+    let origin = placed.min();
+    let mut all: Vec<(Job, i32)> = Vec::new();
+    let mut partition_names = std::collections::BTreeMap::new();
+    let mut max_procs = 0;
+    for part in parts {
+        let known =
+            partition_names.iter().find(|(_, name)| **name == part.cluster).map(|(number, _)| *number);
+        let partition = known.unwrap_or(partition_names.len() as i32 + 1);
+        partition_names.insert(partition, part.cluster);
+        max_procs += part.procs;
+        let shift = match (part.calendar, origin) {
+            (Some(start), Some(origin)) => start - origin,
+            _ => 0,
+        };
+        all.extend(part.jobs.into_iter().map(|mut job| {
+            job.submit = Time(job.submit.0 + shift);
+            (job, partition)
+        }));
+    }
+    all.sort_by_key(|(job, _)| job.submit);
+    for (index, (job, _)) in all.iter_mut().enumerate() {
+        job.log_id = index as u64 + 1;
+    }
+    let (jobs, partitions) = all.into_iter().unzip();
+    Workload {
+        name,
+        jobs,
+        partitions,
+        partition_names,
+        max_procs: Some(max_procs),
+        unix_start: origin,
+        report,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_the_calendar() {
+        assert_eq!(days_since_1970(1970, 1, 1), 0);
+        assert_eq!(days_since_1970(1996, 9, 30), 9_769);
+        assert_eq!(days_since_1970(2000, 2, 29), 11_016);
+        assert_eq!(days_since_1970(2000, 3, 1), 11_017);
+        assert_eq!(days_since_1970(2008, 1, 1), 13_879);
+    }
+}

@@ -1,0 +1,208 @@
+//! Workloads: repaired jobs in order of submission, from a log in any format that is understood.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pliant_model::{ClusterId, Job, Platform, Time};
+
+use crate::error::{Problem, TraceError};
+use crate::repair::{RepairOptions, RepairReport, Repairer};
+use crate::{batsim, gwf, scenario, swf};
+
+/// A workload, ready to be simulated.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workload {
+    /// Where it came from, in a word.
+    pub name: String,
+    /// Sorted by submission, the first at 0.
+    pub jobs: Vec<Job>,
+    /// Per job, the partition (or site) of its log; -1 if unknown.
+    pub partitions: Vec<i32>,
+    /// Names of the partitions.
+    pub partition_names: BTreeMap<i32, String>,
+    /// Processors of the machine, if the log says.
+    pub max_procs: Option<i64>,
+    /// Unix time of the first submission, if the log says.
+    pub unix_start: Option<i64>,
+    /// What was repaired.
+    pub report: RepairReport,
+}
+
+/// The formats that are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Standard Workload Format.
+    Swf,
+    /// Grid Workload Format.
+    Gwf,
+    /// A Batsim workload.
+    Batsim,
+    /// A TOML file that joins several.
+    Scenario,
+}
+
+impl Format {
+    /// The format that a name promises, `.gz` or not; SWF if it promises nothing.
+    pub fn of(path: &Path) -> Format {
+        let name =
+            path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        match name.rsplit('.').next() {
+            Some("gwf") => Format::Gwf,
+            Some("json") => Format::Batsim,
+            Some("toml") => Format::Scenario,
+            _ => Format::Swf,
+        }
+    }
+}
+
+/// How a workload is loaded.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct LoadOptions {
+    /// Repairs.
+    pub repair: RepairOptions,
+    /// Folders in which a scenario's logs are looked for, after its own.
+    pub log_dirs: Vec<std::path::PathBuf>,
+}
+
+/// Loads a workload in any format.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<Workload, TraceError> {
+    let format = Format::of(path);
+    if format == Format::Scenario {
+        return scenario::load(path, options);
+    }
+    let mut repairer = Repairer::new(path, options.repair);
+    let mut facts = Facts::default();
+    match format {
+        Format::Gwf => {
+            let mut reader = gwf::Reader::open(path)?;
+            for record in &mut reader {
+                repairer.add(&record?)?;
+            }
+            facts.extra_columns = reader.extra_columns();
+            facts.names = reader.site_names();
+            facts.unix_start = reader.unix_start_time();
+        }
+        Format::Batsim => {
+            let log = batsim::read(path)?;
+            facts.max_procs = log.procs;
+            for (record, derived) in &log.jobs {
+                if *derived {
+                    repairer.note_from_profile(record)?;
+                }
+                repairer.add(record)?;
+            }
+        }
+        Format::Swf | Format::Scenario => {
+            let mut reader = swf::Reader::open(path)?;
+            for record in &mut reader {
+                repairer.add(&record?)?;
+            }
+            facts.extra_columns = reader.extra_columns();
+            facts.max_procs = reader.header().processors();
+            facts.unix_start = reader.header().unix_start_time;
+            let names = reader.header().partitions.iter();
+            facts.names =
+                names.filter_map(|(id, name)| Some((i32::try_from(*id).ok()?, name.clone()))).collect();
+        }
+    }
+    Ok(facts.workload(path, repairer))
+}
+
+/// What a log says about the whole.
+#[derive(Default)]
+struct Facts {
+    extra_columns: u64,
+    names: BTreeMap<i32, String>,
+    max_procs: Option<i64>,
+    unix_start: Option<i64>,
+}
+
+impl Facts {
+    fn workload(self, path: &Path, repairer: Repairer<'_>) -> Workload {
+        let (repaired, report, first) = repairer.finish(self.extra_columns);
+        let partitions =
+            repaired.iter().map(|repaired| i32::try_from(repaired.partition).unwrap_or(-1)).collect();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let unix_start = self.unix_start.map(|start| start + first.0);
+        Workload {
+            name: short_name(&name),
+            jobs: repaired.into_iter().map(|repaired| repaired.job).collect(),
+            partitions,
+            partition_names: self.names,
+            max_procs: self.max_procs,
+            unix_start,
+            report,
+        }
+    }
+}
+
+fn short_name(file: &str) -> String {
+    let name = file.strip_suffix(".gz").unwrap_or(file);
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned()
+}
+
+impl Workload {
+    /// Gives each job the cluster that its log put it on: by the partition's name (whatever the case of its
+    /// letters); if no partition has a name, by its number, 1 being the first cluster. Jobs that already
+    /// have an origin keep it. Returns how many have none.
+    pub fn resolve_origins(&mut self, platform: &Platform) -> usize {
+        let only = (platform.clusters().len() == 1).then_some(ClusterId(0));
+        let by_name = |partition: i32| {
+            let name = self.partition_names.get(&partition)?;
+            platform.ids().find(|id| platform.cluster(*id).name.eq_ignore_ascii_case(name))
+        };
+        let by_number = |partition: i32| {
+            let index = u32::try_from(partition).ok()?.checked_sub(1)?;
+            ((index as usize) < platform.clusters().len()).then_some(ClusterId(index))
+        };
+        let named = !self.partition_names.is_empty();
+        let mut missing = 0;
+        for (job, partition) in self.jobs.iter_mut().zip(&self.partitions) {
+            if job.origin.is_none() {
+                job.origin = only.or_else(|| if named { by_name(*partition) } else { by_number(*partition) });
+            }
+            missing += usize::from(job.origin.is_none());
+        }
+        missing
+    }
+
+    /// Submission of the last job.
+    pub fn last_submit(&self) -> Time {
+        self.jobs.last().map_or(Time::ZERO, |job| job.submit)
+    }
+
+    /// Writes it as SWF (plain or `.gz`) or GWF, by the name of the file.
+    pub fn write(&self, path: &Path) -> Result<(), TraceError> {
+        let io = |error| TraceError::new(path, Problem::Io(error));
+        match Format::of(path) {
+            Format::Swf => self.write_swf(path).map_err(io),
+            Format::Gwf => gwf::write(self, path).map_err(io),
+            Format::Batsim | Format::Scenario => {
+                let message = "expected a name that ends in .swf, .swf.gz or .gwf".to_owned();
+                let hint = "the ending decides the format that is written".to_owned();
+                Err(TraceError::new(path, Problem::Content { message, hint }))
+            }
+        }
+    }
+
+    fn write_swf(&self, path: &Path) -> std::io::Result<()> {
+        let mut header = vec![("MaxJobs".to_owned(), self.jobs.len().to_string())];
+        header.push(("MaxRecords".to_owned(), self.jobs.len().to_string()));
+        if let Some(start) = self.unix_start {
+            header.push(("UnixStartTime".to_owned(), start.to_string()));
+        }
+        if let Some(procs) = self.max_procs {
+            header.push(("MaxProcs".to_owned(), procs.to_string()));
+        }
+        for (partition, name) in &self.partition_names {
+            header.push(("Partition".to_owned(), format!("{partition} {name}")));
+        }
+        header.push(("Note".to_owned(), format!("written by pliant from {}", self.name)));
+        let mut writer = swf::Writer::create(path, &header)?;
+        for (job, partition) in self.jobs.iter().zip(&self.partitions) {
+            writer.write(&crate::record::Record::of(job, *partition))?;
+        }
+        writer.finish()
+    }
+}
