@@ -33,12 +33,12 @@ pub struct Month {
 
 /// Paper 000, Table 1: the first six months of 2008.
 pub const MONTHS: [Month; 6] = [
-    Month { name: "january", days: 31, jobs: [13_084, 583, 488], load: [0.55, 0.35, 0.30] },
-    Month { name: "february", days: 29, jobs: [5_822, 2_695, 1_123], load: [0.50, 0.55, 0.40] },
-    Month { name: "march", days: 31, jobs: [11_673, 8_315, 949], load: [0.60, 0.75, 0.45] },
-    Month { name: "april", days: 30, jobs: [33_250, 1_330, 1_461], load: [0.75, 0.50, 0.50] },
-    Month { name: "may", days: 31, jobs: [6_765, 2_179, 1_573], load: [0.55, 0.50, 0.45] },
-    Month { name: "june", days: 30, jobs: [4_094, 3_540, 1_548], load: [0.60, 0.65, 0.50] },
+    Month { name: "january", days: 31, jobs: [13_084, 583, 488], load: [0.75, 0.50, 0.40] },
+    Month { name: "february", days: 29, jobs: [5_822, 2_695, 1_123], load: [0.70, 0.75, 0.55] },
+    Month { name: "march", days: 31, jobs: [11_673, 8_315, 949], load: [0.75, 0.90, 0.60] },
+    Month { name: "april", days: 30, jobs: [33_250, 1_330, 1_461], load: [0.90, 0.65, 0.60] },
+    Month { name: "may", days: 31, jobs: [6_765, 2_179, 1_573], load: [0.75, 0.65, 0.60] },
+    Month { name: "june", days: 30, jobs: [4_094, 3_540, 1_548], load: [0.75, 0.85, 0.65] },
 ];
 
 /// The month of that name.
@@ -61,7 +61,7 @@ pub fn grid5000(month: &Month, seed: u64) -> Workload {
 /// A stand-in for paper 000's PWA-G5K workload: six months (182 days) of three sites.
 pub fn pwa_g5k(seed: u64) -> Workload {
     let platform = crate::platform::built_in("pwa-g5k").expect("a built-in platform");
-    let loads = [0.55, 0.65, 0.75];
+    let loads = [0.70, 0.75, 0.85];
     let sites = platform.clusters().iter().zip(PWA_G5K_JOBS).zip(loads).map(|((cluster, jobs), load)| Site {
         name: cluster.name.clone(),
         procs: cluster.procs,
