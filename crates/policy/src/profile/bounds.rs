@@ -29,7 +29,9 @@ struct Runs {
 pub struct Touched {
     /// Per class of sizes, the longest of all runs, in seconds.
     longest_s: [u32; CLASSES],
+    /// The first `used` are those told apart; the others are storage.
     around: Vec<Runs>,
+    used: usize,
 }
 
 /// How many freed intervals are told apart; the runs of further ones are merged into the last.
@@ -37,7 +39,7 @@ const TOLD_APART: usize = 16;
 
 impl Default for Touched {
     fn default() -> Self {
-        Self { longest_s: [0; CLASSES], around: Vec::new() }
+        Self { longest_s: [0; CLASSES], around: vec![Runs::NONE; TOLD_APART + 1], used: 0 }
     }
 }
 
@@ -45,26 +47,30 @@ impl Touched {
     /// Nothing was freed.
     pub fn clear(&mut self) {
         self.longest_s = [0; CLASSES];
-        self.around.clear();
+        self.used = 0;
     }
 
     /// True if nothing was freed.
     pub fn is_empty(&self) -> bool {
-        self.around.is_empty()
+        self.used == 0
     }
 
     /// Adds the runs that meet `[from, until)`, where processors were just given back. Runs count from
     /// `now` on. O(blocks met while walking out of the interval).
     pub fn add(&mut self, profile: &Profile, now: Time, from: Time, until: Time) {
-        let Some(runs) = Runs::around(profile, now, from.max(now), until) else { return };
+        let (told, rest) = self.around.split_at_mut(self.used);
+        let runs = &mut rest[0];
+        if !runs.measure(profile, now, from.max(now), until) {
+            return;
+        }
         for (longest, length) in self.longest_s.iter_mut().zip(&runs.longest_s[..runs.classes]) {
             *longest = (*longest).max(*length);
         }
-        let full = self.around.len() == TOLD_APART;
-        match self.around.last_mut() {
-            Some(last) if last.covers(&runs) => {}
-            Some(last) if full => last.merge(&runs),
-            _ => self.around.push(runs),
+        let full = told.len() == TOLD_APART;
+        match told.last_mut() {
+            Some(last) if last.covers(runs) => {}
+            Some(last) if full => last.merge(runs),
+            _ => self.used += 1,
         }
     }
 
@@ -77,63 +83,73 @@ impl Touched {
     /// none if they cannot.
     pub fn earliest_start(&self, procs: Procs, walltime: Span, deadline: Time) -> Option<Time> {
         let class = class_of(i64::from(procs.0));
-        let long_enough =
-            |runs: &&Runs| runs.longest_s[class] == ENDLESS || walltime.0 <= i64::from(runs.longest_s[class]);
-        let starts = self.around.iter().filter(long_enough).map(|runs| runs.earliest[class]);
-        starts.filter(|start| start.saturating_add(walltime.0) <= deadline.0).min().map(Time)
+        let length = u32::try_from(walltime.0).unwrap_or(ENDLESS).min(ENDLESS);
+        let latest = deadline.0 - walltime.0;
+        let mut earliest = i64::MAX;
+        for runs in &self.around[..self.used] {
+            if class < runs.classes && runs.longest_s[class] >= length && runs.earliest[class] <= latest {
+                earliest = earliest.min(runs.earliest[class]);
+            }
+        }
+        (earliest != i64::MAX).then_some(Time(earliest))
     }
 }
 
 impl Runs {
-    fn around(profile: &Profile, now: Time, from: Time, until: Time) -> Option<Runs> {
+    const NONE: Runs = Runs { classes: 0, longest_s: [0; CLASSES], earliest: [i64::MAX; CLASSES] };
+
+    /// Measures the runs around `[from, until)`; false if there are none.
+    fn measure(&mut self, profile: &Profile, now: Time, from: Time, until: Time) -> bool {
+        self.classes = 0;
         if from >= until {
-            return None;
+            return false;
         }
         let widest = profile.max_free(from, until);
         if widest == 0 {
-            return None;
+            return false;
         }
         let classes = class_of(widest) + 1;
-        let (mut left, mut right) = ([now.0; CLASSES], [i64::MAX; CLASSES]);
+        self.classes = classes;
+        let earliest = &mut self.earliest;
         let mut open = classes;
         profile.narrowing_left(from, now, |end, free| {
             while open > 0 && corner(open - 1) > free {
                 open -= 1;
-                left[open] = end.max(now.0);
+                earliest[open] = end.max(now.0);
             }
             open > 0
         });
+        earliest[..open].fill(now.0);
+        let length = |until: i64, from: i64| u32::try_from(until - from).unwrap_or(ENDLESS).min(ENDLESS);
         let mut open = classes;
         profile.narrowing_right(until, |begin, free| {
             while open > 0 && corner(open - 1) > free {
                 open -= 1;
-                right[open] = begin;
+                self.longest_s[open] = length(begin, self.earliest[open]);
             }
             open > 0
         });
-        let mut runs = Runs { classes, longest_s: [0; CLASSES], earliest: [i64::MAX; CLASSES] };
-        for class in 0..classes {
-            let length = right[class].saturating_sub(left[class]);
-            runs.longest_s[class] = u32::try_from(length).unwrap_or(ENDLESS).min(ENDLESS);
-            runs.earliest[class] = left[class];
-        }
-        Some(runs)
+        self.longest_s[..open].fill(ENDLESS);
+        true
     }
 
     fn covers(&self, other: &Runs) -> bool {
         other.classes <= self.classes
             && (0..other.classes).all(|class| {
-                self.longest_s[class] >= other.longest_s[class]
-                    && self.earliest[class] <= other.earliest[class]
+                self.longest_s[class] >= other.longest_s[class] && self.earliest[class] <= other.earliest[class]
             })
     }
 
     fn merge(&mut self, other: &Runs) {
-        self.classes = self.classes.max(other.classes);
-        for class in 0..other.classes {
+        for class in 0..self.classes.min(other.classes) {
             self.longest_s[class] = self.longest_s[class].max(other.longest_s[class]);
             self.earliest[class] = self.earliest[class].min(other.earliest[class]);
         }
+        for class in self.classes..other.classes {
+            self.longest_s[class] = other.longest_s[class];
+            self.earliest[class] = other.earliest[class];
+        }
+        self.classes = self.classes.max(other.classes);
     }
 }
 
@@ -154,7 +170,10 @@ impl StartBounds {
 
     /// Takes into account that processors were given back on `[from, until)` since the last call.
     pub fn freed(&mut self, profile: &Profile, now: Time, from: Time, until: Time) {
-        let Some(runs) = Runs::around(profile, now, from.max(now), until) else { return };
+        let mut runs = Runs::NONE;
+        if !runs.measure(profile, now, from.max(now), until) {
+            return;
+        }
         for size in 0..runs.classes.min(self.sizes) {
             let length = runs.longest_s[size];
             if length == 0 {
