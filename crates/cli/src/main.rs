@@ -1,2 +1,102 @@
-//! The pliant command.
-fn main() {}
+//! The `pliant` command: one file per verb under `verbs/`. Exit codes: 0 done, 1 the system failed, 2 the
+//! usage or the input was wrong (`docs/cli.md`).
+
+mod failure;
+mod input;
+mod measure;
+mod output;
+mod progress;
+mod table;
+mod verbs;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+use output::Output;
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 the system failed (a file cannot be written, ...), 2 the usage or the input is wrong.
+Progress is shown on a terminal only. Errors go to standard error, results to standard output.";
+
+/// A metascheduler for federations of clusters: replays workload logs under local and federation-wide
+/// policies and shows what each is worth.
+#[derive(Parser)]
+#[command(name = "pliant", version, after_help = AFTER_HELP, arg_required_else_help = true)]
+struct Cli {
+    /// Prints results for people (text) or for scripts (json).
+    #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORM")]
+    output: Output,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Replays a workload on a cluster or a federation under chosen policies.
+    Simulate(Box<verbs::simulate::Arguments>),
+    /// Looks at, converts or generates workloads.
+    #[command(subcommand)]
+    Trace(Trace),
+    /// Runs a matrix of simulations, in parallel and resumable.
+    #[command(subcommand)]
+    Campaign(Campaign),
+    /// Makes one self-contained HTML file of a result folder or a campaign folder.
+    Report(verbs::report::Arguments),
+    /// Shows on a generated month what reallocation is worth.
+    Demo(verbs::demo::Arguments),
+    /// Lists the policies with what they do.
+    Policies,
+}
+
+#[derive(Subcommand)]
+enum Trace {
+    /// Tells what a workload holds and what has to be repaired.
+    Info(verbs::trace_info::Arguments),
+    /// Converts between workload formats, by their extensions.
+    Convert(verbs::trace_convert::Arguments),
+    /// Generates a workload.
+    Generate(verbs::trace_generate::Arguments),
+}
+
+#[derive(Subcommand)]
+enum Campaign {
+    /// Runs a campaign, or what is left of it.
+    Run(verbs::campaign_run::Arguments),
+    /// Joins the folders of shards.
+    Merge(verbs::campaign_merge::Arguments),
+    /// Shows the results of a campaign folder as a table.
+    Show(verbs::campaign_show::Arguments),
+}
+
+fn main() -> ExitCode {
+    // The last resort: a user never meets a backtrace.
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("error: internal error, please report it with the command you ran: {panic}");
+    }));
+    let Cli { output, verb } = Cli::parse();
+    match run(output, verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(output: Output, verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Simulate(arguments) => verbs::simulate::run(output, &arguments),
+        Verb::Trace(Trace::Info(arguments)) => verbs::trace_info::run(output, &arguments),
+        Verb::Trace(Trace::Convert(arguments)) => verbs::trace_convert::run(output, &arguments),
+        Verb::Trace(Trace::Generate(arguments)) => verbs::trace_generate::run(output, &arguments),
+        Verb::Campaign(Campaign::Run(arguments)) => verbs::campaign_run::run(output, &arguments),
+        Verb::Campaign(Campaign::Merge(arguments)) => verbs::campaign_merge::run(output, &arguments),
+        Verb::Campaign(Campaign::Show(arguments)) => verbs::campaign_show::run(output, &arguments),
+        Verb::Report(arguments) => verbs::report::run(output, &arguments),
+        Verb::Demo(arguments) => verbs::demo::run(output, &arguments),
+        Verb::Policies => verbs::policies::run(output),
+    }
+}

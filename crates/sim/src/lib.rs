@@ -4,6 +4,7 @@
 //! delivers to each cluster what a real batch system would deliver (submissions, ends, the clock) and asks
 //! nothing of it that a real one cannot be asked.
 
+pub mod campaign;
 mod engine;
 mod ready;
 

@@ -5,13 +5,14 @@
 //! (`derived-from-profile`), unless the profile carries a measured `runtime`.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{Problem, TraceError};
-use crate::lines::{open, read_all};
+use crate::lines::read_all;
 use crate::record::Record;
 
 /// A workload as its file gives it.
@@ -47,15 +48,17 @@ struct Profile {
 }
 
 /// Reads a workload.
-pub(crate) fn read(path: &Path) -> Result<Log, TraceError> {
+pub(crate) fn read(path: &Path, input: impl Read) -> Result<Log, TraceError> {
     let fail = |problem| TraceError::new(path, problem);
-    let input = open(path).map_err(|error| fail(Problem::Io(error)))?;
     let content = read_all(input, 512 << 20).map_err(|error| fail(Problem::Io(error)))?;
     let file: File = serde_json::from_slice(&content).map_err(|error| {
+        // The place is said once, in front.
+        let message = error.to_string();
+        let place = format!(" at line {} column {}", error.line(), error.column());
         fail(Problem::Key {
             line: error.line() as u64,
             column: error.column() as u64,
-            message: error.to_string(),
+            message: message.strip_suffix(&place).unwrap_or(&message).to_owned(),
             hint: "expected a Batsim workload: `nb_res`, `jobs` and `profiles`".to_owned(),
         })
     })?;

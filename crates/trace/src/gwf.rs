@@ -1,15 +1,17 @@
 //! The Grid Workload Format: `#` comments, then one job a line in 29 fields (some files have 30), -1 where
 //! unknown. Ids of users, groups, applications and sites are strings; they are numbered in order of
-//! appearance, from 1. Waits may be slightly negative. Reading is streaming.
+//! appearance, from 1. Waits may be slightly negative. Comments of the form `# Key: value` are a header like that
+//! of SWF. Reading is streaming; what grows with the file is one number per different name.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufWriter, Write};
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Problem, TraceError};
 use crate::lines::{Fields, Lines, number, open, shown};
+use crate::output::{Output, one_line};
 use crate::record::Record;
+use crate::swf::Header;
 use crate::workload::Workload;
 
 /// Fields that must be there; what follows is not used.
@@ -36,6 +38,8 @@ const FIELDS: [&str; 18] = [
 
 /// Fields of the format.
 const COLUMNS: usize = 29;
+/// Bytes that tell names apart.
+const LONGEST_NAME: usize = 256;
 
 /// Numbers for names, in order of appearance.
 #[derive(Default)]
@@ -46,9 +50,10 @@ struct Names {
 impl Names {
     /// The number of a name, from 1; -1 if it is unknown.
     fn number(&mut self, name: &[u8]) -> i64 {
-        if name == b"-1" || name.is_empty() {
+        if name == b"-1" {
             return -1;
         }
+        let name = &name[..name.len().min(LONGEST_NAME)];
         if let Some(known) = self.numbers.get(name) {
             return i64::from(*known);
         }
@@ -68,7 +73,7 @@ pub struct Reader<R> {
     queues: Names,
     sites: Names,
     jobs: i64,
-    unix_start_time: Option<i64>,
+    header: Header,
     extra_columns: u64,
 }
 
@@ -92,7 +97,7 @@ impl<R: BufRead> Reader<R> {
             queues: Names::default(),
             sites: Names::default(),
             jobs: 0,
-            unix_start_time: None,
+            header: Header::default(),
             extra_columns: 0,
         }
     }
@@ -102,9 +107,14 @@ impl<R: BufRead> Reader<R> {
         self.extra_columns
     }
 
+    /// The header, as far as comments were read.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
     /// Unix time of second 0, if the comments say (`# UnixStartTime: ...`).
     pub fn unix_start_time(&self) -> Option<i64> {
-        self.unix_start_time
+        self.header.unix_start_time
     }
 
     /// Names of the sites met so far, by number.
@@ -113,15 +123,10 @@ impl<R: BufRead> Reader<R> {
         names.map(|(name, number)| (*number, String::from_utf8_lossy(name).into_owned())).collect()
     }
 
-    fn note_comment(&mut self) {
-        let line = String::from_utf8_lossy(self.lines.line());
-        let Some((key, value)) = line.trim_start_matches('#').split_once(':') else { return };
-        if key.trim().eq_ignore_ascii_case("UnixStartTime") {
-            self.unix_start_time = number(value.trim().as_bytes());
-        }
-    }
-
     fn parse(&mut self) -> Result<Record, Problem> {
+        if let Some(problem) = self.lines.too_long() {
+            return Err(problem);
+        }
         let line = self.lines.number();
         let mut raw: [&[u8]; 18] = [b""; 18];
         let mut columns = [0_u64; 18];
@@ -184,33 +189,31 @@ impl<R: BufRead> Iterator for Reader<R> {
                 Ok(false) => return None,
                 Err(error) => return Some(Err(TraceError::new(&self.path, Problem::Io(error)))),
             }
-            match self.lines.line().trim_ascii().first() {
-                None => {}
-                Some(b'#') => self.note_comment(),
-                Some(_) => break,
+            match self.lines.line().trim_ascii_start() {
+                [] => {}
+                [b'#', comment @ ..] => self.header.note(comment),
+                _ => break,
             }
         }
         Some(self.parse().map_err(|problem| TraceError::new(&self.path, problem)))
     }
 }
 
-/// Writes a workload as GWF.
+/// Writes a workload as GWF, gzipped if its name ends in `.gz`.
 pub(crate) fn write(workload: &Workload, path: &Path) -> io::Result<()> {
-    let mut file = BufWriter::with_capacity(256 * 1024, File::create(path)?);
-    writeln!(
-        file,
-        "# Grid Workload Format, written by pliant from {}",
-        workload.name.replace(['\n', '\r'], " ")
-    )?;
+    let mut file = Output::create(path)?;
+    writeln!(file, "# Grid Workload Format, written by pliant from {}", one_line(&workload.name))?;
     if let Some(start) = workload.unix_start {
         writeln!(file, "# UnixStartTime: {start}")?;
     }
+    if let Some(procs) = workload.max_procs {
+        writeln!(file, "# MaxProcs: {procs}")?;
+    }
     let name = |prefix: char, id: i32| if id < 0 { "-1".to_owned() } else { format!("{prefix}{id}") };
     for (job, partition) in workload.jobs.iter().zip(&workload.partitions) {
-        let site = match workload.partition_names.get(partition) {
-            Some(name) => name.split_whitespace().collect::<Vec<_>>().join("-"),
-            None => name('S', *partition),
-        };
+        let named = workload.partition_names.get(partition);
+        let site = named.map(|name| name.split_whitespace().collect::<Vec<_>>().join("-"));
+        let site = site.filter(|name| !name.is_empty()).unwrap_or_else(|| name('S', *partition));
         let (user, group, executable) =
             (name('U', job.user), name('G', job.group), name('X', job.executable));
         let (id, submit, run, procs, walltime) =
@@ -221,5 +224,5 @@ pub(crate) fn write(workload: &Workload, path: &Path) -> io::Result<()> {
         )?;
         writeln!(file, "{site} {site} UNITARY -1 -1 -1 -1 -1 -1 -1 -1 -1 -1")?;
     }
-    file.flush()
+    file.finish()
 }

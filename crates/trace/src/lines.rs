@@ -6,17 +6,27 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::error::Problem;
+
 /// Longest line that is kept, in bytes; the rest of a longer one is read and dropped.
 const LONGEST: usize = 64 * 1024;
+/// Bytes that are read at a time.
+const BLOCK: usize = 256 * 1024;
+/// What some editors put before the first line of a UTF-8 file.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Opens a file; one that begins like gzip is decompressed on the way.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let mut file = BufReader::with_capacity(256 * 1024, File::open(path)?);
-    let compressed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    plain(BufReader::with_capacity(BLOCK, File::open(path)?))
+}
+
+/// The input; if it begins like gzip, what it holds.
+pub(crate) fn plain<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+    let compressed = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     if compressed {
-        Ok(Box::new(BufReader::with_capacity(256 * 1024, MultiGzDecoder::new(file))))
+        Ok(Box::new(BufReader::with_capacity(BLOCK, MultiGzDecoder::new(input))))
     } else {
-        Ok(Box::new(file))
+        Ok(Box::new(input))
     }
 }
 
@@ -48,7 +58,7 @@ impl<R: BufRead> Lines<R> {
                 break;
             }
             any = true;
-            let end = available.iter().position(|byte| *byte == b'\n');
+            let end = memchr::memchr(b'\n', available);
             let part = &available[..end.unwrap_or(available.len())];
             let room = LONGEST - self.buffer.len();
             self.cut |= part.len() > room;
@@ -60,6 +70,9 @@ impl<R: BufRead> Lines<R> {
             }
         }
         self.number += u64::from(any);
+        if self.number == 1 && self.buffer.starts_with(BYTE_ORDER_MARK) {
+            self.buffer.drain(..BYTE_ORDER_MARK.len());
+        }
         Ok(any)
     }
 
@@ -73,9 +86,14 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    /// True if the line was longer than what is kept.
-    pub(crate) fn was_cut(&self) -> bool {
-        self.cut
+    /// The error of a line that was longer than what is kept.
+    pub(crate) fn too_long(&self) -> Option<Problem> {
+        self.cut.then(|| Problem::Line {
+            line: self.number,
+            column: LONGEST as u64 + 1,
+            expected: format!("at most {LONGEST} bytes in a line"),
+            found: "a longer one".to_owned(),
+        })
     }
 }
 
@@ -94,15 +112,42 @@ impl<'a> Fields<'a> {
     pub(crate) fn column(&self) -> u64 {
         self.at as u64 + 1
     }
+
+    /// The next field with its column and its value, if it is a number. An integer of up to 18 digits, which
+    /// is what nearly all fields are, is read in one pass.
+    pub(crate) fn next_number(&mut self) -> Option<(u64, &'a [u8], Option<i64>)> {
+        self.skip_space();
+        let start = self.at;
+        let negative = self.line.get(start) == Some(&b'-');
+        let digits = start + usize::from(negative);
+        let mut at = digits;
+        let mut value = 0_i64;
+        while let Some(byte) = self.line.get(at).filter(|byte| byte.is_ascii_digit()) {
+            value = value.wrapping_mul(10).wrapping_add(i64::from(byte - b'0'));
+            at += 1;
+        }
+        let ends = self.line.get(at).is_none_or(u8::is_ascii_whitespace);
+        if ends && (1..=18).contains(&(at - digits)) {
+            self.at = at;
+            let signed = if negative { -value } else { value };
+            return Some((start as u64 + 1, &self.line[start..at], Some(signed)));
+        }
+        let (column, field) = self.next()?;
+        Some((column, field, number(field)))
+    }
+
+    fn skip_space(&mut self) {
+        while self.line.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+    }
 }
 
 impl<'a> Iterator for Fields<'a> {
     type Item = (u64, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.line.get(self.at).is_some_and(|byte| byte.is_ascii_whitespace()) {
-            self.at += 1;
-        }
+        self.skip_space();
         let start = self.at;
         while self.line.get(self.at).is_some_and(|byte| !byte.is_ascii_whitespace()) {
             self.at += 1;
@@ -141,6 +186,12 @@ fn decimal(field: &[u8]) -> Option<i64> {
     (value.abs() < 9e15).then(|| value.round() as i64)
 }
 
+/// The number that a header's value begins with: `1664 (72, 1368, 224)` is 1664.
+pub(crate) fn leading_number(value: &str) -> Option<i64> {
+    let end = value.find(|letter: char| !letter.is_ascii_digit() && letter != '-').unwrap_or(value.len());
+    number(&value.as_bytes()[..end])
+}
+
 /// Text for an error message: printable, and short.
 pub(crate) fn shown(field: &[u8]) -> String {
     let text = String::from_utf8_lossy(field);
@@ -159,4 +210,50 @@ pub(crate) fn read_all(mut input: impl Read, limit: u64) -> io::Result<Vec<u8>> 
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("expected at most {limit} bytes")));
     }
     Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_pass_reads_what_the_plain_reading_does() {
+        let check = |line: &str| {
+            let mut quick = Fields::of(line.as_bytes());
+            let read: Vec<_> = std::iter::from_fn(|| quick.next_number()).collect();
+            let plain: Vec<_> =
+                Fields::of(line.as_bytes()).map(|(column, field)| (column, field, number(field))).collect();
+            assert_eq!(read, plain, "{line}");
+        };
+        for line in [
+            "",
+            " \t ",
+            "1 -1 +1 - -- 1-1 0x1",
+            "999999999999999999 9999999999999999999 -9223372036854775808 9223372036854775807",
+            "1.5 -0.4 1e3 nan inf 1e300 .5 5.",
+            "  000000000000000000000000000001\tx12 12x ",
+        ] {
+            check(line);
+        }
+    }
+
+    #[test]
+    fn decimals_are_rounded() {
+        for (text, expected) in [
+            ("1.4", Some(1)),
+            ("1.5", Some(2)),
+            ("-1.0", Some(-1)),
+            ("1e3", Some(1_000)),
+            ("+7", Some(7)),
+            ("1e16", None),
+            ("nan", None),
+            ("inf", None),
+            ("", None),
+            ("-", None),
+            ("1,5", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(number(text.as_bytes()), expected, "{text}");
+        }
+    }
 }

@@ -59,6 +59,11 @@ fn parse(source: &Source<'_>, batches: &[&str]) -> Result<Platform, TraceError> 
 }
 
 fn read_cluster(source: &Source<'_>, entry: &Entry, batches: &[&str]) -> Result<Cluster, TraceError> {
+    if entry.name.get_ref().trim().is_empty() {
+        let message = "`name`: expected a name, found none".to_owned();
+        let hint = "logs and results name clusters by it".to_owned();
+        return Err(source.error(entry.name.span(), message, hint));
+    }
     let procs = u32::try_from(*entry.procs.get_ref()).ok().filter(|procs| *procs > 0).ok_or_else(|| {
         let message = format!("`procs`: expected 1 to {}, found {}", u32::MAX, entry.procs.get_ref());
         source.error(entry.procs.span(), message, "a cluster needs processors to run jobs on".to_owned())

@@ -48,9 +48,14 @@ pub struct RepairOptions {
     pub strict: bool,
 }
 
+/// Times beyond 30,000 years are cut, since they would overflow sums of times.
+pub(crate) const LONGEST_S: i64 = 1_000_000_000_000;
+
 /// Why a job was dropped or changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Repair {
+    /// Dropped: when it was submitted is unknown.
+    DroppedNoSubmission,
     /// Dropped: it never ran, or its runtime is unknown.
     DroppedNoRuntime,
     /// Dropped: neither allocated nor requested processors are known.
@@ -75,7 +80,8 @@ pub enum Repair {
 
 impl Repair {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Repair; 10] = [
+    pub const ALL: [Repair; 11] = [
+        Repair::DroppedNoSubmission,
         Repair::DroppedNoRuntime,
         Repair::DroppedNoProcessors,
         Repair::ProcsFromRequest,
@@ -91,6 +97,7 @@ impl Repair {
     /// The stable word used in files.
     pub fn word(self) -> &'static str {
         match self {
+            Self::DroppedNoSubmission => "dropped-no-submission",
             Self::DroppedNoRuntime => "dropped-no-runtime",
             Self::DroppedNoProcessors => "dropped-no-processors",
             Self::ProcsFromRequest => "procs-from-request",
@@ -107,6 +114,7 @@ impl Repair {
     /// What happened, for people.
     pub fn describe(self) -> &'static str {
         match self {
+            Self::DroppedNoSubmission => "dropped: submission unknown",
             Self::DroppedNoRuntime => "dropped: did not run",
             Self::DroppedNoProcessors => "dropped: processors unknown",
             Self::ProcsFromRequest => "processors taken from the request",
@@ -174,11 +182,17 @@ impl fmt::Display for RepairReport {
     }
 }
 
-/// A job with the partition that its log put it on.
+/// The jobs of a log after repair.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Repaired {
-    pub(crate) job: Job,
-    pub(crate) partition: i64,
+    /// In order of submission, the first at 0.
+    pub(crate) jobs: Vec<Job>,
+    /// Per job, the partition that its log put it on; -1 if unknown.
+    pub(crate) partitions: Vec<i32>,
+    /// What was done.
+    pub(crate) report: RepairReport,
+    /// When the first job was submitted, on the log's clock.
+    pub(crate) first: Time,
 }
 
 /// Repairs records one by one.
@@ -187,12 +201,22 @@ pub(crate) struct Repairer<'a> {
     options: RepairOptions,
     report: RepairReport,
     last_submit: i64,
-    jobs: Vec<Repaired>,
+    sorted: bool,
+    jobs: Vec<Job>,
+    partitions: Vec<i32>,
 }
 
 impl<'a> Repairer<'a> {
     pub(crate) fn new(path: &'a Path, options: RepairOptions) -> Self {
-        Self { path, options, report: RepairReport::default(), last_submit: i64::MIN, jobs: Vec::new() }
+        Self {
+            path,
+            options,
+            report: RepairReport::default(),
+            last_submit: i64::MIN,
+            sorted: true,
+            jobs: Vec::new(),
+            partitions: Vec::new(),
+        }
     }
 
     fn note(&mut self, record: &Record, repair: Repair) -> Result<(), TraceError> {
@@ -212,29 +236,38 @@ impl<'a> Repairer<'a> {
     /// Takes up one record.
     pub(crate) fn add(&mut self, record: &Record) -> Result<(), TraceError> {
         self.report.read += 1;
+        if record.submit < 0 {
+            return self.note(record, Repair::DroppedNoSubmission);
+        }
         let Some(procs) = self.procs(record)? else { return Ok(()) };
         let Some((walltime, runtime)) = self.times(record)? else { return Ok(()) };
         if record.submit < self.last_submit {
+            self.sorted = false;
             self.note(record, Repair::OutOfOrder)?;
         }
         self.last_submit = self.last_submit.max(record.submit);
+        if record.submit.max(walltime) > LONGEST_S || procs > i64::from(u32::MAX) {
+            self.note(record, Repair::TooLarge)?;
+        }
         let job = Job {
             log_id: record.id.max(0) as u64,
-            submit: Time(self.bounded(record, record.submit)?),
-            procs,
-            walltime: Span(walltime),
-            runtime: Span(runtime),
+            submit: Time(record.submit.min(LONGEST_S)),
+            procs: Procs(u32::try_from(procs).unwrap_or(u32::MAX)),
+            walltime: Span(walltime.min(LONGEST_S)),
+            runtime: Span(runtime.min(LONGEST_S)),
             user: small(record.user),
             group: small(record.group),
             executable: small(record.executable),
             origin: None,
         };
         self.report.kept += 1;
-        self.jobs.push(Repaired { job, partition: record.partition });
+        self.jobs.push(job);
+        self.partitions.push(small(record.partition));
         Ok(())
     }
 
-    fn procs(&mut self, record: &Record) -> Result<Option<Procs>, TraceError> {
+    /// Processors, or none if the job is dropped.
+    fn procs(&mut self, record: &Record) -> Result<Option<i64>, TraceError> {
         let procs = if record.procs > 0 { record.procs } else { record.req_procs };
         if procs <= 0 {
             self.note(record, Repair::DroppedNoProcessors)?;
@@ -243,7 +276,7 @@ impl<'a> Repairer<'a> {
         if record.procs <= 0 {
             self.note(record, Repair::ProcsFromRequest)?;
         }
-        Ok(Some(Procs(u32::try_from(procs).unwrap_or(u32::MAX))))
+        Ok(Some(procs))
     }
 
     /// Walltime and runtime in seconds, or none if the job is dropped.
@@ -272,31 +305,29 @@ impl<'a> Repairer<'a> {
                 run = walltime;
             }
         }
-        Ok(Some((self.bounded(record, walltime)?, self.bounded(record, run)?)))
+        Ok(Some((walltime, run)))
     }
 
-    /// Cuts times beyond 30,000 years, which would overflow sums of times.
-    fn bounded(&mut self, record: &Record, seconds: i64) -> Result<i64, TraceError> {
-        const LIMIT: i64 = 1_000_000_000_000;
-        if seconds.abs() > LIMIT {
-            self.note(record, Repair::TooLarge)?;
-        }
-        Ok(seconds.clamp(-LIMIT, LIMIT))
-    }
-
-    /// The jobs in order of submission, the first at 0, with the original time of the first.
-    pub(crate) fn finish(mut self, extra_columns: u64) -> (Vec<Repaired>, RepairReport, Time) {
+    /// Sorts and shifts what was taken up.
+    pub(crate) fn finish(mut self, extra_columns: u64) -> Repaired {
         self.report.extra_columns = extra_columns;
-        self.jobs.sort_by_key(|repaired| repaired.job.submit);
-        let first = self.jobs.first().map_or(Time::ZERO, |repaired| repaired.job.submit);
-        for repaired in &mut self.jobs {
-            repaired.job.submit = Time(repaired.job.submit.0 - first.0);
+        let (mut jobs, mut partitions) = (self.jobs, self.partitions);
+        if !self.sorted {
+            let mut pairs: Vec<(Job, i32)> = jobs.into_iter().zip(partitions).collect();
+            pairs.sort_by_key(|(job, _)| job.submit);
+            (jobs, partitions) = pairs.into_iter().unzip();
         }
-        self.jobs.shrink_to_fit();
-        (self.jobs, self.report, first)
+        let first = jobs.first().map_or(Time::ZERO, |job| job.submit);
+        for job in &mut jobs {
+            job.submit = Time(job.submit.0 - first.0);
+        }
+        jobs.shrink_to_fit();
+        partitions.shrink_to_fit();
+        Repaired { jobs, partitions, report: self.report, first }
     }
 }
 
+/// A number of the log that names something; -1 if it is unknown or no such number.
 fn small(value: i64) -> i32 {
-    i32::try_from(value).unwrap_or(-1)
+    i32::try_from(value).ok().filter(|number| *number >= 0).unwrap_or(-1)
 }

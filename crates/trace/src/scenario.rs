@@ -8,7 +8,8 @@
 //! cluster = "ctc"                       # the origin of its jobs
 //! from = 1996-09-30                     # optional: first day, by the log's UnixStartTime (UTC)
 //! to = 1996-12-31                       # optional: last day
-//! align = "calendar"                    # or "start": the log's first job is at 0
+//! align = "calendar"                    # or "start": the log's first job is at 0. Left out: the calendar
+//!                                       # if the log says its UnixStartTime, else the start
 //!
 //! [[generate]]
 //! cluster = "bordeaux"
@@ -21,6 +22,8 @@
 //!
 //! Jobs are numbered anew, from 1, in order of submission (file order on ties).
 
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use pliant_model::{Job, Procs, Time};
@@ -35,6 +38,10 @@ use crate::toml_file::{Source, unknown_word};
 use crate::workload::{Format, LoadOptions, Workload, load as load_workload};
 
 const DAY_S: i64 = 86_400;
+/// What a [[generate]] may ask for: more jobs would not fit in memory, more days not in a calendar.
+const MOST_JOBS: u32 = 20_000_000;
+const MOST_DAYS: f64 = 36_500.0;
+const MOST_LOAD: f64 = 1_000.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,7 +68,7 @@ struct Log {
 struct Generate {
     cluster: String,
     procs: Spanned<u32>,
-    jobs: u32,
+    jobs: Spanned<u32>,
     days: Spanned<f64>,
     load: Spanned<f64>,
     #[serde(default = "first_seed")]
@@ -78,11 +85,12 @@ struct Part {
     jobs: Vec<Job>,
     /// Unix time of its second 0, if it is placed by the calendar.
     calendar: Option<i64>,
-    procs: i64,
+    /// Processors that its jobs were made for, if known.
+    procs: Option<i64>,
 }
 
-pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<Workload, TraceError> {
-    let source = Source::read(path)?;
+pub(crate) fn load(path: &Path, input: impl Read, options: &LoadOptions) -> Result<Workload, TraceError> {
+    let source = Source::read_from(path, input)?;
     let hint = "a workload file is a list of [[log]] with file and cluster, and of [[generate]]";
     let file: File = source.parse(hint)?;
     let mut report = RepairReport::default();
@@ -133,23 +141,20 @@ fn read_log(
     })?;
     let workload = load_workload(&found, options)?;
     let start = workload.unix_start;
-    if start.is_none() && (log.from.is_some() || log.to.is_some()) {
-        let message = format!("`from` and `to` need a log with UnixStartTime, `{}` has none", file.display());
-        return Err(source.error(
-            log.file.span(),
-            message,
-            "leave the window out and use align = \"start\"".to_owned(),
-        ));
+    let calendar_asked = log.align.is_some() && align == "calendar";
+    if start.is_none() && (log.from.is_some() || log.to.is_some() || calendar_asked) {
+        let message = format!(
+            "`file`: `from`, `to` and align = \"calendar\" need a log with UnixStartTime, `{}` has none",
+            file.display()
+        );
+        let hint = "leave the window out and use align = \"start\"".to_owned();
+        return Err(source.error(log.file.span(), message, hint));
     }
-    let from = window_end(source, &log.from, 0)?.unwrap_or(i64::MIN);
-    let to = window_end(source, &log.to, DAY_S)?.unwrap_or(i64::MAX);
-    let origin = start.unwrap_or(0);
-    let procs = workload.max_procs.unwrap_or(0);
-    let total = workload.report.kept;
-    let mut jobs = workload.jobs;
-    jobs.retain(|job| (from..to).contains(&(origin + job.submit.0)));
+    let procs = workload.max_procs;
     report.absorb(&workload.report);
-    let outside = total - jobs.len() as u64;
+    let total = workload.jobs.len();
+    let mut jobs = window(source, log, workload)?;
+    let outside = (total - jobs.len()) as u64;
     report.read -= outside;
     report.kept -= outside;
     let calendar = if align == "calendar" { start } else { None };
@@ -162,6 +167,32 @@ fn read_log(
     Ok(Part { cluster: log.cluster.clone(), jobs, calendar, procs })
 }
 
+/// The jobs from the first to the last day wanted; an error if that leaves none.
+fn window(source: &Source<'_>, log: &Log, workload: Workload) -> Result<Vec<Job>, TraceError> {
+    let from = window_end(source, "from", &log.from, 0)?.unwrap_or(i64::MIN);
+    let to = window_end(source, "to", &log.to, DAY_S)?.unwrap_or(i64::MAX);
+    if let (Some(first), Some(last), true) = (&log.from, &log.to, from >= to) {
+        let message = format!("`to`: expected {} or a later day, found {}", first.get_ref(), last.get_ref());
+        let hint = "`from` is the first day, `to` the last one".to_owned();
+        return Err(source.error(last.span(), message, hint));
+    }
+    let origin = workload.unix_start.unwrap_or(0);
+    let last_submit = origin + workload.last_submit().0;
+    let mut jobs = workload.jobs;
+    let any = !jobs.is_empty();
+    jobs.retain(|job| (from..to).contains(&(origin + job.submit.0)));
+    if any && jobs.is_empty() {
+        let message = format!(
+            "`file`: expected jobs between `from` and `to`, found them from {} to {} only",
+            day_of(origin),
+            day_of(last_submit)
+        );
+        let hint = "days are those of UTC, by the log's UnixStartTime".to_owned();
+        return Err(source.error(log.file.span(), message, hint));
+    }
+    Ok(jobs)
+}
+
 /// Where a log is: beside the workload file, or in one of the folders for logs.
 fn find(scenario: &Path, file: &Path, dirs: &[PathBuf]) -> Option<PathBuf> {
     let beside = scenario.parent().unwrap_or(Path::new("")).join(file);
@@ -171,6 +202,7 @@ fn find(scenario: &Path, file: &Path, dirs: &[PathBuf]) -> Option<PathBuf> {
 /// Unix time of a day's start plus `offset`.
 fn window_end(
     source: &Source<'_>,
+    key: &str,
     date: &Option<Spanned<Datetime>>,
     offset: i64,
 ) -> Result<Option<i64>, TraceError> {
@@ -181,7 +213,7 @@ fn window_end(
             Ok(Some(days * DAY_S + offset))
         }
         other => {
-            let message = format!("expected a day such as 1996-09-30, found {other}");
+            let message = format!("`{key}`: expected a day such as 1996-09-30, found {other}");
             Err(source.error(
                 spanned.span(),
                 message,
@@ -199,26 +231,46 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
 }
 
+/// The day of a Unix time (UTC), as 1996-09-30.
+fn day_of(unix: i64) -> String {
+    let days = unix.div_euclid(DAY_S) + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = (shifted_month + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 fn generate(source: &Source<'_>, one: &Generate, report: &mut RepairReport) -> Result<Part, TraceError> {
-    let positive = |value: &Spanned<f64>, key: &str| {
+    let positive = |value: &Spanned<f64>, key: &str, most: f64| {
         let found = *value.get_ref();
-        if found > 0.0 && found.is_finite() {
+        if found > 0.0 && found <= most {
             return Ok(found);
         }
-        let message = format!("`{key}`: expected a positive number, found {found}");
-        Err(source.error(value.span(), message, "see docs/workloads.md".to_owned()))
+        let message = format!("`{key}`: expected a positive number up to {most}, found {found}");
+        Err(source.error(value.span(), message, "see docs/workloads.md, \"Workload files\"".to_owned()))
     };
     let procs = *one.procs.get_ref();
     if procs == 0 {
         let hint = "the size of the cluster that the jobs are made for".to_owned();
         return Err(source.error(one.procs.span(), "`procs`: expected at least 1, found 0".to_owned(), hint));
     }
-    let (days, load) = (positive(&one.days, "days")?, positive(&one.load, "load")?);
-    let wanted = Site { name: one.cluster.clone(), procs: Procs(procs), jobs: one.jobs, days, load };
+    let count = *one.jobs.get_ref();
+    if count == 0 || count > MOST_JOBS {
+        let message = format!("`jobs`: expected 1 to {MOST_JOBS}, found {count}");
+        return Err(source.error(one.jobs.span(), message, "split the workload over several files".to_owned()));
+    }
+    let days = positive(&one.days, "days", MOST_DAYS)?;
+    let load = positive(&one.load, "load", MOST_LOAD)?;
+    let wanted = Site { name: one.cluster.clone(), procs: Procs(procs), jobs: count, days, load };
     let jobs = site(&wanted, one.seed);
     report.read += jobs.len() as u64;
     report.kept += jobs.len() as u64;
-    Ok(Part { cluster: one.cluster.clone(), jobs, calendar: None, procs: i64::from(procs) })
+    Ok(Part { cluster: one.cluster.clone(), jobs, calendar: None, procs: Some(i64::from(procs)) })
 }
 
 fn join(name: String, parts: Vec<Part>, report: RepairReport) -> Workload {
@@ -226,14 +278,16 @@ fn join(name: String, parts: Vec<Part>, report: RepairReport) -> Workload {
     let placed = parts.iter().filter_map(|part| Some(part.calendar? + part.jobs.first()?.submit.0));
     let origin = placed.min();
     let mut all: Vec<(Job, i32)> = Vec::new();
-    let mut partition_names = std::collections::BTreeMap::new();
-    let mut max_procs = 0;
+    let mut partition_names = BTreeMap::new();
+    let mut sizes: BTreeMap<i32, Option<i64>> = BTreeMap::new();
     for part in parts {
         let known =
             partition_names.iter().find(|(_, name)| **name == part.cluster).map(|(number, _)| *number);
         let partition = known.unwrap_or(partition_names.len() as i32 + 1);
         partition_names.insert(partition, part.cluster);
-        max_procs += part.procs;
+        // Parts of one cluster were made for the same processors; one of unknown size hides the sum.
+        let size = sizes.entry(partition).or_insert(Some(0));
+        *size = size.zip(part.procs).map(|(most, procs)| most.max(procs));
         let shift = match (part.calendar, origin) {
             (Some(start), Some(origin)) => start - origin,
             _ => 0,
@@ -244,8 +298,10 @@ fn join(name: String, parts: Vec<Part>, report: RepairReport) -> Workload {
         }));
     }
     all.sort_by_key(|(job, _)| job.submit);
+    let first = all.first().map_or(0, |(job, _)| job.submit.0);
     for (index, (job, _)) in all.iter_mut().enumerate() {
         job.log_id = index as u64 + 1;
+        job.submit = Time(job.submit.0 - first);
     }
     let (jobs, partitions) = all.into_iter().unzip();
     Workload {
@@ -253,8 +309,8 @@ fn join(name: String, parts: Vec<Part>, report: RepairReport) -> Workload {
         jobs,
         partitions,
         partition_names,
-        max_procs: Some(max_procs),
-        unix_start: origin,
+        max_procs: sizes.into_values().sum(),
+        unix_start: origin.map(|origin| origin + first),
         report,
     }
 }
@@ -270,5 +326,14 @@ mod tests {
         assert_eq!(days_since_1970(2000, 2, 29), 11_016);
         assert_eq!(days_since_1970(2000, 3, 1), 11_017);
         assert_eq!(days_since_1970(2008, 1, 1), 13_879);
+    }
+
+    #[test]
+    fn days_there_and_back() {
+        for (year, month, day) in [(1969, 12, 31), (1970, 1, 1), (1996, 9, 30), (2000, 2, 29), (2100, 3, 1)] {
+            let unix = days_since_1970(year, month, day) * DAY_S;
+            assert_eq!(day_of(unix), format!("{year}-{month:02}-{day:02}"));
+            assert_eq!(day_of(unix + DAY_S - 1), format!("{year}-{month:02}-{day:02}"));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! TOML files that users write: errors with line, column, key and a hint.
 
 use std::borrow::Cow;
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
@@ -18,8 +19,14 @@ pub struct Source<'a> {
 impl<'a> Source<'a> {
     /// Reads a file of at most 64 MiB.
     pub fn read(path: &'a Path) -> Result<Source<'a>, TraceError> {
-        let fail = |error| TraceError::new(path, Problem::Io(error));
-        let content = read_all(open(path).map_err(fail)?, 64 << 20).map_err(fail)?;
+        let input = open(path).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
+        Source::read_from(path, input)
+    }
+
+    /// Reads what is open already.
+    pub(crate) fn read_from(path: &'a Path, input: impl Read) -> Result<Source<'a>, TraceError> {
+        let content =
+            read_all(input, 64 << 20).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
         let text = String::from_utf8(content).map_err(|error| {
             let message =
                 format!("expected UTF-8 text, found another byte at {}", error.utf8_error().valid_up_to());

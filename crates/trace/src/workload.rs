@@ -1,12 +1,14 @@
 //! Workloads: repaired jobs in order of submission, from a log in any format that is understood.
 
 use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::path::Path;
 
 use pliant_model::{ClusterId, Job, Platform, Time};
 
 use crate::error::{Problem, TraceError};
-use crate::repair::{RepairOptions, RepairReport, Repairer};
+use crate::lines::{open, plain};
+use crate::repair::{LONGEST_S, Repaired, RepairOptions, RepairReport, Repairer};
 use crate::{batsim, gwf, scenario, swf};
 
 /// A workload, ready to be simulated.
@@ -67,24 +69,40 @@ pub struct LoadOptions {
 
 /// Loads a workload in any format.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Workload, TraceError> {
-    let format = Format::of(path);
-    if format == Format::Scenario {
-        return scenario::load(path, options);
+    let input = open(path).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
+    load_from(path, input, options)
+}
+
+/// Loads a workload that is open already, compressed or not. The name decides the format and appears in errors.
+pub fn load_from(path: &Path, input: impl BufRead, options: &LoadOptions) -> Result<Workload, TraceError> {
+    let input = plain(input).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
+    match Format::of(path) {
+        Format::Scenario => scenario::load(path, input, options),
+        log => load_log(path, log, input, options),
     }
+}
+
+fn load_log(
+    path: &Path,
+    format: Format,
+    input: Box<dyn BufRead + '_>,
+    options: &LoadOptions,
+) -> Result<Workload, TraceError> {
     let mut repairer = Repairer::new(path, options.repair);
     let mut facts = Facts::default();
     match format {
         Format::Gwf => {
-            let mut reader = gwf::Reader::open(path)?;
+            let mut reader = gwf::Reader::new(path, input);
             for record in &mut reader {
                 repairer.add(&record?)?;
             }
             facts.extra_columns = reader.extra_columns();
             facts.names = reader.site_names();
             facts.unix_start = reader.unix_start_time();
+            facts.max_procs = reader.header().processors();
         }
         Format::Batsim => {
-            let log = batsim::read(path)?;
+            let log = batsim::read(path, input)?;
             facts.max_procs = log.procs;
             for (record, derived) in &log.jobs {
                 if *derived {
@@ -94,7 +112,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Workload, TraceError> 
             }
         }
         Format::Swf | Format::Scenario => {
-            let mut reader = swf::Reader::open(path)?;
+            let mut reader = swf::Reader::new(path, input)?;
             for record in &mut reader {
                 repairer.add(&record?)?;
             }
@@ -120,14 +138,14 @@ struct Facts {
 
 impl Facts {
     fn workload(self, path: &Path, repairer: Repairer<'_>) -> Workload {
-        let (repaired, report, first) = repairer.finish(self.extra_columns);
-        let partitions =
-            repaired.iter().map(|repaired| i32::try_from(repaired.partition).unwrap_or(-1)).collect();
+        let Repaired { jobs, partitions, report, first } = repairer.finish(self.extra_columns);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let unix_start = self.unix_start.map(|start| start + first.0);
+        // A start that is not a time of the calendar cannot place jobs on it.
+        let known = self.unix_start.filter(|start| (-LONGEST_S..=LONGEST_S).contains(start));
+        let unix_start = known.map(|start| start + first.0);
         Workload {
             name: short_name(&name),
-            jobs: repaired.into_iter().map(|repaired| repaired.job).collect(),
+            jobs,
             partitions,
             partition_names: self.names,
             max_procs: self.max_procs,

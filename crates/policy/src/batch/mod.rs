@@ -7,8 +7,22 @@
 //!
 //! To add a policy: one file here, one line in [`REGISTRY`].
 
+mod backfill;
 mod cbf;
+mod easy;
+mod event_driven;
+mod fcfs;
+mod folding;
+mod h1;
+mod h2;
+mod h3;
+mod h3_head;
+mod line;
+mod occupancy;
+mod overtaking;
 mod running;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
@@ -104,11 +118,53 @@ pub struct Registered {
 }
 
 /// Every local batch policy, in the order in which they are listed to users.
-pub const REGISTRY: &[Registered] = &[Registered {
-    name: "cbf",
-    summary: "conservative backfilling: a reservation for every job",
-    new: cbf::new,
-}];
+pub const REGISTRY: &[Registered] = &[
+    Registered {
+        name: "fcfs",
+        summary: "first come, first served: strict order of submission",
+        new: fcfs::new,
+    },
+    Registered {
+        name: "cbf",
+        summary: "conservative backfilling: a reservation for every job",
+        new: cbf::new,
+    },
+    Registered {
+        name: "easy",
+        summary: "aggressive backfilling: a reservation for the job at the head only",
+        new: easy::new,
+    },
+    Registered {
+        name: "backfill",
+        summary: "paper 001's backfilling: EASY's rule, when processors are released",
+        new: backfill::new,
+    },
+    Registered {
+        name: "h1",
+        summary: "strict order with integer folding: a folded job ends before it could have started unfolded",
+        new: h1::new,
+    },
+    Registered {
+        name: "h1-completion",
+        summary: "H1 with folded jobs that end no later than unfolded ones",
+        new: h1::by_completion,
+    },
+    Registered {
+        name: "h2",
+        summary: "strict order with non-integer folding: the earliest completion",
+        new: h2::new,
+    },
+    Registered {
+        name: "h3",
+        summary: "H1 with backfilling: jobs are folded into a table of reservations",
+        new: h3::new,
+    },
+    Registered {
+        name: "h3-head",
+        summary: "H1 with backfilling, without a table: only the job at the head is folded",
+        new: h3_head::new,
+    },
+];
 
 /// Names of the registered policies.
 pub fn names() -> Vec<&'static str> {

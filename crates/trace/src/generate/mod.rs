@@ -9,6 +9,7 @@ mod walltime;
 
 use std::collections::BTreeMap;
 
+use pliant_model::rng::stream_seed;
 use pliant_model::{ClusterId, Job, Platform, Procs, Span, Time};
 
 pub use lublin::lublin;
@@ -55,7 +56,8 @@ pub fn grid5000(month: &Month, seed: u64) -> Workload {
     let sites = platform.clusters().iter().zip(month.jobs).zip(month.load).map(|((cluster, jobs), load)| {
         Site { name: cluster.name.clone(), procs: cluster.procs, jobs, days: f64::from(month.days), load }
     });
-    join(&format!("grid5000-{}", month.name), sites.collect(), seed)
+    // Each month draws its own numbers: with the same ones, months would be variants of each other.
+    join(&format!("grid5000-{}", month.name), sites.collect(), stream_seed(seed, month.name))
 }
 
 /// A stand-in for paper 000's PWA-G5K workload: six months (182 days) of three sites.
@@ -97,7 +99,12 @@ fn join(name: &str, sites: Vec<Site>, seed: u64) -> Workload {
         procs += i64::from(one.procs.0);
         let origin = Some(ClusterId(index as u32));
         let users = index as i32 * 1_000;
-        jobs.extend(site(one, seed).into_iter().map(|job| Job { origin, user: job.user + users, ..job }));
+        jobs.extend(site(one, seed).into_iter().map(|mut job| {
+            job.origin = origin;
+            job.user += users;
+            job.executable += users * 10;
+            job
+        }));
     }
     jobs.sort_by_key(|job| job.submit);
     let mut workload = finish(name, jobs, Some(procs));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::lines::number;
+use crate::lines::{leading_number, number};
 
 /// Header lines and partition names that are kept; further ones are read and dropped.
 const KEPT: usize = 512;
@@ -40,14 +40,19 @@ impl Header {
         if key.is_empty() || key.len() > 64 {
             return;
         }
-        match key.to_ascii_lowercase().as_str() {
-            "unixstarttime" => self.unix_start_time = leading_number(&value),
-            "maxjobs" => self.max_jobs = leading_number(&value),
-            "maxrecords" => self.max_records = leading_number(&value),
-            "maxnodes" => self.max_nodes = leading_number(&value),
-            "maxprocs" => self.max_procs = leading_number(&value),
-            "partition" => self.note_partition(&value),
-            _ => {}
+        let fact = match key.to_ascii_lowercase().as_str() {
+            "unixstarttime" => Some(&mut self.unix_start_time),
+            "maxjobs" => Some(&mut self.max_jobs),
+            "maxrecords" => Some(&mut self.max_records),
+            "maxnodes" => Some(&mut self.max_nodes),
+            "maxprocs" => Some(&mut self.max_procs),
+            _ => None,
+        };
+        // The first that can be understood holds: notes further down repeat keys with words.
+        if let Some(fact) = fact {
+            *fact = fact.or_else(|| leading_number(&value));
+        } else if key.eq_ignore_ascii_case("partition") {
+            self.note_partition(&value);
         }
         if self.entries.len() < KEPT {
             self.entries.push((key, value));
@@ -76,12 +81,6 @@ impl Header {
     pub fn processors(&self) -> Option<i64> {
         self.max_procs.filter(|procs| *procs > 0).or(self.max_nodes.filter(|nodes| *nodes > 0))
     }
-}
-
-/// The number that a value begins with: `1664 (72, 1368, 224)` is 1664.
-fn leading_number(value: &str) -> Option<i64> {
-    let end = value.find(|letter: char| !letter.is_ascii_digit() && letter != '-').unwrap_or(value.len());
-    number(&value.as_bytes()[..end])
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub use header::Header;
 pub use writer::Writer;
 
 use crate::error::{Problem, TraceError};
-use crate::lines::{Fields, Lines, number, open, shown};
+use crate::lines::{Fields, Lines, open, shown};
 use crate::record::Record;
 
 /// Names of the fields, for errors.
@@ -86,7 +86,7 @@ impl<R: BufRead> Reader<R> {
     /// Advances to the next line that holds a job.
     fn next_job_line(&mut self) -> Result<bool, TraceError> {
         while self.lines.advance().map_err(|error| TraceError::new(&self.path, Problem::Io(error)))? {
-            let line = self.lines.line().trim_ascii();
+            let line = self.lines.line().trim_ascii_start();
             match line.first() {
                 None => {}
                 Some(b';') => self.header.note(&line[1..]),
@@ -97,11 +97,14 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn parse(&mut self) -> Result<Record, Problem> {
+        if let Some(problem) = self.lines.too_long() {
+            return Err(problem);
+        }
         let line = self.lines.number();
         let mut values = [-1_i64; 18];
         let mut fields = Fields::of(self.lines.line());
         for (value, name) in values.iter_mut().zip(FIELDS) {
-            let Some((column, field)) = fields.next() else {
+            let Some((column, field, read)) = fields.next_number() else {
                 let expected = format!("18 fields, the next one the {name}");
                 return Err(Problem::Line {
                     line,
@@ -116,11 +119,7 @@ impl<R: BufRead> Reader<R> {
                 expected: format!("a number ({name})"),
                 found: shown(field),
             };
-            *value = number(field).ok_or_else(malformed)?;
-        }
-        if self.lines.was_cut() {
-            let found = "a line of more than 65536 bytes".to_owned();
-            return Err(Problem::Line { line, column: 1, expected: "a job of 18 fields".to_owned(), found });
+            *value = read.ok_or_else(malformed)?;
         }
         self.extra_columns += u64::from(fields.next().is_some());
         let [

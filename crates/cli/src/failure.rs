@@ -1,0 +1,65 @@
+//! What a user is told when a verb fails: one message, a hint if there is one, and the exit code.
+//!
+//! Every crate has typed errors that say what was expected, what was found and where; here they end.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use pliant_report::FileError;
+use pliant_sim::campaign::CampaignError;
+
+/// A failed verb.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// 1 if the system failed, 2 if the input or the usage was wrong.
+    pub(crate) code: u8,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// The input is wrong: exit code 2.
+    pub(crate) fn input(message: impl Display) -> Failure {
+        Failure { code: 2, message: message.to_string(), hint: None }
+    }
+
+    /// The system failed: exit code 1.
+    pub(crate) fn system(message: impl Display) -> Failure {
+        Failure { code: 1, message: message.to_string(), hint: None }
+    }
+
+    /// A file could not be read or written.
+    pub(crate) fn io(path: &Path, action: &str, source: &std::io::Error) -> Failure {
+        Failure::system(format!("{}: cannot {action}: {source}", path.display()))
+    }
+
+    /// With a way out.
+    pub(crate) fn hint(mut self, hint: impl Display) -> Failure {
+        self.hint = Some(hint.to_string());
+        self
+    }
+
+    /// Tells the user.
+    pub(crate) fn print(&self) {
+        eprintln!("error: {}", self.message);
+        if let Some(hint) = &self.hint {
+            eprintln!("  hint: {hint}");
+        }
+    }
+}
+
+impl From<CampaignError> for Failure {
+    fn from(error: CampaignError) -> Failure {
+        let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
+        Failure { hint: error.hint(), ..failure }
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Failure {
+        match error {
+            FileError::Io { .. } | FileError::Parquet { .. } => Failure::system(error),
+            _ => Failure::input(error),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Progress on standard error: a bar on a terminal, nothing or now and then a line otherwise.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use pliant_model::Time;
+use pliant_sim::{Observer, campaign};
+
+const TEMPLATE: &str = "{msg} [{wide_bar}] {human_pos}/{human_len}, {eta} left";
+
+/// A bar; invisible where standard error is no terminal.
+pub(crate) fn bar(total: u64, message: &str) -> ProgressBar {
+    let bar = ProgressBar::new(total).with_message(message.to_owned());
+    let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style.progress_chars("=> "));
+    bar
+}
+
+/// One simulation on a bar of jobs, which other simulations may share.
+pub(crate) struct JobsOn<'a> {
+    bar: &'a ProgressBar,
+    told: u64,
+}
+
+impl<'a> JobsOn<'a> {
+    pub(crate) fn new(bar: &'a ProgressBar) -> JobsOn<'a> {
+        JobsOn { bar, told: 0 }
+    }
+}
+
+impl Observer for JobsOn<'_> {
+    fn progress(&mut self, done: usize, _total: usize, _now: Time) -> bool {
+        let done = done as u64;
+        self.bar.inc(done.saturating_sub(self.told));
+        self.told = done;
+        true
+    }
+}
+
+/// A campaign's runs: a bar on a terminal, otherwise a line for every tenth.
+pub(crate) struct Runs {
+    quiet: bool,
+    bar: ProgressBar,
+    total: AtomicUsize,
+    done: AtomicUsize,
+}
+
+impl Runs {
+    pub(crate) fn new(quiet: bool) -> Runs {
+        let bar = if quiet { ProgressBar::hidden() } else { bar(0, "runs") };
+        Runs { quiet, bar, total: AtomicUsize::new(0), done: AtomicUsize::new(0) }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn lines(&self) -> bool {
+        !self.quiet && !std::io::stderr().is_terminal()
+    }
+}
+
+impl campaign::Progress for Runs {
+    fn planned(&self, total: usize, kept: usize) {
+        self.bar.set_length(total as u64);
+        self.bar.set_position(kept as u64);
+        // The runs that were there already say nothing about the time that the others take.
+        self.bar.reset_eta();
+        self.total.store(total, Ordering::Relaxed);
+        self.done.store(kept, Ordering::Relaxed);
+        if self.lines() {
+            eprintln!("{total} runs, {kept} of them are there already");
+        }
+    }
+
+    fn finished(&self, _key: &str) {
+        self.bar.inc(1);
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let total = self.total.load(Ordering::Relaxed).max(1);
+        if self.lines() && done * 10 / total > (done - 1) * 10 / total {
+            eprintln!("{done} of {total} runs");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `pliant campaign run`: a matrix of simulations into a folder, or what is left of it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pliant_sim::campaign::{self, Campaign, Options, Shard};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::measure::measure;
+use crate::output::Output;
+use crate::progress::Runs;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The campaign file (docs/campaigns.md).
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// The folder of the results. Finished runs in it are kept, so a campaign goes on where it was stopped.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// How many runs at a time [default: one per core, or RAYON_NUM_THREADS]. Results do not depend on it.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
+    /// Runs part I of N only; `pliant campaign merge` joins the parts.
+    #[arg(long, value_name = "I/N", value_parser = |text: &str| text.parse::<Shard>(), default_value_t = Shard::WHOLE, hide_default_value = true)]
+    shard: Shard,
+    /// Shows no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let campaign = Campaign::read(&arguments.file)?;
+    let options = Options { threads: arguments.threads, shard: arguments.shard };
+    let progress = Runs::new(arguments.quiet);
+    let finished = campaign::run(&campaign, &arguments.out, options, &measure, &progress);
+    progress.clear();
+    let finished = finished?;
+    let (dir, shard) = (arguments.out.display().to_string(), arguments.shard.to_string());
+    let there = finished.results.runs.len();
+    let value = json!({
+        "campaign": campaign.name,
+        "out": dir,
+        "shard": shard,
+        "simulated": finished.simulated,
+        "kept": finished.kept,
+        "runs": there,
+        "planned": finished.results.planned,
+    });
+    let text = || {
+        let mut text = format!(
+            "campaign {}: {} runs simulated, {} kept; {there} of {} are in {dir}\n",
+            campaign.name, finished.simulated, finished.kept, finished.results.planned
+        );
+        if there < finished.results.planned {
+            text.push_str("join the parts with: pliant campaign merge --out WHOLE PART...\n");
+        } else {
+            text.push_str(&format!("look at them with: pliant campaign show {dir}, pliant report {dir}\n"));
+        }
+        text
+    };
+    output.print("campaign-run", text, value)
+}

@@ -1,0 +1,122 @@
+//! `pliant policies`: every name that options and files take, with what it does.
+
+use pliant_policy::batch::REGISTRY;
+use pliant_policy::mapping::Mapping;
+use pliant_policy::reallocation::{Algorithm, Heuristic};
+use pliant_policy::tuning::Tuner;
+use pliant_sim::campaign::Moldable;
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// A registry: its title, the option that takes its names, the names with a line each.
+type Registry = (&'static str, &'static str, Vec<(&'static str, &'static str)>);
+
+pub(crate) fn run(output: Output) -> Result<(), Failure> {
+    let registries = registries();
+    output.print("policies", || text(&registries), value(&registries))
+}
+
+fn registries() -> Vec<Registry> {
+    vec![
+        ("Local batch policies", "batch", REGISTRY.iter().map(|one| (one.name, one.summary)).collect()),
+        (
+            "Moldable jobs",
+            "moldable",
+            Moldable::ALL.iter().map(|one| (one.name(), of_moldable(*one))).collect(),
+        ),
+        (
+            "Tuners of moldable jobs",
+            "tuner",
+            Tuner::ALL.iter().map(|one| (one.name(), of_tuner(*one))).collect(),
+        ),
+        (
+            "Mappings onto clusters",
+            "mapping",
+            Mapping::ALL.iter().map(|one| (one.name(), of_mapping(*one))).collect(),
+        ),
+        ("Reallocation of waiting jobs", "realloc", reallocations()),
+        (
+            "Order of reallocation",
+            "heuristic",
+            Heuristic::ALL.iter().map(|one| (one.name(), of_heuristic(*one))).collect(),
+        ),
+    ]
+}
+
+fn reallocations() -> Vec<(&'static str, &'static str)> {
+    let none = ("none", "waiting jobs stay where they were sent");
+    std::iter::once(none).chain(Algorithm::ALL.iter().map(|one| (one.name(), of_algorithm(*one)))).collect()
+}
+
+fn of_moldable(moldable: Moldable) -> &'static str {
+    match moldable {
+        Moldable::None => "every job keeps the size that its log says",
+        Moldable::Paper => {
+            "jobs of two processors and more scale by Amdahl's law, in four types drawn from the seed"
+        }
+    }
+}
+
+fn of_tuner(tuner: Tuner) -> &'static str {
+    match tuner {
+        Tuner::Exhaustive => "tries every size and takes the earliest completion",
+        Tuner::Binary => "binary search over the sizes: few estimations, may miss the best size",
+        Tuner::Exact => "the exhaustive answer in one pass over the cluster's plan",
+    }
+}
+
+fn of_mapping(mapping: Mapping) -> &'static str {
+    match mapping {
+        Mapping::Mct => "the cluster that completes the job first",
+        Mapping::Random => "drawn among the clusters that can run the job",
+        Mapping::Given => "the cluster that the log's user chose",
+    }
+}
+
+fn of_algorithm(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::Regular => {
+            "moves a job when another cluster completes it earlier by the threshold or more"
+        }
+        Algorithm::AllCancellation => {
+            "cancels every waiting job and submits each again where it completes first"
+        }
+        Algorithm::NoWorse => "all-cancellation in which no job is given a later completion than it had",
+    }
+}
+
+fn of_heuristic(heuristic: Heuristic) -> &'static str {
+    match heuristic {
+        Heuristic::Mct => "in order of submission",
+        Heuristic::MinMin => "the job that can complete first, first",
+        Heuristic::MaxMin => "the job that completes last even at its best, first",
+        Heuristic::Sufferage => "the job that loses most if it does not get its best cluster, first",
+        Heuristic::MaxGain => "the job that gains most over where it is, first",
+        Heuristic::MaxRelGain => "the job that gains most per processor, first",
+    }
+}
+
+fn text(registries: &[Registry]) -> String {
+    let width = registries.iter().flat_map(|(.., rows)| rows).map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (title, option, rows) in registries {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&format!("{title} (--{option})\n"));
+        for (name, summary) in rows {
+            text.push_str(&format!("  {name:width$}  {summary}\n"));
+        }
+    }
+    text
+}
+
+fn value(registries: &[Registry]) -> Value {
+    let registry = |(_, option, rows): &Registry| {
+        let rows = rows.iter().map(|(name, summary)| json!({ "name": name, "summary": summary }));
+        ((*option).to_owned(), Value::Array(rows.collect()))
+    };
+    Value::Object(registries.iter().map(registry).collect::<Map<_, _>>())
+}

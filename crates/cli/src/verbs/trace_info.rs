@@ -1,0 +1,85 @@
+//! `pliant trace info`: what a workload holds and what has to be repaired.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pliant_trace::{Info, RepairReport, Spread, info, load};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::input::{Repair, load_options};
+use crate::output::Output;
+use crate::table::{Table, grouped};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Logs (.swf, .swf.gz, .gwf), Batsim workloads (.json) or scenarios (.toml).
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What becomes of jobs that a log tells nonsense about.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Repair::Clean)]
+    repair: Repair,
+    /// Makes every job that would need repair an error.
+    #[arg(long)]
+    strict: bool,
+    /// Where the logs of a scenario are [default: PLIANT_TRACES, or beside the scenario].
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let options = load_options(arguments.repair.options(arguments.strict), arguments.traces.as_deref());
+    let mut facts: Vec<(Info, RepairReport)> = Vec::with_capacity(arguments.files.len());
+    for file in &arguments.files {
+        let workload = load(file, &options)?;
+        facts.push((info(&workload), workload.report));
+    }
+    let text = || facts.iter().map(|(info, repairs)| describe(info, repairs)).collect::<Vec<_>>().join("\n");
+    let value = json!({ "files": facts.iter().map(|(info, _)| info).collect::<Vec<_>>() });
+    output.print("trace-info", text, value)
+}
+
+fn describe(info: &Info, repairs: &RepairReport) -> String {
+    let mut text = format!("{}\n", info.name);
+    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<14}{value}\n"));
+    line("jobs", format!("{} of {} read", grouped(info.jobs), grouped(info.jobs_read)));
+    for (repair, count) in &repairs.counts {
+        line("repaired", format!("{} ({})", grouped(*count), repair.describe()));
+    }
+    if info.extra_columns > 0 {
+        line("repaired", format!("{} (extra columns left out)", grouped(info.extra_columns)));
+    }
+    if let Some(procs) = info.max_procs {
+        line("processors", procs.to_string());
+    }
+    if info.larger_than_machine > 0 {
+        line("too large", format!("{} jobs ask for more", grouped(info.larger_than_machine)));
+    }
+    line("days", format!("{:.1}", info.span_s as f64 / 86_400.0));
+    if let Some(load) = info.load {
+        line("offered load", format!("{:.1} %", 100.0 * load));
+    }
+    line("sequential", format!("{} jobs", grouped(info.sequential)));
+    line(
+        "from",
+        format!(
+            "{} users, {} groups, {} applications, {} partitions",
+            info.users, info.groups, info.executables, info.partitions
+        ),
+    );
+    let mut table = Table::new(1, &["", "min", "25 %", "median", "75 %", "95 %", "max", "mean"]);
+    let mut row = |name: &str, spread: &Spread, digits: usize| {
+        let Spread { min, q25, median, q75, p95, max, mean } = *spread;
+        let values = [min, q25, median, q75, p95, max].map(|value| format!("{value:.digits$}"));
+        let mut cells = vec![format!("  {name}")];
+        cells.extend(values);
+        cells.push(format!("{mean:.1}"));
+        table.row(cells);
+    };
+    row("processors", &info.procs, 0);
+    row("runtime s", &info.runtime_s, 0);
+    row("walltime s", &info.walltime_s, 0);
+    row("walltime / runtime", &info.overestimate, 1);
+    text.push_str(&table.render());
+    text
+}

@@ -1,0 +1,67 @@
+//! Options that take a word of a registry: help and completion list the words, anything else is refused.
+
+use std::str::FromStr;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pliant_policy::UnknownName;
+use pliant_policy::mapping::Mapping;
+use pliant_policy::reallocation::{Algorithm, Heuristic};
+use pliant_policy::tuning::Tuner;
+use pliant_sim::Ties;
+use pliant_sim::campaign::{self, Generator, Moldable};
+use pliant_trace::generate::{MONTHS, Month};
+
+fn words<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = UnknownName> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|word| word.parse::<T>())
+}
+
+pub(crate) fn tuner() -> impl TypedValueParser<Value = Tuner> {
+    words(Tuner::ALL.iter().map(|one| one.name()))
+}
+
+pub(crate) fn mapping() -> impl TypedValueParser<Value = Mapping> {
+    words(Mapping::ALL.iter().map(|one| one.name()))
+}
+
+pub(crate) fn heuristic() -> impl TypedValueParser<Value = Heuristic> {
+    words(Heuristic::ALL.iter().map(|one| one.name()))
+}
+
+pub(crate) fn moldable() -> impl TypedValueParser<Value = Moldable> {
+    words(Moldable::ALL.iter().map(|one| one.name()))
+}
+
+pub(crate) fn ties() -> impl TypedValueParser<Value = Ties> {
+    words(["finish-first", "submit-first"])
+}
+
+pub(crate) fn batch() -> PossibleValuesParser {
+    PossibleValuesParser::new(pliant_policy::batch::names())
+}
+
+/// `--realloc`: an algorithm, or `none`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Realloc(pub(crate) Option<Algorithm>);
+
+impl FromStr for Realloc {
+    type Err = UnknownName;
+
+    fn from_str(word: &str) -> Result<Realloc, UnknownName> {
+        if word == "none" { Ok(Realloc(None)) } else { word.parse().map(|one| Realloc(Some(one))) }
+    }
+}
+
+pub(crate) fn realloc() -> impl TypedValueParser<Value = Realloc> {
+    words(std::iter::once("none").chain(Algorithm::ALL.iter().map(|one| one.name())))
+}
+
+pub(crate) fn generator() -> impl TypedValueParser<Value = Generator> {
+    words(Generator::ALL.iter().map(|one| one.name()))
+}
+
+pub(crate) fn month() -> impl TypedValueParser<Value = &'static Month> {
+    PossibleValuesParser::new(MONTHS.iter().map(|month| month.name)).try_map(|word| campaign::month(&word))
+}

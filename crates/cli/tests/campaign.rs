@@ -1,0 +1,155 @@
+//! `pliant campaign`: the same bytes on any number of threads, after a kill, and from shards.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use support::{folder, pliant, run};
+
+const CAMPAIGN: &str = r#"name = "tiny"
+seeds = { from = 1, count = 4 }
+moldable = ["paper"]
+dedicated_shares = [1.0, 0.3333]
+tuner = "binary"
+platforms = ["three.toml"]
+
+[[workload]]
+name = "log"
+file = "log.swf"
+
+[[policy]]
+name = "reference"
+realloc = "none"
+
+[[policy]]
+name = "MCT-can"
+realloc = "all-cancellation"
+heuristic = "mct"
+"#;
+
+/// A folder with the campaign in it, its log of that many jobs.
+fn campaign(jobs: i64) -> tempfile::TempDir {
+    let dir = folder();
+    fs::write(dir.path().join("log.swf"), support::swf(jobs)).unwrap();
+    fs::write(dir.path().join("tiny.toml"), CAMPAIGN).unwrap();
+    dir
+}
+
+/// Every file of a campaign folder but the one about durations.
+fn bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for part in [dir.to_owned(), dir.join("runs")] {
+        for entry in fs::read_dir(part).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().into_string().unwrap();
+            if entry.path().is_file() && name != "timing.csv" && !name.contains(".partial-") {
+                files.insert(name, fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    files
+}
+
+fn go(dir: &Path, arguments: &str) -> support::Said {
+    let said = run(&arguments.split_whitespace().collect::<Vec<_>>(), dir);
+    assert_eq!(said.code, 0, "{arguments}: {}", said.stderr);
+    said
+}
+
+#[test]
+fn threads_and_shards_give_the_same_bytes() {
+    let dir = campaign(200);
+    let at = |name: &str| dir.path().join(name);
+    let said = go(dir.path(), "--output json campaign run tiny.toml --out one --threads 1 --quiet");
+    assert_eq!(said.stderr, "");
+    assert_eq!((&said.json()["simulated"], &said.json()["planned"]), (&16.into(), &16.into()));
+    go(dir.path(), "campaign run tiny.toml --out two --threads 2");
+    assert_eq!(bytes(&at("one")), bytes(&at("two")));
+    go(dir.path(), "campaign run tiny.toml --out part-1 --shard 1/2");
+    go(dir.path(), "campaign run tiny.toml --out part-2 --shard 2/2");
+    let merged = go(dir.path(), "--output json campaign merge --out merged part-1");
+    assert_eq!(merged.json()["missing"].as_array().unwrap().len(), 8);
+    go(dir.path(), "campaign merge --out merged part-1 part-2");
+    assert_eq!(bytes(&at("one")), bytes(&at("merged")));
+}
+
+#[test]
+fn results_are_shown_and_reported() {
+    let dir = campaign(200);
+    go(dir.path(), "campaign run tiny.toml --out out");
+    let table = fs::read_to_string(dir.path().join("out/results.csv")).unwrap();
+    assert!(table.starts_with("key,workload,platform,moldable,dedicated_share,seed,policy,"), "{table}");
+    assert_eq!(table.lines().count(), 17);
+    let shown = go(dir.path(), "campaign show out").stdout;
+    assert!(shown.contains("MCT-can") && shown.contains("rel. response"), "{shown}");
+    let document = go(dir.path(), "campaign show out --output json").json();
+    assert_eq!(document["schema"], "pliant.campaign-show/1");
+    assert_eq!(document["cells"].as_array().unwrap().len(), 4);
+    let cell = &document["cells"][1];
+    assert_eq!((&cell["policy"], &cell["seeds"]), (&"MCT-can".into(), &4.into()));
+    assert!(cell["metrics"]["relative_mean_response"]["mean"].as_f64().unwrap() > 0.0);
+    go(dir.path(), "report out");
+    assert!(dir.path().join("out/report.html").is_file());
+}
+
+#[test]
+fn a_killed_campaign_goes_on_where_it_stopped() {
+    let dir = campaign(6000);
+    let runs = dir.path().join("killed/runs");
+    let arguments = ["campaign", "run", "tiny.toml", "--out", "killed", "--threads", "1", "--quiet"];
+    let mut child = pliant(&arguments, dir.path()).stdout(Stdio::null()).spawn().unwrap();
+    let finished = || fs::read_dir(&runs).map_or(0, |entries| entries.count());
+    let begun = Instant::now();
+    while finished() < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no runs after a minute");
+        assert_eq!(child.try_wait().unwrap(), None, "the campaign is too short to be killed");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!dir.path().join("killed/results.csv").exists(), "the campaign is too short to be killed");
+    let document = go(dir.path(), "--output json campaign run tiny.toml --out killed --quiet").json();
+    let kept = document["kept"].as_u64().unwrap();
+    assert!((2..16).contains(&kept), "{document}");
+    go(dir.path(), "campaign run tiny.toml --out whole --quiet");
+    assert_eq!(bytes(&dir.path().join("killed")), bytes(&dir.path().join("whole")));
+}
+
+#[test]
+fn a_changed_campaign_is_refused_with_a_hint() {
+    let dir = campaign(50);
+    go(dir.path(), "campaign run tiny.toml --out out");
+    fs::write(dir.path().join("tiny.toml"), CAMPAIGN.replace("count = 4", "count = 5")).unwrap();
+    let said = run(&["campaign", "run", "tiny.toml", "--out", "out"], dir.path());
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(said.stderr.contains("expected runs of campaign `tiny`"), "{}", said.stderr);
+    assert!(said.stderr.contains("hint: choose another --out"), "{}", said.stderr);
+}
+
+#[test]
+fn a_bad_campaign_file_gives_the_place() {
+    let dir = campaign(50);
+    fs::write(dir.path().join("tiny.toml"), CAMPAIGN.replace("tuner = \"binary\"", "tuner = \"best\""))
+        .unwrap();
+    let said = run(&["campaign", "run", "tiny.toml", "--out", "out"], dir.path());
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.starts_with("error: tiny.toml:5:9: `tuner`: expected a tuner"), "{}", said.stderr);
+    assert!(!dir.path().join("out").exists());
+}
+
+#[test]
+fn the_campaigns_that_come_with_pliant_are_understood() {
+    let campaigns = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");
+    let check = |name: &str, runs: usize| {
+        let campaign = pliant_sim::campaign::Campaign::read(&campaigns.join(name)).unwrap();
+        assert_eq!(campaign.keys().len(), runs, "{name}");
+    };
+    check("paper-000.toml", 700);
+    check("paper-000-heuristics.toml", 1260);
+    check("paper-000-beyond.toml", 1440);
+    check("paper-001.toml", 240);
+}

@@ -1,0 +1,76 @@
+//! Running the command and looking at what it says.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The command, not yet run.
+pub(crate) fn pliant(arguments: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+    command.args(arguments).current_dir(dir).env_remove("RAYON_NUM_THREADS").env_remove("PLIANT_TRACES");
+    command
+}
+
+/// What one call did.
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Said {
+    /// The document that `--output json` printed.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+    }
+}
+
+/// Runs the command in `dir`.
+pub(crate) fn run(arguments: &[&str], dir: &Path) -> Said {
+    let Output { status, stdout, stderr } = pliant(arguments, dir).output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert!(!stderr.contains("internal error") && !stderr.contains("panicked"), "{stderr}");
+    Said { code: status.code().unwrap(), stdout: String::from_utf8(stdout).unwrap(), stderr }
+}
+
+/// A log of `jobs` jobs on up to 16 processors, in SWF.
+pub(crate) fn swf(jobs: i64) -> String {
+    let mut log = String::from("; Version: 2.2\n; MaxProcs: 32\n");
+    for job in 1..=jobs {
+        let (submit, run, procs) = (job * 37, 60 + job * 997 % 3000, 1 + job * 7 % 16);
+        let walltime = run * 2;
+        log.push_str(&format!(
+            "{job} {submit} -1 {run} {procs} -1 -1 {procs} {walltime} -1 1 1 1 1 1 1 -1 -1\n"
+        ));
+    }
+    log
+}
+
+/// Three clusters.
+pub(crate) const PLATFORM: &str = r#"[[cluster]]
+name = "a"
+procs = 16
+speed = 1.0
+batch = "cbf"
+
+[[cluster]]
+name = "b"
+procs = 24
+speed = 1.2
+batch = "cbf"
+
+[[cluster]]
+name = "c"
+procs = 32
+speed = 1.4
+batch = "cbf"
+"#;
+
+/// A folder with a log and a platform.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("log.swf"), swf(200)).unwrap();
+    std::fs::write(dir.path().join("three.toml"), PLATFORM).unwrap();
+    dir
+}

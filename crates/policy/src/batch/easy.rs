@@ -1,0 +1,35 @@
+//! EASY, aggressive backfilling (Lifka 1995; Mu'alem and Feitelson 2001): at every submission and termination
+//! heads start while they fit, then any job that does not delay the head ([`overtaking`]).
+//!
+//! Only the head has a guarantee, and only until another job comes to the head. Estimates and plans are
+//! those of conservative backfilling over the present line: what to expect, not a promise. Jobs may start
+//! earlier or later than planned.
+
+use pliant_model::{Procs, Time};
+
+use super::BatchScheduler;
+use super::event_driven::{EventDriven, Occupied, Rule};
+use super::overtaking;
+
+#[derive(Clone, Debug)]
+struct Easy;
+
+pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
+    EventDriven::boxed(procs, Easy)
+}
+
+impl Rule for Easy {
+    const IN_ORDER: bool = false;
+
+    fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
+        if cluster.processors.awaits_end(now) {
+            self.freed(now, cluster);
+        } else {
+            overtaking::serve_last(now, cluster);
+        }
+    }
+
+    fn freed(&mut self, now: Time, cluster: &mut Occupied) {
+        overtaking::serve(now, cluster, overtaking::as_submitted);
+    }
+}

@@ -1,0 +1,240 @@
+//! What the policies have in common that decide at events, without reservations: at a submission, a
+//! termination or a cancellation their [`Rule`] says which waiting jobs start at once.
+//!
+//! A job counts as running from the decision on, and is handed out when the driver next asks for what is
+//! due. Plans are made only when somebody asks: the waiting jobs, in order, on the profile of what runs
+//! ([`Plan`]). A submission extends a plan that is there; a termination, a cancellation or a start that was
+//! planned differently discards it, so a plan costs O(queue) searches after a change and O(1) otherwise,
+//! and a log that nobody asks about is replayed without any.
+
+use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use rustc_hash::FxHashMap;
+
+use super::line::{Line, Slot};
+use super::occupancy::Occupancy;
+use super::{BatchScheduler, Start, Submission, Waiting};
+use crate::profile::Profile;
+use crate::tuning::{self, Tuner};
+
+/// Which waiting jobs start at an event, and what to expect for the others.
+pub(super) trait Rule: Clone + Send + 'static {
+    /// True if no job ever starts before one that was submitted earlier.
+    const IN_ORDER: bool;
+
+    /// The job at the end of the line has just been submitted.
+    fn submitted(&mut self, now: Time, cluster: &mut Occupied);
+
+    /// Processors were freed, or jobs left the line.
+    fn freed(&mut self, now: Time, cluster: &mut Occupied);
+
+    /// No waiting job, nor the next one submitted, starts before this.
+    fn not_before(&self, now: Time, _cluster: &Occupied) -> Time {
+        now
+    }
+
+    /// The expected shape and start of the next job in line.
+    fn expect(&self, horizon: &Horizon, job: Submission) -> Option<Estimate> {
+        horizon.earliest(job.procs, job.walltime)
+    }
+
+    /// The best size of a request at the end of the line. The estimate has the shape to be submitted.
+    fn tune(&self, horizon: &Horizon, tuner: Tuner, walltimes: &Walltimes<'_>) -> Option<Estimate> {
+        tuning::tune(tuner, &horizon.profile, None, horizon.from, walltimes)
+    }
+}
+
+/// A cluster with its waiting line.
+#[derive(Clone, Debug)]
+pub(super) struct Occupied {
+    pub(super) processors: Occupancy,
+    pub(super) line: Line,
+    /// Jobs that were started and not yet handed out.
+    due: Vec<Waiting>,
+}
+
+impl Occupied {
+    /// When the waiting jobs are considered next if that is at releases only: a job that nobody waits in
+    /// front of is considered at once.
+    pub(super) fn next_release(&self, now: Time) -> Time {
+        let first = self.processors.releases().next();
+        if self.line.len() == 0 { now } else { first.map_or(now, |(end, _)| end.max(now)) }
+    }
+
+    /// Starts a waiting job on `procs` processors, for `walltime`.
+    pub(super) fn start(&mut self, now: Time, slot: Slot, procs: Procs, walltime: Span) {
+        let Some(Submission { job, .. }) = self.line.remove(slot) else { return };
+        self.processors.start(job, procs, now + walltime);
+        self.due.push(Waiting { job, plan: Estimate { procs, walltime, start: now } });
+    }
+}
+
+/// What will be free once the jobs in line have their places: where the next one may look.
+#[derive(Clone, Debug)]
+pub(super) struct Horizon {
+    profile: Profile,
+    from: Time,
+}
+
+impl Horizon {
+    /// The next job does not start before this.
+    pub(super) fn from(&self) -> Time {
+        self.from
+    }
+
+    /// The earliest place.
+    pub(super) fn earliest(&self, procs: Procs, walltime: Span) -> Option<Estimate> {
+        let start = self.profile.earliest_fit(self.from, procs, walltime)?;
+        Some(Estimate { procs, walltime, start })
+    }
+}
+
+/// The expected starts of the jobs in line.
+#[derive(Clone, Debug)]
+struct Plan {
+    horizon: Horizon,
+    places: FxHashMap<JobId, Estimate>,
+}
+
+impl Plan {
+    fn new<R: Rule>(now: Time, rule: &R, cluster: &Occupied) -> Plan {
+        let mut profile = Profile::new(cluster.processors.capacity(), now);
+        for (end, procs) in cluster.processors.releases() {
+            profile.reserve(now, end, procs);
+        }
+        let horizon = Horizon { profile, from: rule.not_before(now, cluster) };
+        let mut plan = Plan { horizon, places: FxHashMap::default() };
+        for job in cluster.line.iter() {
+            plan.push(rule, job);
+        }
+        plan
+    }
+
+    fn push<R: Rule>(&mut self, rule: &R, job: Submission) {
+        let place = rule.expect(&self.horizon, job);
+        let place = place.expect("a submission asks for at most the cluster's processors");
+        let Horizon { profile, from } = &mut self.horizon;
+        profile.reserve(place.start, place.completion(), place.procs);
+        if R::IN_ORDER {
+            *from = place.start;
+            profile.advance(place.start);
+        }
+        self.places.insert(job.job, place);
+    }
+
+    /// The next job starts at `from` at the earliest.
+    fn advance(&mut self, from: Time) {
+        self.horizon.from = self.horizon.from.max(from);
+        self.horizon.profile.advance(self.horizon.from);
+    }
+}
+
+/// A cluster under a policy that decides at events.
+#[derive(Clone, Debug)]
+pub(super) struct EventDriven<R> {
+    rule: R,
+    cluster: Occupied,
+    plan: Option<Plan>,
+}
+
+impl<R: Rule> EventDriven<R> {
+    pub(super) fn boxed(procs: Procs, rule: R) -> Box<dyn BatchScheduler> {
+        let cluster = Occupied { processors: Occupancy::new(procs), line: Line::default(), due: Vec::new() };
+        Box::new(EventDriven { rule, cluster, plan: None })
+    }
+
+    /// Lets the rule decide, and keeps the plan if what it started is what was planned.
+    fn decide(&mut self, decision: impl FnOnce(&mut R, &mut Occupied)) {
+        let before = self.cluster.due.len();
+        decision(&mut self.rule, &mut self.cluster);
+        let Some(plan) = &mut self.plan else { return };
+        let as_planned = |one: &Waiting| plan.places.remove(&one.job) == Some(one.plan);
+        if !self.cluster.due[before..].iter().all(as_planned) {
+            self.plan = None;
+        }
+    }
+}
+
+/// The plan at `now`.
+fn planned<'a, R: Rule>(now: Time, rule: &R, cluster: &Occupied, plan: &'a mut Option<Plan>) -> &'a Plan {
+    // Starts are planned for the ends of jobs: once one is overdue, so may they be.
+    if cluster.processors.releases().next().is_some_and(|(end, _)| end < now) {
+        *plan = None;
+    }
+    let plan = plan.get_or_insert_with(|| Plan::new(now, rule, cluster));
+    plan.advance(rule.not_before(now, cluster));
+    plan
+}
+
+impl<R: Rule> BatchScheduler for EventDriven<R> {
+    fn submit(&mut self, now: Time, submission: Submission) {
+        if let Some(plan) = &mut self.plan {
+            plan.advance(self.rule.not_before(now, &self.cluster));
+            plan.push(&self.rule, submission);
+        }
+        self.cluster.line.push(submission);
+        self.decide(|rule, cluster| rule.submitted(now, cluster));
+    }
+
+    fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
+        let line = &mut self.cluster.line;
+        let before = line.len();
+        for job in jobs {
+            if let Some(slot) = line.slot(*job) {
+                line.remove(slot);
+            }
+        }
+        let cancelled = before - line.len();
+        if cancelled > 0 {
+            self.plan = None;
+            self.decide(|rule, cluster| rule.freed(now, cluster));
+        }
+        cancelled
+    }
+
+    fn finish(&mut self, now: Time, job: JobId) {
+        if self.cluster.processors.finish(job).is_some() {
+            self.plan = None;
+            self.decide(|rule, cluster| rule.freed(now, cluster));
+        }
+    }
+
+    fn start_due(&mut self, _now: Time, started: &mut Vec<Start>) {
+        let handed_out = self.cluster.due.drain(..).map(|Waiting { job, plan }| {
+            let Estimate { procs, walltime, .. } = plan;
+            Start { job, procs, walltime }
+        });
+        started.extend(handed_out);
+    }
+
+    fn next_start(&self) -> Option<Time> {
+        self.cluster.due.first().map(|one| one.plan.start)
+    }
+
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        let plan = planned(now, &self.rule, &self.cluster, &mut self.plan);
+        self.rule.tune(&plan.horizon, tuner, walltimes)
+    }
+
+    fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {
+        waiting.extend_from_slice(&self.cluster.due);
+        let plan = planned(now, &self.rule, &self.cluster, &mut self.plan);
+        let place = |job: Submission| Some(Waiting { job: job.job, plan: *plan.places.get(&job.job)? });
+        waiting.extend(self.cluster.line.iter().filter_map(place));
+    }
+
+    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
+        if let Some(due) = self.cluster.due.iter().find(|one| one.job == job) {
+            return Some(due.plan);
+        }
+        self.cluster.line.slot(job)?;
+        planned(now, &self.rule, &self.cluster, &mut self.plan).places.get(&job).copied()
+    }
+
+    fn queue_length(&self) -> usize {
+        self.cluster.due.len() + self.cluster.line.len()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn BatchScheduler> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,33 @@
+//! First come, first served: the job at the head of the line starts as soon as enough processors are free,
+//! and nobody overtakes it (paper 001's FIFO; spec A.1.2).
+//!
+//! A decision costs O(1) per started job. In a plan each job starts at the earliest time, not before its
+//! predecessor's start, at which its processors are free by the walltimes.
+
+use pliant_model::{Procs, Time};
+
+use super::BatchScheduler;
+use super::event_driven::{EventDriven, Occupied, Rule};
+
+#[derive(Clone, Debug)]
+struct FirstComeFirstServed;
+
+pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
+    EventDriven::boxed(procs, FirstComeFirstServed)
+}
+
+impl Rule for FirstComeFirstServed {
+    const IN_ORDER: bool = true;
+
+    fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
+        self.freed(now, cluster);
+    }
+
+    fn freed(&mut self, now: Time, cluster: &mut Occupied) {
+        while let Some((slot, head)) = cluster.line.head()
+            && head.procs <= cluster.processors.free(now)
+        {
+            cluster.start(now, slot, head.procs, head.walltime);
+        }
+    }
+}

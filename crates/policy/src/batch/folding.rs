@@ -1,0 +1,104 @@
+//! Task folding (paper 001, "Definitions"; spec A.1.1): a job that asked for `p` processors runs on `n <= p` of
+//! them, each taking the place of up to `ceil(p / n)`, for `ceil(p / n)` times as long. Here: first come,
+//! first served with folding, the frame of H1 and H2.
+//!
+//! The shape is chosen once, when the job comes to the head of the line (spec A001-9), from the processors
+//! free then and the expected releases. The job then waits until that many are free.
+
+use pliant_model::{Estimate, JobId, Procs, Span, Speedup, Time, Walltimes};
+
+use super::event_driven::{EventDriven, Horizon, Occupied, Rule};
+use super::{BatchScheduler, Submission};
+use crate::tuning::Tuner;
+
+/// How a policy folds: from the time before which nothing starts, the expected start for a shape, and the
+/// processors and the walltime asked for, the processors to give.
+pub(super) type ChooseProcs = fn(Time, &dyn Fn(Procs, Span) -> Time, Procs, Span) -> Procs;
+
+/// The walltime on `procs` processors of a job that asked for `walltime` on `requested`.
+pub(super) fn folded(requested: Procs, walltime: Span, procs: Procs) -> Span {
+    let rounds = Speedup::Folding.relative_time(procs, requested) as i64;
+    Span(walltime.0.saturating_mul(rounds).min(Span::MAX.0))
+}
+
+/// The best of all sizes of a request, if `place` is where a shape would come to run. The estimate has the
+/// shape to be submitted and its true completion; its start is that of the folded job's last round.
+///
+/// Whatever the tuner, every size is tried: completions have no order to search in once jobs are folded.
+pub(super) fn best_size(
+    walltimes: &Walltimes<'_>,
+    place: impl Fn(Procs, Span) -> Option<Estimate>,
+) -> Option<Estimate> {
+    let sizes = (walltimes.least().0..=walltimes.most().0).map(Procs);
+    let estimates = sizes.filter_map(|procs| {
+        let walltime = walltimes.at(procs);
+        let start = place(procs, walltime)?.completion() - walltime;
+        Some(Estimate { procs, walltime, start })
+    });
+    estimates.min_by_key(|one| (one.completion(), one.procs))
+}
+
+/// First come, first served with folding.
+#[derive(Clone, Debug)]
+struct Folding {
+    choose: ChooseProcs,
+    /// The job that was at the head when a shape was last chosen, and the shape.
+    head: Option<(JobId, Procs, Span)>,
+}
+
+/// A cluster of that many processors under first come, first served with folding.
+pub(super) fn in_order(procs: Procs, choose: ChooseProcs) -> Box<dyn BatchScheduler> {
+    EventDriven::boxed(procs, Folding { choose, head: None })
+}
+
+impl Folding {
+    /// The shape of the job at the head, chosen now if it has just come there.
+    fn shape(&mut self, now: Time, cluster: &Occupied, head: Submission) -> (Procs, Span) {
+        match self.head {
+            Some((job, procs, walltime)) if job == head.job => (procs, walltime),
+            _ => {
+                let start = |procs, _| cluster.processors.when_free(now, procs).0;
+                let procs = (self.choose)(now, &start, head.procs, head.walltime);
+                let walltime = folded(head.procs, head.walltime, procs);
+                self.head = Some((head.job, procs, walltime));
+                (procs, walltime)
+            }
+        }
+    }
+
+    fn place(&self, horizon: &Horizon, procs: Procs, walltime: Span) -> Option<Estimate> {
+        horizon.earliest(procs, walltime)?;
+        let start = |procs, walltime| horizon.earliest(procs, walltime).map_or(Time::MAX, |one| one.start);
+        let chosen = (self.choose)(horizon.from(), &start, procs, walltime);
+        horizon.earliest(chosen, folded(procs, walltime, chosen))
+    }
+}
+
+impl Rule for Folding {
+    const IN_ORDER: bool = true;
+
+    fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
+        self.freed(now, cluster);
+    }
+
+    fn freed(&mut self, now: Time, cluster: &mut Occupied) {
+        while let Some((slot, head)) = cluster.line.head() {
+            let (procs, walltime) = self.shape(now, cluster, head);
+            if procs > cluster.processors.free(now) {
+                return;
+            }
+            cluster.start(now, slot, procs, walltime);
+        }
+    }
+
+    fn expect(&self, horizon: &Horizon, job: Submission) -> Option<Estimate> {
+        match self.head {
+            Some((head, procs, walltime)) if head == job.job => horizon.earliest(procs, walltime),
+            _ => self.place(horizon, job.procs, job.walltime),
+        }
+    }
+
+    fn tune(&self, horizon: &Horizon, _tuner: Tuner, walltimes: &Walltimes<'_>) -> Option<Estimate> {
+        best_size(walltimes, |procs, walltime| self.place(horizon, procs, walltime))
+    }
+}

@@ -1,0 +1,149 @@
+//! The waiting line of the policies that serve jobs in order of submission: jobs in chunks, each with its
+//! least size and walltime, so that a search for a job that could start passes over chunks without one.
+
+use std::collections::VecDeque;
+
+use pliant_model::{JobId, Procs, Span};
+use rustc_hash::FxHashMap;
+
+use super::Submission;
+
+/// Jobs per chunk.
+const CHUNK: u64 = 64;
+
+/// The position of a job in the line. Never given twice; removed jobs leave gaps.
+pub(super) type Slot = u64;
+
+/// Jobs in order of submission.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Line {
+    /// The first one, if any, has a waiting job.
+    chunks: VecDeque<Chunk>,
+    /// Number of the first chunk.
+    first: u64,
+    next: Slot,
+    slots: FxHashMap<JobId, Slot>,
+}
+
+#[derive(Clone, Debug)]
+struct Chunk {
+    jobs: Vec<Option<Submission>>,
+    waiting: usize,
+    least_procs: Procs,
+    least_walltime: Span,
+}
+
+impl Line {
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Appends a job.
+    pub(super) fn push(&mut self, job: Submission) {
+        let slot = self.next;
+        self.next += 1;
+        if slot / CHUNK - self.first == self.chunks.len() as u64 {
+            self.chunks.push_back(Chunk::empty());
+        }
+        self.chunk_mut(slot).push(job);
+        self.slots.insert(job.job, slot);
+    }
+
+    /// The job at the head of the line.
+    pub(super) fn head(&self) -> Option<(Slot, Submission)> {
+        let chunk = self.chunks.front()?;
+        let (offset, job) = chunk.iter().next()?;
+        Some((self.first * CHUNK + offset, job))
+    }
+
+    /// The job that was appended last, unless it left the line.
+    pub(super) fn last(&self) -> Option<(Slot, Submission)> {
+        let slot = self.next.checked_sub(1)?;
+        let job = *self.chunks.back()?.jobs.last()?;
+        Some((slot, job?))
+    }
+
+    /// Where a job waits.
+    pub(super) fn slot(&self, job: JobId) -> Option<Slot> {
+        self.slots.get(&job).copied()
+    }
+
+    /// Takes a job out.
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<Submission> {
+        let job = self.chunk_mut(slot).take(slot)?;
+        self.slots.remove(&job.job);
+        while self.chunks.front().is_some_and(|chunk| chunk.waiting == 0) {
+            self.chunks.pop_front();
+            self.first += 1;
+        }
+        // The chunk that was being filled may be gone: go on with a new one.
+        self.next = self.next.max(self.first * CHUNK);
+        Some(job)
+    }
+
+    /// The jobs in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Submission> + '_ {
+        self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(_, job)| job))
+    }
+
+    /// The first job at or behind `from` that `admits` lets through. What admits a size and walltime must
+    /// admit smaller and shorter ones too: whole chunks are judged by their least.
+    pub(super) fn next_where(
+        &self,
+        from: Slot,
+        admits: impl Fn(Procs, Span) -> bool,
+    ) -> Option<(Slot, Submission)> {
+        let from = from.max(self.first * CHUNK);
+        let begin = (from / CHUNK - self.first) as usize;
+        for (index, chunk) in self.chunks.iter().enumerate().skip(begin) {
+            if chunk.waiting == 0 || !admits(chunk.least_procs, chunk.least_walltime) {
+                continue;
+            }
+            let base = (self.first + index as u64) * CHUNK;
+            let found = chunk
+                .iter()
+                .map(|(offset, job)| (base + offset, job))
+                .find(|(slot, job)| *slot >= from && admits(job.procs, job.walltime));
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    fn chunk_mut(&mut self, slot: Slot) -> &mut Chunk {
+        &mut self.chunks[(slot / CHUNK - self.first) as usize]
+    }
+}
+
+impl Chunk {
+    fn empty() -> Chunk {
+        let jobs = Vec::with_capacity(CHUNK as usize);
+        Chunk { jobs, waiting: 0, least_procs: Procs(u32::MAX), least_walltime: Span::MAX }
+    }
+
+    fn push(&mut self, job: Submission) {
+        self.jobs.push(Some(job));
+        self.waiting += 1;
+        self.least_procs = self.least_procs.min(job.procs);
+        self.least_walltime = self.least_walltime.min(job.walltime);
+    }
+
+    fn take(&mut self, slot: Slot) -> Option<Submission> {
+        let job = self.jobs[(slot % CHUNK) as usize].take()?;
+        self.waiting -= 1;
+        if job.procs == self.least_procs || job.walltime == self.least_walltime {
+            let (mut procs, mut walltime) = (Procs(u32::MAX), Span::MAX);
+            for (_, other) in self.iter() {
+                procs = procs.min(other.procs);
+                walltime = walltime.min(other.walltime);
+            }
+            (self.least_procs, self.least_walltime) = (procs, walltime);
+        }
+        Some(job)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u64, Submission)> + '_ {
+        (0..).zip(&self.jobs).filter_map(|(offset, job)| Some((offset, (*job)?)))
+    }
+}

@@ -1,0 +1,108 @@
+//! A slow, obvious H3: a plain list of reservations, tried second by second.
+
+use super::{Ran, TestJob, Ties};
+
+/// A place in the table; it begins in the past if the job runs.
+#[derive(Clone, Copy)]
+struct Place {
+    id: usize,
+    start: i64,
+    end: i64,
+    procs: u32,
+}
+
+struct Table<'a> {
+    procs: u32,
+    jobs: &'a [TestJob],
+    /// In order of submission.
+    places: Vec<Place>,
+    /// In starting order.
+    started: Vec<usize>,
+    ran: Vec<Option<Ran>>,
+}
+
+/// Runs `jobs`, none of which is withdrawn.
+pub(crate) fn replay(procs: u32, jobs: &[TestJob], ties: Ties) -> Vec<Ran> {
+    let mut table =
+        Table { procs, jobs, places: Vec::new(), started: Vec::new(), ran: vec![None; jobs.len()] };
+    let mut next = 0;
+    loop {
+        let submission = jobs.get(next).map(|job| job.submit);
+        let events = table.places.iter().map(|place| table.ran[place.id].map_or(place.start, |ran| ran.end));
+        let Some(now) = submission.into_iter().chain(events.min()).min() else { break };
+        if ties == Ties::FinishFirst {
+            table.finish(now);
+        }
+        while let Some(job) = jobs.get(next).filter(|job| job.submit == now) {
+            let place = table.fold(now, next, *job);
+            table.places.push(place);
+            next += 1;
+        }
+        if ties == Ties::SubmitFirst {
+            table.finish(now);
+        }
+        table.start(now);
+    }
+    table.ran.into_iter().map(Option::unwrap).collect()
+}
+
+impl Table<'_> {
+    fn waits(&self, place: &Place) -> bool {
+        self.ran[place.id].is_none()
+    }
+
+    fn finish(&mut self, now: i64) {
+        for id in std::mem::take(&mut self.started) {
+            if self.ran[id].unwrap().end > now {
+                self.started.push(id);
+                continue;
+            }
+            self.places.retain(|place| place.id != id);
+            for index in 0..self.places.len() {
+                let place = self.places[index];
+                if self.waits(&place) && place.start > now {
+                    let walltime = place.end - place.start;
+                    self.places[index].procs = 0;
+                    let start = self.fit(now, place.procs, walltime);
+                    self.places[index] = Place { start, end: start + walltime, ..place };
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, now: i64) {
+        let mut due: Vec<Place> =
+            self.places.iter().copied().filter(|place| self.waits(place) && place.start == now).collect();
+        due.sort_by_key(|place| place.id);
+        for Place { id, procs, .. } in due {
+            let job = self.jobs[id];
+            let end = now + job.runtime * i64::from(job.procs.div_ceil(procs));
+            self.ran[id] = Some(Ran { start: now, end, procs });
+            self.started.push(id);
+        }
+    }
+
+    /// The earliest time from `from` on with that many processors free for so long.
+    fn fit(&self, from: i64, procs: u32, walltime: i64) -> i64 {
+        let free = |at: i64| {
+            let held = self.places.iter().filter(|place| place.start <= at && at < place.end);
+            self.procs - held.map(|place| place.procs).sum::<u32>()
+        };
+        (from..).find(|start| (*start..start + walltime).all(|at| free(at) >= procs)).unwrap()
+    }
+
+    fn fold(&self, now: i64, id: usize, job: TestJob) -> Place {
+        let first_release =
+            self.started.iter().filter_map(|id| self.places.iter().find(|place| place.id == *id));
+        let next_release = first_release.map(|place| place.end).min().unwrap_or(now);
+        let from = if self.places.iter().any(|place| self.waits(place)) { next_release } else { now };
+        let limit = self.fit(from, job.procs, job.walltime);
+        let shape = |procs: u32| {
+            let walltime = job.walltime * i64::from(job.procs / procs);
+            let start = self.fit(from, procs, walltime);
+            Place { id, start, end: start + walltime, procs }
+        };
+        let divisors = (1..job.procs).rev().filter(|n| job.procs.is_multiple_of(*n));
+        divisors.map(shape).find(|place| place.end <= limit).unwrap_or_else(|| shape(job.procs))
+    }
+}

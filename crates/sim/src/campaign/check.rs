@@ -1,0 +1,313 @@
+//! What a campaign file means: checks that the syntax cannot make, each error with line, column, key and hint.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use pliant_model::Span;
+use pliant_policy::batch;
+use pliant_policy::reallocation::{Heuristic, Reallocation};
+use pliant_trace::platform::BUILT_IN;
+use pliant_trace::toml_file::Source;
+use toml::Spanned;
+
+use super::file::{File, Move, PolicyTable, Repair, Word, WorkloadTable};
+use super::{Campaign, CampaignError, JobSource, Moldable, PlatformChoice, Recipe, Variant, Workload};
+use crate::Policies;
+
+/// Where readers find every key.
+const KEYS_HINT: &str = "docs/campaigns.md lists every key";
+
+/// Checks what the syntax cannot, and says where.
+pub(super) struct Reader<'a> {
+    pub(super) text: &'a str,
+    pub(super) path: &'a Path,
+}
+
+type Checked<T> = Result<T, CampaignError>;
+
+impl Reader<'_> {
+    pub(super) fn campaign(&self, file: File) -> Checked<Campaign> {
+        self.name(&file.name)?;
+        self.filled(&file.seeds, file.seeds.get_ref().0.is_empty(), "seeds = { from = 1, count = 10 }")?;
+        self.distinct(&file.seeds, &file.seeds.get_ref().0)?;
+        let policies = self.policies(&file)?;
+        let reference = match &file.reference {
+            None => 0,
+            Some(name) => policies.iter().position(|one| &one.name == name.get_ref()).ok_or_else(|| {
+                self.at(
+                    name.span(),
+                    format!("expected the name of a [[policy]], found `{}`", name.get_ref()),
+                    "",
+                )
+            })?,
+        };
+        Ok(Campaign {
+            base: self.path.parent().unwrap_or(Path::new("")).to_owned(),
+            dedicated_shares: self.shares(file.dedicated_shares.as_ref())?,
+            moldable: self.moldable(file.moldable.as_ref())?,
+            workloads: self.workloads(&file)?,
+            name: file.name.into_inner(),
+            seeds: file.seeds.into_inner().0,
+            policies,
+            reference,
+        })
+    }
+
+    fn shares(&self, given: Option<&Spanned<Vec<Spanned<f64>>>>) -> Checked<Vec<f64>> {
+        let Some(given) = given else { return Ok(vec![1.0]) };
+        self.filled(given, given.get_ref().is_empty(), "dedicated_shares = [1.0]")?;
+        for share in given.get_ref() {
+            if !(*share.get_ref() > 0.0 && *share.get_ref() <= 1.0) {
+                let problem = format!("expected a share above 0 and at most 1, found {}", share.get_ref());
+                return Err(self.at(share.span(), problem, "1.0 sends every job through the federation"));
+            }
+        }
+        let shares: Vec<f64> = given.get_ref().iter().map(|share| *share.get_ref()).collect();
+        self.distinct(given, &shares)?;
+        Ok(shares)
+    }
+
+    fn moldable(&self, given: Option<&Spanned<Vec<Word<Moldable>>>>) -> Checked<Vec<Moldable>> {
+        let Some(given) = given else { return Ok(vec![Moldable::None]) };
+        self.filled(given, given.get_ref().is_empty(), "moldable = [\"paper\"]")?;
+        let moldable: Vec<Moldable> = given.get_ref().iter().map(|word| word.0).collect();
+        self.distinct(given, &moldable)?;
+        Ok(moldable)
+    }
+
+    fn workloads(&self, file: &File) -> Checked<Vec<Workload>> {
+        self.filled(&file.workload, file.workload.get_ref().is_empty(), "add a [[workload]]")?;
+        let mut workloads: Vec<Workload> = Vec::new();
+        for table in file.workload.get_ref() {
+            let given = table.get_ref();
+            self.name(&given.name)?;
+            if workloads.iter().any(|other| &other.name == given.name.get_ref()) {
+                return Err(self.repeated(&given.name));
+            }
+            workloads.push(Workload {
+                name: given.name.get_ref().clone(),
+                source: self.source(table.span(), given)?,
+                platforms: self.platforms(file, table.span(), given)?,
+            });
+        }
+        Ok(workloads)
+    }
+
+    fn source(&self, place: Range<usize>, given: &WorkloadTable) -> Checked<JobSource> {
+        let generator_only = given.month.is_some()
+            || given.jobs.is_some()
+            || given.days.is_some()
+            || given.load.is_some()
+            || given.walltime_max_s.is_some()
+            || given.seed.is_some()
+            || given.per_seed;
+        match (&given.file, given.generate) {
+            (Some(path), None) if !generator_only => {
+                let keep_bad = given.repair.is_some_and(|word| word.0 == Repair::KeepBad);
+                Ok(JobSource::File { path: path.clone(), keep_bad })
+            }
+            (None, Some(Word(generator))) if given.repair.is_none() => {
+                let recipe = Recipe {
+                    generator,
+                    month: given.month.map(|name| name.0),
+                    jobs: given.jobs,
+                    days: given.days,
+                    load: given.load,
+                    walltime_max_s: given.walltime_max_s,
+                };
+                recipe
+                    .check()
+                    .map_err(|problem| self.at(place, problem, "docs/workloads.md describes generators"))?;
+                Ok(JobSource::Generated { recipe, seed: given.seed.unwrap_or(1), per_seed: given.per_seed })
+            }
+            (Some(_), None) => {
+                let problem = "expected `file` alone, found keys of a generator beside it".to_owned();
+                Err(self.at(
+                    place,
+                    problem,
+                    "month, jobs, days, load, walltime_max_s, seed and per_seed go with `generate`",
+                ))
+            }
+            (None, Some(_)) => {
+                let problem = "expected no `repair` beside `generate`".to_owned();
+                Err(self.at(place, problem, "generated jobs need no repair: remove the key"))
+            }
+            _ => {
+                let problem = "expected either `file` or `generate`".to_owned();
+                Err(self.at(place, problem, "file = \"log.swf.gz\", or generate = \"grid5000\""))
+            }
+        }
+    }
+
+    fn platforms(
+        &self,
+        file: &File,
+        place: Range<usize>,
+        given: &WorkloadTable,
+    ) -> Checked<Vec<PlatformChoice>> {
+        match (&given.platform, &given.procs, &file.platforms) {
+            (Some(_), Some(procs), _) => {
+                let problem = "expected either `platform` or `procs`, found both".to_owned();
+                Err(self.at(procs.span(), problem, "procs = 128 is one cluster of 128 processors"))
+            }
+            (Some(platform), None, _) => Ok(vec![self.platform(platform)?]),
+            (None, Some(procs), _) if *procs.get_ref() == 0 => {
+                let problem = "expected at least 1 processor, found 0".to_owned();
+                Err(self.at(procs.span(), problem, ""))
+            }
+            (None, Some(procs), _) => Ok(vec![PlatformChoice::Procs(*procs.get_ref())]),
+            (None, None, Some(all)) if !all.get_ref().is_empty() => {
+                let platforms: Vec<PlatformChoice> =
+                    all.get_ref().iter().map(|one| self.platform(one)).collect::<Checked<_>>()?;
+                let labels: Vec<String> = platforms.iter().map(PlatformChoice::label).collect();
+                self.distinct(all, &labels)?;
+                Ok(platforms)
+            }
+            (None, None, _) => {
+                let problem = format!("expected workload `{}` to have a platform", given.name.get_ref());
+                Err(self.at(place, problem, "platform = \"grid5000\", procs = 128, or `platforms` for all"))
+            }
+        }
+    }
+
+    fn platform(&self, given: &Spanned<String>) -> Checked<PlatformChoice> {
+        let word = given.get_ref();
+        let choice = PlatformChoice::Named(word.clone());
+        if choice.file().is_some() && !word.ends_with(".toml") {
+            let names = BUILT_IN.join(", ");
+            let problem = format!("expected a platform ({names}) or a file NAME.toml, found `{word}`");
+            return Err(self.at(given.span(), problem, "docs/workloads.md describes platform files"));
+        }
+        if !is_name(&choice.label()) {
+            return Err(self.at(
+                given.span(),
+                format!("expected a name, found `{}`", choice.label()),
+                NAME_HINT,
+            ));
+        }
+        Ok(choice)
+    }
+
+    fn policies(&self, file: &File) -> Checked<Vec<Variant>> {
+        self.filled(&file.policy, file.policy.get_ref().is_empty(), "add a [[policy]]")?;
+        let mut policies: Vec<Variant> = Vec::new();
+        for table in file.policy.get_ref() {
+            let given = table.get_ref();
+            self.name(&given.name)?;
+            if policies.iter().any(|other| &other.name == given.name.get_ref()) {
+                return Err(self.repeated(&given.name));
+            }
+            if let Some(name) = &given.batch {
+                batch::by_name(name.get_ref()).map_err(|unknown| {
+                    self.at(name.span(), unknown.to_string(), "pliant policies lists them")
+                })?;
+            }
+            let usual = Policies::default();
+            policies.push(Variant {
+                name: given.name.get_ref().clone(),
+                batch: given.batch.as_ref().map(|name| name.get_ref().clone()),
+                policies: Policies {
+                    tuner: given.tuner.or(file.tuner).map_or(usual.tuner, |word| word.0),
+                    mapping: given.mapping.or(file.mapping).map_or(usual.mapping, |word| word.0),
+                    ties: given.ties.or(file.ties).map_or(usual.ties, |word| word.0),
+                    reallocation: self.reallocation(table.span(), given)?,
+                    ..usual
+                },
+            });
+        }
+        Ok(policies)
+    }
+
+    fn reallocation(&self, place: Range<usize>, given: &PolicyTable) -> Checked<Option<Reallocation>> {
+        let Some(Word(Move(Some(algorithm)))) = given.realloc else {
+            let parameters = [
+                given.heuristic.is_some(),
+                given.period_s.is_some(),
+                given.threshold_s.is_some(),
+                given.window.is_some(),
+            ];
+            if parameters.contains(&true) {
+                let problem = "expected `realloc` with heuristic, period_s, threshold_s or window".to_owned();
+                return Err(self.at(place, problem, "realloc = \"regular\""));
+            }
+            return Ok(None);
+        };
+        let heuristic = given.heuristic.map_or(Heuristic::Mct, |word| word.0);
+        let mut policy = Reallocation::new(algorithm, heuristic);
+        if let Some(period) = &given.period_s {
+            policy.period = Span(self.at_least(period, 1)?);
+        }
+        if let Some(threshold) = &given.threshold_s {
+            policy.threshold = Span(self.at_least(threshold, 0)?);
+        }
+        if let Some(window) = &given.window {
+            policy.window = self.at_least(window, 1)?;
+        }
+        Ok(Some(policy))
+    }
+
+    fn at_least<T: Copy + PartialOrd + fmt::Display>(&self, given: &Spanned<T>, least: T) -> Checked<T> {
+        let found = *given.get_ref();
+        if found >= least {
+            return Ok(found);
+        }
+        Err(self.at(given.span(), format!("expected at least {least}, found {found}"), ""))
+    }
+
+    fn name(&self, given: &Spanned<String>) -> Checked<()> {
+        if is_name(given.get_ref()) {
+            return Ok(());
+        }
+        Err(self.at(given.span(), format!("expected a name, found `{}`", given.get_ref()), NAME_HINT))
+    }
+
+    fn repeated(&self, given: &Spanned<String>) -> CampaignError {
+        let problem = format!("expected unique names, found `{}` twice", given.get_ref());
+        self.at(given.span(), problem, "results are told apart by these names")
+    }
+
+    fn filled<T>(&self, given: &Spanned<T>, empty: bool, hint: &str) -> Checked<()> {
+        if empty {
+            return Err(self.at(given.span(), "expected at least one, found none".to_owned(), hint));
+        }
+        Ok(())
+    }
+
+    fn distinct<T, V: PartialEq + fmt::Debug>(&self, given: &Spanned<T>, values: &[V]) -> Checked<()> {
+        for (index, value) in values.iter().enumerate() {
+            if values[..index].contains(value) {
+                let problem = format!("expected each value once, found {value:?} twice");
+                return Err(self.at(given.span(), problem, "results are told apart by these values"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn syntax(&self, error: &toml::de::Error) -> CampaignError {
+        let problem = error.message().trim_end().replace('\n', "; ");
+        let problem = problem.replace("unknown field", "unknown key").replace("missing field", "missing key");
+        self.at(error.span().unwrap_or(0..0), problem, "")
+    }
+
+    /// An error at a place of the text. No hint of its own: where the keys are listed.
+    fn at(&self, place: Range<usize>, problem: String, hint: &str) -> CampaignError {
+        let line_start = self.text[..place.start.min(self.text.len())].rfind('\n').map_or(0, |end| end + 1);
+        let line = self.text[line_start..].lines().next().unwrap_or_default();
+        let message = match line.split_once('=').map(|(key, _)| key.trim()) {
+            Some(key) if !key.is_empty() && !key.starts_with('#') => format!("`{key}`: {problem}"),
+            _ => problem,
+        };
+        let hint = if hint.is_empty() { KEYS_HINT } else { hint };
+        Source::of(self.path, self.text).error(place, message, hint.to_owned()).into()
+    }
+}
+
+/// What a name may be.
+const NAME_HINT: &str =
+    "names are made of letters, digits, `-` and `.`, because they become parts of file names";
+
+fn is_name(text: &str) -> bool {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.';
+    !text.is_empty() && text.len() <= 64 && !text.starts_with('.') && text.chars().all(allowed)
+}

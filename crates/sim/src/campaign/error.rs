@@ -1,0 +1,144 @@
+//! What can go wrong with a campaign, with the place and a way out.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use pliant_trace::TraceError;
+
+use crate::SimError;
+
+/// A campaign that cannot be read, run, merged or shown.
+#[derive(Debug)]
+pub enum CampaignError {
+    /// The system refused.
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried, as in "write this file".
+        action: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The folder holds runs of another campaign, or of another version of this one.
+    Changed {
+        /// The folder.
+        dir: PathBuf,
+        /// Name and fingerprint of the campaign to be run.
+        expected: (String, String),
+        /// Name and fingerprint of the campaign in the folder.
+        found: (String, String),
+    },
+    /// A file of a campaign folder is not what it should be.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// There is no campaign in the folder.
+    Absent(PathBuf),
+    /// The campaign file, a workload or a platform cannot be read or understood.
+    Trace(TraceError),
+    /// A run cannot be simulated.
+    Run {
+        /// Its key.
+        key: String,
+        /// Why not.
+        source: SimError,
+    },
+    /// A run cannot be measured against its reference.
+    Measure {
+        /// Its key.
+        key: String,
+        /// Why not.
+        problem: String,
+    },
+    /// The operating system gave no threads.
+    Threads(String),
+    /// There is nothing to merge.
+    NothingToMerge,
+    /// A shard that is none.
+    Shard(String),
+}
+
+impl CampaignError {
+    pub(super) fn io(path: &Path, action: &'static str, source: std::io::Error) -> CampaignError {
+        CampaignError::Io { path: path.to_owned(), action, source }
+    }
+
+    /// True if the user's input is at fault, false if the system is.
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Io { .. } | Self::Threads(_) => false,
+            Self::Trace(error) => !error.is_io(),
+            _ => true,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Changed { dir, .. } => format!(
+                "choose another --out, or remove {} to begin anew: runs of two campaigns are never mixed",
+                dir.display()
+            ),
+            Self::Damaged { path, .. } => {
+                format!("remove {} and run the campaign again: finished runs are kept", path.display())
+            }
+            Self::Absent(_) => {
+                "give a folder written by `pliant campaign run` or `pliant campaign merge`".into()
+            }
+            Self::NothingToMerge => "pliant campaign merge --out WHOLE SHARD-1 SHARD-2 ...".into(),
+            Self::Shard(_) => "--shard 2/16 runs every 16th group of runs, beginning with the second".into(),
+            Self::Threads(_) => "try a smaller --threads".into(),
+            Self::Trace(error) => return error.hint(),
+            Self::Io { .. } | Self::Run { .. } | Self::Measure { .. } => return None,
+        })
+    }
+}
+
+impl fmt::Display for CampaignError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, action, source } => write!(f, "{}: cannot {action}: {source}", path.display()),
+            Self::Changed { dir, expected, found } => write!(
+                f,
+                "{}: expected runs of campaign `{}` ({}), found those of `{}` ({})",
+                dir.display(),
+                expected.0,
+                expected.1,
+                found.0,
+                found.1
+            ),
+            Self::Damaged { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Absent(dir) => {
+                write!(f, "{}: expected a campaign folder, found no campaign.json", dir.display())
+            }
+            Self::Trace(error) => write!(f, "{error}"),
+            Self::Run { key, source } => write!(f, "run {key}: {source}"),
+            Self::Measure { key, problem } => write!(f, "run {key}: {problem}"),
+            Self::Threads(problem) => write!(f, "cannot start threads: {problem}"),
+            Self::NothingToMerge => write!(f, "expected at least one campaign folder to merge, found none"),
+            Self::Shard(found) => {
+                write!(f, "expected a shard i/n with 1 <= i <= n, found `{found}`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CampaignError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Trace(error) => error.source(),
+            Self::Run { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<TraceError> for CampaignError {
+    fn from(error: TraceError) -> CampaignError {
+        CampaignError::Trace(error)
+    }
+}

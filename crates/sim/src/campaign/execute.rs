@@ -1,0 +1,165 @@
+//! Running a campaign: groups in parallel, runs of a group in order, finished runs kept.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use pliant_model::{Cluster, Platform, Run};
+use rayon::prelude::*;
+
+use super::jobs::{Cache, sim_jobs};
+use super::store::{Manifest, Store};
+use super::{Campaign, CampaignError, Group, Measure, Record, Results, Shard, Variant};
+use crate::{Silent, SimJob, simulate};
+
+/// How a campaign is run; nothing here changes its results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Threads; 0 for one per core (or what `RAYON_NUM_THREADS` says).
+    pub threads: usize,
+    /// Which part of the campaign.
+    pub shard: Shard,
+}
+
+/// Is told how far a campaign is, from any thread.
+pub trait Progress: Sync {
+    /// `total` runs belong to this shard; `kept` of them are there already.
+    fn planned(&self, total: usize, kept: usize);
+    /// One more run is there.
+    fn finished(&self, key: &str);
+}
+
+/// What came out.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finished {
+    /// Every result in the folder.
+    pub results: Results,
+    /// Runs that were simulated now.
+    pub simulated: usize,
+    /// Runs that were there already.
+    pub kept: usize,
+}
+
+/// Runs a campaign, or what is left of it, into `dir`.
+pub fn run(
+    campaign: &Campaign,
+    dir: &Path,
+    options: Options,
+    measure: &Measure<'_>,
+    progress: &dyn Progress,
+) -> Result<Finished, CampaignError> {
+    let store = Store::create(dir, Manifest::of(campaign)?)?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(options.threads)
+        .build()
+        .map_err(|error| CampaignError::Threads(error.to_string()))?;
+    let groups = campaign.groups();
+    let groups: Vec<Group> =
+        (0..groups.len()).filter(|at| options.shard.holds(*at)).map(|at| groups[at]).collect();
+    let pending: Vec<(Group, Vec<usize>)> = groups
+        .iter()
+        .map(|group| (*group, missing(campaign, &store, group)))
+        .filter(|(_, policies)| !policies.is_empty())
+        .collect();
+    let total = groups.len() * campaign.policies.len();
+    let simulated: usize = pending.iter().map(|(_, policies)| policies.len()).sum();
+    let kept = total - simulated;
+    progress.planned(total, kept);
+    let timing = Mutex::new(BTreeMap::new());
+    let cache = Cache::new(campaign);
+    let shared = Shared { campaign, store: &store, cache: &cache, measure, progress, timing: &timing };
+    let outcome = pool.install(|| {
+        pending.par_iter().with_max_len(1).try_for_each(|(group, policies)| shared.run_group(group, policies))
+    });
+    store.write_timing(&timing.into_inner().unwrap_or_else(PoisonError::into_inner))?;
+    outcome?;
+    Ok(Finished { results: store.write_results()?, simulated, kept })
+}
+
+/// Policies of a group whose results are not there, the reference first.
+fn missing(campaign: &Campaign, store: &Store, group: &Group) -> Vec<usize> {
+    let mut policies: Vec<usize> = (0..campaign.policies.len())
+        .filter(|policy| store.read_run(&campaign.key(group, *policy)).is_none())
+        .collect();
+    policies.sort_by_key(|policy| *policy != campaign.reference);
+    policies
+}
+
+/// What all groups use.
+struct Shared<'a> {
+    campaign: &'a Campaign,
+    store: &'a Store,
+    cache: &'a Cache<'a>,
+    measure: &'a Measure<'a>,
+    progress: &'a dyn Progress,
+    timing: &'a Mutex<BTreeMap<String, f64>>,
+}
+
+impl Shared<'_> {
+    /// Simulates `policies` of a group. The reference is simulated even if its own result is there: the
+    /// others are compared with it job by job, and only results are kept on disk.
+    fn run_group(&self, group: &Group, policies: &[usize]) -> Result<(), CampaignError> {
+        let workload = self.cache.get(group)?;
+        let jobs = sim_jobs(workload.jobs.clone(), group.moldable, group.share, group.seed);
+        let reference = self.campaign.reference;
+        let (reference_run, mut seconds) = self.simulate(group, reference, &workload.platform, &jobs)?;
+        for &policy in policies {
+            let key = self.campaign.key(group, policy);
+            let metrics = if policy == reference {
+                (self.measure)(&reference_run, None)
+            } else {
+                let (run, taken) = self.simulate(group, policy, &workload.platform, &jobs)?;
+                seconds = taken;
+                (self.measure)(&run, Some(&reference_run))
+            };
+            let metrics = metrics.map_err(|problem| CampaignError::Measure { key: key.clone(), problem })?;
+            self.store.write_run(&self.record(group, policy, metrics))?;
+            self.timing.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), seconds);
+            self.progress.finished(&key);
+        }
+        Ok(())
+    }
+
+    fn simulate(
+        &self,
+        group: &Group,
+        policy: usize,
+        platform: &Platform,
+        jobs: &[SimJob],
+    ) -> Result<(Run, f64), CampaignError> {
+        let Variant { policies, batch, .. } = &self.campaign.policies[policy];
+        let mut policies = policies.clone();
+        policies.seed = group.seed;
+        // Moves are counted; which job moved where is not kept in a campaign.
+        policies.keep_moves = false;
+        let begun = Instant::now();
+        let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
+        let run = match batch {
+            None => simulate(platform, jobs, &policies, &mut Silent),
+            Some(batch) => simulate(&with_batch(platform, batch), jobs, &policies, &mut Silent),
+        };
+        Ok((run.map_err(failed)?, begun.elapsed().as_secs_f64()))
+    }
+
+    fn record(&self, group: &Group, policy: usize, metrics: BTreeMap<String, f64>) -> Record {
+        let workload = &self.campaign.workloads[group.workload];
+        Record {
+            key: self.campaign.key(group, policy),
+            workload: workload.name.clone(),
+            platform: workload.platforms[group.platform].label(),
+            moldable: group.moldable.name().to_owned(),
+            dedicated_share: group.share,
+            seed: group.seed,
+            policy: self.campaign.policies[policy].name.clone(),
+            metrics,
+        }
+    }
+}
+
+/// The same clusters, all under one batch policy.
+fn with_batch(platform: &Platform, batch: &str) -> Platform {
+    let under = |cluster: &Cluster| Cluster { batch: batch.to_owned(), ..cluster.clone() };
+    Platform::new(platform.clusters().iter().map(under).collect())
+        .expect("a platform stays valid when only batch policies change")
+}

@@ -1,0 +1,176 @@
+//! The campaign file as TOML: its tables and keys. What they mean is checked in [`super::check`].
+//!
+//! Unknown keys are errors. `docs/campaigns.md` lists the keys.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use pliant_policy::UnknownName;
+use pliant_policy::mapping::Mapping;
+use pliant_policy::reallocation::{Algorithm, Heuristic};
+use pliant_policy::tuning::Tuner;
+use pliant_trace::generate::Month;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::{Deserialize, Deserializer, de};
+use toml::Spanned;
+
+use super::check::Reader;
+use super::words::find;
+use super::{Campaign, CampaignError, Generator, Moldable, month};
+use crate::Ties;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) name: Spanned<String>,
+    pub(super) seeds: Spanned<Seeds>,
+    pub(super) dedicated_shares: Option<Spanned<Vec<Spanned<f64>>>>,
+    pub(super) moldable: Option<Spanned<Vec<Word<Moldable>>>>,
+    pub(super) platforms: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) reference: Option<Spanned<String>>,
+    pub(super) tuner: Option<Word<Tuner>>,
+    pub(super) mapping: Option<Word<Mapping>>,
+    pub(super) ties: Option<Word<Ties>>,
+    pub(super) workload: Spanned<Vec<Spanned<WorkloadTable>>>,
+    pub(super) policy: Spanned<Vec<Spanned<PolicyTable>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkloadTable {
+    pub(super) name: Spanned<String>,
+    pub(super) file: Option<PathBuf>,
+    pub(super) repair: Option<Word<Repair>>,
+    pub(super) generate: Option<Word<Generator>>,
+    pub(super) month: Option<MonthName>,
+    pub(super) jobs: Option<u32>,
+    pub(super) days: Option<f64>,
+    pub(super) load: Option<f64>,
+    pub(super) walltime_max_s: Option<i64>,
+    pub(super) seed: Option<u64>,
+    #[serde(default)]
+    pub(super) per_seed: bool,
+    pub(super) platform: Option<Spanned<String>>,
+    pub(super) procs: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PolicyTable {
+    pub(super) name: Spanned<String>,
+    pub(super) batch: Option<Spanned<String>>,
+    pub(super) tuner: Option<Word<Tuner>>,
+    pub(super) mapping: Option<Word<Mapping>>,
+    pub(super) ties: Option<Word<Ties>>,
+    pub(super) realloc: Option<Word<Move>>,
+    pub(super) heuristic: Option<Word<Heuristic>>,
+    pub(super) period_s: Option<Spanned<i64>>,
+    pub(super) threshold_s: Option<Spanned<i64>>,
+    pub(super) window: Option<Spanned<usize>>,
+}
+
+/// `realloc`: an algorithm or `none`.
+#[derive(Clone, Copy)]
+pub(super) struct Move(pub(super) Option<Algorithm>);
+
+impl FromStr for Move {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Move, Self::Err> {
+        if text == "none" {
+            return Ok(Move(None));
+        }
+        text.parse().map(|algorithm| Move(Some(algorithm))).map_err(|mut unknown: Self::Err| {
+            unknown.expected.insert(0, "none");
+            unknown
+        })
+    }
+}
+
+/// `month`: one of paper 000's.
+#[derive(Clone, Copy)]
+pub(super) struct MonthName(pub(super) &'static Month);
+
+impl<'de> Deserialize<'de> for MonthName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MonthName, D::Error> {
+        month(&String::deserialize(deserializer)?).map(MonthName).map_err(de::Error::custom)
+    }
+}
+
+/// `repair`: whether broken jobs are dropped or kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repair {
+    Clean,
+    KeepBad,
+}
+
+impl FromStr for Repair {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Repair, Self::Err> {
+        find("repair", vec![("clean", Repair::Clean), ("keep-bad", Repair::KeepBad)], text)
+    }
+}
+
+/// A word of a registry. The deserializer of TOML adds the place to the registry's error.
+#[derive(Clone, Copy)]
+pub(super) struct Word<T>(pub(super) T);
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word<T>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Word).map_err(de::Error::custom)
+    }
+}
+
+/// `seeds = [1, 2]` or `seeds = { from = 1, count = 10 }`.
+pub(super) struct Seeds(pub(super) Vec<u64>);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeedRange {
+    from: u64,
+    count: u64,
+}
+
+impl<'de> Deserialize<'de> for Seeds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Seeds, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Seeds;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of seeds or { from = 1, count = 10 }")
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Seeds, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(list)).map(Seeds)
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Seeds, A::Error> {
+                let SeedRange { from, count } = Deserialize::deserialize(MapAccessDeserializer::new(map))?;
+                let end = from.checked_add(count).filter(|_| count <= 1_000_000);
+                let end = end.ok_or_else(|| de::Error::custom("expected at most 1000000 seeds"))?;
+                Ok(Seeds((from..end).collect()))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl Campaign {
+    /// Reads a campaign file.
+    pub fn read(path: &Path) -> Result<Campaign, CampaignError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| CampaignError::io(path, "read this file", source))?;
+        Campaign::parse(&text, path)
+    }
+
+    /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
+    pub fn parse(text: &str, path: &Path) -> Result<Campaign, CampaignError> {
+        let reader = Reader { text, path };
+        let file: File = toml::from_str(text).map_err(|error| reader.syntax(&error))?;
+        reader.campaign(file)
+    }
+}

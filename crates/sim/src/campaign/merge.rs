@@ -1,0 +1,46 @@
+//! Joining the folders of shards: the result is what one machine would have written, byte for byte.
+
+use std::path::Path;
+
+use super::store::Store;
+use super::{CampaignError, Results};
+
+/// What came out of a merge.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Merged {
+    /// The results of all folders.
+    pub results: Results,
+    /// Keys of the runs that no folder has.
+    pub missing: Vec<String>,
+}
+
+/// Joins campaign folders of one campaign into `out`, which may hold some of its runs already.
+pub fn merge(out: &Path, dirs: &[&Path]) -> Result<Merged, CampaignError> {
+    let Some(first) = dirs.first() else { return Err(CampaignError::NothingToMerge) };
+    let manifest = Store::open(first)?.manifest;
+    // All are looked at before anything is written.
+    let mut parts = Vec::with_capacity(dirs.len());
+    for dir in dirs {
+        let part = Store::open(dir)?;
+        if part.manifest != manifest {
+            return Err(CampaignError::Changed {
+                dir: (*dir).to_owned(),
+                expected: (manifest.name, manifest.fingerprint),
+                found: (part.manifest.name, part.manifest.fingerprint),
+            });
+        }
+        parts.push(part);
+    }
+    let whole = Store::create(out, manifest)?;
+    let mut missing = Vec::new();
+    for key in &whole.manifest.runs {
+        if whole.read_run(key).is_some() {
+            continue;
+        }
+        match parts.iter().find_map(|part| part.read_run(key)) {
+            Some(run) => whole.write_run(&run)?,
+            None => missing.push(key.clone()),
+        }
+    }
+    Ok(Merged { results: whole.write_results()?, missing })
+}

@@ -1,0 +1,141 @@
+//! Campaigns: a matrix `workload x platform x moldable x dedicated x seed x policy` of simulations, run in
+//! parallel and resumable (`docs/campaigns.md`).
+//!
+//! One task per group of runs that share a reference: the reference run is simulated once, kept in memory
+//! while its group runs, and each variant is measured against it. Results hold no times of day and no
+//! durations and are written in the order of the matrix, so they are the same bytes on any number of
+//! threads, after any number of kills, and from any number of shards.
+//!
+//! What a run was worth is the caller's to say ([`Measure`]): this crate knows no metrics, so that reports
+//! and simulations do not depend on each other.
+
+mod check;
+mod error;
+mod execute;
+mod file;
+mod jobs;
+mod matrix;
+mod merge;
+mod recipe;
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pliant_model::Run;
+use serde::{Deserialize, Serialize};
+
+pub use error::CampaignError;
+pub use execute::{Finished, Options, Progress, run};
+pub use jobs::sim_jobs;
+pub use matrix::{Group, Shard};
+pub use merge::{Merged, merge};
+pub use recipe::{Generator, Recipe, month};
+pub use store::{Results, read_results};
+pub use table::{Cell, Spread, cells};
+pub use words::Moldable;
+
+use crate::Policies;
+
+/// A campaign, as its file says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Campaign {
+    /// Its name.
+    pub name: String,
+    /// The folder that relative paths in it start from.
+    pub base: PathBuf,
+    /// Seeds of job types, of locality and of policies that draw.
+    pub seeds: Vec<u64>,
+    /// Shares of the jobs that come through the federation.
+    pub dedicated_shares: Vec<f64>,
+    /// Which jobs are moldable.
+    pub moldable: Vec<Moldable>,
+    /// The workloads.
+    pub workloads: Vec<Workload>,
+    /// The policies.
+    pub policies: Vec<Variant>,
+    /// Position of the policy that the others are compared with.
+    pub reference: usize,
+}
+
+/// A workload of a campaign, and the platforms it runs on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workload {
+    /// Its name in keys and tables.
+    pub name: String,
+    /// Where its jobs come from.
+    pub source: JobSource,
+    /// The platforms.
+    pub platforms: Vec<PlatformChoice>,
+}
+
+/// Where jobs come from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum JobSource {
+    /// A log, or a scenario of several.
+    File {
+        /// Relative to the campaign file.
+        path: PathBuf,
+        /// Keeps jobs without processors or runtime instead of dropping them.
+        keep_bad: bool,
+    },
+    /// A generator.
+    Generated {
+        /// What is generated.
+        recipe: Recipe,
+        /// The generator's seed.
+        seed: u64,
+        /// True if the generator is given the seed of each run instead, so that every seed has other jobs.
+        per_seed: bool,
+    },
+}
+
+/// A platform of a campaign.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PlatformChoice {
+    /// One cluster of that many processors.
+    Procs(u32),
+    /// A built-in platform by its name, or a platform file by its path.
+    Named(String),
+}
+
+/// One policy of the matrix.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Variant {
+    /// Its name in keys and tables.
+    pub name: String,
+    /// The policies of its runs; the seed is set for each run.
+    pub policies: Policies,
+    /// The batch policy of every cluster, where it is not the platform's.
+    pub batch: Option<String>,
+}
+
+/// The result of one run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The run's key.
+    pub key: String,
+    /// The workload.
+    pub workload: String,
+    /// The platform.
+    pub platform: String,
+    /// Which jobs were moldable.
+    pub moldable: String,
+    /// Share of the jobs that came through the federation.
+    pub dedicated_share: f64,
+    /// The seed.
+    pub seed: u64,
+    /// The policy.
+    pub policy: String,
+    /// What the run was worth, by the metric's name.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// Says what a run was worth, by itself and against its reference (none if it is the reference). Must
+/// depend on its arguments only. An error is a sentence for the user.
+pub type Measure<'a> = dyn Fn(&Run, Option<&Run>) -> Result<BTreeMap<String, f64>, String> + Sync + 'a;

@@ -1,0 +1,265 @@
+//! A campaign's folder: what is in it, and how it is written so that a kill at any moment harms nothing.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `campaign.json` | name, fingerprint and every key, written first |
+//! | `runs/KEY.json` | one [`Record`]; written under another name and renamed, so present means complete |
+//! | `results.json`, `results.csv` | all records in the order of the matrix |
+//! | `timing.csv` | how long runs took: the only file that differs between two machines |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Campaign, CampaignError, JobSource, PlatformChoice, Record};
+
+/// The version of `campaign.json` and `results.json`.
+const SCHEMA: &str = "pliant.campaign/1";
+
+/// The version of `runs/KEY.json`.
+const RUN_SCHEMA: &str = "pliant.run/1";
+
+/// `campaign.json`: which campaign a folder is of. Shards of one campaign have the same.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    schema: String,
+    /// The campaign's name.
+    pub(super) name: String,
+    /// Changes with anything that results depend on.
+    pub(super) fingerprint: String,
+    /// The policy that the others are compared with.
+    pub(super) reference: String,
+    /// Every key, in the order of the matrix.
+    pub(super) runs: Vec<String>,
+}
+
+/// The results of a campaign.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    schema: String,
+    /// The campaign's name.
+    pub name: String,
+    /// The policy that the others are compared with.
+    pub reference: String,
+    /// How many runs the whole campaign has.
+    pub planned: usize,
+    /// Those that are there, in the order of the matrix.
+    pub runs: Vec<Record>,
+}
+
+/// `runs/KEY.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunFile {
+    schema: String,
+    fingerprint: String,
+    run: Record,
+}
+
+impl Manifest {
+    /// The manifest of a campaign. Reads the files that the campaign names, for the fingerprint.
+    pub(super) fn of(campaign: &Campaign) -> Result<Manifest, CampaignError> {
+        Ok(Manifest {
+            schema: SCHEMA.to_owned(),
+            name: campaign.name.clone(),
+            fingerprint: fingerprint(campaign)?,
+            reference: campaign.policies[campaign.reference].name.clone(),
+            runs: campaign.keys(),
+        })
+    }
+}
+
+/// 64 bits over everything that results depend on: this version of Pliant, the campaign as understood (its
+/// comments and layout do not count) and the content of the files that it names.
+fn fingerprint(campaign: &Campaign) -> Result<String, CampaignError> {
+    let mut hash = Fnv::new();
+    hash.add(env!("CARGO_PKG_VERSION").as_bytes());
+    let axes = (&campaign.seeds, &campaign.dedicated_shares, &campaign.moldable, &campaign.workloads);
+    hash.add(format!("{axes:?}").as_bytes());
+    hash.add(format!("{:?}{}", campaign.policies, campaign.reference).as_bytes());
+    let mut files: BTreeSet<&Path> = BTreeSet::new();
+    for workload in &campaign.workloads {
+        if let JobSource::File { path, .. } = &workload.source {
+            files.insert(path);
+        }
+        files.extend(workload.platforms.iter().filter_map(PlatformChoice::file));
+    }
+    for file in files {
+        let path = campaign.base.join(file);
+        hash.add(&fs::read(&path).map_err(|source| CampaignError::io(&path, "read this file", source))?);
+    }
+    Ok(format!("{:016x}", hash.0))
+}
+
+/// FNV-1a, 64 bits: stable across versions and machines, which the standard hasher is not.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Adds bytes and their number, so that neighbours cannot trade bytes.
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes.iter().chain(&(bytes.len() as u64).to_le_bytes()) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+/// An open campaign folder.
+pub(super) struct Store {
+    dir: PathBuf,
+    pub(super) manifest: Manifest,
+}
+
+impl Store {
+    /// Opens a folder for a campaign, creating it if needed. Runs of another campaign are refused.
+    pub(super) fn create(dir: &Path, manifest: Manifest) -> Result<Store, CampaignError> {
+        let runs = dir.join("runs");
+        fs::create_dir_all(&runs).map_err(|source| CampaignError::io(&runs, "create this folder", source))?;
+        match read_manifest(dir) {
+            Ok(found) if found == manifest => {}
+            Ok(found) => {
+                return Err(CampaignError::Changed {
+                    dir: dir.to_owned(),
+                    expected: (manifest.name, manifest.fingerprint),
+                    found: (found.name, found.fingerprint),
+                });
+            }
+            Err(CampaignError::Absent(_)) => write_json(&dir.join("campaign.json"), &manifest)?,
+            Err(error) => return Err(error),
+        }
+        Ok(Store { dir: dir.to_owned(), manifest })
+    }
+
+    /// Opens a campaign folder that is there.
+    pub(super) fn open(dir: &Path) -> Result<Store, CampaignError> {
+        Ok(Store { dir: dir.to_owned(), manifest: read_manifest(dir)? })
+    }
+
+    fn run_path(&self, key: &str) -> PathBuf {
+        self.dir.join("runs").join(format!("{key}.json"))
+    }
+
+    /// The record of that key; none if there is none or if it is damaged or of another campaign, which
+    /// means that the run has to be simulated again.
+    pub(super) fn read_run(&self, key: &str) -> Option<Record> {
+        let text = fs::read(self.run_path(key)).ok()?;
+        let file: RunFile = serde_json::from_slice(&text).ok()?;
+        let valid =
+            file.schema == RUN_SCHEMA && file.fingerprint == self.manifest.fingerprint && file.run.key == key;
+        valid.then_some(file.run)
+    }
+
+    /// Keeps a record.
+    pub(super) fn write_run(&self, run: &Record) -> Result<(), CampaignError> {
+        let path = self.run_path(&run.key);
+        let (schema, fingerprint) = (RUN_SCHEMA.to_owned(), self.manifest.fingerprint.clone());
+        write_json(&path, &RunFile { schema, fingerprint, run: run.clone() })
+    }
+
+    /// Collects the records that are there.
+    pub(super) fn results(&self) -> Results {
+        Results {
+            schema: SCHEMA.to_owned(),
+            name: self.manifest.name.clone(),
+            reference: self.manifest.reference.clone(),
+            planned: self.manifest.runs.len(),
+            runs: self.manifest.runs.iter().filter_map(|key| self.read_run(key)).collect(),
+        }
+    }
+
+    /// Writes `results.json` and `results.csv` from the records that are there.
+    pub(super) fn write_results(&self) -> Result<Results, CampaignError> {
+        let results = self.results();
+        write_json(&self.dir.join("results.json"), &results)?;
+        write_whole(&self.dir.join("results.csv"), results.to_csv().as_bytes())?;
+        Ok(results)
+    }
+
+    /// Appends to `timing.csv` how long runs took.
+    pub(super) fn write_timing(&self, seconds: &BTreeMap<String, f64>) -> Result<(), CampaignError> {
+        let path = self.dir.join("timing.csv");
+        let failed = |source| CampaignError::io(&path, "write this file", source);
+        let mut text = if path.exists() { String::new() } else { String::from("key,seconds\n") };
+        for (key, seconds) in seconds {
+            text.push_str(&format!("{key},{seconds:.3}\n"));
+        }
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)
+    }
+}
+
+impl Results {
+    /// One line per run; a metric that a run does not have is left empty.
+    fn to_csv(&self) -> String {
+        let metrics: BTreeSet<&str> =
+            self.runs.iter().flat_map(|run| run.metrics.keys().map(String::as_str)).collect();
+        let mut text = String::from("key,workload,platform,moldable,dedicated_share,seed,policy");
+        for metric in &metrics {
+            text.push(',');
+            text.push_str(metric);
+        }
+        text.push('\n');
+        for run in &self.runs {
+            let Record { key, workload, platform, moldable, dedicated_share, seed, policy, .. } = run;
+            text.push_str(&format!(
+                "{key},{workload},{platform},{moldable},{dedicated_share},{seed},{policy}"
+            ));
+            for metric in &metrics {
+                text.push(',');
+                if let Some(value) = run.metrics.get(*metric) {
+                    text.push_str(&value.to_string());
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// The results in a campaign folder: of the runs that are there, also while the campaign still runs.
+pub fn read_results(dir: &Path) -> Result<Results, CampaignError> {
+    Ok(Store::open(dir)?.results())
+}
+
+fn read_manifest(dir: &Path) -> Result<Manifest, CampaignError> {
+    let path = dir.join("campaign.json");
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Err(CampaignError::Absent(dir.to_owned()));
+        }
+        Err(source) => return Err(CampaignError::io(&path, "read this file", source)),
+    };
+    let damaged = |problem: String| CampaignError::Damaged { path: path.clone(), problem };
+    let manifest: Manifest = serde_json::from_slice(&text)
+        .map_err(|source| damaged(format!("expected the list of a campaign's runs: {source}")))?;
+    if manifest.schema != SCHEMA {
+        return Err(damaged(format!("key `schema`: expected `{SCHEMA}`, found `{}`", manifest.schema)));
+    }
+    Ok(manifest)
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), CampaignError> {
+    let mut bytes = serde_json::to_vec_pretty(value)
+        .map_err(|source| CampaignError::io(path, "write this file", source.into()))?;
+    bytes.push(b'\n');
+    write_whole(path, &bytes)
+}
+
+/// Writes a whole file or none: under a temporary name of this process, then renamed.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".partial-{}", std::process::id()));
+    let temporary = path.with_file_name(name);
+    fs::write(&temporary, bytes)
+        .and_then(|()| fs::rename(&temporary, path))
+        .map_err(|source| CampaignError::io(path, "write this file", source))
+}

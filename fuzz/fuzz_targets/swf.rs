@@ -1,0 +1,9 @@
+//! Any bytes as a log in SWF.
+#![no_main]
+
+#[path = "../../crates/trace/tests/support/invariants.rs"]
+mod invariants;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| invariants::hold("fuzz.swf", bytes));
