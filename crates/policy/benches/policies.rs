@@ -1,6 +1,8 @@
 //! What a decision costs as queues and federations grow: `cargo bench -p pliant-policy`.
 //! docs/performance.md quotes these figures.
 
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
+
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};

@@ -161,11 +161,6 @@ impl ConservativeBackfilling {
             self.profile.reserve(entry.start, entry.end(), entry.procs);
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn profile(&self) -> &Profile {
-        &self.profile
-    }
 }
 
 /// Replaces many intervals by fewer that cover the same instants.

@@ -308,9 +308,7 @@ impl Profile {
         if block.steps.is_empty() {
             self.blocks.remove(index);
         } else {
-            if step == 0 {
-                block.first = block.steps[0].time;
-            }
+            block.summarise();
             self.join_if_small(index);
         }
     }

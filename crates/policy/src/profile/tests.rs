@@ -1,1 +1,170 @@
+//! The profile against one array entry per second.
 
+use pliant_model::{Procs, Span, Time};
+use proptest::prelude::*;
+
+use super::{CLASSES, Fit, Profile, StartBounds, Touched};
+
+const CAPACITY: u32 = 16;
+const HORIZON: usize = 900;
+
+/// Free processors per second, the slow and obvious way.
+#[derive(Clone)]
+struct Seconds(Vec<i64>);
+
+impl Seconds {
+    fn fits(&self, from: usize, procs: i64, walltime: usize) -> bool {
+        (from..from + walltime).all(|second| self.0.get(second).is_none_or(|free| *free >= procs))
+    }
+
+    fn earliest_fit(&self, from: usize, procs: i64, walltime: usize) -> usize {
+        (from..).find(|start| self.fits(*start, procs, walltime)).expect("everything is free in the end")
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Reserve { from: usize, procs: u32, walltime: usize },
+    Release { which: usize, keep: usize },
+    Advance { by: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..600_usize, 1..=CAPACITY, 1..60_usize)
+            .prop_map(|(from, procs, walltime)| Step::Reserve { from, procs, walltime }),
+        3 => (0..1000_usize, 0..40_usize).prop_map(|(which, keep)| Step::Release { which, keep }),
+        1 => (0..4_usize).prop_map(|by| Step::Advance { by }),
+    ]
+}
+
+/// Carries steps out on both; calls `look` after each.
+fn play(steps: &[Step], mut look: impl FnMut(&mut Profile, &Seconds, usize, Option<(usize, usize)>)) {
+    let mut profile = Profile::new(Procs(CAPACITY), Time::ZERO);
+    let mut seconds = Seconds(vec![i64::from(CAPACITY); HORIZON * 4]);
+    let mut now = 0;
+    let mut held: Vec<(usize, usize, u32)> = Vec::new();
+    for step in steps {
+        let mut freed = None;
+        match *step {
+            Step::Reserve { from, procs, walltime } => {
+                let from = seconds.earliest_fit(from.max(now), procs.into(), walltime);
+                if from + walltime >= HORIZON * 4 {
+                    continue;
+                }
+                profile.reserve(Time(from as i64), Time((from + walltime) as i64), Procs(procs));
+                seconds.0[from..from + walltime].iter_mut().for_each(|free| *free -= i64::from(procs));
+                held.push((from, from + walltime, procs));
+            }
+            Step::Release { which, keep } => {
+                if held.is_empty() {
+                    continue;
+                }
+                let index = which % held.len();
+                let (from, until, procs) = held[index];
+                let cut = (from + keep).max(now).min(until);
+                profile.release(Time(cut as i64), Time(until as i64), Procs(procs));
+                seconds.0[cut..until].iter_mut().for_each(|free| *free += i64::from(procs));
+                held[index].1 = cut;
+                freed = Some((cut, until));
+            }
+            Step::Advance { by } => {
+                now += by;
+                profile.advance(Time(now as i64));
+            }
+        }
+        assert_eq!(profile.check(), Ok(()));
+        look(&mut profile, &seconds, now, freed);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn searches_agree_with_one_entry_per_second(
+        steps in prop::collection::vec(step(), 1..260),
+        asks in prop::collection::vec((0..700_usize, 1..=CAPACITY, 1..80_usize), 1..6),
+    ) {
+        play(&steps, |profile, seconds, now, _| {
+            for (from, procs, walltime) in &asks {
+                let from = (*from).max(now);
+                let found = profile.earliest_fit(Time(from as i64), Procs(*procs), Span(*walltime as i64));
+                let expected = seconds.earliest_fit(from, (*procs).into(), *walltime);
+                assert_eq!(found, Some(Time(expected as i64)));
+                let deadline = Time((expected + walltime) as i64);
+                let ask = |deadline| {
+                    profile.earliest_fit_ending_by(Time(from as i64), Procs(*procs), Span(*walltime as i64), deadline)
+                };
+                assert_eq!(ask(deadline), found);
+                assert_eq!(ask(deadline - Span(1)), None);
+                assert_eq!(i64::from(profile.free_at(Time(from as i64)).0), seconds.0[from]);
+                let until = from + walltime;
+                let most = seconds.0[from..until].iter().copied().max().expect("not empty");
+                assert_eq!(profile.max_free(Time(from as i64), Time(until as i64)), most);
+                let back = (now..from).rev().take_while(|second| seconds.0[*second] >= i64::from(*procs)).count();
+                let slid = profile.slide_left(Time(from as i64), Procs(*procs), Time(now as i64));
+                if from > now {
+                    assert_eq!(slid, Time((from - back) as i64));
+                }
+            }
+        });
+    }
+
+    /// What was freed may only be ruled out for shapes that it cannot help.
+    #[test]
+    fn freed_runs_and_bounds_never_rule_out_a_place(
+        steps in prop::collection::vec(step(), 1..200),
+        shapes in prop::collection::vec((1..=CAPACITY, 1..80_usize), 1..8),
+    ) {
+        let mut bounds = StartBounds::new(Procs(CAPACITY));
+        let mut before: Option<Seconds> = None;
+        play(&steps, |profile, seconds, now, freed| {
+            let at = Time(now as i64);
+            if let Some((from, until)) = freed {
+                bounds.freed(profile, at, Time(from as i64), Time(until as i64));
+                let mut touched = Touched::default();
+                touched.add(profile, at, Time(from as i64), Time(until as i64));
+                for (procs, walltime) in &shapes {
+                    let new = seconds.earliest_fit(now, (*procs).into(), *walltime);
+                    let old = before.as_ref().map(|before| before.earliest_fit(now, (*procs).into(), *walltime));
+                    if old.is_some_and(|old| new < old) {
+                        let deadline = Time((new + walltime) as i64);
+                        let bound = touched.earliest_start(Procs(*procs), Span(*walltime as i64), deadline);
+                        assert!(bound.is_some_and(|bound| bound <= Time(new as i64)), "{procs} x {walltime}");
+                    }
+                }
+            }
+            for (procs, walltime) in &shapes {
+                let (procs, walltime) = (Procs(*procs), Span(*walltime as i64));
+                let truth = seconds.earliest_fit(now, procs.0.into(), walltime.0 as usize);
+                assert!(bounds.at_least(procs, walltime, at) <= Time(truth as i64));
+                // Asking raises bounds; they must stay true.
+                let mut best: Option<Fit> = None;
+                let span = |size: Procs| Span((walltime.0 * i64::from(procs.0) / i64::from(size.0)).max(1));
+                bounds.best_shape(profile, at, Procs::ONE, procs, &span, &mut best);
+                let mut plain: Option<Fit> = None;
+                profile.best_shape(at, Procs::ONE, procs, &span, &mut plain);
+                let end = |fit: Option<Fit>| fit.map(|fit| fit.start + fit.walltime);
+                assert_eq!(end(best), end(plain));
+            }
+            before = Some(seconds.clone());
+        });
+    }
+}
+
+#[test]
+fn runs_around_a_freed_interval_are_told_apart() {
+    let mut profile = Profile::new(Procs(8), Time::ZERO);
+    profile.reserve(Time(0), Time(100), Procs(8));
+    profile.reserve(Time(200), Time(300), Procs(6));
+    profile.release(Time(40), Time(100), Procs(4));
+    let mut touched = Touched::default();
+    touched.add(&profile, Time::ZERO, Time(40), Time(100));
+    // Four processors from 40 to 200, then two of them without end.
+    assert_eq!(touched.earliest_start(Procs(4), Span(160), Time(1000)), Some(Time(40)));
+    assert_eq!(touched.earliest_start(Procs(4), Span(161), Time(1000)), None);
+    assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(1000)), Some(Time(40)));
+    assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(939)), None);
+    assert_eq!(touched.longest_s().len(), CLASSES);
+}

@@ -71,6 +71,13 @@ impl Candidate {
     }
 }
 
+/// The most urgent job so far: its place in the window, and the best cluster to submit it to.
+struct Choice {
+    urgency: f64,
+    index: usize,
+    best: Option<(ClusterId, Estimate)>,
+}
+
 /// Takes the next job of the window out, with the best cluster to submit it to (none if no cluster but its
 /// own takes it). Ties go to the oldest.
 pub(super) fn take_next(
@@ -79,7 +86,7 @@ pub(super) fn take_next(
     federation: &mut Federation,
     now: Time,
 ) -> Option<(Candidate, Option<(ClusterId, Estimate)>)> {
-    let mut chosen: Option<(f64, usize, Option<(ClusterId, Estimate)>)> = None;
+    let mut chosen: Option<Choice> = None;
     for (index, candidate) in window.iter_mut().enumerate() {
         candidate.current = if candidate.may_stay {
             let plan = federation.plan(now, candidate.request.id);
@@ -89,11 +96,11 @@ pub(super) fn take_next(
         };
         let options = candidate.options(federation, now);
         let value = urgency(heuristic, candidate, &options);
-        if chosen.as_ref().is_none_or(|(most, _, _)| value > *most) {
-            chosen = Some((value, index, options.best));
+        if chosen.as_ref().is_none_or(|choice| value > choice.urgency) {
+            chosen = Some(Choice { urgency: value, index, best: options.best });
         }
     }
-    let (_, index, best) = chosen?;
+    let Choice { index, best, .. } = chosen?;
     Some((window.remove(index), best))
 }
 
