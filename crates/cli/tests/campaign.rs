@@ -98,7 +98,7 @@ fn results_are_shown_and_reported() {
 
 #[test]
 fn a_killed_campaign_goes_on_where_it_stopped() {
-    let dir = campaign(6000);
+    let dir = campaign(1000);
     let runs = dir.path().join("killed/runs");
     let arguments = ["campaign", "run", "tiny.toml", "--out", "killed", "--threads", "1", "--quiet"];
     let mut child = pliant(&arguments, dir.path()).stdout(Stdio::null()).spawn().unwrap();

@@ -28,7 +28,9 @@ impl Reference {
 
     fn earliest(&self, now: i64, procs: i64, walltime: i64) -> i64 {
         (now..)
-            .find(|start| self.free[*start as usize..(start + walltime) as usize].iter().all(|free| *free >= procs))
+            .find(|start| {
+                self.free[*start as usize..(start + walltime) as usize].iter().all(|free| *free >= procs)
+            })
             .expect("the horizon is long enough")
     }
 
@@ -74,7 +76,8 @@ impl Reference {
     }
 
     fn start_due(&mut self, now: i64) -> Vec<JobId> {
-        let (due, kept): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(|(_, _, _, start)| *start <= now);
+        let (due, kept): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|(_, _, _, start)| *start <= now);
         self.waiting = kept;
         for (job, procs, walltime, start) in &due {
             self.running.insert(*job, (*procs, start + walltime));
@@ -85,12 +88,21 @@ impl Reference {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Submit { procs: u32, walltime: i64 },
+    Submit {
+        procs: u32,
+        walltime: i64,
+    },
     /// The which-th running job ends now.
-    Finish { which: usize },
+    Finish {
+        which: usize,
+    },
     /// Some of the waiting jobs, chosen by bits, are withdrawn together.
-    Cancel { bits: u64 },
-    Wait { seconds: i64 },
+    Cancel {
+        bits: u64,
+    },
+    Wait {
+        seconds: i64,
+    },
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -139,8 +151,13 @@ impl Pair {
         for _ in 0..seconds {
             self.start_due();
             self.now += 1;
-            let due: Vec<JobId> =
-                self.slow.running.iter().filter(|(_, (_, end))| *end == self.now).map(|(job, _)| *job).collect();
+            let due: Vec<JobId> = self
+                .slow
+                .running
+                .iter()
+                .filter(|(_, (_, end))| *end == self.now)
+                .map(|(job, _)| *job)
+                .collect();
             for job in due {
                 self.finish(job);
             }
@@ -162,7 +179,8 @@ fn play(events: &[Event], with_estimates: bool) {
     for event in events {
         match *event {
             Event::Submit { procs, walltime } => {
-                let submission = Submission { job: JobId(next), procs: Procs(procs), walltime: Span(walltime) };
+                let submission =
+                    Submission { job: JobId(next), procs: Procs(procs), walltime: Span(walltime) };
                 next += 1;
                 pair.fast.submit(Time(pair.now), submission);
                 pair.slow.submit(pair.now, submission);
@@ -177,8 +195,10 @@ fn play(events: &[Event], with_estimates: bool) {
             }
             Event::Cancel { bits } => {
                 let waiting = pair.slow.waiting.iter().enumerate();
-                let chosen: Vec<JobId> =
-                    waiting.filter(|(index, _)| bits >> (index % 64) & 1 == 1).map(|(_, entry)| entry.0).collect();
+                let chosen: Vec<JobId> = waiting
+                    .filter(|(index, _)| bits >> (index % 64) & 1 == 1)
+                    .map(|(_, entry)| entry.0)
+                    .collect();
                 let now = pair.now;
                 assert_eq!(pair.fast.cancel(Time(now), &chosen), pair.slow.cancel(now, &chosen));
             }
@@ -198,7 +218,8 @@ fn check_estimate(pair: &mut Pair) {
     use pliant_policy::tuning::Tuner;
     let speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(10) };
     let (procs, walltime) = (Procs(1 + pair.now as u32 % 10), Span(3 + pair.now % 37));
-    let request = Request { id: JobId(u32::MAX), submit: Time(pair.now), procs, walltime, speedup, origin: None };
+    let request =
+        Request { id: JobId(u32::MAX), submit: Time(pair.now), procs, walltime, speedup, origin: None };
     let walltimes = request.on(Procs(10), Speed::REFERENCE).expect("it fits");
     let found = pair.fast.estimate(Time(pair.now), &walltimes, Tuner::Exact).expect("it fits");
     let best = (1..=10)
@@ -245,11 +266,15 @@ proptest! {
 fn g000_5_compression() {
     let mut cluster = (batch::by_name("cbf").expect("registered").new)(Procs(4), Time::ZERO);
     for (job, procs, walltime) in [(1, 4, 10), (2, 2, 10), (3, 2, 3)] {
-        cluster.submit(Time::ZERO, Submission { job: JobId(job), procs: Procs(procs), walltime: Span(walltime) });
+        cluster.submit(
+            Time::ZERO,
+            Submission { job: JobId(job), procs: Procs(procs), walltime: Span(walltime) },
+        );
     }
     let mut started = Vec::new();
     cluster.start_due(Time::ZERO, &mut started);
-    let start = |cluster: &mut dyn BatchScheduler, job| cluster.plan(Time(1), JobId(job)).map(|plan| plan.start.0);
+    let start =
+        |cluster: &mut dyn BatchScheduler, job| cluster.plan(Time(1), JobId(job)).map(|plan| plan.start.0);
     assert_eq!(started.len(), 1);
     assert_eq!((start(cluster.as_mut(), 2), start(cluster.as_mut(), 3)), (Some(10), Some(10)));
     cluster.finish(Time(4), JobId(1));

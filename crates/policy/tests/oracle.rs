@@ -1,4 +1,4 @@
-//! FCFS and EASY, job for job, against schedules that independent simulators made of real logs.
+//! FCFS, EASY and CBF, job for job, against schedules that independent simulators made of real logs.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod driver;
@@ -9,8 +9,18 @@ const KTH: (&str, &str, u32) = ("kth", "KTH-SP2-1996-2.1-cln.swf.gz", 100);
 const NASA: (&str, &str, u32) = ("nasa", "NASA-iPSC-1993-3.1-cln.swf.gz", 128);
 const CTC: (&str, &str, u32) = ("ctc", "CTC-SP2-1996-3.1-cln.swf.gz", 338);
 
-fn check((short, log, procs): (&str, &str, u32), policy: &str, ties: Ties, expected: usize) {
-    let (Some(log), Some(oracle)) = (logs::log(log), logs::oracle(&format!("{short}.{policy}.csv.gz")))
+fn check(log: (&str, &str, u32), policy: &str, ties: Ties, expected: usize) {
+    check_file(log, policy, policy, ties, expected);
+}
+
+fn check_file(
+    (short, log, procs): (&str, &str, u32),
+    policy: &str,
+    schedule: &str,
+    ties: Ties,
+    expected: usize,
+) {
+    let (Some(log), Some(oracle)) = (logs::log(log), logs::oracle(&format!("{short}.{schedule}.csv.gz")))
     else {
         return;
     };
@@ -44,4 +54,12 @@ fn easy_equals_the_others() {
     check(KTH, "easy", Ties::FinishFirst, 0);
     check(NASA, "easy", Ties::FinishFirst, 0);
     check(CTC, "easy", Ties::FinishFirst, 98);
+}
+
+#[test]
+fn cbf_equals_the_others() {
+    for log in [KTH, NASA, CTC] {
+        check_file(log, "cbf", "cbf.submit-first", Ties::SubmitFirst, 0);
+    }
+    check_file(KTH, "cbf", "cbf.finish-first", Ties::FinishFirst, 0);
 }

@@ -1,6 +1,7 @@
 //! How long reading a log takes, from the compressed file to repaired jobs in order of submission.
 //!
 //! The logs are looked for in `PLIANT_TRACES`, else beside the workspace; without them nothing is measured.
+#![allow(missing_docs, reason = "the macro makes a public function")]
 
 use std::hint::black_box;
 use std::path::PathBuf;

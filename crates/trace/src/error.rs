@@ -15,7 +15,7 @@ pub struct TraceError {
 /// What is wrong with a file.
 #[derive(Debug)]
 pub enum Problem {
-    /// It cannot be read or written.
+    /// It cannot be read or written; of kind `InvalidData` if it cannot be decompressed.
     Io(std::io::Error),
     /// A line is not what the format says.
     Line {
@@ -68,6 +68,9 @@ impl TraceError {
             Problem::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Some("check the path; logs are also looked for in --traces and in PLIANT_TRACES".to_owned())
             }
+            Problem::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                Some("fetch the file again; `gzip -t FILE` checks it".to_owned())
+            }
             Problem::Io(_) => None,
             Problem::Line { .. } => Some("see docs/workloads.md for the fields of each format".to_owned()),
             Problem::Strict { .. } => {
@@ -79,7 +82,7 @@ impl TraceError {
 
     /// True if the file system is to blame, not the file's content.
     pub fn is_io(&self) -> bool {
-        matches!(self.problem, Problem::Io(_))
+        matches!(&self.problem, Problem::Io(error) if error.kind() != std::io::ErrorKind::InvalidData)
     }
 }
 

@@ -24,9 +24,25 @@ pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 pub(crate) fn plain<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let compressed = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     if compressed {
-        Ok(Box::new(BufReader::with_capacity(BLOCK, MultiGzDecoder::new(input))))
+        Ok(Box::new(BufReader::with_capacity(BLOCK, Gunzip(MultiGzDecoder::new(input)))))
     } else {
         Ok(Box::new(input))
+    }
+}
+
+/// Decompresses, and says of damaged data that it is damaged: an error of kind `InvalidData`.
+struct Gunzip<R>(MultiGzDecoder<R>);
+
+impl<R: BufRead> Read for Gunzip<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+        self.0.read(into).map_err(|error| match error.kind() {
+            InvalidData | InvalidInput | UnexpectedEof => {
+                let message = format!("expected whole gzip data, found it cut off or damaged ({error})");
+                io::Error::new(InvalidData, message)
+            }
+            _ => error,
+        })
     }
 }
 

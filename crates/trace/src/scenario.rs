@@ -20,7 +20,8 @@
 //! seed = 1
 //! ```
 //!
-//! Jobs are numbered anew, from 1, in order of submission (file order on ties).
+//! Jobs are numbered anew, from 1, in order of submission (file order on ties). Users, groups and applications of
+//! different clusters get different numbers.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -262,7 +263,11 @@ fn generate(source: &Source<'_>, one: &Generate, report: &mut RepairReport) -> R
     let count = *one.jobs.get_ref();
     if count == 0 || count > MOST_JOBS {
         let message = format!("`jobs`: expected 1 to {MOST_JOBS}, found {count}");
-        return Err(source.error(one.jobs.span(), message, "split the workload over several files".to_owned()));
+        return Err(source.error(
+            one.jobs.span(),
+            message,
+            "split the workload over several files".to_owned(),
+        ));
     }
     let days = positive(&one.days, "days", MOST_DAYS)?;
     let load = positive(&one.load, "load", MOST_LOAD)?;
@@ -273,7 +278,34 @@ fn generate(source: &Source<'_>, one: &Generate, report: &mut RepairReport) -> R
     Ok(Part { cluster: one.cluster.clone(), jobs, calendar: None, procs: Some(i64::from(procs)) })
 }
 
-fn join(name: String, parts: Vec<Part>, report: RepairReport) -> Workload {
+/// Logs number their users, groups and applications from 1, some from 0. Those of different clusters are made
+/// different: each cluster's numbers are shifted to begin behind the largest one before.
+fn keep_apart(parts: &mut [Part]) {
+    let mut clusters: Vec<String> = Vec::new();
+    for part in parts.iter() {
+        if !clusters.contains(&part.cluster) {
+            clusters.push(part.cluster.clone());
+        }
+    }
+    let fields: [fn(&mut Job) -> &mut i32; 3] =
+        [|job| &mut job.user, |job| &mut job.group, |job| &mut job.executable];
+    for field in fields {
+        let mut largest = 0_i32;
+        for cluster in &clusters {
+            let same = parts.iter_mut().filter(|part| part.cluster == *cluster);
+            let all = same.flat_map(|part| &mut part.jobs).map(field).filter(|number| **number >= 0);
+            let mut numbers: Vec<&mut i32> = all.collect();
+            let shift = largest.saturating_add(i32::from(numbers.iter().any(|number| **number == 0)));
+            for number in &mut numbers {
+                **number = number.saturating_add(shift);
+                largest = largest.max(**number);
+            }
+        }
+    }
+}
+
+fn join(name: String, mut parts: Vec<Part>, report: RepairReport) -> Workload {
+    keep_apart(&mut parts);
     // The clock starts with the first job of any part that the calendar places.
     let placed = parts.iter().filter_map(|part| Some(part.calendar? + part.jobs.first()?.submit.0));
     let origin = placed.min();
@@ -326,6 +358,26 @@ mod tests {
         assert_eq!(days_since_1970(2000, 2, 29), 11_016);
         assert_eq!(days_since_1970(2000, 3, 1), 11_017);
         assert_eq!(days_since_1970(2008, 1, 1), 13_879);
+    }
+
+    #[test]
+    fn numbers_of_different_clusters_are_kept_apart() {
+        let part = |cluster: &str, users: &[i32]| {
+            let wanted = Site {
+                name: cluster.to_owned(),
+                procs: Procs(4),
+                jobs: users.len() as u32,
+                days: 1.0,
+                load: 0.5,
+            };
+            let jobs = site(&wanted, 1).into_iter().zip(users).map(|(job, user)| Job { user: *user, ..job });
+            Part { cluster: cluster.to_owned(), jobs: jobs.collect(), calendar: None, procs: None }
+        };
+        let mut parts =
+            [part("a", &[2, -1, 1]), part("b", &[0, 5]), part("a", &[3, 2]), part("c", &[1, i32::MAX, -1])];
+        keep_apart(&mut parts);
+        let users = parts.map(|part| part.jobs.iter().map(|job| job.user).collect::<Vec<_>>());
+        assert_eq!(users, [vec![2, -1, 1], vec![4, 9], vec![3, 2], vec![10, i32::MAX, -1]]);
     }
 
     #[test]

@@ -25,8 +25,7 @@ impl<'a> Source<'a> {
 
     /// Reads what is open already.
     pub(crate) fn read_from(path: &'a Path, input: impl Read) -> Result<Source<'a>, TraceError> {
-        let content =
-            read_all(input, 64 << 20).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
+        let content = read_all(input, 64 << 20).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
         let text = String::from_utf8(content).map_err(|error| {
             let message =
                 format!("expected UTF-8 text, found another byte at {}", error.utf8_error().valid_up_to());

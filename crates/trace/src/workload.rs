@@ -8,7 +8,7 @@ use pliant_model::{ClusterId, Job, Platform, Time};
 
 use crate::error::{Problem, TraceError};
 use crate::lines::{open, plain};
-use crate::repair::{LONGEST_S, Repaired, RepairOptions, RepairReport, Repairer};
+use crate::repair::{LONGEST_S, RepairOptions, RepairReport, Repaired, Repairer};
 use crate::{batsim, gwf, scenario, swf};
 
 /// A workload, ready to be simulated.
@@ -166,10 +166,15 @@ impl Workload {
     /// have an origin keep it. Returns how many have none.
     pub fn resolve_origins(&mut self, platform: &Platform) -> usize {
         let only = (platform.clusters().len() == 1).then_some(ClusterId(0));
-        let by_name = |partition: i32| {
-            let name = self.partition_names.get(&partition)?;
-            platform.ids().find(|id| platform.cluster(*id).name.eq_ignore_ascii_case(name))
-        };
+        // Looked up once per partition: there may be a million jobs and hundreds of clusters.
+        let mut clusters = BTreeMap::new();
+        for id in platform.ids() {
+            clusters.entry(platform.cluster(id).name.to_ascii_lowercase()).or_insert(id);
+        }
+        let names = self.partition_names.iter();
+        let by_name: BTreeMap<i32, ClusterId> = names
+            .filter_map(|(partition, name)| Some((*partition, *clusters.get(&name.to_ascii_lowercase())?)))
+            .collect();
         let by_number = |partition: i32| {
             let index = u32::try_from(partition).ok()?.checked_sub(1)?;
             ((index as usize) < platform.clusters().len()).then_some(ClusterId(index))
@@ -178,7 +183,8 @@ impl Workload {
         let mut missing = 0;
         for (job, partition) in self.jobs.iter_mut().zip(&self.partitions) {
             if job.origin.is_none() {
-                job.origin = only.or_else(|| if named { by_name(*partition) } else { by_number(*partition) });
+                job.origin = only
+                    .or_else(|| if named { by_name.get(partition).copied() } else { by_number(*partition) });
             }
             missing += usize::from(job.origin.is_none());
         }

@@ -136,7 +136,8 @@ impl Runs {
     fn covers(&self, other: &Runs) -> bool {
         other.classes <= self.classes
             && (0..other.classes).all(|class| {
-                self.longest_s[class] >= other.longest_s[class] && self.earliest[class] <= other.earliest[class]
+                self.longest_s[class] >= other.longest_s[class]
+                    && self.earliest[class] <= other.earliest[class]
             })
     }
 

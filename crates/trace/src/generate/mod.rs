@@ -75,7 +75,7 @@ pub fn pwa_g5k(seed: u64) -> Workload {
 }
 
 /// Any number of jobs on any platform, for scale and overload: every cluster gets a share of the jobs in
-/// proportion to its processors, and the same offered load.
+/// proportion to its processors, and the same offered load once its speed is taken into account.
 pub fn federation(platform: &Platform, jobs: u32, days: f64, load: f64, seed: u64) -> Workload {
     let total = platform.total_procs() as f64;
     let (mut given, mut before) = (0_u32, 0.0);
@@ -84,6 +84,8 @@ pub fn federation(platform: &Platform, jobs: u32, days: f64, load: f64, seed: u6
         let until = (before / total * f64::from(jobs)).round() as u32;
         let share = until - given;
         given = until;
+        // Runtimes are those of the reference speed: a faster cluster is offered more of them.
+        let load = load * cluster.speed.get();
         Site { name: cluster.name.clone(), procs: cluster.procs, jobs: share, days, load }
     });
     join("federation", sites.collect(), seed)

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::lines::{leading_number, number};
 
-/// Header lines and partition names that are kept; further ones are read and dropped.
+/// Header lines that are kept; further ones are read and dropped.
 const KEPT: usize = 512;
+/// Partition names that are kept: more clusters than any federation has.
+const PARTITIONS_KEPT: usize = 16_384;
 /// Bytes that are kept of a value.
 const LONGEST_VALUE: usize = 1024;
 
@@ -63,9 +65,9 @@ impl Header {
     fn note_partition(&mut self, value: &str) {
         let mut words = value.splitn(2, |letter: char| letter.is_whitespace() || letter == '=');
         let (Some(first), Some(rest)) = (words.next(), words.next()) else { return };
-        let name = rest.trim().trim_matches('"').split([',', ';']).next().unwrap_or_default().trim();
+        let name = rest.split([',', ';']).next().unwrap_or_default().trim().trim_matches('"').trim();
         if let Some(partition) = number(first.trim_end_matches([':', ',']).as_bytes())
-            && self.partitions.len() < KEPT
+            && self.partitions.len() < PARTITIONS_KEPT
             && !name.is_empty()
         {
             self.partitions.insert(partition, name.to_owned());
@@ -121,7 +123,11 @@ mod tests {
         for _ in 0..2_000 {
             header.note(long.as_bytes());
         }
-        assert_eq!(header.entries.len(), KEPT);
+        for partition in 0..20_000 {
+            header.note(format!("Partition: {partition} site{partition}").as_bytes());
+        }
+        assert_eq!((header.entries.len(), header.partitions.len()), (KEPT, PARTITIONS_KEPT));
+        assert_eq!(header.partitions[&1_000], "site1000", "a large federation keeps its names");
         assert!(header.entries.iter().all(|(_, value)| value.len() <= LONGEST_VALUE));
     }
 }
