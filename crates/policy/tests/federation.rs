@@ -1,5 +1,6 @@
 //! Mapping and reallocation over several clusters: pruned searches against asking everybody, and what the
 //! reallocation algorithms promise.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 //! The golden tests of paper 000 (spec A.0.11), by their names. G000-3 is in the crate `trace`, G000-5 in
 //! `cbf_reference.rs`.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_model::{
     Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,

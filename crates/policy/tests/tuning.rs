@@ -1,4 +1,5 @@
 //! The exact tuner against trying every size, on random profiles.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::sync::Arc;
 
