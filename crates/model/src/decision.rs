@@ -131,3 +131,19 @@ impl fmt::Display for RefusalCause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_word_of_its_own() {
+        let mapped = [MapReason::EarliestCompletion, MapReason::Drawn, MapReason::Given, MapReason::Local];
+        let moved = [MoveReason::EarlierCompletion, MoveReason::Resubmitted];
+        let reasons = mapped.map(Reason::Mapped).into_iter().chain(moved.map(Reason::Moved));
+        for reason in reasons {
+            assert_eq!(Reason::from_word(reason.word()), Some(reason));
+        }
+        assert_eq!(Reason::from_word("MCT"), None);
+    }
+}

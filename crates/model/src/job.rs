@@ -107,3 +107,117 @@ pub fn runtime_at(job: &Job, walltime: Span) -> Span {
     let seconds = if exact { scaled } else { scaled + 1 };
     Span((seconds as i64).clamp(1, walltime.0.max(1)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(procs: u32, walltime: i64, speedup: Speedup) -> Request {
+        let (procs, walltime) = (Procs(procs), Span(walltime));
+        Request { id: JobId(0), submit: Time::ZERO, procs, walltime, speedup, origin: None }
+    }
+
+    fn speed(factor: f64) -> Speed {
+        Speed::new(factor).unwrap()
+    }
+
+    #[test]
+    fn the_requested_shape_keeps_its_walltime_at_reference_speed() {
+        let models = [
+            Speedup::Rigid,
+            Speedup::Folding,
+            Speedup::Amdahl { parallel: 0.9, limit: Procs(4000) },
+            Speedup::Amdahl { parallel: 1.0, limit: Procs(4000) },
+            Speedup::Downey { average_parallelism: 40.0, sigma: 0.7 },
+            Speedup::Downey { average_parallelism: 40.0, sigma: 1.7 },
+        ];
+        for model in models {
+            for procs in 1..=40 {
+                for walltime in [1, 7, 59, 3600, 100_003, 31_536_000] {
+                    let request = request(procs, walltime, model.clone());
+                    let walltimes = request.on(Procs(4000), Speed::REFERENCE).unwrap();
+                    assert_eq!(walltimes.at(Procs(procs)), Span(walltime), "{model:?} on {procs}");
+                }
+            }
+        }
+    }
+
+    /// What the exact tuner relies on.
+    #[test]
+    fn walltimes_never_grow_with_the_size_and_are_never_zero() {
+        let table = [(Procs(2), 9.0), (Procs(3), 11.0), (Procs(7), 2.5), (Procs(60), 2.0)];
+        for model in [
+            Speedup::Folding,
+            Speedup::Amdahl { parallel: 0.999, limit: Procs(650) },
+            Speedup::Downey { average_parallelism: 33.3, sigma: 0.0 },
+            Speedup::Downey { average_parallelism: 33.3, sigma: 0.9 },
+            Speedup::Downey { average_parallelism: 33.3, sigma: 2.9 },
+            Speedup::Table(table.into()),
+        ] {
+            let request = request(50, 100, model.clone());
+            let walltimes = request.on(Procs(640), speed(1.7)).unwrap();
+            let sizes = walltimes.least().0..=walltimes.most().0;
+            let spans: Vec<Span> = sizes.map(|size| walltimes.at(Procs(size))).collect();
+            assert!(spans.len() > 30 && spans.is_sorted_by(|a, b| a >= b), "{model:?}");
+            assert!(spans.last().is_some_and(|span| *span >= Span(1)), "{model:?}");
+        }
+    }
+
+    #[test]
+    fn walltimes_are_divided_by_the_speed_and_rounded_up() {
+        let at = |walltime, factor| {
+            request(1, walltime, Speedup::Rigid).on(Procs(1), speed(factor)).unwrap().at(Procs::ONE)
+        };
+        assert_eq!(at(120, 1.2), Span(100), "exact, whatever 120 / 1.2 is in binary");
+        assert_eq!(at(121, 1.2), Span(101), "100.83 s");
+        assert_eq!(at(10, 0.5), Span(20));
+        assert_eq!(at(1, 1.4), Span(1), "never less than a second");
+    }
+
+    #[test]
+    fn folding_gives_whole_rounds() {
+        let request = request(10, 60, Speedup::Folding);
+        let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
+        assert_eq!((walltimes.least(), walltimes.most()), (Procs(1), Procs(8)));
+        let rounds = [(1, 10), (2, 5), (3, 4), (4, 3), (5, 2), (8, 2)];
+        for (size, rounds) in rounds {
+            assert_eq!(walltimes.at(Procs(size)), Span(60 * rounds), "on {size}");
+        }
+    }
+
+    #[test]
+    fn a_rigid_request_needs_its_processors() {
+        let request = request(10, 60, Speedup::Rigid);
+        assert!(request.on(Procs(9), Speed::REFERENCE).is_none());
+        let walltimes = request.on(Procs(10), Speed::REFERENCE).unwrap();
+        assert_eq!((walltimes.least(), walltimes.most()), (Procs(10), Procs(10)));
+    }
+
+    #[test]
+    fn the_runtime_keeps_the_logs_share_of_the_walltime() {
+        let runtime = |walltime, runtime, at| {
+            let job = Job {
+                log_id: 1,
+                submit: Time::ZERO,
+                procs: Procs::ONE,
+                walltime: Span(walltime),
+                runtime: Span(runtime),
+                user: -1,
+                group: -1,
+                executable: -1,
+                origin: None,
+            };
+            runtime_at(&job, Span(at)).0
+        };
+        assert_eq!(runtime(100, 50, 40), 20);
+        assert_eq!(runtime(100, 50, 41), 21, "20.5 s rounded up");
+        assert_eq!(runtime(100, 1, 10), 1, "at least a second");
+        assert_eq!(runtime(100, 100, 7), 7, "a job that takes all of its walltime takes all of any");
+        assert_eq!(runtime(3, 2, 3), 2);
+        assert_eq!(runtime(7, 3, i64::MAX / 4), 988_218_432_520_180_550, "no overflow");
+        for at in 1..500 {
+            let scaled = runtime(97, 31, at);
+            assert!((1..=at).contains(&scaled) && 97 * scaled >= 31 * at && 97 * (scaled - 1) < 31 * at);
+        }
+    }
+}

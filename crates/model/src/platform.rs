@@ -114,3 +114,39 @@ impl Platform {
         self.clusters.iter().map(|cluster| u64::from(cluster.procs.0)).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(name: &str, procs: u32) -> Cluster {
+        let batch = String::from("cbf");
+        Cluster { name: name.to_owned(), procs: Procs(procs), speed: Speed::REFERENCE, batch }
+    }
+
+    #[test]
+    fn impossible_platforms_are_refused() {
+        assert_eq!(Platform::new(vec![]), Err(PlatformError::Empty));
+        let no_processors = Platform::new(vec![cluster("a", 1), cluster("b", 0)]);
+        assert_eq!(no_processors, Err(PlatformError::NoProcessors("b".to_owned())));
+        let twice = Platform::new(vec![cluster("a", 1), cluster("b", 2), cluster("a", 3)]);
+        assert_eq!(twice, Err(PlatformError::DuplicateName("a".to_owned())));
+    }
+
+    #[test]
+    fn speeds_are_positive_and_finite() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Speed::new(bad), None, "{bad}");
+        }
+        assert_eq!(Speed::new(1.4).map(Speed::get), Some(1.4));
+    }
+
+    #[test]
+    fn clusters_are_numbered_by_position() {
+        let platform = Platform::new(vec![cluster("a", 3), cluster("b", 4)]).unwrap();
+        assert_eq!(platform.find("b"), Some(ClusterId(1)));
+        assert_eq!(platform.find("c"), None);
+        assert_eq!(platform.ids().map(|id| platform.cluster(id).procs.0).collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(platform.total_procs(), 7);
+    }
+}

@@ -164,3 +164,83 @@ fn downey_limit(a: f64, sigma: f64) -> Procs {
     };
     Procs(limit.ceil().clamp(1.0, f64::from(u32::MAX)) as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(model: &Speedup, n: u32) -> f64 {
+        model.relative_time(Procs(n), Procs(12))
+    }
+
+    #[test]
+    fn amdahls_law() {
+        let model = Speedup::Amdahl { parallel: 0.75, limit: Procs(8) };
+        assert_eq!([1, 3, 4].map(|n| model.speedup(Procs(n), Procs(1))), [1.0, 2.0, 1.0 / 0.4375]);
+        assert_eq!(time(&model, 75), 0.26, "not capped at the limit (A000-7)");
+        assert_eq!(model.sizes(Procs(20), Procs(6)), Some((Procs(1), Procs(6))));
+        assert_eq!(model.sizes(Procs(20), Procs(60)), Some((Procs(1), Procs(8))));
+    }
+
+    /// Values of Downey 1997's two regimes at their corners.
+    #[test]
+    fn downeys_model() {
+        let speedup = |average_parallelism, sigma, n| {
+            Speedup::Downey { average_parallelism, sigma }.speedup(Procs(n), Procs(1))
+        };
+        for sigma in [0.0, 0.5, 1.0, 2.0] {
+            assert!((speedup(10.0, sigma, 1) - 1.0).abs() < 1e-12, "one processor is the unit");
+        }
+        assert_eq!([5, 10, 11, 40].map(|n| speedup(10.0, 0.0, n)), [5.0, 10.0, 10.0, 10.0]);
+        // Low variance: A n / (A + sigma (n - 1) / 2), then up to A at 2 A - 1.
+        assert!((speedup(10.0, 1.0, 10) - 100.0 / 14.5).abs() < 1e-12);
+        assert!((speedup(10.0, 1.0, 15) - 150.0 / 17.0).abs() < 1e-12);
+        assert!((speedup(10.0, 1.0, 19) - 10.0).abs() < 1e-12);
+        assert!((speedup(10.0, 0.4, 25) - 10.0).abs() < 1e-12);
+        // High variance: n A (sigma + 1) / (sigma (n + A - 1) + A), up to A at A + A sigma - sigma.
+        assert!((speedup(10.0, 2.0, 10) - 300.0 / 48.0).abs() < 1e-12);
+        assert!((speedup(10.0, 2.0, 28) - 10.0).abs() < 1e-12);
+        let most = |average_parallelism, sigma| {
+            Speedup::Downey { average_parallelism, sigma }.sizes(Procs(1), Procs(1000)).unwrap().1.0
+        };
+        assert_eq!([most(10.0, 0.0), most(10.0, 0.4), most(10.0, 1.0), most(10.0, 2.0)], [10, 19, 19, 28]);
+    }
+
+    #[test]
+    fn a_slower_entry_of_a_table_is_never_used() {
+        let model = Speedup::Table([(Procs(2), 8.0), (Procs(4), 9.0), (Procs(8), 3.0)].into());
+        assert_eq!([1, 2, 3, 4, 7, 8, 50].map(|n| time(&model, n)), [8.0, 8.0, 8.0, 8.0, 8.0, 3.0, 3.0]);
+        assert_eq!(model.sizes(Procs(1), Procs(5)), Some((Procs(2), Procs(5))));
+        assert_eq!(model.sizes(Procs(1), Procs(1)), None, "smaller than its smallest entry");
+    }
+
+    #[test]
+    fn rounds_of_a_folded_job() {
+        assert_eq!(
+            [1, 5, 6, 7, 11, 12, 13].map(|n| time(&Speedup::Folding, n)),
+            [12.0, 3.0, 2.0, 2.0, 2.0, 1.0, 1.0]
+        );
+        assert_eq!(Speedup::Folding.sizes(Procs(12), Procs(20)), Some((Procs(1), Procs(12))));
+    }
+
+    #[test]
+    fn parameters_outside_their_domain_are_refused() {
+        let downey = |average_parallelism, sigma| Speedup::Downey { average_parallelism, sigma };
+        let amdahl = |parallel, limit| Speedup::Amdahl { parallel, limit: Procs(limit) };
+        let table = |entries: &[(u32, f64)]| {
+            Speedup::Table(entries.iter().map(|(n, time)| (Procs(*n), *time)).collect())
+        };
+        for good in [amdahl(0.0, 1), amdahl(1.0, 650), downey(1.0, 0.0), table(&[(1, 2.0), (2, 3.0)])] {
+            assert_eq!(good.validate(), Ok(()), "{good:?}");
+        }
+        assert_eq!(amdahl(1.5, 4).validate(), Err(SpeedupError::ParallelFraction(1.5)));
+        assert!(amdahl(f64::NAN, 4).validate().is_err());
+        assert_eq!(amdahl(0.5, 0).validate(), Err(SpeedupError::Limit));
+        for bad in [downey(0.9, 1.0), downey(f64::INFINITY, 1.0), downey(2.0, -0.1), downey(2.0, f64::NAN)] {
+            assert!(matches!(bad.validate(), Err(SpeedupError::Downey { .. })), "{bad:?}");
+        }
+        for bad in [&[][..], &[(0, 1.0)], &[(2, 1.0), (2, 0.5)], &[(1, 0.0)], &[(1, f64::NAN)]] {
+            assert_eq!(table(bad).validate(), Err(SpeedupError::Table), "{bad:?}");
+        }
+    }
+}

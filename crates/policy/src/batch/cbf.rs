@@ -277,3 +277,7 @@ impl BatchScheduler for ConservativeBackfilling {
         Box::new(self.clone())
     }
 }
+
+#[cfg(test)]
+#[path = "cbf_tests.rs"]
+mod tests;

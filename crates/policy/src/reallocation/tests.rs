@@ -1,1 +1,250 @@
+//! Reallocation events made by hand: what is taken up in which order, and where it ends up. Properties over
+//! random federations are in `tests/federation.rs`.
 
+use pliant_model::{
+    Cluster, ClusterId, JobId, MapReason, MoveReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
+    Time,
+};
+
+use super::order::{Candidate, take_next};
+use super::{Algorithm, Heuristic, Move, Reallocation, reallocate};
+use crate::federation::{Federation, Tracked};
+use crate::tuning::Tuner;
+
+/// Rigid jobs by these numbers, in order of submission.
+const A: u32 = 10;
+const B: u32 = 11;
+const C: u32 = 12;
+const D: u32 = 13;
+const E: u32 = 14;
+
+fn request(id: u32, procs: u32, walltime: i64) -> Request {
+    let (id, procs, walltime) = (JobId(id), Procs(procs), Span(walltime));
+    Request { id, submit: Time::ZERO, procs, walltime, speedup: Speedup::Rigid, origin: None }
+}
+
+fn submit(federation: &mut Federation, cluster: u32, request: Request) {
+    let cluster = ClusterId(cluster);
+    let estimate = federation.estimate(Time::ZERO, &request, cluster).unwrap();
+    let reason = Reason::Mapped(MapReason::Given);
+    federation.submit(Time::ZERO, Tracked { request, cluster, moves: 0, reason }, estimate);
+}
+
+/// Clusters of so many processors, each wholly busy from 0 until the given time.
+fn busy(clusters: &[(u32, i64)]) -> Federation {
+    let cluster = |(index, (procs, _)): (usize, &(u32, i64))| Cluster {
+        name: format!("c{index}"),
+        procs: Procs(*procs),
+        speed: Speed::REFERENCE,
+        batch: "cbf".to_owned(),
+    };
+    let platform = Platform::new(clusters.iter().enumerate().map(cluster).collect()).unwrap();
+    let mut federation = Federation::new(&platform, Tuner::Exact, Time::ZERO).unwrap();
+    for (index, (procs, until)) in clusters.iter().enumerate() {
+        submit(&mut federation, index as u32, request(index as u32, *procs, *until));
+        let mut started = Vec::new();
+        federation.scheduler(ClusterId(index as u32)).start_due(Time::ZERO, &mut started);
+        federation.started(started[0].job);
+    }
+    federation
+}
+
+fn start(federation: &mut Federation, job: u32) -> i64 {
+    federation.plan(Time::ZERO, JobId(job)).unwrap().start.0
+}
+
+/// The order in which a window is taken up when nothing changes in between, each job with the cluster and
+/// the completion that it is offered.
+fn order(
+    heuristic: Heuristic,
+    may_stay: bool,
+    jobs: [(u32, u32, i64, i64); 4],
+) -> Vec<(u32, Option<(u32, i64)>)> {
+    let mut federation = busy(&[(8, 100), (4, 10), (2, 30)]);
+    let candidate = |(id, procs, walltime, current)| {
+        Candidate::new(request(id, procs, walltime), ClusterId(0), Time(current), may_stay)
+    };
+    let mut window: Vec<Candidate> = jobs.into_iter().map(candidate).collect();
+    let mut taken = Vec::new();
+    while let Some((next, best)) = take_next(heuristic, &mut window, &mut federation, Time::ZERO) {
+        taken.push((next.request.id.0, best.map(|(id, estimate)| (id.0, estimate.completion().0))));
+    }
+    taken
+}
+
+/// Completions on the three clusters, and the gain over the present one:
+/// A 120 30 50, 100 (a processor) - B 290 200 220, 300 (2) - C 110 - -, 90 (8) - D 150 60 -, 340 (4).
+#[test]
+fn cancelled_jobs_are_taken_up_in_the_order_of_the_heuristic() {
+    let jobs = [(A, 1, 20, 130), (B, 2, 190, 500), (C, 8, 10, 200), (D, 4, 50, 400)];
+    let best = |id| match id {
+        A => (A, Some((1, 30))),
+        B => (B, Some((1, 200))),
+        C => (C, Some((0, 110))),
+        _ => (D, Some((1, 60))),
+    };
+    for (heuristic, expected) in [
+        (Heuristic::Mct, [A, B, C, D]),
+        (Heuristic::MinMin, [A, D, C, B]),
+        (Heuristic::MaxMin, [B, C, D, A]),
+        // C has one option only, D suffers 90, A and B 20 each: the older first.
+        (Heuristic::Sufferage, [C, D, A, B]),
+        (Heuristic::MaxGain, [D, B, A, C]),
+        (Heuristic::MaxRelGain, [B, A, D, C]),
+    ] {
+        assert_eq!(order(heuristic, false, jobs), expected.map(best), "{heuristic}");
+    }
+}
+
+/// With the first cluster as home, where A completes at 130, B at 150, C at 200 and D at 400: staying counts
+/// as an option, but is never what is offered.
+#[test]
+fn jobs_that_may_stay_are_taken_up_in_the_order_of_the_heuristic() {
+    let jobs = [(A, 1, 20, 130), (B, 2, 190, 150), (C, 8, 10, 200), (D, 4, 50, 400)];
+    let best = |id| match id {
+        A => (A, Some((1, 30))),
+        B => (B, Some((1, 200))),
+        C => (C, None),
+        _ => (D, Some((1, 60))),
+    };
+    for (heuristic, expected) in [
+        (Heuristic::Mct, [A, B, C, D]),
+        (Heuristic::MinMin, [A, D, B, C]),
+        (Heuristic::MaxMin, [C, B, D, A]),
+        (Heuristic::Sufferage, [C, D, B, A]),
+        (Heuristic::MaxGain, [D, A, B, C]),
+        (Heuristic::MaxRelGain, [A, D, B, C]),
+    ] {
+        assert_eq!(order(heuristic, true, jobs), expected.map(best), "{heuristic}");
+    }
+}
+
+/// Four jobs queue on a cluster that is busy until 1000; another has room for all of them from 100 on.
+fn queue_and_room() -> Federation {
+    let mut federation = busy(&[(8, 1000), (64, 100)]);
+    for (id, procs, walltime) in [(A, 8, 50), (B, 8, 400), (C, 1, 300), (D, 4, 100)] {
+        submit(&mut federation, 0, request(id, procs, walltime));
+    }
+    assert_eq!([A, B, C, D].map(|id| start(&mut federation, id)), [1000, 1050, 1450, 1450]);
+    federation
+}
+
+/// Those left behind slide forward after each move, so what a job has before its own depends on the order.
+#[test]
+fn regular_moves_follow_the_heuristic_and_each_move_is_seen_by_the_next() {
+    for (heuristic, expected) in [
+        (Heuristic::Mct, [(A, 1050, 150), (B, 1400, 500), (C, 1300, 400), (D, 1100, 200)]),
+        (Heuristic::MinMin, [(A, 1050, 150), (D, 1500, 200), (C, 1700, 400), (B, 1400, 500)]),
+        (Heuristic::MaxMin, [(B, 1450, 500), (C, 1350, 400), (D, 1150, 200), (A, 1050, 150)]),
+        (Heuristic::Sufferage, [(C, 1750, 400), (D, 1550, 200), (B, 1450, 500), (A, 1050, 150)]),
+        (Heuristic::MaxGain, [(C, 1750, 400), (D, 1550, 200), (B, 1450, 500), (A, 1050, 150)]),
+        (Heuristic::MaxRelGain, [(C, 1750, 400), (D, 1550, 200), (B, 1450, 500), (A, 1050, 150)]),
+    ] {
+        let mut federation = queue_and_room();
+        let moves =
+            reallocate(&Reallocation::new(Algorithm::Regular, heuristic), &mut federation, Time::ZERO);
+        let seen = moves.iter().map(|one| (one.job.0, one.before.0, one.estimate.completion().0));
+        assert_eq!(seen.collect::<Vec<_>>(), expected, "{heuristic}");
+        let by = |one: &Move| (one.from.0, one.to.0, one.reason) == (0, 1, MoveReason::EarlierCompletion);
+        assert!(moves.iter().all(by), "{heuristic}: {moves:?}");
+        for tracked in federation.waiting().values() {
+            assert_eq!((tracked.cluster, tracked.moves), (ClusterId(1), 1));
+            assert_eq!(tracked.reason, Reason::Moved(MoveReason::EarlierCompletion));
+        }
+    }
+}
+
+#[test]
+fn regular_considers_the_window_of_the_oldest_and_all_jobs_with_mct() {
+    for heuristic in Heuristic::ALL {
+        let mut federation = queue_and_room();
+        let policy = Reallocation { window: 2, ..Reallocation::new(Algorithm::Regular, *heuristic) };
+        let moves = reallocate(&policy, &mut federation, Time::ZERO);
+        let mut moved: Vec<u32> = moves.iter().map(|one| one.job.0).collect();
+        moved.sort_unstable();
+        let expected: &[u32] = if *heuristic == Heuristic::Mct { &[A, B, C, D] } else { &[A, B] };
+        assert_eq!(moved, expected, "{heuristic}");
+    }
+}
+
+#[test]
+fn the_threshold_holds_for_every_heuristic() {
+    for heuristic in Heuristic::ALL {
+        for (gain, expected) in [(59, 0), (60, 1), (61, 1)] {
+            let mut federation = busy(&[(4, 100 + gain), (4, 100)]);
+            submit(&mut federation, 0, request(A, 4, 50));
+            let policy = Reallocation::new(Algorithm::Regular, *heuristic);
+            let moves = reallocate(&policy, &mut federation, Time::ZERO);
+            assert_eq!(moves.len(), expected, "{heuristic}: a gain of {gain} s");
+        }
+    }
+}
+
+/// Starts of five jobs as wide as their only cluster, busy until 100, after an event with a window of three.
+fn resubmitted(algorithm: Algorithm, heuristic: Heuristic) -> [i64; 5] {
+    let mut federation = busy(&[(4, 100)]);
+    for (id, walltime) in [(A, 50), (B, 10), (C, 30), (D, 20), (E, 5)] {
+        submit(&mut federation, 0, request(id, 4, walltime));
+    }
+    let policy = Reallocation { window: 3, ..Reallocation::new(algorithm, heuristic) };
+    assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), [], "back on its own cluster is no move");
+    for tracked in federation.waiting().values() {
+        assert_eq!((tracked.moves, tracked.reason), (0, Reason::Mapped(MapReason::Given)));
+    }
+    [A, B, C, D, E].map(|id| start(&mut federation, id))
+}
+
+#[test]
+fn all_cancellation_orders_the_window_and_the_rest_follows() {
+    let unchanged = [100, 150, 160, 190, 210];
+    for (heuristic, expected) in [
+        (Heuristic::Mct, unchanged),
+        (Heuristic::MinMin, [140, 100, 110, 190, 210]),
+        (Heuristic::MaxMin, [100, 180, 150, 190, 210]),
+        // Cancelled jobs had 150, 160 and 190: C gains 60 at first, then B 20 at 130 and A.
+        (Heuristic::MaxGain, [140, 130, 100, 190, 210]),
+    ] {
+        assert_eq!(resubmitted(Algorithm::AllCancellation, heuristic), expected, "{heuristic}");
+        assert_eq!(resubmitted(Algorithm::NoWorse, heuristic), unchanged, "{heuristic}: nobody may lose");
+    }
+}
+
+/// The guard keeps the place of a job that would lose, and lets the others gain.
+#[test]
+fn no_worse_moves_the_others_around_a_job_that_would_lose() {
+    let mut federation = busy(&[(4, 1000), (2, 100)]);
+    for (id, procs, walltime) in [(A, 4, 50), (D, 4, 10), (B, 2, 400), (C, 2, 10)] {
+        submit(&mut federation, 0, request(id, procs, walltime));
+    }
+    let starts = |federation: &mut Federation| [A, D, B, C].map(|id| start(federation, id));
+    assert_eq!(starts(&mut federation), [1000, 1050, 1060, 1060]);
+    let mut policy = Reallocation::new(Algorithm::AllCancellation, Heuristic::MinMin);
+    let mut unguarded = federation.clone();
+    reallocate(&policy, &mut unguarded, Time::ZERO);
+    assert_eq!(starts(&mut unguarded), [1010, 1000, 110, 100], "A loses its place to D");
+    policy.algorithm = Algorithm::NoWorse;
+    let moves = reallocate(&policy, &mut federation, Time::ZERO);
+    assert_eq!(starts(&mut federation), [1000, 1050, 110, 100]);
+    let seen: Vec<_> = moves.iter().map(|one| (one.job.0, one.from.0, one.to.0, one.before.0)).collect();
+    assert_eq!(seen, [(C, 0, 1, 1070), (B, 0, 1, 1460)]);
+    assert!(moves.iter().all(|one| one.reason == MoveReason::Resubmitted));
+}
+
+/// A job whose reservation begins now counts as started (spec A.0.2).
+#[test]
+fn a_job_that_is_due_stays() {
+    for algorithm in Algorithm::ALL {
+        for heuristic in Heuristic::ALL {
+            let mut federation = busy(&[(4, 1000), (4, 1000), (4, 2000)]);
+            submit(&mut federation, 0, request(A, 4, 50));
+            let now = Time(1000);
+            federation.scheduler(ClusterId(0)).finish(now, JobId(0));
+            federation.scheduler(ClusterId(1)).finish(now, JobId(1));
+            let plan = federation.plan(now, JobId(A));
+            assert_eq!(plan.map(|plan| plan.start), Some(now));
+            let policy = Reallocation { threshold: Span(-100), ..Reallocation::new(*algorithm, *heuristic) };
+            assert_eq!(reallocate(&policy, &mut federation, now), [], "{algorithm} {heuristic}");
+            assert_eq!(federation.plan(now, JobId(A)), plan, "{algorithm} {heuristic}");
+        }
+    }
+}

@@ -63,7 +63,7 @@ pub fn grid5000(month: &Month, seed: u64) -> Workload {
 /// A stand-in for paper 000's PWA-G5K workload: six months (182 days) of three sites.
 pub fn pwa_g5k(seed: u64) -> Workload {
     let platform = crate::platform::built_in("pwa-g5k").expect("a built-in platform");
-    let loads = [0.70, 0.75, 0.85];
+    let loads = [0.60, 0.65, 0.75];
     let sites = platform.clusters().iter().zip(PWA_G5K_JOBS).zip(loads).map(|((cluster, jobs), load)| Site {
         name: cluster.name.clone(),
         procs: cluster.procs,

@@ -28,6 +28,8 @@ pub struct Site {
 }
 
 const DAY_S: f64 = 86_400.0;
+/// No burst has more jobs.
+const LARGEST_BURST: f64 = 300.0;
 /// No job runs longer.
 const LONGEST_S: f64 = 5.0 * DAY_S;
 /// Share of sequential jobs, and of powers of two among the others.
@@ -75,7 +77,7 @@ struct Draft {
 /// One burst of similar jobs.
 fn campaign(site: &Site, rng: &mut ChaCha8Rng, drafts: &mut Vec<Draft>) {
     // Heavy-tailed burst sizes; capped, so that no single burst is a month's work.
-    let most = (f64::from(site.jobs) / 40.0).max(3.0);
+    let most = (f64::from(site.jobs) / 40.0).clamp(3.0, LARGEST_BURST);
     let size = Pareto::new(1.0_f64, 0.9).map_or(1.0, |law| law.sample(rng)).min(most) as usize;
     let procs = draw_size(site.procs.0, rng);
     let typical = LogNormal::new(0.0, 1.7).map_or(1.0, |law| law.sample(rng));

@@ -1,0 +1,380 @@
+//! Conservative backfilling from the inside, event by event (spec A.0.2): the queue against a slow version
+//! that counts free processors anew, second by second, from its list of reservations, and the profile
+//! against one made from scratch. Beyond `tests/cbf_reference.rs`: clusters of any size, both orders of
+//! simultaneous events, and queues of hundreds of which most, but not all, are withdrawn in one call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time};
+use proptest::prelude::*;
+
+use super::super::{BatchScheduler, Submission, Waiting};
+use super::ConservativeBackfilling;
+use crate::profile::Profile;
+use crate::tuning::Tuner;
+
+/// What happens to the cluster from outside.
+#[derive(Clone, Debug)]
+enum Action {
+    /// A job that runs that share of its walltime.
+    Submit { procs: u32, walltime: i64, percent: i64 },
+    /// The jobs whose number has that remainder (or those whose number has not) are withdrawn in one call:
+    /// those that still wait.
+    Cancel { divisor: u32, remainder: u32, others: bool },
+    /// A request is tuned.
+    Ask { procs: u32, walltime: i64, speedup: Speedup },
+}
+
+/// Actions, each so many seconds after the one before.
+type Script = Vec<(i64, Action)>;
+
+/// A reservation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    job: u32,
+    procs: u32,
+    start: i64,
+    end: i64,
+}
+
+/// The slow version.
+struct Slow {
+    procs: u32,
+    running: Vec<Place>,
+    /// In order of submission.
+    waiting: Vec<Place>,
+}
+
+impl Slow {
+    /// Free processors in each second from `now` on; all of them after that.
+    fn seconds(&self, now: i64) -> Vec<i64> {
+        let held = || self.running.iter().chain(&self.waiting);
+        let end = held().map(|place| place.end).max().unwrap_or(now);
+        let mut free = vec![i64::from(self.procs); (end - now).max(0) as usize];
+        held().for_each(|place| take(&mut free, now, *place, -1));
+        assert!(free.iter().all(|free| *free >= 0), "more processors are taken than there are");
+        free
+    }
+
+    fn submit(&mut self, now: i64, job: u32, procs: u32, walltime: i64) {
+        let start = now + earliest(&self.seconds(now), procs, walltime);
+        self.waiting.push(Place { job, procs, start, end: start + walltime });
+    }
+
+    fn cancel(&mut self, now: i64, jobs: &[u32]) -> usize {
+        let before = self.waiting.len();
+        self.waiting.retain(|place| place.start <= now || !jobs.contains(&place.job));
+        let cancelled = before - self.waiting.len();
+        if cancelled > 0 {
+            self.compress(now);
+        }
+        cancelled
+    }
+
+    fn finish(&mut self, now: i64, job: u32) {
+        self.running.retain(|place| place.job != job);
+        self.compress(now);
+    }
+
+    fn compress(&mut self, now: i64) {
+        let mut free = self.seconds(now);
+        for place in self.waiting.iter_mut().filter(|place| place.start > now) {
+            take(&mut free, now, *place, 1);
+            let walltime = place.end - place.start;
+            let start = now + earliest(&free, place.procs, walltime);
+            assert!(start <= place.start, "job {} would be delayed", place.job);
+            (place.start, place.end) = (start, start + walltime);
+            take(&mut free, now, *place, -1);
+        }
+    }
+
+    fn start_due(&mut self, now: i64) -> Vec<u32> {
+        let (mut due, waiting): (Vec<Place>, Vec<Place>) =
+            self.waiting.iter().copied().partition(|place| place.start <= now);
+        due.sort_by_key(|place| place.start);
+        self.waiting = waiting;
+        self.running.extend(&due);
+        due.iter().map(|place| place.job).collect()
+    }
+}
+
+fn take(free: &mut [i64], now: i64, place: Place, sign: i64) {
+    for second in place.start.max(now)..place.end {
+        free[(second - now) as usize] += sign * i64::from(place.procs);
+    }
+}
+
+/// How many seconds until that many processors are free for so long.
+fn earliest(free: &[i64], procs: u32, walltime: i64) -> i64 {
+    let mut start = 0;
+    for (second, free) in free.iter().enumerate() {
+        if second as i64 == start + walltime {
+            break;
+        }
+        if *free < i64::from(procs) {
+            start = second as i64 + 1;
+        }
+    }
+    start
+}
+
+/// What happened during a script: tests make sure that they saw what they are about.
+#[derive(Default, Debug)]
+struct Tally {
+    early_ends: usize,
+    ends_on_time: usize,
+    moved_up: usize,
+    most_cancelled_at_once: usize,
+    longest_queue: usize,
+}
+
+/// Both versions, fed with the same events.
+struct Both {
+    fast: ConservativeBackfilling,
+    slow: Slow,
+    /// Processors, walltime and runtime of each job.
+    jobs: Vec<(u32, i64, i64)>,
+    /// (when, the how-manieth start it ends, job).
+    finishes: BTreeSet<(i64, usize, u32)>,
+    /// The latest plan of each waiting job.
+    plans: BTreeMap<u32, i64>,
+    starts: usize,
+    tally: Tally,
+}
+
+impl Both {
+    fn new(procs: u32) -> Both {
+        Both {
+            fast: ConservativeBackfilling::new(Procs(procs), Time::ZERO),
+            slow: Slow { procs, running: Vec::new(), waiting: Vec::new() },
+            jobs: Vec::new(),
+            finishes: BTreeSet::new(),
+            plans: BTreeMap::new(),
+            starts: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    fn act(&mut self, now: i64, action: &Action) {
+        match action {
+            Action::Submit { procs, walltime, percent } => {
+                let job = self.jobs.len() as u32;
+                self.jobs.push((*procs, *walltime, (walltime * percent / 100).max(1)));
+                let submission =
+                    Submission { job: JobId(job), procs: Procs(*procs), walltime: Span(*walltime) };
+                self.fast.submit(Time(now), submission);
+                self.slow.submit(now, job, *procs, *walltime);
+            }
+            Action::Cancel { divisor, remainder, others } => {
+                let jobs = (0..self.jobs.len() as u32).filter(|job| (job % divisor == *remainder) != *others);
+                // Also those that run, have ended or were withdrawn before: they must be left alone.
+                let jobs: Vec<u32> = jobs.collect();
+                let ids: Vec<JobId> = jobs.iter().copied().map(JobId).collect();
+                let cancelled = self.fast.cancel(Time(now), &ids);
+                assert_eq!(cancelled, self.slow.cancel(now, &jobs));
+                self.tally.most_cancelled_at_once = self.tally.most_cancelled_at_once.max(cancelled);
+            }
+            Action::Ask { procs, walltime, speedup } => self.ask(now, *procs, *walltime, speedup),
+        }
+        self.compare(now);
+    }
+
+    /// The exact tuner on the fast version's profile, against every size on the slow one's.
+    fn ask(&mut self, now: i64, procs: u32, walltime: i64, speedup: &Speedup) {
+        let (procs, walltime, speedup) = (Procs(procs), Span(walltime), speedup.clone());
+        let request = Request { id: JobId(0), submit: Time(now), procs, walltime, speedup, origin: None };
+        let Some(walltimes) = request.on(Procs(self.slow.procs), Speed::REFERENCE) else { return };
+        let free = self.slow.seconds(now);
+        let shapes = (walltimes.least().0..=walltimes.most().0).map(|size| {
+            let walltime = walltimes.at(Procs(size));
+            let start = Time(now + earliest(&free, size, walltime.0));
+            Estimate { procs: Procs(size), walltime, start }
+        });
+        let best = shapes.min_by_key(|shape| (shape.completion(), shape.procs));
+        assert_eq!(self.fast.estimate(Time(now), &walltimes, Tuner::Exact), best);
+    }
+
+    fn finish(&mut self, now: i64) {
+        while let Some((at, _, job)) = self.finishes.first().copied()
+            && at == now
+        {
+            self.finishes.pop_first();
+            let end = self.slow.running.iter().find(|place| place.job == job).unwrap().end;
+            self.tally.early_ends += usize::from(now < end);
+            self.tally.ends_on_time += usize::from(now == end);
+            self.fast.finish(Time(now), JobId(job));
+            self.slow.finish(now, job);
+            self.compare(now);
+        }
+    }
+
+    fn start(&mut self, now: i64) {
+        let mut started = Vec::new();
+        self.fast.start_due(Time(now), &mut started);
+        let expected = self.slow.start_due(now);
+        assert_eq!(started.iter().map(|start| start.job.0).collect::<Vec<_>>(), expected);
+        for start in started {
+            let (procs, walltime, runtime) = self.jobs[start.job.index()];
+            assert_eq!((start.procs, start.walltime), (Procs(procs), Span(walltime)));
+            self.finishes.insert((now + runtime, self.starts, start.job.0));
+            self.starts += 1;
+        }
+        let taken: u32 = self.slow.running.iter().map(|place| place.procs).sum();
+        assert!(taken <= self.slow.procs, "{taken} of {} processors run jobs", self.slow.procs);
+        self.compare(now);
+    }
+
+    /// The queues are equal, and nobody's plan is later than before.
+    fn compare(&mut self, now: i64) {
+        let mut waiting = Vec::new();
+        self.fast.list(Time(now), &mut waiting);
+        let place = |one: &Waiting| Place {
+            job: one.job.0,
+            procs: one.plan.procs.0,
+            start: one.plan.start.0,
+            end: one.plan.completion().0,
+        };
+        let places: Vec<Place> = waiting.iter().map(place).collect();
+        assert_eq!(places, self.slow.waiting, "at {now}");
+        assert_eq!(self.fast.queue_length(), places.len());
+        assert_eq!(self.fast.next_start().map(|at| at.0), places.iter().map(|place| place.start).min());
+        for place in &places {
+            let before = self.plans.insert(place.job, place.start).unwrap_or(place.start);
+            assert!(place.start <= before, "job {} got later", place.job);
+            self.tally.moved_up += usize::from(place.start < before);
+        }
+        self.check_profile(now);
+        self.tally.longest_queue = self.tally.longest_queue.max(places.len());
+    }
+
+    /// The profile is what the running and the waiting jobs take, and nothing else: no processor is lost or
+    /// taken twice.
+    fn check_profile(&self, now: i64) {
+        assert_eq!(self.fast.profile.check(), Ok(()));
+        let mut anew = Profile::new(Procs(self.slow.procs), Time(now));
+        for place in self.slow.running.iter().chain(&self.slow.waiting) {
+            anew.reserve(Time(place.start.max(now)), Time(place.end), Procs(place.procs));
+        }
+        let mut kept = self.fast.profile.clone();
+        kept.advance(Time(now));
+        let from_now = |(at, free): (Time, Procs)| (at.max(Time(now)), free);
+        assert!(kept.iter().map(from_now).eq(anew.iter()), "the profile at {now}");
+    }
+}
+
+/// Plays a script to its end and until the cluster is empty.
+fn play(procs: u32, script: &Script, finish_first: bool) -> Tally {
+    let mut both = Both::new(procs);
+    let mut actions = script.iter().peekable();
+    let mut last = 0;
+    loop {
+        let action = actions.peek().map(|(gap, _)| last + gap);
+        let finish = both.finishes.first().map(|(at, ..)| *at);
+        let start = both.fast.next_start().map(|at| at.0);
+        let Some(now) = [action, finish, start].into_iter().flatten().min() else { break };
+        if finish_first {
+            both.finish(now);
+        }
+        while let Some((_, action)) = actions.next_if(|(gap, _)| last + gap == now) {
+            last = now;
+            both.act(now, action);
+        }
+        if !finish_first {
+            both.finish(now);
+        }
+        both.start(now);
+    }
+    assert!(both.slow.running.is_empty() && both.slow.waiting.is_empty());
+    both.tally
+}
+
+fn speedup() -> impl Strategy<Value = Speedup> {
+    prop_oneof![
+        Just(Speedup::Rigid),
+        Just(Speedup::Folding),
+        (0.5..=1.0, 1..20_u32)
+            .prop_map(|(parallel, limit)| Speedup::Amdahl { parallel, limit: Procs(limit) }),
+    ]
+}
+
+/// Scripts for a cluster of `procs` in which actions are mostly `gap` seconds apart.
+fn script(
+    procs: u32,
+    gap: i64,
+    length: impl Into<prop::collection::SizeRange>,
+    ask: u32,
+) -> impl Strategy<Value = Script> {
+    let submit = (1..=procs, 1..20_i64, prop_oneof![1 => Just(100_i64), 2 => 1..100_i64])
+        .prop_map(|(procs, walltime, percent)| Action::Submit { procs, walltime, percent });
+    let cancel =
+        (1..20_u32, 0..20_u32, prop::bool::weighted(0.2)).prop_map(|(divisor, remainder, others)| {
+            Action::Cancel { divisor, remainder: remainder % divisor, others }
+        });
+    let ask_one = (1..=procs, 1..40_i64, speedup()).prop_map(|(procs, walltime, speedup)| Action::Ask {
+        procs,
+        walltime,
+        speedup,
+    });
+    let action = prop_oneof![20 => submit, 1 => cancel, ask => ask_one];
+    let gap = prop_oneof![4 => Just(0_i64), 4 => 0..=gap, 1 => 0..=gap * 8];
+    prop::collection::vec((gap, action), length)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn equals_the_slow_version(
+        (procs, script) in (1..=16_u32).prop_flat_map(|procs| (Just(procs), script(procs, 6, 1..120, 3))),
+        finish_first: bool,
+    ) {
+        play(procs, &script, finish_first);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn equals_the_slow_version_with_long_queues(
+        mut script in script(12, 1, 350..450, 1),
+        asked: bool,
+        finish_first: bool,
+    ) {
+        if !asked {
+            // Without moldable requests no bounds on starts are kept.
+            script.retain(|(_, action)| !matches!(action, Action::Ask { .. }));
+        }
+        play(12, &script, finish_first);
+    }
+}
+
+/// Queues of hundreds of which most are withdrawn in one call, so that the plan is rebuilt and gaps close.
+#[test]
+fn equals_the_slow_version_when_most_of_a_long_queue_is_withdrawn() {
+    for asked in [false, true] {
+        let mut script: Script = Vec::new();
+        for job in 0..900_i64 {
+            let action = Action::Submit {
+                procs: 1 + (job * 7 % 9) as u32,
+                walltime: 1 + job * 13 % 17,
+                percent: job % 101,
+            };
+            script.push((0, action));
+        }
+        for round in 0..4 {
+            script.push((3, Action::Cancel { divisor: 3 + round, remainder: round, others: true }));
+            if asked {
+                let speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(10) };
+                script.push((0, Action::Ask { procs: 5, walltime: 30, speedup }));
+            }
+            for job in 0..80_i64 {
+                let procs = 1 + (job * 5 % 10) as u32;
+                script.push((job % 2, Action::Submit { procs, walltime: 1 + job * 11 % 19, percent: 60 }));
+            }
+        }
+        let tally = play(10, &script, true);
+        assert!(tally.most_cancelled_at_once > 512 && tally.longest_queue > 800, "{tally:?}");
+        assert!(tally.early_ends > 50 && tally.ends_on_time > 0 && tally.moved_up > 100, "{tally:?}");
+    }
+}
