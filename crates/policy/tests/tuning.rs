@@ -64,3 +64,116 @@ proptest! {
         }
     }
 }
+
+/// The paper's job types (section 4.2.1): parallel fraction and limit.
+const TYPES: [(f64, u32); 4] = [(0.8, 32), (0.9, 96), (0.99, 256), (0.999, 650)];
+
+/// What happens to a profile between two requests.
+#[derive(Clone, Debug)]
+enum Change {
+    Reserve {
+        procs: u32,
+        walltime: i64,
+    },
+    /// The which-th reservation is given back from that share of its length on.
+    Release {
+        which: usize,
+        percent: i64,
+    },
+    Advance {
+        by: i64,
+    },
+    Request {
+        kind: usize,
+        procs: u32,
+        walltime: i64,
+        tenths: u32,
+    },
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let width = || prop_oneof![3 => 1..33_u32, 1 => 1..=640_u32];
+    prop_oneof![
+        8 => (width(), 1..20_000_i64).prop_map(|(procs, walltime)| Change::Reserve { procs, walltime }),
+        2 => (0..1000_usize, 0..100_i64).prop_map(|(which, percent)| Change::Release { which, percent }),
+        1 => (0..4000_i64).prop_map(|by| Change::Advance { by }),
+        4 => (0..4_usize, width(), 1..100_000_i64, 10..15_u32)
+            .prop_map(|(kind, procs, walltime, tenths)| Change::Request { kind, procs, walltime, tenths }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Bounds are told of releases only, as a cluster does it, and outlive hundreds of changes.
+    #[test]
+    fn exact_equals_exhaustive_on_the_papers_clusters_while_the_plan_changes(
+        capacity in prop::sample::select(vec![270_u32, 434, 640]),
+        changes in prop::collection::vec(change(), 50..300),
+    ) {
+        let mut profile = Profile::new(Procs(capacity), Time::ZERO);
+        let mut bounds = StartBounds::new(Procs(capacity));
+        let mut held: Vec<(Time, Time, Procs)> = Vec::new();
+        let mut now = Time::ZERO;
+        for change in changes {
+            match change {
+                Change::Reserve { procs, walltime } => {
+                    let (procs, walltime) = (Procs(procs.min(capacity)), Span(walltime));
+                    let start = profile.earliest_fit(now, procs, walltime).unwrap();
+                    profile.reserve(start, start + walltime, procs);
+                    held.push((start, start + walltime, procs));
+                }
+                Change::Release { which, percent } if !held.is_empty() => {
+                    let (start, end, procs) = held.swap_remove(which % held.len());
+                    let from = (start + Span((end - start).0 * percent / 100)).max(now);
+                    profile.release(from, end, procs);
+                    bounds.freed(&profile, now, from, end);
+                }
+                Change::Advance { by } => {
+                    now += Span(by);
+                    profile.advance(now);
+                }
+                Change::Request { kind, procs, walltime, tenths } => {
+                    let (parallel, limit) = TYPES[kind];
+                    let speedup = Speedup::Amdahl { parallel, limit: Procs(limit) };
+                    let (procs, walltime) = (Procs(procs), Span(walltime));
+                    let request = Request { id: JobId(0), submit: now, procs, walltime, speedup, origin: None };
+                    let speed = Speed::new(f64::from(tenths) / 10.0).unwrap();
+                    let walltimes = request.on(Procs(capacity), speed).unwrap();
+                    let expected = tune(Tuner::Exhaustive, &profile, None, now, &walltimes);
+                    let times = ClassTimes::new(&request.on(Procs(640), Speed::REFERENCE).unwrap());
+                    let bound = times.completion_bound(Some(&bounds), now, speed, Procs(capacity));
+                    prop_assert!(bound <= expected.unwrap().completion(), "{:?} > {:?}", bound, expected);
+                    prop_assert_eq!(tune(Tuner::Exact, &profile, None, now, &walltimes), expected);
+                    prop_assert_eq!(tune(Tuner::Exact, &profile, Some(&mut bounds), now, &walltimes), expected);
+                }
+                Change::Release { .. } => {}
+            }
+        }
+        prop_assert_eq!(profile.check(), Ok(()));
+    }
+}
+
+/// Five sizes of which the smallest and the largest complete at the same time: the binary search then goes
+/// on among the smaller ones (spec A.0.3), and misses the best.
+#[test]
+fn binary_search_prefers_the_smaller_half_when_both_ends_complete_together() {
+    let mut profile = Profile::new(Procs(5), Time::ZERO);
+    profile.reserve(Time(0), Time(20), Procs(1));
+    profile.reserve(Time(20), Time(90), Procs(3));
+    let times = [(1, 100.0), (2, 80.0), (3, 70.0), (4, 20.0), (5, 10.0)];
+    let speedup = Speedup::Table(times.map(|(n, time)| (Procs(n), time)).into());
+    let (procs, walltime) = (Procs(1), Span(100));
+    let request = Request { id: JobId(0), submit: Time::ZERO, procs, walltime, speedup, origin: None };
+    let walltimes = request.on(Procs(5), Speed::REFERENCE).unwrap();
+    let completion = |n| {
+        let span = walltimes.at(Procs(n));
+        (profile.earliest_fit(Time::ZERO, Procs(n), span).unwrap() + span).0
+    };
+    assert_eq!([1, 2, 3, 4, 5].map(completion), [100, 80, 160, 20, 100]);
+    let choice = |tuner| tune(tuner, &profile, None, Time::ZERO, &walltimes).map(|best| best.procs.0);
+    assert_eq!(
+        Tuner::ALL.iter().map(|tuner| choice(*tuner)).collect::<Vec<_>>(),
+        [Some(4), Some(2), Some(4)]
+    );
+}

@@ -317,6 +317,28 @@ fn only_what_came_through_the_federation_is_moved() {
     }
 }
 
+/// Events come at multiples of the period since the first submission, also after a time in which nobody
+/// waited, and see what is submitted at their own instant (spec A.0.1, order of events).
+#[test]
+fn reallocation_events_come_at_multiples_of_the_period() {
+    let platform = platform([(4, 1.0, "cbf"), (4, 1.0, "cbf")]);
+    for (submit, start) in [(15, 100), (99, 100), (100, 100), (101, 200), (200, 200), (250, 300)] {
+        let mut jobs = [job(1, 0, 4, 1000, 1000), job(2, 0, 4, 800, 10), job(3, submit, 4, 50, 50)];
+        for one in &mut jobs {
+            one.job.origin = Some(ClusterId(u32::from(one.job.log_id == 2)));
+        }
+        let period = Span(100);
+        let reallocation =
+            Some(Reallocation { period, ..Reallocation::new(Algorithm::Regular, Heuristic::Mct) });
+        let policies = Policies { mapping: Mapping::Given, reallocation, ..Policies::default() };
+        let ran = run(&platform, &jobs, &policies);
+        assert_eq!(ran.jobs[2].start, Time(start), "submitted at {submit}");
+        assert_eq!(ran.moves.len(), 1);
+        let one = ran.moves[0];
+        assert_eq!((one.at, one.before, one.after), (Time(start), Time(1050), Time(start + 50)));
+    }
+}
+
 /// EASY decides differently when a job is submitted at the instant at which another ends early.
 #[test]
 fn the_order_of_one_instant_is_the_one_asked_for() {

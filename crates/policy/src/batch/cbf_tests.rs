@@ -378,3 +378,20 @@ fn equals_the_slow_version_when_most_of_a_long_queue_is_withdrawn() {
         assert!(tally.early_ends > 50 && tally.ends_on_time > 0 && tally.moved_up > 100, "{tally:?}");
     }
 }
+
+/// The same, withdrawn little by little: gaps close while some jobs are known to be able to slide.
+#[test]
+fn equals_the_slow_version_when_a_long_queue_is_withdrawn_bit_by_bit() {
+    for seed in 0..2_i64 {
+        let mut script: Script = Vec::new();
+        for job in 0..1100_i64 {
+            let procs = 1 + ((job * 7 + seed) % 11) as u32;
+            script.push((0, Action::Submit { procs, walltime: 1 + (job * 13 + seed) % 17, percent: 50 }));
+        }
+        for remainder in 0..22 {
+            script.push((remainder.into(), Action::Cancel { divisor: 24, remainder, others: false }));
+        }
+        let tally = play(11, &script, true);
+        assert!((32..=64).contains(&tally.most_cancelled_at_once), "{tally:?}");
+    }
+}

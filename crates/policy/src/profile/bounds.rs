@@ -234,7 +234,7 @@ impl StartBounds {
     }
 
     /// The completion-minimal shape with at least `least` and at most `most` processors: the same answer
-    /// as one pass of [`Profile::best_shape`] over the whole profile, found class by class.
+    /// as one pass of `Profile::best_shape` over the whole profile, found class by class.
     ///
     /// Every size of a class needs at least the class's corner and lasts at least as long as the class's
     /// largest size; so no size of the class completes before (bound on the start of such a corner) +

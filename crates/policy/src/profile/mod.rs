@@ -1,7 +1,7 @@
 //! The availability profile: free processors of one cluster as a step function of time, from now to
 //! infinity.
 //!
-//! The steps are kept in blocks of at most [`BLOCK`] with each block's least and largest value, so that a
+//! The steps are kept in blocks of at most `BLOCK` with each block's least and largest value, so that a
 //! search passes over blocks that cannot matter and a change touches few of them: with `k` steps, finding
 //! a place costs O(k / BLOCK) block looks plus the steps of the blocks that qualify, and reserving or
 //! releasing costs O(BLOCK) plus one addition per whole block covered. Integers only: a floating-point

@@ -33,6 +33,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..600_usize, 1..=CAPACITY, 1..60_usize)
             .prop_map(|(from, procs, walltime)| Step::Reserve { from, procs, walltime }),
+        // Narrow ones over many blocks, so that whole blocks owe a change while their steps change.
+        3 => (0..400_usize, 1..3_u32, 150..700_usize)
+            .prop_map(|(from, procs, walltime)| Step::Reserve { from, procs, walltime }),
         3 => (0..1000_usize, 0..40_usize).prop_map(|(which, keep)| Step::Release { which, keep }),
         1 => (0..4_usize).prop_map(|by| Step::Advance { by }),
     ]

@@ -2,9 +2,9 @@
 //! spec A.0.5).
 //!
 //! One event is one call of [`reallocate`]. It works on the agent's [`Federation`] and returns the moves it
-//! made. The algorithm says how a job is taken up ([`regular`], [`all_cancellation`], [`no_worse`]), the
-//! heuristic in which order ([`order`]). To add a heuristic: one line in [`Heuristic`] and its key in
-//! [`order`]; to add an algorithm: one file here and one line in [`Algorithm`].
+//! made. The algorithm says how a job is taken up (`regular`, `all_cancellation`, `no_worse`), the
+//! heuristic in which order (`order`). To add a heuristic: one line in [`Heuristic`] and its key in
+//! `order`; to add an algorithm: one file here and one line in [`Algorithm`].
 
 mod all_cancellation;
 mod no_worse;

@@ -209,6 +209,20 @@ fn all_cancellation_orders_the_window_and_the_rest_follows() {
     }
 }
 
+/// After the first job is placed, B completes earlier on the other cluster than C, which had been ahead.
+#[test]
+fn estimates_are_made_anew_after_each_placement() {
+    let mut federation = busy(&[(4, 100), (2, 105)]);
+    for (id, procs, walltime) in [(A, 4, 10), (B, 2, 20), (C, 4, 18)] {
+        submit(&mut federation, 0, request(id, procs, walltime));
+    }
+    let policy = Reallocation::new(Algorithm::AllCancellation, Heuristic::MinMin);
+    let moves = reallocate(&policy, &mut federation, Time::ZERO);
+    let seen: Vec<_> = moves.iter().map(|one| (one.job.0, one.to.0, one.estimate.completion().0)).collect();
+    assert_eq!(seen, [(B, 1, 125)]);
+    assert_eq!([A, B, C].map(|id| start(&mut federation, id)), [100, 105, 110]);
+}
+
 /// The guard keeps the place of a job that would lose, and lets the others gain.
 #[test]
 fn no_worse_moves_the_others_around_a_job_that_would_lose() {
