@@ -260,29 +260,53 @@ fn equal_clusters(clusters: usize) -> Platform {
     Platform::new((0..clusters).map(cluster).collect()).unwrap()
 }
 
-/// A cluster far behind in the order, of which it was known that nothing starts before 1000, becomes free.
+/// Keeps a cluster wholly busy for so long, and gives it a plan of many steps after that, one processor wide
+/// at first: only for long plans are bounds kept.
+fn occupy(world: &mut World, cluster: u32, seconds: i64) {
+    let shapes = [(8, seconds)].into_iter().chain((1..8).map(|step| (1, 10 * step)));
+    for (procs, walltime) in shapes {
+        world.submit(Mapping::Given, &(procs, walltime, Speedup::Rigid, cluster));
+    }
+}
+
+/// A cluster far behind in the order, of which it was known that nothing starts for long, becomes free.
 #[test]
 fn what_is_freed_on_one_cluster_is_seen_by_the_search() {
     let mut world = World::new(&equal_clusters(40));
     for cluster in 0..40 {
-        let walltime = if cluster == 3 { 900 } else { 1000 };
-        world.submit(Mapping::Given, &(8, walltime, Speedup::Rigid, cluster));
+        occupy(&mut world, cluster, if cluster == 3 { 900 } else { 1000 });
     }
     world.start();
     let shape = (8, 100, Speedup::Amdahl { parallel: 0.5, limit: Procs(8) }, 0);
-    let mut found = || {
+    let mut freed = vec![ClusterId(3)];
+    for _ in 0..20 {
         let request = world.request(&shape);
-        let found = world.federation.earliest(Time(world.now), &request, None, Time::MAX).unwrap();
-        let (end, job, cluster) = world.running.last().copied().unwrap();
-        // The last running job ends at once, for the next question.
-        world.running.remove(&(end, job, cluster));
-        world.federation.scheduler(cluster).finish(Time(world.now), job);
-        ((found.0, found.1.start), cluster)
+        let found = world.federation.earliest(Time(0), &request, None, Time::MAX);
+        let first = if freed.len() > 1 { freed[1..].iter().min() } else { freed.first() };
+        assert_eq!(found.map(|(cluster, _)| cluster), first.copied());
+        let (end, job, cluster) = world.running.pop_last().unwrap();
+        assert_eq!(end, world.now + 1000 / i64::from(1 + job.0 % 3));
+        world.federation.scheduler(cluster).finish(Time(0), job);
+        freed.push(cluster);
+    }
+}
+
+/// The first cluster's bound equals the second's completion: a tie, which goes to the first.
+#[test]
+fn a_bound_that_equals_the_best_completion_is_asked() {
+    let cluster = |batch: &str| Cluster {
+        name: batch.to_owned(),
+        procs: Procs(8),
+        speed: Speed::REFERENCE,
+        batch: batch.to_owned(),
     };
-    let (first, freed) = found();
-    assert_eq!(first, (ClusterId(3), Time(900)));
-    let (second, also_freed) = found();
-    assert_eq!(second, (freed, Time(0)));
-    assert_ne!(freed, also_freed);
-    assert_eq!(found().0, (freed.min(also_freed), Time(0)), "of two free ones the first");
+    let mut world = World::new(&Platform::new(vec![cluster("cbf"), cluster("fcfs")]).unwrap());
+    occupy(&mut world, 0, 10);
+    world.submit(Mapping::Given, &(8, 10, Speedup::Rigid, 1));
+    world.start();
+    let request = world.request(&(1, 1, Speedup::Amdahl { parallel: 0.5, limit: Procs(2) }, 0));
+    for _ in 0..3 {
+        let (cluster, estimate) = world.federation.earliest(Time(0), &request, None, Time::MAX).unwrap();
+        assert_eq!((cluster, estimate.completion()), (ClusterId(0), Time(11)));
+    }
 }

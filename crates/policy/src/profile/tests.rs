@@ -171,3 +171,26 @@ fn runs_around_a_freed_interval_are_told_apart() {
     assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(939)), None);
     assert_eq!(touched.longest_s().len(), CLASSES);
 }
+
+/// A change over many blocks is owed by those that it covers whole; one that is full splits before it pays.
+#[test]
+fn a_full_block_that_owes_a_change_splits() {
+    for first in 0..60 {
+        for dense in 6..12 {
+            let mut profile = Profile::new(Procs(8), Time::ZERO);
+            let mut seconds = vec![8_i64; 1000];
+            let mut reserve = |from: usize, until: usize| {
+                profile.reserve(Time(from as i64), Time(until as i64), Procs(1));
+                seconds[from..until].iter_mut().for_each(|free| *free -= 1);
+            };
+            (0..80).for_each(|tooth| reserve(10 * tooth, 10 * tooth + 5));
+            (first..first + dense).for_each(|tooth| reserve(10 * tooth + 1, 10 * tooth + 2));
+            reserve(3, 900);
+            reserve(10 * first + 7, 850);
+            assert_eq!(profile.check(), Ok(()));
+            for (at, free) in seconds.iter().enumerate() {
+                assert_eq!(i64::from(profile.free_at(Time(at as i64)).0), *free, "{first} {dense} {at}");
+            }
+        }
+    }
+}
