@@ -55,7 +55,8 @@ pub fn map(
         }
         Mapping::Given => {
             let only = (federation.len() == 1).then_some(ClusterId(0));
-            let cluster = request.origin.or(only).ok_or(RefusalCause::NoOrigin)?;
+            let known = request.origin.filter(|origin| origin.index() < federation.len());
+            let cluster = known.or(only).ok_or(RefusalCause::NoOrigin)?;
             let estimate =
                 federation.estimate(now, request, cluster).ok_or(RefusalCause::LargerThanCluster {
                     cluster,

@@ -184,7 +184,8 @@ where
     /// A local user's job: rigid, straight to its own cluster, in the log's own shape and time (A000-16).
     fn submit_locally(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
         let only = (self.federation.len() == 1).then_some(ClusterId(0));
-        let cluster = next.job.origin.or(only).ok_or(RefusalCause::NoOrigin)?;
+        let known = next.job.origin.filter(|origin| origin.index() < self.federation.len());
+        let cluster = known.or(only).ok_or(RefusalCause::NoOrigin)?;
         let available = self.federation.procs(cluster);
         if next.job.procs > available {
             return Err(RefusalCause::LargerThanCluster { cluster, requested: next.job.procs, available });

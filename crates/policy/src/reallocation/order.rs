@@ -114,6 +114,8 @@ fn urgency(heuristic: Heuristic, candidate: &Candidate, options: &Options) -> f6
         Heuristic::Mct => 0.0,
         Heuristic::MinMin => -(options.first.0 as f64),
         Heuristic::MaxMin => options.first.0 as f64,
+        // A job with one option suffers without limit.
+        Heuristic::Sufferage if options.second == Time::MAX => f64::INFINITY,
         Heuristic::Sufferage => (options.second - options.first).0 as f64,
         Heuristic::MaxGain => gain(),
         Heuristic::MaxRelGain => gain() / f64::from(candidate.request.procs.max(Procs::ONE).0),
