@@ -191,12 +191,14 @@ impl Queue {
     /// The first position at or after `from` whose job may slide or, judging by its size and walltime
     /// alone, may fit into runs of `longest_s` seconds (per class of sizes). Whole chunks without such a
     /// job are passed over.
-    pub(super) fn next_movable(&mut self, from: Slot, longest_s: &[u32; CLASSES]) -> Option<Slot> {
+    pub(super) fn next_movable(&mut self, from: Slot, longest_s: &[u32]) -> Option<Slot> {
         let start = from.max(self.first * CHUNK);
         let mut index = (start / CHUNK - self.first) as usize;
         let mut low = start % CHUNK;
         while let Some(chunk) = self.chunks.get_mut(index) {
-            let fits = chunk.shortest_s.iter().zip(longest_s).any(|(shortest, longest)| shortest <= longest);
+            // Without an early exit the comparison is a few vector instructions.
+            let pairs = chunk.shortest_s.iter().zip(longest_s);
+            let fits = pairs.fold(false, |any, (shortest, longest)| any | (shortest <= longest));
             let rest = !0_u64 << low;
             let mut bits = chunk.may_slide & rest;
             if fits {
@@ -206,7 +208,8 @@ impl Queue {
                 let bit = bits.trailing_zeros();
                 let entry = &chunk.entries[bit as usize];
                 let class = class_of(i64::from(entry.procs.0));
-                if chunk.may_slide >> bit & 1 == 1 || seconds(entry.walltime) <= longest_s[class] {
+                let fits = longest_s.get(class).is_some_and(|longest| seconds(entry.walltime) <= *longest);
+                if fits || chunk.may_slide >> bit & 1 == 1 {
                     return Some((self.first + index as u64) * CHUNK + u64::from(bit));
                 }
                 bits &= bits - 1;

@@ -29,6 +29,8 @@ struct Runs {
 pub struct Touched {
     /// Per class of sizes, the longest of all runs, in seconds.
     longest_s: [u32; CLASSES],
+    /// Classes from here on have no run.
+    classes: usize,
     /// The first `used` are those told apart; the others are storage.
     around: Vec<Runs>,
     used: usize,
@@ -39,7 +41,7 @@ const TOLD_APART: usize = 16;
 
 impl Default for Touched {
     fn default() -> Self {
-        Self { longest_s: [0; CLASSES], around: vec![Runs::NONE; TOLD_APART + 1], used: 0 }
+        Self { longest_s: [0; CLASSES], classes: 0, around: vec![Runs::NONE; TOLD_APART + 1], used: 0 }
     }
 }
 
@@ -47,6 +49,7 @@ impl Touched {
     /// Nothing was freed.
     pub fn clear(&mut self) {
         self.longest_s = [0; CLASSES];
+        self.classes = 0;
         self.used = 0;
     }
 
@@ -63,6 +66,7 @@ impl Touched {
         if !runs.measure(profile, now, from.max(now), until) {
             return;
         }
+        self.classes = self.classes.max(runs.classes);
         for (longest, length) in self.longest_s.iter_mut().zip(&runs.longest_s[..runs.classes]) {
             *longest = (*longest).max(*length);
         }
@@ -74,9 +78,9 @@ impl Touched {
         }
     }
 
-    /// The longest run, per class of sizes, in seconds.
-    pub fn longest_s(&self) -> &[u32; CLASSES] {
-        &self.longest_s
+    /// The longest run, per class of sizes, in seconds; classes beyond the end have none.
+    pub fn longest_s(&self) -> &[u32] {
+        &self.longest_s[..self.classes]
     }
 
     /// When the runs could let a job of that shape start, at the earliest, so that it ends by `deadline`;

@@ -3,7 +3,7 @@
 use pliant_model::{Procs, Span, Time};
 use proptest::prelude::*;
 
-use super::{CLASSES, Fit, Profile, StartBounds, Touched};
+use super::{Fit, Profile, StartBounds, Touched, class_of};
 
 const CAPACITY: u32 = 16;
 const HORIZON: usize = 900;
@@ -169,7 +169,7 @@ fn runs_around_a_freed_interval_are_told_apart() {
     assert_eq!(touched.earliest_start(Procs(4), Span(161), Time(1000)), None);
     assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(1000)), Some(Time(40)));
     assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(939)), None);
-    assert_eq!(touched.longest_s().len(), CLASSES);
+    assert_eq!(touched.longest_s().len(), class_of(4) + 1);
 }
 
 /// A change over many blocks is owed by those that it covers whole; one that is full splits before it pays.
