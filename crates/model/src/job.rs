@@ -85,7 +85,7 @@ impl Walltimes<'_> {
         let seconds = self.scale * self.ratio(n) * (1.0 - 1e-12);
         // Rounding up through the integer is several times cheaper than `f64::ceil` without SSE 4.1.
         let whole = seconds as i64;
-        Span((whole + i64::from((whole as f64) < seconds)).clamp(1, Span::MAX.0))
+        Span(whole.saturating_add(i64::from((whole as f64) < seconds)).clamp(1, Span::MAX.0))
     }
 
     /// The walltime on `n` processors relative to the requested shape's: the same on every cluster.
