@@ -126,8 +126,8 @@ proptest! {
                 Change::Release { which, percent } if !held.is_empty() => {
                     let (start, end, procs) = held.swap_remove(which % held.len());
                     let from = (start + Span((end - start).0 * percent / 100)).max(now);
-                    profile.release(from, end, procs);
-                    bounds.freed(&profile, now, from, end);
+                    let freed = profile.release(from, end, procs);
+                    bounds.freed(&profile, now, freed);
                 }
                 Change::Advance { by } => {
                     now += Span(by);

@@ -13,16 +13,17 @@
 //! before it. For the first, the place lies in a run of free processors that meets a freed interval
 //! ([`Touched`] bounds the length of such runs per class of sizes, and chunks of the queue whose jobs are
 //! all longer are passed over). For the second, the instant before the reservation was itself freed, so
-//! only jobs whose reservation begins inside a freed interval are candidates. Everything freed during a
-//! pass counts again in the next one, since earlier jobs have not seen it. `tests` compares with a
-//! reference that tries every job at every pass.
+//! only jobs whose reservation begins inside a freed interval are candidates. A job gains from an interval
+//! only if it asks for more processors than were free there before ([`Freed`]). What is freed during a pass
+//! counts again in the next one, since the jobs ahead have not seen it, unless all of them begin before it.
+//! `tests` compares with a reference that tries every job at every pass.
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
 use super::running::Running;
 use super::waiting::{Entry, Queue, Slot};
 use super::{BatchScheduler, Start, Submission, Waiting};
-use crate::profile::{Profile, StartBounds, Touched};
+use crate::profile::{Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, Tuner};
 
 /// A cluster under conservative backfilling.
@@ -32,12 +33,13 @@ pub(super) struct ConservativeBackfilling {
     running: Running,
     queue: Queue,
     /// What was freed and not yet seen by every waiting job.
-    freed: Vec<(Time, Time)>,
+    freed: Vec<Freed>,
     /// What was freed by moves in the present pass.
-    vacated: Vec<(Time, Time)>,
+    vacated: Vec<Freed>,
     /// What was freed by moves in the present pass behind the start of every waiting job: a job can only
     /// use what begins before its own reservation, so nobody waiting gains from it.
-    beyond: Vec<(Time, Time)>,
+    beyond: Vec<Freed>,
+    ahead: Ahead,
     /// No waiting job starts later.
     latest_start: Time,
     touched: Touched,
@@ -45,6 +47,24 @@ pub(super) struct ConservativeBackfilling {
     sliding: Vec<Slot>,
     /// Kept once estimates of moldable requests are asked for.
     bounds: Option<StartBounds>,
+}
+
+/// The jobs that the present pass has left behind.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    /// The first job not counted yet.
+    next: Slot,
+    /// No job before it starts later.
+    latest_start: Time,
+}
+
+impl Ahead {
+    /// A time after which none of the jobs ahead of `slot` starts.
+    fn latest_start(&mut self, queue: &Queue, slot: Slot) -> Time {
+        self.latest_start = self.latest_start.max(queue.latest_start(self.next, slot));
+        self.next = slot;
+        self.latest_start
+    }
 }
 
 pub(super) fn new(procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
@@ -60,6 +80,7 @@ impl ConservativeBackfilling {
             freed: Vec::new(),
             vacated: Vec::new(),
             beyond: Vec::new(),
+            ahead: Ahead { next: 0, latest_start: now },
             latest_start: now,
             touched: Touched::default(),
             sliding: Vec::new(),
@@ -67,11 +88,42 @@ impl ConservativeBackfilling {
         }
     }
 
+    /// Forgets what lies before `now`.
+    pub(super) fn advance(&mut self, now: Time) {
+        self.profile.advance(now);
+    }
+
+    /// Free processors, from the last event on.
+    pub(super) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The first expected end of a running job.
+    pub(super) fn next_release(&self, now: Time) -> Time {
+        self.running.held().map(|held| held.end).min().map_or(now, |end| end.max(now))
+    }
+
+    /// Queues a job with a place that is free, the earliest one that does not begin before `from`.
+    pub(super) fn submit_at(&mut self, now: Time, job: JobId, place: Estimate, from: Time) {
+        let Estimate { procs, walltime, start } = place;
+        let slot = self.reserve(Entry { job, procs, walltime, start });
+        if from > now {
+            // What lies before `from` is news to this job.
+            self.freed.push(Freed { from: now, until: from, least: Procs::ONE });
+            self.queue.mark_slide(slot);
+        }
+    }
+
+    fn reserve(&mut self, entry: Entry) -> Slot {
+        self.profile.reserve(entry.start, entry.end(), entry.procs);
+        self.queue.push(entry)
+    }
+
     /// Gives processors back and notes who may gain from it.
     fn free(&mut self, from: Time, until: Time, procs: Procs) {
-        self.profile.release(from, until, procs);
+        let freed = self.profile.release(from, until, procs);
         self.note_slides(from, until);
-        self.freed.push((from, until));
+        self.freed.push(freed);
     }
 
     /// Marks the jobs that begin inside `(from, until]` and have enough free processors just before.
@@ -93,12 +145,13 @@ impl ConservativeBackfilling {
     fn compress(&mut self, now: Time) {
         self.touched.clear();
         join_overlapping(&mut self.freed);
-        for (from, until) in &self.freed {
-            self.touched.add(&self.profile, now, *from, *until);
+        for freed in &self.freed {
+            self.touched.add(&self.profile, now, *freed);
         }
         self.vacated.clear();
         self.latest_start = self.queue.last_start().unwrap_or(now);
         if !self.touched.is_empty() || self.queue.any_slides() {
+            self.ahead = Ahead { next: 0, latest_start: now };
             let mut next = 0;
             while let Some(slot) = self.queue.next_movable(next, self.touched.longest_s()) {
                 self.try_move(now, slot);
@@ -106,8 +159,8 @@ impl ConservativeBackfilling {
             }
         }
         if let Some(bounds) = &mut self.bounds {
-            for (from, until) in self.freed.iter().chain(&self.vacated).chain(&self.beyond) {
-                bounds.freed(&self.profile, now, *from, *until);
+            for freed in self.freed.iter().chain(&self.vacated).chain(&self.beyond) {
+                bounds.freed(&self.profile, now, *freed);
             }
         }
         self.beyond.clear();
@@ -140,14 +193,16 @@ impl ConservativeBackfilling {
         let (end, old_end) = (start + entry.walltime, entry.end());
         let vacated = entry.start.max(end);
         self.profile.reserve(start, entry.start.min(end), entry.procs);
-        self.profile.release(vacated, old_end, entry.procs);
+        let freed = self.profile.release(vacated, old_end, entry.procs);
         self.queue.set_start(slot, start);
         if vacated < self.latest_start {
             self.note_slides(vacated, old_end);
-            self.vacated.push((vacated, old_end));
-            self.touched.add(&self.profile, now, vacated, old_end);
+            self.touched.add(&self.profile, now, freed);
+        }
+        if vacated < self.ahead.latest_start(&self.queue, slot) {
+            self.vacated.push(freed);
         } else if self.bounds.is_some() {
-            self.beyond.push((vacated, old_end));
+            self.beyond.push(freed);
         }
     }
 
@@ -163,16 +218,17 @@ impl ConservativeBackfilling {
     }
 }
 
-/// Replaces many intervals by fewer that cover the same instants.
-fn join_overlapping(intervals: &mut Vec<(Time, Time)>) {
+/// Replaces intervals that overlap by one that stands for all of them.
+fn join_overlapping(intervals: &mut Vec<Freed>) {
     if intervals.len() < 2 {
         return;
     }
-    intervals.sort_unstable();
+    intervals.sort_unstable_by_key(|freed| freed.from);
     intervals.dedup_by(|next, kept| {
-        let overlaps = next.0 <= kept.1;
+        let overlaps = next.from < kept.until;
         if overlaps {
-            kept.1 = kept.1.max(next.1);
+            kept.until = kept.until.max(next.until);
+            kept.least = kept.least.min(next.least);
         }
         overlaps
     });
@@ -185,8 +241,7 @@ impl BatchScheduler for ConservativeBackfilling {
         let from = self.bounds.as_ref().map_or(now, |bounds| bounds.at_least(procs, walltime, now));
         let start = self.profile.earliest_fit(from, procs, walltime);
         let start = start.expect("a submission asks for at most the cluster's processors");
-        self.profile.reserve(start, start + walltime, procs);
-        self.queue.push(Entry { job, procs, walltime, start });
+        self.reserve(Entry { job, procs, walltime, start });
     }
 
     fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
@@ -201,7 +256,7 @@ impl BatchScheduler for ConservativeBackfilling {
             let entry = self.queue.remove(slot);
             cancelled += 1;
             if rebuild {
-                self.freed.push((entry.start, entry.end()));
+                self.freed.push(Freed { from: entry.start, until: entry.end(), least: Procs(1) });
             } else {
                 self.free(entry.start, entry.end(), entry.procs);
             }
@@ -214,9 +269,8 @@ impl BatchScheduler for ConservativeBackfilling {
             if self.queue.is_empty() {
                 self.freed.clear();
             }
-            join_overlapping(&mut self.freed);
             for index in 0..self.freed.len() {
-                let (from, until) = self.freed[index];
+                let Freed { from, until, .. } = self.freed[index];
                 self.note_slides(from, until);
             }
         }

@@ -41,6 +41,8 @@ struct Chunk {
     may_slide: u64,
     /// Per class of sizes, no waiting entry of the class has a shorter walltime (in seconds).
     shortest_s: [u32; CLASSES],
+    /// No waiting entry starts later.
+    latest: Time,
     entries: Vec<Entry>,
 }
 
@@ -65,8 +67,8 @@ impl Queue {
         self.slots.is_empty()
     }
 
-    /// Appends a job.
-    pub(super) fn push(&mut self, entry: Entry) {
+    /// Appends a job; returns its position.
+    pub(super) fn push(&mut self, entry: Entry) -> Slot {
         let slot = self.next;
         self.next += 1;
         if self.chunks.is_empty() {
@@ -79,6 +81,7 @@ impl Queue {
                 waiting: 0,
                 may_slide: 0,
                 shortest_s: [u32::MAX; CLASSES],
+                latest: Time(i64::MIN),
                 entries,
             });
         }
@@ -87,8 +90,10 @@ impl Queue {
         chunk.waiting |= 1 << (slot % CHUNK);
         let shortest = &mut chunk.shortest_s[class_of(i64::from(entry.procs.0))];
         *shortest = (*shortest).min(seconds(entry.walltime));
+        chunk.latest = chunk.latest.max(entry.start);
         self.slots.insert(entry.job, slot);
         self.by_start.insert((entry.start, slot));
+        slot
     }
 
     pub(super) fn slot(&self, job: JobId) -> Option<Slot> {
@@ -122,9 +127,9 @@ impl Queue {
             self.iter().map(|(slot, entry)| (entry, self.slides(slot))).collect();
         *self = Queue { next: self.next, ..Queue::default() };
         for (entry, slides) in entries {
-            self.push(entry);
+            let slot = self.push(entry);
             if slides {
-                self.mark_slide(self.next - 1);
+                self.mark_slide(slot);
             }
         }
     }
@@ -135,6 +140,28 @@ impl Queue {
         self.by_start.remove(&(entry.start, slot));
         entry.start = start;
         self.by_start.insert((start, slot));
+    }
+
+    /// No waiting job from position `from` to before `until` starts later.
+    pub(super) fn latest_start(&self, from: Slot, until: Slot) -> Time {
+        let mut latest = Time(i64::MIN);
+        let mut slot = from.max(self.first * CHUNK);
+        while slot < until {
+            let chunk = &self.chunks[(slot / CHUNK - self.first) as usize];
+            let base = slot / CHUNK * CHUNK;
+            let end = until.min(base + CHUNK);
+            if slot == base && end == base + CHUNK {
+                latest = latest.max(chunk.latest);
+            } else {
+                for bit in slot - base..end - base {
+                    if chunk.waiting >> bit & 1 == 1 {
+                        latest = latest.max(chunk.entries[bit as usize].start);
+                    }
+                }
+            }
+            slot = end;
+        }
+        latest
     }
 
     /// The earliest reservation.
@@ -191,7 +218,7 @@ impl Queue {
     /// The first position at or after `from` whose job may slide or, judging by its size and walltime
     /// alone, may fit into runs of `longest_s` seconds (per class of sizes). Whole chunks without such a
     /// job are passed over.
-    pub(super) fn next_movable(&mut self, from: Slot, longest_s: &[u32]) -> Option<Slot> {
+    pub(super) fn next_movable(&mut self, from: Slot, longest_s: &[u32; CLASSES]) -> Option<Slot> {
         let start = from.max(self.first * CHUNK);
         let mut index = (start / CHUNK - self.first) as usize;
         let mut low = start % CHUNK;
@@ -208,13 +235,13 @@ impl Queue {
                 let bit = bits.trailing_zeros();
                 let entry = &chunk.entries[bit as usize];
                 let class = class_of(i64::from(entry.procs.0));
-                let fits = longest_s.get(class).is_some_and(|longest| seconds(entry.walltime) <= *longest);
+                let fits = seconds(entry.walltime) <= longest_s[class];
                 if fits || chunk.may_slide >> bit & 1 == 1 {
                     return Some((self.first + index as u64) * CHUNK + u64::from(bit));
                 }
                 bits &= bits - 1;
             }
-            if fits && low == 0 {
+            if fits || low > 0 {
                 chunk.tighten();
             }
             index += 1;
@@ -225,14 +252,16 @@ impl Queue {
 }
 
 impl Chunk {
-    /// Computes the summary anew after removals made it loose.
+    /// Computes the summary anew after removals and moves made it loose.
     fn tighten(&mut self) {
         self.shortest_s = [u32::MAX; CLASSES];
+        self.latest = Time(i64::MIN);
         let mut bits = self.waiting;
         while bits != 0 {
             let entry = &self.entries[bits.trailing_zeros() as usize];
             let shortest = &mut self.shortest_s[class_of(i64::from(entry.procs.0))];
             *shortest = (*shortest).min(seconds(entry.walltime));
+            self.latest = self.latest.max(entry.start);
             bits &= bits - 1;
         }
     }

@@ -14,11 +14,23 @@ use super::{Fit, Profile};
 /// The length of a run that never ends.
 const ENDLESS: u32 = u32::MAX - 1;
 
+/// An interval on which processors were given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freed {
+    /// Where it begins.
+    pub from: Time,
+    /// Where it ends.
+    pub until: Time,
+    /// One processor less than this was free all along the interval before: smaller jobs gain nothing.
+    pub least: Procs,
+}
+
 /// Runs of free processors around one freed interval: per class of sizes, the length of the run with that
 /// many free processors and when it starts. Errs on the side of too long and too early.
 #[derive(Clone, Debug)]
 struct Runs {
-    /// Classes from here on have no run.
+    /// Classes before `first` have gained nothing, classes from `classes` on have no run.
+    first: usize,
     classes: usize,
     longest_s: [u32; CLASSES],
     earliest: [i64; CLASSES],
@@ -29,8 +41,6 @@ struct Runs {
 pub struct Touched {
     /// Per class of sizes, the longest of all runs, in seconds.
     longest_s: [u32; CLASSES],
-    /// Classes from here on have no run.
-    classes: usize,
     /// The first `used` are those told apart; the others are storage.
     around: Vec<Runs>,
     used: usize,
@@ -41,7 +51,7 @@ const TOLD_APART: usize = 16;
 
 impl Default for Touched {
     fn default() -> Self {
-        Self { longest_s: [0; CLASSES], classes: 0, around: vec![Runs::NONE; TOLD_APART + 1], used: 0 }
+        Self { longest_s: [0; CLASSES], around: vec![Runs::NONE; TOLD_APART + 1], used: 0 }
     }
 }
 
@@ -49,7 +59,6 @@ impl Touched {
     /// Nothing was freed.
     pub fn clear(&mut self) {
         self.longest_s = [0; CLASSES];
-        self.classes = 0;
         self.used = 0;
     }
 
@@ -58,16 +67,16 @@ impl Touched {
         self.used == 0
     }
 
-    /// Adds the runs that meet `[from, until)`, where processors were just given back. Runs count from
-    /// `now` on. O(blocks met while walking out of the interval).
-    pub fn add(&mut self, profile: &Profile, now: Time, from: Time, until: Time) {
+    /// Adds the runs that meet an interval where processors were just given back. Runs count from `now`
+    /// on. O(blocks met while walking out of the interval).
+    pub fn add(&mut self, profile: &Profile, now: Time, freed: Freed) {
         let (told, rest) = self.around.split_at_mut(self.used);
         let runs = &mut rest[0];
-        if !runs.measure(profile, now, from.max(now), until) {
+        if !runs.measure(profile, now, freed) {
             return;
         }
-        self.classes = self.classes.max(runs.classes);
-        for (longest, length) in self.longest_s.iter_mut().zip(&runs.longest_s[..runs.classes]) {
+        let gained = runs.first..runs.classes;
+        for (longest, length) in self.longest_s[gained.clone()].iter_mut().zip(&runs.longest_s[gained]) {
             *longest = (*longest).max(*length);
         }
         let full = told.len() == TOLD_APART;
@@ -78,9 +87,9 @@ impl Touched {
         }
     }
 
-    /// The longest run, per class of sizes, in seconds; classes beyond the end have none.
-    pub fn longest_s(&self) -> &[u32] {
-        &self.longest_s[..self.classes]
+    /// Per class of sizes, no run is longer, in seconds; 0 where there is none.
+    pub fn longest_s(&self) -> &[u32; CLASSES] {
+        &self.longest_s
     }
 
     /// When the runs could let a job of that shape start, at the earliest, so that it ends by `deadline`;
@@ -91,7 +100,7 @@ impl Touched {
         let latest = deadline.0 - walltime.0;
         let mut earliest = i64::MAX;
         for runs in &self.around[..self.used] {
-            if class < runs.classes && runs.longest_s[class] >= length && runs.earliest[class] <= latest {
+            if runs.has(class) && runs.longest_s[class] >= length && runs.earliest[class] <= latest {
                 earliest = earliest.min(runs.earliest[class]);
             }
         }
@@ -100,61 +109,68 @@ impl Touched {
 }
 
 impl Runs {
-    const NONE: Runs = Runs { classes: 0, longest_s: [0; CLASSES], earliest: [i64::MAX; CLASSES] };
+    const NONE: Runs = Runs { first: 0, classes: 0, longest_s: [0; CLASSES], earliest: [i64::MAX; CLASSES] };
 
-    /// Measures the runs around `[from, until)`; false if there are none.
-    fn measure(&mut self, profile: &Profile, now: Time, from: Time, until: Time) -> bool {
-        self.classes = 0;
+    fn has(&self, class: usize) -> bool {
+        (self.first..self.classes).contains(&class)
+    }
+
+    /// Measures the runs around a freed interval; false if there are none (any more).
+    fn measure(&mut self, profile: &Profile, now: Time, freed: Freed) -> bool {
+        let (from, until) = (freed.from.max(now), freed.until);
+        (self.first, self.classes) = (0, 0);
         if from >= until {
             return false;
         }
-        let widest = profile.max_free(from, until);
-        if widest == 0 {
+        let least = i64::from(freed.least.0.max(1));
+        let (begin, end, widest) = profile.across(from, until);
+        if widest < least {
             return false;
         }
-        let classes = class_of(widest) + 1;
-        self.classes = classes;
+        let (first, classes) = (class_of(least), class_of(widest) + 1);
+        (self.first, self.classes) = (first, classes);
         let earliest = &mut self.earliest;
         let mut open = classes;
-        profile.narrowing_left(from, now, |end, free| {
-            while open > 0 && corner(open - 1) > free {
+        profile.narrowing_left(begin, from, now, |end, free| {
+            while open > first && corner(open - 1) > free {
                 open -= 1;
                 earliest[open] = end.max(now.0);
             }
-            open > 0
+            open > first
         });
-        earliest[..open].fill(now.0);
+        earliest[first..open].fill(now.0);
         let length = |until: i64, from: i64| u32::try_from(until - from).unwrap_or(ENDLESS).min(ENDLESS);
         let mut open = classes;
-        profile.narrowing_right(until, |begin, free| {
-            while open > 0 && corner(open - 1) > free {
+        profile.narrowing_right(end, until, |begin, free| {
+            while open > first && corner(open - 1) > free {
                 open -= 1;
                 self.longest_s[open] = length(begin, self.earliest[open]);
             }
-            open > 0
+            open > first
         });
-        self.longest_s[..open].fill(ENDLESS);
+        self.longest_s[first..open].fill(ENDLESS);
         true
     }
 
     fn covers(&self, other: &Runs) -> bool {
-        other.classes <= self.classes
-            && (0..other.classes).all(|class| {
+        other.first >= self.first
+            && other.classes <= self.classes
+            && (other.first..other.classes).all(|class| {
                 self.longest_s[class] >= other.longest_s[class]
                     && self.earliest[class] <= other.earliest[class]
             })
     }
 
     fn merge(&mut self, other: &Runs) {
-        for class in 0..self.classes.min(other.classes) {
-            self.longest_s[class] = self.longest_s[class].max(other.longest_s[class]);
-            self.earliest[class] = self.earliest[class].min(other.earliest[class]);
+        let (first, classes) = (self.first.min(other.first), self.classes.max(other.classes));
+        for class in first..classes {
+            let of = |runs: &Runs| {
+                if runs.has(class) { (runs.longest_s[class], runs.earliest[class]) } else { (0, i64::MAX) }
+            };
+            let (own, theirs) = (of(self), of(other));
+            (self.longest_s[class], self.earliest[class]) = (own.0.max(theirs.0), own.1.min(theirs.1));
         }
-        for class in self.classes..other.classes {
-            self.longest_s[class] = other.longest_s[class];
-            self.earliest[class] = other.earliest[class];
-        }
-        self.classes = self.classes.max(other.classes);
+        (self.first, self.classes) = (first, classes);
     }
 }
 
@@ -173,13 +189,13 @@ impl StartBounds {
         StartBounds { sizes, bound: vec![i64::MIN; sizes * CLASSES] }
     }
 
-    /// Takes into account that processors were given back on `[from, until)` since the last call.
-    pub fn freed(&mut self, profile: &Profile, now: Time, from: Time, until: Time) {
+    /// Takes into account that processors were given back since the last call.
+    pub fn freed(&mut self, profile: &Profile, now: Time, freed: Freed) {
         let mut runs = Runs::NONE;
-        if !runs.measure(profile, now, from.max(now), until) {
+        if !runs.measure(profile, now, freed) {
             return;
         }
-        for size in 0..runs.classes.min(self.sizes) {
+        for size in runs.first..runs.classes.min(self.sizes) {
             let length = runs.longest_s[size];
             if length == 0 {
                 continue;

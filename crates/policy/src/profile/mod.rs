@@ -13,9 +13,11 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
+
 use pliant_model::{Procs, Span, Time};
 
-pub use bounds::{StartBounds, Touched};
+pub use bounds::{Freed, StartBounds, Touched};
 pub(crate) use classes::{CLASSES, class_of, largest};
 pub use search::Fit;
 
@@ -77,6 +79,8 @@ pub struct Profile {
     capacity: i64,
     blocks: Vec<Block>,
     steps: usize,
+    /// The block found last.
+    near: Cell<usize>,
 }
 
 impl Profile {
@@ -84,7 +88,7 @@ impl Profile {
     pub fn new(capacity: Procs, origin: Time) -> Profile {
         let capacity = i64::from(capacity.0);
         let first = Step { time: origin.0, free: capacity };
-        Profile { capacity, blocks: vec![Block::new(vec![first])], steps: 1 }
+        Profile { capacity, blocks: vec![Block::new(vec![first])], steps: 1, near: Cell::new(0) }
     }
 
     /// Processors of the cluster.
@@ -116,9 +120,12 @@ impl Profile {
         self.change(from.0, until.0, -i64::from(procs.0));
     }
 
-    /// Gives back `procs` processors on `[from, until)` that were reserved there.
-    pub fn release(&mut self, from: Time, until: Time, procs: Procs) {
+    /// Gives back `procs` processors on `[from, until)` that were reserved there; says where, and which
+    /// sizes gain.
+    pub fn release(&mut self, from: Time, until: Time, procs: Procs) -> Freed {
         self.change(from.0, until.0, i64::from(procs.0));
+        let least = if from < until { self.min_free(from, until) - i64::from(procs.0) + 1 } else { 1 };
+        Freed { from, until, least: Procs(least as u32) }
     }
 
     /// Forgets what lies before `now`.
@@ -252,9 +259,33 @@ impl Profile {
 
     /// The step that holds at `at`: the last one not after it (the first one if `at` lies before all).
     fn locate(&self, at: i64) -> Cursor {
-        let block = self.blocks.partition_point(|block| block.first <= at).saturating_sub(1);
+        let block = self.block_of(at);
+        self.near.set(block);
         let step = self.blocks[block].steps.partition_point(|step| step.time <= at).saturating_sub(1);
         Cursor { block, step }
+    }
+
+    /// The block that holds the step that holds at `at`. Successive questions are about places close to
+    /// each other: the search begins at the last answer.
+    fn block_of(&self, at: i64) -> usize {
+        const CLOSE: usize = 4;
+        let blocks = &self.blocks;
+        let near = self.near.get().min(blocks.len() - 1);
+        if blocks[near].first <= at {
+            let close = blocks[near + 1..].iter().take(CLOSE);
+            let ahead = close.take_while(|block| block.first <= at).count();
+            if ahead < CLOSE {
+                return near + ahead;
+            }
+            near + ahead + blocks[near + CLOSE + 1..].partition_point(|block| block.first <= at)
+        } else {
+            let close = blocks[..near].iter().rev().take(CLOSE);
+            let behind = close.take_while(|block| block.first > at).count();
+            if behind < CLOSE {
+                return (near - behind).saturating_sub(1);
+            }
+            blocks[..near - CLOSE].partition_point(|block| block.first <= at).saturating_sub(1)
+        }
     }
 
     /// Makes a step begin at `at` and returns its place.

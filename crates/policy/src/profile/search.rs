@@ -211,10 +211,10 @@ impl Profile {
         }
     }
 
-    /// The largest number of free processors on `[from, until)`.
-    pub(crate) fn max_free(&self, from: Time, until: Time) -> i64 {
+    /// The smallest number of free processors on `[from, until)`, which is not empty.
+    pub(crate) fn min_free(&self, from: Time, until: Time) -> i64 {
         let mut cursor = self.locate(from.0);
-        let mut most = 0;
+        let mut least = i64::MAX;
         while cursor.block < self.blocks.len() {
             let block = &self.blocks[cursor.block];
             if block.first >= until.0 {
@@ -222,22 +222,63 @@ impl Profile {
             }
             let next = self.blocks.get(cursor.block + 1).map_or(i64::MAX, |block| block.first);
             if cursor.step == 0 && next <= until.0 {
-                most = most.max(block.max);
+                least = least.min(block.min);
             } else {
                 let own = block.steps[cursor.step..].iter().take_while(|step| step.time < until.0);
-                most = own.fold(most, |most, step| most.max(step.free + block.shift));
+                least = own.fold(least, |least, step| least.min(step.free + block.shift));
             }
             cursor = Cursor { block: cursor.block + 1, step: 0 };
         }
-        most
+        least
+    }
+
+    /// A walk across `[from, until)`, which is not empty: the steps that hold at `from` and at `until`, and
+    /// the largest number of free processors in between.
+    pub(super) fn across(&self, from: Time, until: Time) -> (Cursor, Cursor, i64) {
+        let begin = self.locate(from.0);
+        let mut cursor = begin;
+        let mut most = 0;
+        loop {
+            let block = &self.blocks[cursor.block];
+            let next = self.blocks.get(cursor.block + 1).map_or(i64::MAX, |block| block.first);
+            if next > until.0 {
+                let shift = block.shift;
+                while let Some(step) = block.steps.get(cursor.step)
+                    && step.time < until.0
+                {
+                    most = most.max(step.free + shift);
+                    cursor.step += 1;
+                }
+                if block.steps.get(cursor.step).is_none_or(|step| step.time > until.0) {
+                    cursor.step -= 1;
+                }
+                return (begin, cursor, most);
+            }
+            if cursor.step == 0 {
+                most = most.max(block.max);
+            } else {
+                let own = block.steps[cursor.step..].iter();
+                most = own.fold(most, |most, step| most.max(step.free + block.shift));
+            }
+            cursor = Cursor { block: cursor.block + 1, step: 0 };
+            if next == until.0 {
+                return (begin, cursor, most);
+            }
+        }
     }
 
     /// Calls `meet(time, free)` for each step before `from` at which the free processors fall below every
     /// value met on the way from `from` to the left; stops at `floor` or when `meet` says so. `time` is
-    /// when the narrower step ends.
-    pub(crate) fn narrowing_left(&self, from: Time, floor: Time, mut meet: impl FnMut(i64, i64) -> bool) {
+    /// when the narrower step ends, `cursor` the step that holds at `from`.
+    pub(super) fn narrowing_left(
+        &self,
+        cursor: Cursor,
+        from: Time,
+        floor: Time,
+        mut meet: impl FnMut(i64, i64) -> bool,
+    ) {
         let mut least = i64::MAX;
-        let Cursor { mut block, step } = self.locate(from.0);
+        let Cursor { mut block, step } = cursor;
         let mut step = step as isize;
         let mut end = from.0;
         // The step that holds at `from` may begin before it; it counts up to `from` unless it starts there.
@@ -267,10 +308,15 @@ impl Profile {
     }
 
     /// Calls `meet(time, free)` for each step from `from` on at which the free processors fall below every
-    /// value met since `from`, until `meet` says stop. `time` is when the step begins (at least `from`).
-    pub(crate) fn narrowing_right(&self, from: Time, mut meet: impl FnMut(i64, i64) -> bool) {
+    /// value met since `from`, until `meet` says stop. `time` is when the step begins (at least `from`),
+    /// `cursor` the step that holds at `from`.
+    pub(super) fn narrowing_right(
+        &self,
+        mut cursor: Cursor,
+        from: Time,
+        mut meet: impl FnMut(i64, i64) -> bool,
+    ) {
         let mut least = i64::MAX;
-        let mut cursor = self.locate(from.0);
         while cursor.block < self.blocks.len() {
             let this = &self.blocks[cursor.block];
             if this.min < least {

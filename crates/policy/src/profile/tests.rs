@@ -3,7 +3,7 @@
 use pliant_model::{Procs, Span, Time};
 use proptest::prelude::*;
 
-use super::{Fit, Profile, StartBounds, Touched, class_of};
+use super::{Fit, Freed, Profile, StartBounds, Touched, class_of};
 
 const CAPACITY: u32 = 16;
 const HORIZON: usize = 900;
@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Carries steps out on both; calls `look` after each.
-fn play(steps: &[Step], mut look: impl FnMut(&mut Profile, &Seconds, usize, Option<(usize, usize)>)) {
+fn play(steps: &[Step], mut look: impl FnMut(&mut Profile, &Seconds, usize, Option<Freed>)) {
     let mut profile = Profile::new(Procs(CAPACITY), Time::ZERO);
     let mut seconds = Seconds(vec![i64::from(CAPACITY); HORIZON * 4]);
     let mut now = 0;
@@ -66,10 +66,11 @@ fn play(steps: &[Step], mut look: impl FnMut(&mut Profile, &Seconds, usize, Opti
                 let index = which % held.len();
                 let (from, until, procs) = held[index];
                 let cut = (from + keep).max(now).min(until);
-                profile.release(Time(cut as i64), Time(until as i64), Procs(procs));
+                let least = seconds.0[cut..until].iter().min().map_or(1, |free| free + 1);
+                freed = Some(profile.release(Time(cut as i64), Time(until as i64), Procs(procs)));
+                assert_eq!(freed.map(|freed| i64::from(freed.least.0)), Some(least));
                 seconds.0[cut..until].iter_mut().for_each(|free| *free += i64::from(procs));
                 held[index].1 = cut;
-                freed = Some((cut, until));
             }
             Step::Advance { by } => {
                 now += by;
@@ -103,8 +104,12 @@ proptest! {
                 assert_eq!(ask(deadline - Span(1)), None);
                 assert_eq!(i64::from(profile.free_at(Time(from as i64)).0), seconds.0[from]);
                 let until = from + walltime;
-                let most = seconds.0[from..until].iter().copied().max().expect("not empty");
-                assert_eq!(profile.max_free(Time(from as i64), Time(until as i64)), most);
+                let within = seconds.0[from..until].iter().copied();
+                let (from_at, until_at) = (Time(from as i64), Time(until as i64));
+                assert_eq!(Some(profile.min_free(from_at, until_at)), within.clone().min());
+                let (begin, end, most) = profile.across(from_at, until_at);
+                assert_eq!(Some(most), within.max());
+                assert_eq!((begin, end), (profile.locate(from as i64), profile.locate(until as i64)));
                 let back = (now..from).rev().take_while(|second| seconds.0[*second] >= i64::from(*procs)).count();
                 let slid = profile.slide_left(Time(from as i64), Procs(*procs), Time(now as i64));
                 if from > now {
@@ -124,10 +129,10 @@ proptest! {
         let mut before: Option<Seconds> = None;
         play(&steps, |profile, seconds, now, freed| {
             let at = Time(now as i64);
-            if let Some((from, until)) = freed {
-                bounds.freed(profile, at, Time(from as i64), Time(until as i64));
+            if let Some(freed) = freed {
+                bounds.freed(profile, at, freed);
                 let mut touched = Touched::default();
-                touched.add(profile, at, Time(from as i64), Time(until as i64));
+                touched.add(profile, at, freed);
                 for (procs, walltime) in &shapes {
                     let new = seconds.earliest_fit(now, (*procs).into(), *walltime);
                     let old = before.as_ref().map(|before| before.earliest_fit(now, (*procs).into(), *walltime));
@@ -163,13 +168,19 @@ fn runs_around_a_freed_interval_are_told_apart() {
     profile.reserve(Time(200), Time(300), Procs(6));
     profile.release(Time(40), Time(100), Procs(4));
     let mut touched = Touched::default();
-    touched.add(&profile, Time::ZERO, Time(40), Time(100));
+    touched.add(&profile, Time::ZERO, Freed { from: Time(40), until: Time(100), least: Procs(1) });
     // Four processors from 40 to 200, then two of them without end.
     assert_eq!(touched.earliest_start(Procs(4), Span(160), Time(1000)), Some(Time(40)));
     assert_eq!(touched.earliest_start(Procs(4), Span(161), Time(1000)), None);
     assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(1000)), Some(Time(40)));
     assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(939)), None);
-    assert_eq!(touched.longest_s().len(), class_of(4) + 1);
+    assert_eq!(touched.longest_s()[class_of(4)], 160);
+    assert_eq!(touched.longest_s()[class_of(6)], 0);
+    // Who asked for two processors had them before.
+    touched.clear();
+    touched.add(&profile, Time::ZERO, Freed { from: Time(40), until: Time(100), least: Procs(3) });
+    assert_eq!(touched.earliest_start(Procs(4), Span(160), Time(1000)), Some(Time(40)));
+    assert_eq!(touched.earliest_start(Procs(1), Span(10), Time(1000)), None);
 }
 
 /// A change over many blocks is owed by those that it covers whole; one that is full splits before it pays.
