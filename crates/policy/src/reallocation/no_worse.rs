@@ -5,7 +5,8 @@
 //! again, until nobody loses. Each try keeps more jobs than the one before, so it ends; after
 //! [`TRIES`] everybody keeps their place until the next event. By induction over the events a job's ECT
 //! never grows after its first submission, so no job starves, on non-dedicated platforms too: jobs of local
-//! users only ever slide forward.
+//! users only ever slide forward. That needs plans that are promises, which those of `easy` and `h3-head`
+//! are not.
 
 use std::collections::BTreeSet;
 
@@ -28,10 +29,14 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
             break;
         }
         let mut trial = federation.clone();
-        let moves = resubmit(policy, &mut trial, now, &free);
+        let mut moves = resubmit(policy, &mut trial, now, &free);
         let losing = jobs.iter().zip(&before).filter(|(job, had)| completion(&mut trial, now, **job) > **had);
         let losing: Vec<JobId> = losing.map(|(job, _)| *job).collect();
         if losing.is_empty() {
+            // Under policies whose estimates are no promises a place may change while others are resubmitted.
+            for one in &mut moves {
+                one.estimate = trial.plan(now, one.job).unwrap_or(one.estimate);
+            }
             *federation = trial;
             return moves;
         }
