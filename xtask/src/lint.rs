@@ -10,9 +10,17 @@ pub(crate) fn run() -> Result<(), Failure> {
         Step::cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
     ];
     if Step::cargo(&["deny", "--version"]).succeeds() {
-        steps.push(Step::cargo(&["deny", "check", "licenses", "bans", "sources"]));
+        steps.push(Step::cargo(&["deny", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]));
+        // The database of advisories is a git repository outside the package registries.
+        if Step::cargo(&["deny", "fetch", "db"]).succeeds() {
+            steps.push(Step::cargo(&["deny", "check", "advisories"]));
+        } else {
+            eprintln!("skipped: advisories (their database on github.com is out of reach)");
+        }
     } else {
-        eprintln!("skipped: licences and sources (no cargo-deny; `cargo install cargo-deny --locked`)");
+        eprintln!(
+            "skipped: licences, sources and advisories (no cargo-deny; `cargo install cargo-deny --locked`)"
+        );
     }
     run_all(&steps)
 }

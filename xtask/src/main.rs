@@ -8,6 +8,7 @@ mod fuzz;
 mod lint;
 mod logs;
 mod machine;
+mod skipped;
 mod step;
 mod testing;
 mod verb;
@@ -45,8 +46,8 @@ fn perform(verb: Verb) -> Result<(), Failure> {
             Ok(())
         }
         Verb::Lint => lint::run(),
-        Verb::Test => testing::run(),
-        Verb::Ci => lint::run().and_then(|()| testing::run()),
+        Verb::Test { require_files } => testing::run(require_files),
+        Verb::Ci => lint::run().and_then(|()| testing::run(false)),
         Verb::Fuzz { seconds } => fuzz::run(seconds),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 /// A command to run.
@@ -24,6 +24,10 @@ pub(crate) enum Failure {
     NotStarted { step: String, cause: String },
     /// The machine lacks what the task is about.
     Missing { what: &'static str, hint: &'static str },
+    /// Tests went without files that had to be there.
+    Incomplete { files: usize },
+    /// What tests have noted cannot be read.
+    Unreadable { path: PathBuf, cause: String },
 }
 
 impl Step {
@@ -137,7 +141,7 @@ impl Failure {
             Failure::Exit { code, .. } => *code,
             Failure::Signal { signal, .. } => u8::try_from(128 + signal).unwrap_or(1),
             Failure::NotStarted { .. } => 127,
-            Failure::Missing { .. } => 1,
+            Failure::Missing { .. } | Failure::Incomplete { .. } | Failure::Unreadable { .. } => 1,
         }
     }
 }
@@ -149,6 +153,14 @@ impl std::fmt::Display for Failure {
             Failure::Signal { step, signal } => write!(f, "ended by signal {signal}: {step}"),
             Failure::NotStarted { step, cause } => write!(f, "could not be started ({cause}): {step}"),
             Failure::Missing { what, hint } => write!(f, "expected {what}, found none; hint: {hint}"),
+            Failure::Incomplete { files } => write!(
+                f,
+                "expected every file that tests read, found {files} absent (above); hint: complete the folders \
+                 that PLIANT_TRACES and PLIANT_ORACLE name, or leave out --require-files"
+            ),
+            Failure::Unreadable { path, cause } => {
+                write!(f, "what tests have left out cannot be read ({cause}): {}", path.display())
+            }
         }
     }
 }

@@ -2,10 +2,15 @@
 
 use crate::browser;
 use crate::logs;
+use crate::skipped::{self, Record, Skipped};
 use crate::step::{Failure, Step, run_all, workspace_root};
 
-/// Runs the documentation's tests, then all others, so that the runner's summary closes the output.
-pub(crate) fn run() -> Result<(), Failure> {
+/// What insta reads that would let a golden file differ without a failure, or change it.
+const LENIENCES: &[&str] = &["INSTA_FORCE_PASS", "INSTA_FORCE_UPDATE", "INSTA_FORCE_UPDATE_SNAPSHOTS"];
+
+/// Runs the documentation's tests, then all others, and ends with what they have left out. A file that was
+/// absent is a failure if `require_files` says so.
+pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
     let nextest = prepare_nextest();
     browser::prepare();
     let from = std::env::current_dir().unwrap_or_else(|_| workspace_root().to_owned());
@@ -15,12 +20,28 @@ pub(crate) fn run() -> Result<(), Failure> {
         true => &["nextest", "run", "--workspace"],
         false => &["test", "--workspace", "--tests", "--no-fail-fast"],
     };
-    // Tests run in the directory of their crate, where a relative path would lead elsewhere.
-    let with_logs = |arguments| match logs.count {
-        0 => Step::cargo(arguments),
-        _ => Step::cargo(arguments).env(logs::VARIABLE, &logs.directory),
+    let record = Record::new();
+    let step = |arguments| {
+        let step = Step::cargo(arguments).env(skipped::VARIABLE, record.path()).env("INSTA_UPDATE", "no");
+        let strict = LENIENCES.iter().fold(step, |step, name| step.env_remove(name));
+        // Tests run in the directory of their crate, where a relative path would lead elsewhere.
+        match logs.count {
+            0 => strict,
+            _ => strict.env(logs::VARIABLE, &logs.directory),
+        }
     };
-    run_all(&[with_logs(&["test", "--doc", "--workspace", "--no-fail-fast"]), with_logs(runner)])
+    let passed = run_all(&[step(&["test", "--doc", "--workspace", "--no-fail-fast"]), step(runner)]);
+    let skipped = record.take()?;
+    eprintln!("{skipped}");
+    passed.and_then(|()| judge(&skipped, require_files))
+}
+
+/// Whether a run whose tests have passed is a success.
+fn judge(skipped: &Skipped, require_files: bool) -> Result<(), Failure> {
+    match skipped.files() {
+        files if require_files && files > 0 => Err(Failure::Incomplete { files }),
+        _ => Ok(()),
+    }
 }
 
 /// Whether `cargo nextest` is there, installing it if it is not.
@@ -38,4 +59,21 @@ fn prepare_nextest() -> bool {
         eprintln!("without cargo-nextest: the tests run under `cargo test`");
     }
     usable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_absent_files_fail_a_run_and_only_on_demand() {
+        let check = |notes: &str, require_files: bool, expected: Result<(), Failure>| {
+            assert_eq!(judge(&Skipped::parse(notes), require_files), expected, "{notes}");
+        };
+        let files = "file\ta::b\tKTH is not there\nfile\ta::c\tCTC is not there\n";
+        check("", true, Ok(()));
+        check("program\ta::b\tno chromium\n", true, Ok(()));
+        check(files, false, Ok(()));
+        check(files, true, Err(Failure::Incomplete { files: 2 }));
+    }
 }

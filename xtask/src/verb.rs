@@ -4,16 +4,19 @@
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask VERB
 
-  test             run every test: unit, property, golden, command-line, real logs, browser, documentation;
-                   installs cargo-nextest, and Debian's chromium when root, if they are missing
+  test [--require-files]
+                   run every test: unit, property, golden, command-line, real logs, browser, documentation;
+                   installs cargo-nextest, and Debian's chromium when root, if they are missing; ends with what
+                   tests have left out for want of a log or a program; a log that is missing is a failure on demand
   lint             check formatting, clippy and documentation with warnings denied, and licences with
                    cargo-deny if it is installed
   fuzz [SECONDS]   run each fuzz target for that long (default 60); needs cargo-fuzz and a nightly toolchain
   ci               lint, then test
   help             this text
 
-Exit codes: 0 all passed; 2 wrong usage; 1 a tool is missing; otherwise that of the first step that failed.
-Real logs are read from PLIANT_TRACES or, if unset, from ../shared/traces.
+Exit codes: 0 all passed; 2 wrong usage; 1 a tool or a required file is missing; otherwise that of the first step that failed.
+Real logs are read from PLIANT_TRACES or, if unset, from ../shared/traces, other simulators' schedules of them
+from PLIANT_ORACLE or ../shared/oracle. A golden file that differs is a failure; `cargo insta review` accepts it.
 ";
 
 /// How long a fuzz target runs when the command line does not say.
@@ -25,7 +28,10 @@ pub(crate) enum Verb {
     /// Prints [`HELP`].
     Help,
     /// Runs every test.
-    Test,
+    Test {
+        /// Whether a log that is missing is a failure.
+        require_files: bool,
+    },
     /// Runs every static check.
     Lint,
     /// Lints, then tests.
@@ -56,7 +62,10 @@ impl Verb {
         let (first, rest) = arguments.split_first().ok_or(UsageError::Missing)?;
         let (verb, name, rest) = match first.as_str() {
             "help" | "--help" | "-h" => (Verb::Help, "help", rest),
-            "test" => (Verb::Test, "test", rest),
+            "test" => {
+                let require_files = rest.first().is_some_and(|option| option == "--require-files");
+                (Verb::Test { require_files }, "test", &rest[usize::from(require_files)..])
+            }
             "lint" => (Verb::Lint, "lint", rest),
             "ci" => (Verb::Ci, "ci", rest),
             "fuzz" => {
@@ -108,7 +117,8 @@ mod tests {
 
     #[test]
     fn verbs() {
-        check("test", Ok(Verb::Test));
+        check("test", Ok(Verb::Test { require_files: false }));
+        check("test --require-files", Ok(Verb::Test { require_files: true }));
         check("lint", Ok(Verb::Lint));
         check("ci", Ok(Verb::Ci));
         check("help", Ok(Verb::Help));
@@ -123,6 +133,8 @@ mod tests {
         check("", Err(UsageError::Missing));
         check("tset", Err(UsageError::UnknownVerb("tset".to_owned())));
         check("test now", unexpected("test", "now"));
+        check("test --require-files now", unexpected("test", "now"));
+        check("lint --require-files", unexpected("lint", "--require-files"));
         check("fuzz 5 swf", unexpected("fuzz", "swf"));
         for text in ["0", "-1", "1.5", "long", "4294967296"] {
             check(&format!("fuzz {text}"), Err(UsageError::Seconds(text.to_owned())));

@@ -57,9 +57,11 @@ impl From<CampaignError> for Failure {
 
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Failure {
-        match error {
+        let hint = error.hint();
+        let failure = match error {
             FileError::Io { .. } | FileError::Parquet { .. } => Failure::system(error),
             _ => Failure::input(error),
-        }
+        };
+        Failure { hint: hint.map(str::to_owned), ..failure }
     }
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use pliant_model::{Job, Platform, Procs};
 use pliant_sim::campaign::PlatformChoice;
-use pliant_trace::platform::BUILT_IN;
-use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, RepairReport, TraceError};
+use pliant_trace::platform::{BUILT_IN, DEFAULT_BATCH};
+use pliant_trace::{JobStream, LoadOptions, RepairOptions, RepairPolicy, RepairReport, TraceError};
 
 use crate::failure::Failure;
+use crate::table::grouped;
 
 /// `--repair`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -30,31 +31,78 @@ impl Repair {
     }
 }
 
-/// What a workload is loaded for.
+/// A workload to be simulated on a platform.
 pub(crate) struct Request<'a> {
     pub(crate) workload: &'a Path,
-    pub(crate) procs: Option<u32>,
-    pub(crate) platform: Option<&'a str>,
+    pub(crate) platform: &'a Platform,
     pub(crate) repairs: RepairOptions,
     pub(crate) traces: Option<&'a Path>,
 }
 
-/// A workload on a platform.
-pub(crate) struct Loaded {
-    pub(crate) platform: Platform,
-    pub(crate) jobs: Vec<Job>,
-    pub(crate) repairs: RepairReport,
+/// The jobs of a workload, at least one.
+pub(crate) enum Jobs {
+    /// Read while they are simulated.
+    Stream(Box<JobStream<'static>>),
+    /// In memory, with what was repaired.
+    Loaded(Vec<Job>, RepairReport),
 }
 
-/// Loads a workload and the platform it is to run on.
-pub(crate) fn load(request: &Request<'_>) -> Result<Loaded, Failure> {
-    let platform = match (request.procs, request.platform) {
-        (Some(procs), _) => Platform::single(Procs(procs), "cbf").map_err(Failure::input)?,
-        (None, name) => platform(name.unwrap_or_default())?,
-    };
-    let mut workload = pliant_trace::load(request.workload, &load_options(request.repairs, request.traces))?;
-    workload.resolve_origins(&platform);
-    Ok(Loaded { platform, jobs: workload.jobs, repairs: workload.report })
+impl Request<'_> {
+    /// The jobs, as a stream if the workload is a log.
+    pub(crate) fn open(&self) -> Result<Jobs, Failure> {
+        match pliant_trace::stream(self.workload, self.repairs, self.platform)? {
+            Some(stream) if stream.is_empty() => Err(self.no_jobs(&stream.report())),
+            Some(stream) => Ok(Jobs::Stream(Box::new(stream))),
+            None => self.load(),
+        }
+    }
+
+    /// The jobs in memory.
+    pub(crate) fn load(&self) -> Result<Jobs, Failure> {
+        let mut workload = pliant_trace::load(self.workload, &load_options(self.repairs, self.traces))?;
+        workload.resolve_origins(self.platform);
+        if workload.jobs.is_empty() {
+            return Err(self.no_jobs(&workload.report));
+        }
+        Ok(Jobs::Loaded(workload.jobs, workload.report))
+    }
+
+    /// The error of a workload of which nothing can be simulated.
+    fn no_jobs(&self, report: &RepairReport) -> Failure {
+        let path = self.workload.display();
+        if report.read == 0 {
+            return Failure::input(format!("{path}: expected a workload with jobs, found none in it")).hint(
+                "is it the right file? docs/workloads.md describes the formats, told by the name's ending",
+            );
+        }
+        let reasons = report.counts.iter().filter(|(repair, _)| repair.word().starts_with("dropped-"));
+        let reasons: Vec<String> = reasons
+            .map(|(repair, count)| {
+                let reason = repair.describe().trim_start_matches("dropped: ");
+                format!("{} ({reason})", grouped(*count))
+            })
+            .collect();
+        let all =
+            if report.read == 1 { "its only job" } else { &format!("all {} jobs", grouped(report.read)) };
+        let keep_bad = self.repairs.policy == RepairPolicy::Clean
+            && report.count(pliant_trace::Repair::DroppedNoRuntime) > 0;
+        Failure::input(format!(
+            "{path}: expected a job that can be simulated, found {all} dropped: {}",
+            reasons.join(", ")
+        ))
+        .hint(match keep_bad {
+            true => "--repair keep-bad keeps jobs whose runtime is 0; docs/workloads.md lists every reason",
+            false => "docs/workloads.md lists every reason",
+        })
+    }
+}
+
+/// One cluster of that many processors, or the federation of that name or file.
+pub(crate) fn platform_of(procs: Option<u32>, name: Option<&str>) -> Result<Platform, Failure> {
+    match procs {
+        Some(procs) => Platform::single(Procs(procs), DEFAULT_BATCH).map_err(Failure::input),
+        None => platform(name.unwrap_or_default()),
+    }
 }
 
 /// A built-in platform, or a platform file.

@@ -4,8 +4,10 @@
 mod failure;
 mod input;
 mod measure;
+mod numbers;
 mod output;
 mod progress;
+mod refusals;
 mod table;
 mod verbs;
 mod words;

@@ -60,6 +60,21 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// A count of things: `1 job`, `2,000 jobs`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// A number with one decimal and thousands separated.
+pub(crate) fn grouped_tenths(number: f64) -> String {
+    let text = format!("{:.1}", number.abs());
+    let (whole, tenth) = text.split_once('.').unwrap_or((&text, "0"));
+    let sign = if number < 0.0 { "-" } else { "" };
+    whole
+        .parse()
+        .map_or_else(|_| format!("{sign}{text}"), |whole| format!("{sign}{}.{tenth}", grouped(whole)))
+}
+
 /// A number of that many decimals, or a dash.
 pub(crate) fn decimals(number: Option<f64>, decimals: usize) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.decimals$}"))
@@ -84,5 +99,11 @@ mod tests {
         check(999, "999");
         check(1_000, "1,000");
         check(1_234_567, "1,234,567");
+        assert_eq!(["0 jobs", "1 job", "2,000 jobs"], [0, 1, 2000].map(|number| counted(number, "job"))[..]);
+        let check = |number, text: &str| assert_eq!(grouped_tenths(number), text);
+        check(0.04, "0.0");
+        check(1_234_567.96, "1,234,568.0");
+        check(-1_000.25, "-1,000.2");
+        check(1e30, "1000000000000000019884624838656.0");
     }
 }

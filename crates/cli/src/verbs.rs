@@ -3,6 +3,7 @@
 pub(crate) mod campaign_merge;
 pub(crate) mod campaign_run;
 pub(crate) mod campaign_show;
+pub(crate) mod campaign_warnings;
 pub(crate) mod demo;
 pub(crate) mod policies;
 pub(crate) mod report;

@@ -151,6 +151,6 @@ fn the_campaigns_that_come_with_pliant_are_understood() {
     check("paper-000.toml", 700);
     check("paper-000-heuristics.toml", 1260);
     check("paper-000-beyond.toml", 1440);
-    check("paper-001.toml", 210);
+    check("paper-001.toml", 280);
     check("paper-001-table.toml", 50);
 }

@@ -83,15 +83,39 @@ fn bad_usage_gives_exit_code_2() {
     check("simulate --workload log.swf --procs 4 --platform three.toml", 2, "--platform", "cannot be used");
     check("simulate --workload log.swf --procs 4 --batch lifo", 2, "lifo", "cbf");
     check("simulate --workload log.swf --procs 4 --dedicated-share 1.5", 2, "1.5", "at most 1");
-    check("simulate --workload log.swf --procs 4 --period 0", 2, "--period", "0");
+    check(
+        "simulate --workload log.swf --procs 4 --period 0",
+        2,
+        "--period",
+        "from 1 to 1000000000, found `0`",
+    );
+    check("simulate --workload log.swf --procs 4 --period -5", 2, "--period", "found `-5`");
+    check("simulate --workload log.swf --procs 4 --threshold -1", 2, "--threshold", "from 0 to");
+    check("simulate --workload log.swf --procs 4 --window 2.5", 2, "--window", "a whole number from 1 to");
+    check("simulate --workload log.swf --procs -4", 2, "--procs", "found `-4`");
+    check("simulate --workload log.swf --procs 4 --seed -1", 2, "--seed", "a whole number from 0 to");
+    check("simulate --workload log.swf --procs 4 --dedicated-share -0.5", 2, "-0.5", "at most 1");
+    check("simulate --workload log.swf --procs 4 --out o --formats csv,xml", 2, "xml", "parquet");
+    check("simulate --workload log.swf --procs 4 --out o --formats ,", 2, "--formats", "csv");
+    check("simulate --workload log.swf --procs 4 --formats csv", 2, "--out", "required");
     check("simulate --workload log.swf --procs 4 --colour", 2, "--colour", "--help");
     check("simulat", 2, "simulat", "simulate");
 }
 
 #[test]
 fn what_the_system_refuses_gives_exit_code_1() {
-    check("simulate --workload absent.swf --procs 4", 1, "absent.swf", "hint: ");
-    check("simulate --workload log.swf --procs 16 --out log.swf/out", 1, "log.swf/out", "cannot");
+    let path = "hint: check the path";
+    check("simulate --workload absent.swf --procs 4", 1, "absent.swf: cannot read this file", path);
+    check(
+        "simulate --workload log.swf --platform absent.toml",
+        1,
+        "absent.toml: cannot read this file",
+        path,
+    );
+    check("simulate --workload . --procs 4", 1, ".: cannot read this file", "give a file in that folder");
+    let folder = "give another folder";
+    check("simulate --workload log.swf --procs 16 --out log.swf/o", 1, "log.swf/o: cannot create", folder);
+    check("simulate --workload log.swf --procs 16 --out log.swf", 1, "log.swf: cannot create", folder);
     check("campaign run absent.toml --out o", 1, "absent.toml", "cannot read");
 }
 

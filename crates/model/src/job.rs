@@ -175,6 +175,21 @@ mod tests {
         assert_eq!(at(1, 1.4), Span(1), "never less than a second");
     }
 
+    /// Walltimes beyond what an integer holds, or a cluster so slow that they become so.
+    #[test]
+    fn a_walltime_too_long_for_an_integer_is_the_longest() {
+        let on_one = |walltime, speedup, factor| {
+            request(1000, walltime, speedup).on(Procs(1000), speed(factor)).unwrap().at(Procs::ONE)
+        };
+        let perfect = Speedup::Amdahl { parallel: 1.0, limit: Procs(1000) };
+        assert_eq!(on_one(Span::MAX.0, Speedup::Folding, 1.0), Span::MAX);
+        assert_eq!(on_one(i64::MAX, perfect, 0.001), Span::MAX);
+        // The last that is within: four rounds of a quarter, less what a float cannot tell apart.
+        let quarter = request(4, Span::MAX.0 / 4, Speedup::Folding);
+        let longest = quarter.on(Procs(4), Speed::REFERENCE).unwrap().at(Procs::ONE);
+        assert!(longest < Span::MAX && Span::MAX.0 - longest.0 < Span::MAX.0 / 1_000_000_000, "{longest}");
+    }
+
     #[test]
     fn folding_gives_whole_rounds() {
         let request = request(10, 60, Speedup::Folding);

@@ -18,6 +18,6 @@ pub use decision::{Estimate, MapReason, MoveReason, Reason, Refusal, RefusalCaus
 pub use ids::{ClusterId, JobId, Procs};
 pub use job::{Job, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
-pub use platform::{Cluster, Platform, PlatformError, Speed};
+pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
 pub use speedup::{Speedup, SpeedupError};
 pub use time::{Span, Time};

@@ -1,6 +1,7 @@
 //! Clusters and federations of them.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use crate::{ClusterId, Procs};
 
@@ -8,13 +9,33 @@ use crate::{ClusterId, Procs};
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub struct Speed(f64);
 
+/// A speed outside [`Speed::RANGE`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SpeedError {
+    /// What was found.
+    pub found: f64,
+}
+
+impl fmt::Display for SpeedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (least, most) = (Speed::RANGE.start(), Speed::RANGE.end());
+        write!(f, "expected a speed of {least} to {most}, found {}", self.found)
+    }
+}
+
+impl std::error::Error for SpeedError {}
+
 impl Speed {
     /// The reference speed.
     pub const REFERENCE: Speed = Speed(1.0);
 
-    /// A speed; none unless it is finite and positive.
-    pub fn new(speed: f64) -> Option<Speed> {
-        (speed.is_finite() && speed > 0.0).then_some(Speed(speed))
+    /// What a speed may be. No two machines are further apart, and scaled times stay far from the limits
+    /// of integers.
+    pub const RANGE: RangeInclusive<f64> = 0.001..=1_000.0;
+
+    /// A speed within [`Speed::RANGE`].
+    pub fn new(speed: f64) -> Result<Speed, SpeedError> {
+        if Speed::RANGE.contains(&speed) { Ok(Speed(speed)) } else { Err(SpeedError { found: speed }) }
     }
 
     /// The factor.
@@ -26,7 +47,7 @@ impl Speed {
 /// Processors of one speed behind one batch system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cluster {
-    /// Its name, unique in the platform.
+    /// Its name, unique in the platform; [`check_name`] says what it may be.
     pub name: String,
     /// How many processors it has.
     pub procs: Procs,
@@ -51,7 +72,49 @@ pub enum PlatformError {
     NoProcessors(String),
     /// Two clusters share a name.
     DuplicateName(String),
+    /// A cluster's name is none.
+    Name(NameError),
 }
+
+/// A name that cannot be a cluster's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NameError {
+    /// What was found.
+    pub found: String,
+}
+
+/// The longest name of a cluster, in characters.
+pub const NAME_MAX: usize = 64;
+
+/// Whether a cluster may have that name. Names go into tables, logs and pages: 1 to [`NAME_MAX`] printable
+/// characters, none of them a comma, semicolon or double quote, without white space at the ends.
+pub fn check_name(name: &str) -> Result<(), NameError> {
+    let filled = !name.is_empty() && name.trim() == name && name.chars().count() <= NAME_MAX;
+    if filled && name.chars().all(may_be_in_name) {
+        return Ok(());
+    }
+    Err(NameError { found: name.to_owned() })
+}
+
+fn may_be_in_name(letter: char) -> bool {
+    // What shows nothing, ends lines or turns the direction of writing.
+    let unseen = letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !unseen && !matches!(letter, ',' | ';' | '"')
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found: String = self.found.chars().take(NAME_MAX + 1).flat_map(char::escape_debug).collect();
+        write!(
+            f,
+            "expected a name of 1 to {NAME_MAX} printable characters, none of them a comma, semicolon or \
+             double quote, found `{found}`"
+        )
+    }
+}
+
+impl std::error::Error for NameError {}
 
 impl fmt::Display for PlatformError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,11 +122,19 @@ impl fmt::Display for PlatformError {
             Self::Empty => write!(f, "expected at least one cluster, found none"),
             Self::NoProcessors(name) => write!(f, "expected cluster `{name}` to have processors, found 0"),
             Self::DuplicateName(name) => write!(f, "expected unique cluster names, found `{name}` twice"),
+            Self::Name(error) => write!(f, "{error}"),
         }
     }
 }
 
-impl std::error::Error for PlatformError {}
+impl std::error::Error for PlatformError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Name(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl Platform {
     /// Checks and keeps the clusters.
@@ -72,6 +143,7 @@ impl Platform {
             return Err(PlatformError::Empty);
         }
         for (index, cluster) in clusters.iter().enumerate() {
+            check_name(&cluster.name).map_err(PlatformError::Name)?;
             if cluster.procs.0 == 0 {
                 return Err(PlatformError::NoProcessors(cluster.name.clone()));
             }
@@ -86,6 +158,13 @@ impl Platform {
     pub fn single(procs: Procs, batch: &str) -> Result<Platform, PlatformError> {
         let name = String::from("cluster");
         Platform::new(vec![Cluster { name, procs, speed: Speed::REFERENCE, batch: batch.to_owned() }])
+    }
+
+    /// The same clusters, all under one local batch policy.
+    #[must_use]
+    pub fn with_batch(&self, batch: &str) -> Platform {
+        let under = |cluster: &Cluster| Cluster { batch: batch.to_owned(), ..cluster.clone() };
+        Platform { clusters: self.clusters.iter().map(under).collect() }
     }
 
     /// The clusters, by [`ClusterId`].
@@ -113,6 +192,12 @@ impl Platform {
     pub fn total_procs(&self) -> u64 {
         self.clusters.iter().map(|cluster| u64::from(cluster.procs.0)).sum()
     }
+
+    /// What all clusters together work off in a second, in processor seconds of the reference speed:
+    /// processors times speed. Offered load is measured against it.
+    pub fn capacity(&self) -> f64 {
+        self.clusters.iter().map(|cluster| f64::from(cluster.procs.0) * cluster.speed.get()).sum()
+    }
 }
 
 #[cfg(test)]
@@ -134,11 +219,40 @@ mod tests {
     }
 
     #[test]
-    fn speeds_are_positive_and_finite() {
-        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Speed::new(bad), None, "{bad}");
+    fn speeds_are_within_their_range() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 0.000_9, 1_000.1, 1e300] {
+            let error = Speed::new(bad).unwrap_err().to_string();
+            assert_eq!(error, format!("expected a speed of 0.001 to 1000, found {bad}"));
         }
-        assert_eq!(Speed::new(1.4).map(Speed::get), Some(1.4));
+        for good in [0.001, 1.4, 1_000.0] {
+            assert_eq!(Speed::new(good).map(Speed::get), Ok(good));
+        }
+    }
+
+    #[test]
+    fn names_can_be_printed_in_tables() {
+        let longest = "x".repeat(NAME_MAX);
+        for good in ["a", "ctc", "Genève 2", "tr-1.bull_x/gpu@site (old)", "<b>&'", "超算", &longest] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+        let longer = "x".repeat(NAME_MAX + 1);
+        for bad in
+            ["", " ", " a", "a ", "a\nb", "a\rb", "a\tb", "a\0", "\u{1b}[31m", "a,b", "a;b", "a\"b", &longer]
+        {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_name("a\u{202e}b").is_err() && check_name("a\u{2028}b").is_err());
+        let error = Platform::new(vec![cluster("a\nb", 1)]).unwrap_err().to_string();
+        assert!(error.contains(r"1 to 64 printable") && error.ends_with(r"found `a\nb`"), "{error}");
+    }
+
+    #[test]
+    fn a_batch_policy_for_all_changes_nothing_else() {
+        let platform = Platform::new(vec![cluster("a", 3), cluster("b", 4)]).unwrap();
+        let easy = platform.with_batch("easy");
+        assert!(easy.clusters().iter().all(|cluster| cluster.batch == "easy"));
+        assert_ne!(easy, platform);
+        assert_eq!(easy.with_batch(&platform.clusters()[0].batch), platform);
     }
 
     #[test]
@@ -148,5 +262,7 @@ mod tests {
         assert_eq!(platform.find("c"), None);
         assert_eq!(platform.ids().map(|id| platform.cluster(id).procs.0).collect::<Vec<_>>(), [3, 4]);
         assert_eq!(platform.total_procs(), 7);
+        let faster = |speed| Cluster { speed: Speed::new(speed).unwrap(), ..cluster(&speed.to_string(), 10) };
+        assert_eq!(Platform::new(vec![faster(1.5), faster(0.5)]).unwrap().capacity(), 20.0);
     }
 }

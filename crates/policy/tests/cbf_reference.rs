@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use insta::assert_snapshot;
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::{self, BatchScheduler, Start, Submission, Waiting};
 use proptest::prelude::*;
@@ -233,6 +234,16 @@ fn check_estimate(pair: &mut Pair) {
     assert_eq!((found.completion().0, found.procs.0), best, "at {}", pair.now);
 }
 
+/// What is planned at `now`.
+fn plans(cluster: &mut dyn BatchScheduler, now: i64) -> String {
+    let mut waiting: Vec<Waiting> = Vec::new();
+    cluster.list(Time(now), &mut waiting);
+    let planned = waiting.iter().map(|Waiting { job, plan }| {
+        format!("  job {job} on {} from {} to {}\n", plan.procs, plan.start, plan.completion())
+    });
+    format!("at {now}:\n") + &planned.collect::<String>()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 160, ..ProptestConfig::default() })]
 
@@ -267,17 +278,20 @@ proptest! {
 fn g000_5_compression() {
     let mut cluster = (batch::by_name("cbf").expect("registered").new)(Procs(4), Time::ZERO);
     for (job, procs, walltime) in [(1, 4, 10), (2, 2, 10), (3, 2, 3)] {
-        cluster.submit(
-            Time::ZERO,
-            Submission { job: JobId(job), procs: Procs(procs), walltime: Span(walltime) },
-        );
+        let submission = Submission { job: JobId(job), procs: Procs(procs), walltime: Span(walltime) };
+        cluster.submit(Time::ZERO, submission);
     }
     let mut started = Vec::new();
     cluster.start_due(Time::ZERO, &mut started);
-    let start =
-        |cluster: &mut dyn BatchScheduler, job| cluster.plan(Time(1), JobId(job)).map(|plan| plan.start.0);
-    assert_eq!(started.len(), 1);
-    assert_eq!((start(cluster.as_mut(), 2), start(cluster.as_mut(), 3)), (Some(10), Some(10)));
+    assert_eq!(started.iter().map(|start| start.job).collect::<Vec<_>>(), [JobId(1)]);
+    let before = plans(cluster.as_mut(), 1);
     cluster.finish(Time(4), JobId(1));
-    assert_eq!((start(cluster.as_mut(), 2), start(cluster.as_mut(), 3)), (Some(4), Some(4)));
+    assert_snapshot!(before + &plans(cluster.as_mut(), 4), @r"
+    at 1:
+      job 2 on 2 from 10 to 20
+      job 3 on 2 from 10 to 13
+    at 4:
+      job 2 on 2 from 4 to 14
+      job 3 on 2 from 4 to 7
+    ");
 }

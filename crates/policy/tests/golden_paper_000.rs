@@ -2,14 +2,16 @@
 //! `cbf_reference.rs`.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use insta::assert_snapshot;
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
+    Cluster, ClusterId, Estimate, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
+    Time,
 };
 use pliant_policy::batch::{BatchScheduler, Start, Submission, by_name};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::profile::Profile;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation, reallocate};
-use pliant_policy::tuning::{Tuner, tune};
+use pliant_policy::tuning::{self, Tuner, tune};
 
 fn amdahl(parallel: f64, limit: u32) -> Speedup {
     Speedup::Amdahl { parallel, limit: Procs(limit) }
@@ -67,9 +69,24 @@ fn g000_1_figure_2() {
     let walltimes = request.on(Procs(5), Speed::REFERENCE).unwrap();
     let ect = |n: u32| {
         let span = walltimes.at(Procs(n));
-        (profile.earliest_fit(Time::ZERO, Procs(n), span).unwrap() + span).0
+        let start = profile.earliest_fit(Time::ZERO, Procs(n), span).unwrap();
+        format!("{n} processors for {:>3} s: from {start:>3} to {}\n", span.0, start + span)
     };
-    assert_eq!([1, 2, 3, 4, 5].map(ect), [420, 390, 440, 105, 444]);
+    assert_snapshot!((1..=5).map(ect).collect::<String>(), @r"
+    1 processors for 420 s: from 0 to 420
+    2 processors for 210 s: from 180 to 390
+    3 processors for 140 s: from 300 to 440
+    4 processors for 105 s: from 0 to 105
+    5 processors for  84 s: from 360 to 444
+    ");
+    let mut asked = Vec::new();
+    tuning::binary(Procs(1), Procs(5), |n| {
+        asked.push(n.0);
+        let walltime = walltimes.at(n);
+        let start = profile.earliest_fit(Time::ZERO, n, walltime)?;
+        Some(Estimate { procs: n, walltime, start })
+    });
+    assert_eq!(asked, [1, 5, 3, 2]);
     let choice = |tuner| {
         let estimate = tune(tuner, &profile, None, Time::ZERO, &walltimes).unwrap();
         (estimate.procs.0, estimate.completion().0)
@@ -171,7 +188,7 @@ fn g000_7_starvation() {
 /// Figure 5: a backfilled newcomer keeps a wide job from profiting when another ends early.
 #[test]
 fn g000_8_side_effect_of_a_reallocation() {
-    let wide_start = |with_newcomer: bool| {
+    let plans = |with_newcomer: bool| {
         let mut cluster: Box<dyn BatchScheduler> = (by_name("cbf").unwrap().new)(Procs(4), Time::ZERO);
         let mut submit = |job, procs, walltime| {
             let submission = Submission { job: JobId(job), procs: Procs(procs), walltime: Span(walltime) };
@@ -182,9 +199,16 @@ fn g000_8_side_effect_of_a_reallocation() {
         if with_newcomer {
             submit(2, 1, 6);
         }
-        cluster.start_due(Time::ZERO, &mut Vec::new());
+        let mut started = Vec::new();
+        cluster.start_due(Time::ZERO, &mut started);
+        let before = cluster.plan(Time::ZERO, JobId(1)).unwrap().start;
         cluster.finish(Time(2), JobId(0));
-        cluster.plan(Time(2), JobId(1)).unwrap().start.0
+        let after = cluster.plan(Time(2), JobId(1)).unwrap().start;
+        let started: Vec<u32> = started.iter().map(|start| start.job.0).collect();
+        format!("started {started:?}, job 1 planned for {before}, when job 0 ends at 2 for {after}\n")
     };
-    assert_eq!((wide_start(false), wide_start(true)), (2, 6));
+    assert_snapshot!(plans(false) + &plans(true), @r"
+    started [0], job 1 planned for 6, when job 0 ends at 2 for 2
+    started [0, 2], job 1 planned for 6, when job 0 ends at 2 for 6
+    ");
 }

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use pliant_model::{JobId, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::profile::{Profile, StartBounds};
-use pliant_policy::tuning::{ClassTimes, Tuner, tune};
+use pliant_policy::tuning::{self, ClassTimes, Tuner, tune};
 use proptest::prelude::*;
 
 fn speedup() -> impl Strategy<Value = Speedup> {
@@ -176,4 +176,54 @@ fn binary_search_prefers_the_smaller_half_when_both_ends_complete_together() {
         Tuner::ALL.iter().map(|tuner| choice(*tuner)).collect::<Vec<_>>(),
         [Some(4), Some(2), Some(4)]
     );
+}
+
+type Estimation<'a> = &'a mut dyn FnMut(Procs) -> Option<Estimate>;
+
+/// The sizes that a search among 650 asks for when `completion` says when each would be done.
+fn asked(
+    search: fn(Procs, Procs, Estimation<'_>) -> Option<Estimate>,
+    completion: impl Fn(i64) -> i64,
+) -> Vec<u32> {
+    let mut sizes = Vec::new();
+    search(Procs::ONE, Procs(650), &mut |procs| {
+        sizes.push(procs.0);
+        Some(Estimate { procs, walltime: Span(1), start: Time(completion(i64::from(procs.0))) })
+    });
+    sizes
+}
+
+/// Claim C000-2.
+#[test]
+fn estimations_of_650_sizes() {
+    let exhaustive = asked(|least, most, estimate| tuning::exhaustive(least, most, estimate), |_| 0);
+    assert!(exhaustive.into_iter().eq(1..=650));
+    let binary = |completion: &dyn Fn(i64) -> i64| {
+        asked(|least, most, estimate| tuning::binary(least, most, estimate), completion)
+    };
+    // An idle cluster: the more processors, the earlier. 2 end points and 10 bisections.
+    let idle = [1, 650, 325, 487, 568, 609, 629, 639, 644, 647, 648, 649];
+    assert_eq!((binary(&|n| -n), idle.len()), (idle.to_vec(), 12));
+    // A long queue: the fewer, the earlier. Halves are rounded down, which saves one.
+    assert_eq!(binary(&|n| n), [1, 650, 325, 163, 82, 41, 21, 11, 6, 3, 2]);
+    let lengths = (1..=650).map(|best| binary(&|n| (n - best).abs()).len());
+    assert!(lengths.into_iter().all(|length| length == 11 || length == 12));
+}
+
+/// What the tuner asks a cluster for is what the search asks for: an idle one of 650 processors.
+#[test]
+fn the_binary_tuner_is_the_counted_search() {
+    let profile = Profile::new(Procs(650), Time::ZERO);
+    let speedup = Speedup::Amdahl { parallel: 0.999, limit: Procs(650) };
+    let (procs, walltime) = (Procs(10), Span(1_000_000));
+    let request = Request { id: JobId(0), submit: Time::ZERO, procs, walltime, speedup, origin: None };
+    let walltimes = request.on(Procs(650), Speed::REFERENCE).unwrap();
+    let mut count = 0;
+    let found = tuning::binary(walltimes.least(), walltimes.most(), |n| {
+        count += 1;
+        let start = profile.earliest_fit(Time::ZERO, n, walltimes.at(n))?;
+        Some(Estimate { procs: n, walltime: walltimes.at(n), start })
+    });
+    assert_eq!((count, found.map(|one| one.procs)), (12, Some(Procs(650))));
+    assert_eq!(found, tune(Tuner::Binary, &profile, None, Time::ZERO, &walltimes));
 }

@@ -11,6 +11,8 @@ mod metrics;
 mod quantile;
 
 pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
-pub use files::{FileError, Folder, read_folder, write_folder};
+pub use files::{
+    FileError, FileFormat, Folder, RESULT_FILES, prepare_folder, read_folder, write_folder, write_formats,
+};
 pub use metrics::{ClusterRow, SUMMARY_SCHEMA, Summary, summarize};
 pub use quantile::{Quartiles, quantile};

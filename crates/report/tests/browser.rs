@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use pliant_model::Run;
 use pliant_report::html::{CampaignRow, CampaignTable, NamedRun, render_campaign, render_runs};
 use pliant_report::{Summary, compare, summarize};
+use pliant_testing::{Needed, skip};
 use support::{drawn_run, grid5000, platform, run_of};
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -29,7 +30,7 @@ fn browser() -> Option<PathBuf> {
             .find(|file| file.is_file())
     });
     if found.is_none() {
-        println!("skipped: no chromium (install it, or name it in PLIANT_CHROMIUM)");
+        skip(Needed::Program, "no chromium (install it, or name it in PLIANT_CHROMIUM)");
     }
     found
 }
@@ -39,6 +40,7 @@ struct Seen {
     rendered: String,
     errors: String,
     benchmark: String,
+    worked: String,
     console: String,
 }
 
@@ -105,6 +107,7 @@ fn open(browser: &Path, name: &str, html: &str, fragment: &str) -> Seen {
         rendered: attribute("data-rendered"),
         errors: attribute("data-errors"),
         benchmark: attribute("data-benchmark"),
+        worked: attribute("data-worked"),
         console: String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned(),
     }
 }
@@ -184,6 +187,102 @@ fn a_comparison_is_drawn() {
     assert_eq!((seen.drawn("gantt"), seen.drawn("runs"), seen.drawn("moves")), (6000, 4, 1));
 }
 
+/// Works a page by synthetic events and notes what came of each.
+const HANDS: &str = r#"<script>
+const gantt = window.pliantReport.gantt, canvas = gantt.canvas, worked = {};
+const key = (node, name) => node.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+const length = () => gantt.view.t1 - gantt.view.t0, whole = length();
+const pressed = () => [...document.querySelectorAll("[data-select]")].findIndex((node) => node.ariaPressed === "true");
+worked.opened = pressed();
+const bounds = canvas.getBoundingClientRect();
+const wheel = (deltaY) => !canvas.dispatchEvent(new WheelEvent("wheel", { deltaY, clientX: bounds.left + 400, cancelable: true }));
+worked.wheelOutScrolls = !wheel(120);
+worked.wheelZooms = wheel(-120) && length() < whole;
+key(canvas, "0");
+worked.wholeRun = length() === whole;
+key(canvas, "+");
+worked.keyZooms = length() < whole;
+const before = gantt.view.t0;
+key(canvas, "ArrowRight");
+worked.keyPans = gantt.view.t0 > before;
+key(canvas, "n");
+const pinned = () => document.getElementById("pinned").textContent;
+worked.keyPins = pinned().includes("Why here: ");
+const first = pinned();
+key(canvas, "n");
+worked.keySteps = pinned() !== first && pinned().includes("Job ");
+key(canvas, "p");
+worked.keyStepsBack = pinned() === first;
+key(canvas, "Escape");
+worked.keyUnpins = document.getElementById("pinned").hidden;
+key(canvas, "0");
+gantt.draw();
+const told = new Set();
+for (let x = 130; x < bounds.width - 10; x += 7) {
+  canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: bounds.left + x, clientY: bounds.top + 60 }));
+  const tip = document.querySelector(".tip");
+  if (tip && !tip.hidden) told.add(tip.textContent.split("Why here: ")[1].slice(0, 12));
+}
+worked.told = [...told].sort();
+key(document.querySelector('[aria-pressed="true"]'), "ArrowLeft");
+worked.keySelects = pressed() === worked.opened - 1 && document.activeElement.ariaPressed === "true";
+window.pliantReport.select(0);
+worked.noEmptyChart = document.getElementById("moves").parentElement.hidden;
+const named = (node) => node.getAttribute("aria-label") || node.textContent.trim() || node.labels?.length;
+worked.unnamed = [...document.querySelectorAll("canvas, button, select")].filter((node) => !named(node)).length;
+document.body.dataset.worked = JSON.stringify(worked);
+</script></body>"#;
+
+#[test]
+fn a_page_is_worked_by_pointer_and_keys() {
+    let Some(browser) = browser() else { return };
+    let mut variants = variants(6000);
+    let reference = &mut variants[0].1;
+    reference.moves.clear();
+    reference.reallocations = 0;
+    let runs: Vec<(&str, &Run)> = variants.iter().map(|(name, run)| (name.as_str(), run)).collect();
+    let page = page_of("Worked", &runs).replacen("</body>", HANDS, 1);
+    let seen = open(&browser, "worked.html", &page, "");
+    assert_eq!(seen.complaints(), "");
+    let worked: serde_json::Value = serde_json::from_str(&seen.worked).unwrap();
+    for done in [
+        "wheelOutScrolls",
+        "wheelZooms",
+        "wholeRun",
+        "keyZooms",
+        "keyPans",
+        "keyPins",
+        "keySteps",
+        "keyStepsBack",
+        "keyUnpins",
+        "keySelects",
+        "noEmptyChart",
+    ] {
+        assert_eq!(worked[done], true, "{done}: {worked}");
+    }
+    assert_eq!(
+        worked["told"],
+        serde_json::json!(["first choice", "moved here w", "submitted st"]),
+        "{worked}"
+    );
+    assert!(worked["opened"].as_u64() > Some(0) && worked["unnamed"] == 0, "{worked}");
+}
+
+#[test]
+fn figures_that_are_unfolded_are_drawn() {
+    let Some(browser) = browser() else { return };
+    let mut table = campaign(2);
+    for row in &mut table.rows {
+        row.metrics.insert("p99_wait_s".to_owned(), row.seed as f64 + 1.0);
+    }
+    let page = render_campaign("Folded", "", &table);
+    let folded = open(&browser, "folded.html", &page, "");
+    let unfolded =
+        open(&browser, "unfolded.html", &page.replace("class=\"more\"", "class=\"more\" open"), "");
+    assert_eq!((folded.complaints(), unfolded.complaints()), Default::default());
+    assert_eq!((folded.drawn("boxes"), unfolded.drawn("boxes")), (10 * 7 * 4, 12 * 7 * 4));
+}
+
 #[test]
 fn a_campaign_is_drawn() {
     let Some(browser) = browser() else { return };
@@ -199,7 +298,7 @@ fn runs_with_next_to_nothing_are_drawn() {
     let Some(browser) = browser() else { return };
     let hostile = platform(&[
         ("</script><script>throw 1</script>", 4, 1.0),
-        ("<img src=x onerror=alert(1)>&\"'", 2, 1.0),
+        ("<img src=x onerror=alert(1)>&'", 2, 1.0),
     ]);
     let check = |name: &str, jobs: usize, title: &str| {
         let run = drawn_run(platform(&[("a", 64, 1.0)]), jobs, 1, 1);
@@ -210,7 +309,7 @@ fn runs_with_next_to_nothing_are_drawn() {
     check("empty.html", 0, "No job at all");
     check("single.html", 1, "<b>One</b> job & </title></script>");
     let run = run_of(hostile, vec![support::job(1, 0, 0, 20, 4), support::job(2, 5, 20, 50, 1)]);
-    let page = page_of("Odd names", &[("<i>a</i>", &run), ("</script>", &run)]);
+    let page = page_of("Odd names", &[("<i>\"a\"</i>", &run), ("</script>", &run)]);
     let seen = open(&browser, "odd.html", &page, "");
     assert_eq!(seen.complaints(), "");
     assert_eq!((seen.drawn("gantt"), seen.drawn("lanes")), (2, 2));

@@ -9,7 +9,7 @@ use std::path::Path;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use pliant_model::{ClusterId, Procs, RefusalCause, Run};
-use pliant_report::{read_folder, summarize, write_folder};
+use pliant_report::{FileFormat, prepare_folder, read_folder, summarize, write_folder, write_formats};
 use support::{drawn_run, grid5000, job, platform, run_of};
 
 fn drawn() -> Run {
@@ -51,8 +51,8 @@ fn empty_and_refused_runs_are_read_back() {
 }
 
 #[test]
-fn odd_cluster_names_are_quoted() {
-    let odd = platform(&[("a,\"b\"\nc", 4, 1.0), (" </script>", 4, 0.5)]);
+fn odd_cluster_names_are_read_back() {
+    let odd = platform(&[("a b's: #1", 4, 1.0), ("</script>\u{e9}", 4, 0.5)]);
     let mut run = run_of(odd, vec![job(1, 0, 1, 2, 3), job(2, 0, 1, 2, 3)]);
     run.jobs[1].cluster = ClusterId(1);
     let folder = written(&run);
@@ -102,13 +102,8 @@ fn parquet_holds_the_same_rows() {
 #[test]
 fn no_temporary_file_is_left() {
     let folder = written(&drawn());
-    let mut names: Vec<String> = fs::read_dir(folder.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
     let expected = ["jobs.csv", "jobs.parquet", "moves.csv", "refused.csv", "schedule.swf", "summary.json"];
-    assert_eq!(names, expected);
+    assert_eq!(names(folder.path()), expected);
 }
 
 /// Replaces `from` by `to` in a file of a good folder and tells the error of reading it.
@@ -142,7 +137,7 @@ fn errors_say_where() {
         "DIR/jobs.csv:2: expected submit <= start <= end, found 0 <= 18 <= 17",
     );
     check("jobs.csv", "true", "yes", "DIR/jobs.csv:2: column `managed`: expected true or false, found `yes`");
-    check("jobs.csv", ",mct", "", "DIR/jobs.csv: expected comma-separated rows");
+    check("jobs.csv", ",mct", "", "DIR/jobs.csv:2: expected 10 columns, found 9");
     check("jobs.csv", "job,", "id,", "DIR/jobs.csv:1: expected the columns `job,cluster");
     check("jobs.csv", ",17,", ",9223372036854775807,", "DIR/jobs.csv:2: column `end`: expected seconds");
     check("summary.json", "pliant.summary/1", "pliant.summary/9", "DIR/summary.json: key `schema`: expected");
@@ -152,18 +147,113 @@ fn errors_say_where() {
         "\"procs\": 0",
         "DIR/summary.json: key `clusters`: expected cluster `a`",
     );
-    check("summary.json", "\"speed\": 1.0", "\"speed\": -1.0", "DIR/summary.json: key `clusters`: expected");
     check(
         "summary.json",
-        "\"jobs\"",
-        "\"yobs\"",
-        "DIR/summary.json: expected the summary of a run: missing field",
+        "\"speed\": 1.0",
+        "\"speed\": -1.0",
+        "DIR/summary.json: key `clusters`: cluster `a`: expected a speed",
     );
+    check("summary.json", "\"a\"", "\"a,b\"", "DIR/summary.json: key `clusters`: expected a name");
+    check("summary.json", "\"jobs\"", "\"yobs\"", "DIR/summary.json:");
+    check("summary.json", "\"run\": {}", "", "DIR/summary.json:");
+    check(
+        "summary.json",
+        "\"refused\": 0",
+        "\"refused\": \"x\"",
+        "DIR/summary.json:4:16: expected the summary of a run, found string \"x\"",
+    );
+}
+
+/// Readers meet the words of the files only, and what to do.
+#[test]
+fn errors_have_hints_and_no_jargon() {
+    let run = run_of(platform(&[("a", 4, 1.0)]), vec![job(9, 0, 5, 17, 3)]);
+    for (file, bytes) in [
+        ("jobs.csv", &b"job\n"[..]),
+        ("jobs.csv", b"job,cluster,submit,start,end,procs,walltime,moves,managed,reason\n9,\xff,0,5,17,3,12,0,true,mct\n"),
+        ("jobs.csv", b"job,cluster,submit,start,end,procs,walltime,moves,managed,reason\n9\n"),
+        ("summary.json", b""),
+        ("summary.json", b"{\"schema\": \"pliant.summary/1\", \"jobs\": -1}"),
+        ("summary.json", b"{\"schema\": \"pliant.summary/1\"}"),
+        ("summary.json", b"[1, 2"),
+        ("summary.json", b"job,cluster\n"),
+    ] {
+        let folder = written(&run);
+        fs::write(folder.path().join(file), bytes).unwrap();
+        let error = read_folder(folder.path()).unwrap_err();
+        let text = error.to_string();
+        assert!(error.hint().is_some() && text.contains(&format!("{file}:")), "{text}");
+        for jargon in ["CSV error", "record", "field", "invalid type", "EOF", "u64"] {
+            assert!(!text.contains(jargon), "{text}");
+        }
+    }
+    let folder = written(&run);
+    fs::remove_file(folder.path().join("jobs.csv")).unwrap();
+    let error = read_folder(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("jobs.csv: cannot read this file"), "{error}");
+    assert!(error.hint().unwrap().contains("--formats"), "{error}");
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn only_the_wanted_formats_are_written() {
+    let run = drawn();
+    let folder = tempfile::tempdir().unwrap();
+    for (formats, expected) in [
+        (&[FileFormat::Json][..], &["summary.json"][..]),
+        (&[FileFormat::Csv, FileFormat::Json], &["jobs.csv", "moves.csv", "refused.csv", "summary.json"]),
+        (&[FileFormat::Swf, FileFormat::Parquet], &["jobs.parquet", "schedule.swf"]),
+    ] {
+        write_formats(folder.path(), &run, &summarize(&run), formats).unwrap();
+        assert_eq!(names(folder.path()), expected);
+        let complete = formats.contains(&FileFormat::Csv) && formats.contains(&FileFormat::Json);
+        assert_eq!(read_folder(folder.path()).is_ok_and(|read| read.run == run), complete);
+    }
+    for format in FileFormat::ALL {
+        assert_eq!(FileFormat::from_name(format.name()), Some(format));
+    }
+    assert_eq!(FileFormat::from_name("xml"), None);
+}
+
+#[test]
+fn what_an_earlier_run_left_does_not_survive() {
+    let folder = written(&drawn());
+    for (name, ours) in
+        [("report.html", true), ("jobs.parquet.partial", true), ("notes.txt", false), ("my-jobs.csv", false)]
+    {
+        fs::write(folder.path().join(name), "old").unwrap();
+        prepare_folder(folder.path()).unwrap();
+        assert_eq!(folder.path().join(name).exists(), !ours, "{name}");
+    }
+    assert_eq!(names(folder.path()), ["my-jobs.csv", "notes.txt"]);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let check = |dir: &str, expected: &str| {
+        let error = prepare_folder(&folder.path().join(dir)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.hint().is_some(), "{error}");
+    };
+    check("file", "file: cannot create this folder");
+    check("file/under", "file/under: cannot create this folder");
+    fs::create_dir_all(folder.path().join("dir/jobs.csv")).unwrap();
+    check("dir", "dir/jobs.csv: cannot replace this file");
 }
 
 #[test]
 fn a_missing_folder_is_told() {
     let found = read_folder(Path::new("no/such/folder")).unwrap_err().to_string();
     assert!(found.starts_with("no/such/folder/summary.json: cannot read this file"), "{found}");
-    assert!(found.contains("result folder"), "{found}");
+    let hint = read_folder(Path::new("no/such/folder")).unwrap_err().hint().unwrap();
+    assert!(hint.contains("result folder"), "{hint}");
 }

@@ -110,7 +110,9 @@ where
                 return Err(SimError::Stopped);
             }
         }
-        self.run.jobs = std::mem::take(&mut self.outcomes).into_iter().flatten().collect();
+        // In place: these are most of what a long run holds, and `flatten` would copy them.
+        self.outcomes.retain(Option::is_some);
+        self.run.jobs = self.outcomes.into_iter().map(|ran| ran.expect("the others were dropped")).collect();
         Ok(self.run)
     }
 

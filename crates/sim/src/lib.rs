@@ -6,7 +6,9 @@
 
 pub mod campaign;
 mod engine;
+pub mod limits;
 mod ready;
+mod stream;
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -15,6 +17,8 @@ use pliant_model::{Job, Platform, Run, Speedup, Time};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::Reallocation;
 use pliant_policy::tuning::Tuner;
+
+pub use stream::{StreamError, simulate_stream};
 
 /// One job of a simulated workload: what the log says and how the simulation treats it.
 #[derive(Clone, PartialEq, Debug)]
@@ -110,8 +114,9 @@ impl std::error::Error for SimError {}
 
 /// Simulates `jobs` (sorted by submission) on `platform`.
 ///
-/// Jobs are taken from the iterator as their submission comes up and forgotten when they start, so a log can
-/// be streamed: memory grows with the jobs in flight and with one [`pliant_model::JobOutcome`] per job.
+/// Jobs are taken from the iterator as their submission comes up and forgotten when they start: memory grows
+/// with the jobs in flight and with one [`pliant_model::JobOutcome`] per job. [`simulate_stream`] takes jobs
+/// that are read on the way and may turn out to be unreadable.
 pub fn simulate<I>(
     platform: &Platform,
     jobs: I,

@@ -5,7 +5,11 @@ use std::collections::BinaryHeap;
 
 use pliant_model::{ClusterId, Time};
 
-/// The next start of every cluster. Outdated entries stay in the heap and are dropped when they surface.
+/// Outdated entries that are kept in any case.
+const SPARE: usize = 64;
+
+/// The next start of every cluster. Outdated entries stay in the heap until they surface, or until they are
+/// more than the others; so the heap grows with the clusters, not with the run.
 pub(crate) struct NextStarts {
     heap: BinaryHeap<Reverse<(Time, ClusterId)>>,
     next: Vec<Time>,
@@ -23,8 +27,18 @@ impl NextStarts {
             self.next[cluster.index()] = next;
             if next < Time::MAX {
                 self.heap.push(Reverse((next, cluster)));
+                if self.heap.len() > 2 * self.next.len() + SPARE {
+                    self.drop_outdated();
+                }
             }
         }
+    }
+
+    /// Begins anew with one entry per cluster; costs as much as the changes since that was done last.
+    fn drop_outdated(&mut self) {
+        self.heap.clear();
+        let planned = self.next.iter().enumerate().filter(|(_, next)| **next < Time::MAX);
+        self.heap.extend(planned.map(|(index, next)| Reverse((*next, ClusterId(index as u32)))));
     }
 
     /// The earliest next start.
@@ -66,5 +80,16 @@ mod tests {
         assert_eq!(starts.pop_due(Time(9)), None);
         starts.set(b, None);
         assert_eq!(starts.first(), Time::MAX);
+    }
+
+    #[test]
+    fn the_queue_does_not_grow_with_the_changes() {
+        let mut starts = NextStarts::new(3);
+        for change in 0..10_000 {
+            starts.set(ClusterId(change % 3), Some(Time(1_000_000 - i64::from(change / 6 % 2 + change % 3))));
+        }
+        assert!(starts.heap.len() <= 2 * 3 + SPARE, "{} entries", starts.heap.len());
+        let due: Vec<_> = std::iter::from_fn(|| starts.pop_due(Time(1_000_000))).collect();
+        assert_eq!(due, [ClusterId(2), ClusterId(1), ClusterId(0)], "each once, the earliest first");
     }
 }

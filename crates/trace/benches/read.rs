@@ -4,28 +4,18 @@
 #![allow(missing_docs, reason = "the macro makes a public function")]
 
 use std::hint::black_box;
-use std::path::PathBuf;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use pliant_testing::log;
 use pliant_trace::{LoadOptions, load};
 
 const LOGS: [&str; 3] = ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.2-cln", "CEA-Curie-2011-2.1-cln"];
-
-fn log(name: &str) -> PathBuf {
-    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
-    let folder = std::env::var_os("PLIANT_TRACES").map_or_else(beside, PathBuf::from);
-    folder.join(format!("{name}.swf.gz"))
-}
 
 fn read(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("load");
     group.sample_size(10);
     for name in LOGS {
-        let path = log(name);
-        if !path.is_file() {
-            eprintln!("skipped: {} is not there (set PLIANT_TRACES)", path.display());
-            continue;
-        }
+        let Some(path) = log(&format!("{name}.swf.gz")) else { continue };
         let options = LoadOptions::default();
         group.bench_function(name, |bencher| {
             bencher.iter(|| black_box(load(&path, &options).expect("a readable log")));

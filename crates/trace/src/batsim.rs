@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::error::{Problem, TraceError};
 use crate::lines::read_all;
 use crate::record::Record;
+use crate::toml_file::in_plain_words;
 
 /// A workload as its file gives it.
 pub(crate) struct Log {
@@ -57,8 +58,8 @@ pub(crate) fn read(path: &Path, input: impl Read) -> Result<Log, TraceError> {
         let place = format!(" at line {} column {}", error.line(), error.column());
         fail(Problem::Key {
             line: error.line() as u64,
-            column: error.column() as u64,
-            message: message.strip_suffix(&place).unwrap_or(&message).to_owned(),
+            column: error.column().max(1) as u64,
+            message: in_plain_words(message.strip_suffix(&place).unwrap_or(&message)),
             hint: "expected a Batsim workload: `nb_res`, `jobs` and `profiles`".to_owned(),
         })
     })?;

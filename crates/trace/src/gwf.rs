@@ -123,6 +123,12 @@ impl<R: BufRead> Reader<R> {
         names.map(|(name, number)| (*number, String::from_utf8_lossy(name).into_owned())).collect()
     }
 
+    /// The name of one site met so far.
+    pub(crate) fn site_name(&self, number: i32) -> Option<String> {
+        let (name, _) = self.sites.numbers.iter().find(|(_, known)| **known == number)?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+
     fn parse(&mut self) -> Result<Record, Problem> {
         if let Some(problem) = self.lines.too_long() {
             return Err(problem);

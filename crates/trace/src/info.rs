@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pliant_model::Time;
 use serde::Serialize;
 
 use crate::generate::offered_load;
@@ -26,7 +27,7 @@ pub struct Info {
     pub unix_start: Option<i64>,
     /// First to last submission, s.
     pub span_s: i64,
-    /// Offered load on `max_procs` processors.
+    /// Offered load on `max_procs` processors of speed 1.0 up to the last submission: a log tells no speeds.
     pub load: Option<f64>,
     /// Sequential jobs.
     pub sequential: u64,
@@ -108,7 +109,7 @@ pub fn info(workload: &Workload) -> Info {
         max_procs: workload.max_procs,
         unix_start: workload.unix_start,
         span_s: workload.last_submit().0,
-        load: machine.map(|procs| offered_load(jobs, u64::from(procs))),
+        load: machine.map(|procs| offered_load(jobs, f64::from(procs), workload.last_submit() - Time::ZERO)),
         sequential: jobs.iter().filter(|job| job.procs.0 == 1).count() as u64,
         larger_than_machine: machine
             .map_or(0, |procs| jobs.iter().filter(|job| job.procs.0 > procs).count() as u64),

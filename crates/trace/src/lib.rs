@@ -1,26 +1,34 @@
 //! Workloads and platforms in and out: SWF, GWF and Batsim logs, their repairs, workload files that join
 //! several logs, platform files, and seeded generators.
 //!
-//! [`load`] reads any workload; [`generate`] makes one; [`moldable`] decides how its jobs scale.
+//! [`load`] reads any workload, [`stream()`] a log job by job; [`generate`] makes one; [`moldable`] decides how
+//! its jobs scale.
 
 mod batsim;
 mod error;
 pub mod generate;
 pub mod gwf;
 mod info;
+mod left_out;
 mod lines;
 pub mod moldable;
+mod numbers;
+mod origins;
 mod output;
 pub mod platform;
 mod record;
 mod repair;
 mod scenario;
+mod stream;
 pub mod swf;
 pub mod toml_file;
 mod workload;
 
 pub use error::{Problem, TraceError};
 pub use info::{Info, Spread, info};
+pub use left_out::{LeftOut, left_out};
+pub use output::{is_same_file, written_format};
 pub use record::Record;
 pub use repair::{Repair, RepairOptions, RepairPolicy, RepairReport};
+pub use stream::{Interruption, JobStream, stream, stream_from};
 pub use workload::{Format, LoadOptions, Workload, load, load_from};

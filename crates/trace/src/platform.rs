@@ -4,13 +4,13 @@
 //! [[cluster]]
 //! name = "bordeaux"
 //! procs = 640
-//! speed = 1.0     # optional; times are divided by it
+//! speed = 1.0     # optional, 0.001 to 1000; times are divided by it
 //! batch = "cbf"   # optional; a local batch policy
 //! ```
 
 use std::path::Path;
 
-use pliant_model::{Cluster, Platform, Procs, Speed, rng::stream_seed};
+use pliant_model::{Cluster, Platform, Procs, Speed, check_name, rng::stream_seed};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
@@ -59,20 +59,19 @@ fn parse(source: &Source<'_>, batches: &[&str]) -> Result<Platform, TraceError> 
 }
 
 fn read_cluster(source: &Source<'_>, entry: &Entry, batches: &[&str]) -> Result<Cluster, TraceError> {
-    if entry.name.get_ref().trim().is_empty() {
-        let message = "`name`: expected a name, found none".to_owned();
+    check_name(entry.name.get_ref()).map_err(|error| {
         let hint = "logs and results name clusters by it".to_owned();
-        return Err(source.error(entry.name.span(), message, hint));
-    }
+        source.error(entry.name.span(), format!("`name`: {error}"), hint)
+    })?;
     let procs = u32::try_from(*entry.procs.get_ref()).ok().filter(|procs| *procs > 0).ok_or_else(|| {
         let message = format!("`procs`: expected 1 to {}, found {}", u32::MAX, entry.procs.get_ref());
         source.error(entry.procs.span(), message, "a cluster needs processors to run jobs on".to_owned())
     })?;
     let speed = match &entry.speed {
         None => Speed::REFERENCE,
-        Some(speed) => Speed::new(*speed.get_ref()).ok_or_else(|| {
-            let message = format!("`speed`: expected a positive number, found {}", speed.get_ref());
-            source.error(speed.span(), message, "1.0 is the reference; 1.4 is 40 % faster".to_owned())
+        Some(speed) => Speed::new(*speed.get_ref()).map_err(|error| {
+            let hint = "1.0 is the reference; 1.4 is 40 % faster".to_owned();
+            source.error(speed.span(), format!("`speed`: {error}"), hint)
         })?,
     };
     let batch = match &entry.batch {
@@ -171,10 +170,31 @@ mod tests {
             "[[cluster]]\nname = \"a\"\nprocs = 0\n",
             "platform.toml:3:9: `procs`: expected 1 to 4294967295, found 0\na cluster needs processors to run jobs on",
         );
-        check(
-            "[[cluster]]\nname = \"a\"\nprocs = 4\nspeed = -1.0\n",
-            "platform.toml:4:9: `speed`: expected a positive number, found -1\n1.0 is the reference; 1.4 is 40 % faster",
-        );
+        for (speed, found) in [
+            ("-1.0", "-1"),
+            ("0.0", "0"),
+            ("1e-4", "0.0001"),
+            ("1000.5", "1000.5"),
+            ("nan", "NaN"),
+            ("inf", "inf"),
+        ] {
+            check(
+                &format!("[[cluster]]\nname = \"a\"\nprocs = 4\nspeed = {speed}\n"),
+                &format!(
+                    "platform.toml:4:9: `speed`: expected a speed of 0.001 to 1000, found {found}\n\
+                     1.0 is the reference; 1.4 is 40 % faster"
+                ),
+            );
+        }
+        for (name, found) in [("", ""), (" ", " "), ("a\\nb", "a\\nb"), ("a,b", "a,b")] {
+            check(
+                &format!("[[cluster]]\nname = \"{name}\"\nprocs = 4\n"),
+                &format!(
+                    "platform.toml:2:8: `name`: expected a name of 1 to 64 printable characters, none of them a \
+                     comma, semicolon or double quote, found `{found}`\nlogs and results name clusters by it"
+                ),
+            );
+        }
         check(
             "[[cluster]]\nname = \"a\"\nprocs = 4\nbatch = \"pbs\"\n",
             "platform.toml:4:9: `batch`: expected a batch policy (cbf, easy), found `pbs`\n`pliant policies` lists them",
@@ -187,8 +207,16 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_errors() {
-        let source = "[[cluster]]\nname = \"a\"\nprocs = 4\ncores = 4\n";
-        let error = parse(&Source::of(Path::new("p.toml"), source), &["cbf"]).expect_err("unknown key");
-        assert!(error.to_string().starts_with("p.toml:4:1: unknown field `cores`"), "{error}");
+        let hint = "a platform is a list of [[cluster]] with name, procs, speed and batch";
+        let known = "`name`, `procs`, `speed`, `batch`";
+        check(
+            "[[cluster]]\nname = \"a\"\nprocs = 4\ncores = 4\n",
+            &format!("platform.toml:4:1: unknown key `cores`, expected one of {known}\n{hint}"),
+        );
+        check("[[cluster]]\nname = \"a\"\n", &format!("platform.toml:1:1: missing key `procs`\n{hint}"));
+        check(
+            "[[cluster]]\nname = \"a\"\nprocs = \"4\"\n",
+            &format!("platform.toml:3:9: `procs`: expected a whole number, found \"4\"\n{hint}"),
+        );
     }
 }

@@ -9,12 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use pliant_model::{Job, Procs, Span, Time};
 
 use crate::error::{Problem, TraceError};
+use crate::numbers::Numbers;
 use crate::record::Record;
 
 /// How jobs are repaired.
@@ -76,11 +77,15 @@ pub enum Repair {
     TooLarge,
     /// A runtime or a size was derived from a profile that does not state it (Batsim).
     FromProfile,
+    /// Its number is unknown; it was given one.
+    NumberUnknown,
+    /// An earlier job of the log has its number; it was given another.
+    NumberRepeated,
 }
 
 impl Repair {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Repair; 11] = [
+    pub const ALL: [Repair; 13] = [
         Repair::DroppedNoSubmission,
         Repair::DroppedNoRuntime,
         Repair::DroppedNoProcessors,
@@ -92,6 +97,8 @@ impl Repair {
         Repair::OutOfOrder,
         Repair::TooLarge,
         Repair::FromProfile,
+        Repair::NumberUnknown,
+        Repair::NumberRepeated,
     ];
 
     /// The stable word used in files.
@@ -108,6 +115,8 @@ impl Repair {
             Self::OutOfOrder => "submitted-out-of-order",
             Self::TooLarge => "value-too-large",
             Self::FromProfile => "derived-from-profile",
+            Self::NumberUnknown => "number-unknown",
+            Self::NumberRepeated => "number-repeated",
         }
     }
 
@@ -125,6 +134,8 @@ impl Repair {
             Self::OutOfOrder => "submitted before an earlier line",
             Self::TooLarge => "value too large, cut",
             Self::FromProfile => "runtime derived from its profile",
+            Self::NumberUnknown => "job number unknown, one given",
+            Self::NumberRepeated => "job number of an earlier job, another given",
         }
     }
 }
@@ -171,59 +182,59 @@ impl RepairReport {
 
 impl fmt::Display for RepairReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} jobs read, {} kept", self.read, self.kept)?;
+        write!(f, "{} read, {} kept", counted(self.read, "job"), self.kept)?;
         for (repair, count) in &self.counts {
             write!(f, "; {count} {}", repair.describe())?;
         }
         if self.extra_columns > 0 {
-            write!(f, "; {} lines with extra columns", self.extra_columns)?;
+            write!(f, "; {} with extra columns", counted(self.extra_columns, "line"))?;
         }
         Ok(())
     }
 }
 
-/// The jobs of a log after repair.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Repaired {
-    /// In order of submission, the first at 0.
-    pub(crate) jobs: Vec<Job>,
-    /// Per job, the partition that its log put it on; -1 if unknown.
-    pub(crate) partitions: Vec<i32>,
-    /// What was done.
-    pub(crate) report: RepairReport,
-    /// When the first job was submitted, on the log's clock.
-    pub(crate) first: Time,
+/// `1 job`, `2 jobs`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Repairs records one by one.
-pub(crate) struct Repairer<'a> {
-    path: &'a Path,
+/// Repairs records one by one, in bounded memory.
+pub(crate) struct Repairer {
+    path: PathBuf,
     options: RepairOptions,
     report: RepairReport,
     last_submit: i64,
     sorted: bool,
-    jobs: Vec<Job>,
-    partitions: Vec<i32>,
+    numbers: Numbers,
 }
 
-impl<'a> Repairer<'a> {
-    pub(crate) fn new(path: &'a Path, options: RepairOptions) -> Self {
+impl Repairer {
+    pub(crate) fn new(path: &Path, options: RepairOptions) -> Self {
         Self {
-            path,
+            path: path.to_owned(),
             options,
             report: RepairReport::default(),
             last_submit: i64::MIN,
             sorted: true,
-            jobs: Vec::new(),
-            partitions: Vec::new(),
+            numbers: Numbers::default(),
         }
+    }
+
+    /// What was done so far.
+    pub(crate) fn report(&self) -> &RepairReport {
+        &self.report
+    }
+
+    /// True if no job so far was submitted before an earlier one.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.sorted
     }
 
     fn note(&mut self, record: &Record, repair: Repair) -> Result<(), TraceError> {
         self.report.note(repair);
         if self.options.strict {
             let problem = Problem::Strict { line: record.line, job: record.id, reason: repair.describe() };
-            return Err(TraceError::new(self.path, problem));
+            return Err(TraceError::new(&self.path, problem));
         }
         Ok(())
     }
@@ -233,14 +244,16 @@ impl<'a> Repairer<'a> {
         self.note(record, Repair::FromProfile)
     }
 
-    /// Takes up one record.
-    pub(crate) fn add(&mut self, record: &Record) -> Result<(), TraceError> {
+    /// The job of a record, on the log's clock, with the partition that the log put it on (-1 if unknown);
+    /// none if it is dropped.
+    pub(crate) fn repair(&mut self, record: &Record) -> Result<Option<(Job, i32)>, TraceError> {
         self.report.read += 1;
         if record.submit < 0 {
-            return self.note(record, Repair::DroppedNoSubmission);
+            self.note(record, Repair::DroppedNoSubmission)?;
+            return Ok(None);
         }
-        let Some(procs) = self.procs(record)? else { return Ok(()) };
-        let Some((walltime, runtime)) = self.times(record)? else { return Ok(()) };
+        let Some(procs) = self.procs(record)? else { return Ok(None) };
+        let Some((walltime, runtime)) = self.times(record)? else { return Ok(None) };
         if record.submit < self.last_submit {
             self.sorted = false;
             self.note(record, Repair::OutOfOrder)?;
@@ -250,7 +263,7 @@ impl<'a> Repairer<'a> {
             self.note(record, Repair::TooLarge)?;
         }
         let job = Job {
-            log_id: record.id.max(0) as u64,
+            log_id: self.number(record)?,
             submit: Time(record.submit.min(LONGEST_S)),
             procs: Procs(u32::try_from(procs).unwrap_or(u32::MAX)),
             walltime: Span(walltime.min(LONGEST_S)),
@@ -261,9 +274,18 @@ impl<'a> Repairer<'a> {
             origin: None,
         };
         self.report.kept += 1;
-        self.jobs.push(job);
-        self.partitions.push(small(record.partition));
-        Ok(())
+        Ok(Some((job, small(record.partition))))
+    }
+
+    /// The job's number, which no job before it has.
+    fn number(&mut self, record: &Record) -> Result<u64, TraceError> {
+        let repair = match u64::try_from(record.id) {
+            Ok(number) if self.numbers.take(number) => return Ok(number),
+            Ok(_) => Repair::NumberRepeated,
+            Err(_) => Repair::NumberUnknown,
+        };
+        self.note(record, repair)?;
+        Ok(self.numbers.give(record.line))
     }
 
     /// Processors, or none if the job is dropped.
@@ -307,23 +329,41 @@ impl<'a> Repairer<'a> {
         }
         Ok(Some((walltime, run)))
     }
+}
 
-    /// Sorts and shifts what was taken up.
-    pub(crate) fn finish(mut self, extra_columns: u64) -> Repaired {
-        self.report.extra_columns = extra_columns;
-        let (mut jobs, mut partitions) = (self.jobs, self.partitions);
-        if !self.sorted {
-            let mut pairs: Vec<(Job, i32)> = jobs.into_iter().zip(partitions).collect();
-            pairs.sort_by_key(|(job, _)| job.submit);
-            (jobs, partitions) = pairs.into_iter().unzip();
+/// Jobs of a log, put in order once all are known.
+#[derive(Default)]
+pub(crate) struct Collected {
+    pub(crate) jobs: Vec<Job>,
+    /// Per job, the partition that its log put it on; -1 if unknown.
+    pub(crate) partitions: Vec<i32>,
+}
+
+impl Collected {
+    /// Takes up one more.
+    pub(crate) fn add(&mut self, job: Option<(Job, i32)>) {
+        if let Some((job, partition)) = job {
+            self.jobs.push(job);
+            self.partitions.push(partition);
         }
-        let first = jobs.first().map_or(Time::ZERO, |job| job.submit);
-        for job in &mut jobs {
+    }
+
+    /// Sorts if need be, keeping the order of the log on ties, and puts the first job at 0. Returns when that
+    /// was, on the log's clock.
+    pub(crate) fn finish(&mut self, sorted: bool) -> Time {
+        if !sorted {
+            let jobs = std::mem::take(&mut self.jobs);
+            let mut pairs: Vec<(Job, i32)> = jobs.into_iter().zip(self.partitions.drain(..)).collect();
+            pairs.sort_by_key(|(job, _)| job.submit);
+            (self.jobs, self.partitions) = pairs.into_iter().unzip();
+        }
+        let first = self.jobs.first().map_or(Time::ZERO, |job| job.submit);
+        for job in &mut self.jobs {
             job.submit = Time(job.submit.0 - first.0);
         }
-        jobs.shrink_to_fit();
-        partitions.shrink_to_fit();
-        Repaired { jobs, partitions, report: self.report, first }
+        self.jobs.shrink_to_fit();
+        self.partitions.shrink_to_fit();
+        first
     }
 }
 

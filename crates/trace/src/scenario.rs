@@ -27,22 +27,18 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use pliant_model::{Job, Procs, Time};
+use pliant_model::{Job, Procs, Time, check_name};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
 use crate::error::TraceError;
-use crate::generate::{Site, site};
+use crate::generate::{DAYS_MAX, JOBS_MAX, LOAD_MAX, Site, site};
 use crate::repair::RepairReport;
 use crate::toml_file::{Source, unknown_word};
 use crate::workload::{Format, LoadOptions, Workload, load as load_workload};
 
 const DAY_S: i64 = 86_400;
-/// What a [[generate]] may ask for: more jobs would not fit in memory, more days not in a calendar.
-const MOST_JOBS: u32 = 20_000_000;
-const MOST_DAYS: f64 = 36_500.0;
-const MOST_LOAD: f64 = 1_000.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +54,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Log {
     file: Spanned<PathBuf>,
-    cluster: String,
+    cluster: Spanned<String>,
     from: Option<Spanned<Datetime>>,
     to: Option<Spanned<Datetime>>,
     align: Option<Spanned<String>>,
@@ -67,7 +63,7 @@ struct Log {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Generate {
-    cluster: String,
+    cluster: Spanned<String>,
     procs: Spanned<u32>,
     jobs: Spanned<u32>,
     days: Spanned<f64>,
@@ -124,6 +120,7 @@ fn read_log(
     report: &mut RepairReport,
 ) -> Result<Part, TraceError> {
     let file = log.file.get_ref();
+    let cluster = cluster_name(source, &log.cluster)?;
     if Format::of(file) == Format::Scenario {
         let message = format!("`file`: expected a log, found the workload file `{}`", file.display());
         return Err(source.error(log.file.span(), message, "workload files do not nest".to_owned()));
@@ -165,7 +162,15 @@ fn read_log(
             job.submit = Time(job.submit.0 - first);
         }
     }
-    Ok(Part { cluster: log.cluster.clone(), jobs, calendar, procs })
+    Ok(Part { cluster, jobs, calendar, procs })
+}
+
+fn cluster_name(source: &Source<'_>, name: &Spanned<String>) -> Result<String, TraceError> {
+    check_name(name.get_ref()).map_err(|error| {
+        let hint = "give the name of a cluster of the platform".to_owned();
+        source.error(name.span(), format!("`cluster`: {error}"), hint)
+    })?;
+    Ok(name.get_ref().clone())
 }
 
 /// The jobs from the first to the last day wanted; an error if that leaves none.
@@ -252,7 +257,7 @@ fn generate(source: &Source<'_>, one: &Generate, report: &mut RepairReport) -> R
         if found > 0.0 && found <= most {
             return Ok(found);
         }
-        let message = format!("`{key}`: expected a positive number up to {most}, found {found}");
+        let message = format!("`{key}`: expected a number above 0 and at most {most}, found {found}");
         Err(source.error(value.span(), message, "see docs/workloads.md, \"Workload files\"".to_owned()))
     };
     let procs = *one.procs.get_ref();
@@ -261,21 +266,22 @@ fn generate(source: &Source<'_>, one: &Generate, report: &mut RepairReport) -> R
         return Err(source.error(one.procs.span(), "`procs`: expected at least 1, found 0".to_owned(), hint));
     }
     let count = *one.jobs.get_ref();
-    if count == 0 || count > MOST_JOBS {
-        let message = format!("`jobs`: expected 1 to {MOST_JOBS}, found {count}");
+    if count == 0 || count > JOBS_MAX {
+        let message = format!("`jobs`: expected 1 to {JOBS_MAX}, found {count}");
         return Err(source.error(
             one.jobs.span(),
             message,
             "split the workload over several files".to_owned(),
         ));
     }
-    let days = positive(&one.days, "days", MOST_DAYS)?;
-    let load = positive(&one.load, "load", MOST_LOAD)?;
-    let wanted = Site { name: one.cluster.clone(), procs: Procs(procs), jobs: count, days, load };
+    let days = positive(&one.days, "days", DAYS_MAX)?;
+    let load = positive(&one.load, "load", LOAD_MAX)?;
+    let cluster = cluster_name(source, &one.cluster)?;
+    let wanted = Site { name: cluster.clone(), procs: Procs(procs), jobs: count, days, load };
     let jobs = site(&wanted, one.seed);
     report.read += jobs.len() as u64;
     report.kept += jobs.len() as u64;
-    Ok(Part { cluster: one.cluster.clone(), jobs, calendar: None, procs: Some(i64::from(procs)) })
+    Ok(Part { cluster, jobs, calendar: None, procs: Some(i64::from(procs)) })
 }
 
 /// Logs number their users, groups and applications from 1, some from 0. Those of different clusters are made

@@ -39,11 +39,32 @@ impl<'a> Source<'a> {
         Source { path, text: Cow::Borrowed(text) }
     }
 
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Reads the values. `hint` says what such a file looks like.
     pub fn parse<T: DeserializeOwned>(&self, hint: &str) -> Result<T, TraceError> {
         toml::from_str(&self.text).map_err(|error| {
-            self.error(error.span().unwrap_or(0..0), error.message().to_owned(), hint.to_owned())
+            let span = error.span().unwrap_or(0..0);
+            let message = in_plain_words(error.message());
+            // A message about keys names them itself.
+            let about_keys = message.starts_with("unknown key") || message.starts_with("missing key");
+            let message = if about_keys { message } else { self.about_key(&span, message) };
+            self.error(span, message, hint.to_owned())
         })
+    }
+
+    /// The message, behind the key whose value begins in `span`, if its line has one.
+    pub fn about_key(&self, span: &Range<usize>, message: String) -> String {
+        let line_start =
+            self.text[..self.text.floor_char_boundary(span.start)].rfind('\n').map_or(0, |end| end + 1);
+        let line = self.text[line_start..].lines().next().unwrap_or_default();
+        match line.split_once('=').map(|(key, _)| key.trim()) {
+            Some(key) if !key.is_empty() && !key.starts_with('#') => format!("`{key}`: {message}"),
+            _ => message,
+        }
     }
 
     /// An error about the bytes of `span`.
@@ -55,7 +76,74 @@ impl<'a> Source<'a> {
     }
 }
 
+/// A parser's message in the words of this project: keys, tables and lists instead of fields, structs and
+/// sequences; what was expected before what was found.
+pub(crate) fn in_plain_words(message: &str) -> String {
+    let message = message.trim_end().replace('\n', "; ");
+    let message = message.replace("unknown field", "unknown key").replace("missing field", "missing key");
+    if message.starts_with("EOF while parsing") {
+        return "expected more, found the end of the file".to_owned();
+    }
+    if message == "expected value" {
+        return "expected a value".to_owned();
+    }
+    let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+    match mismatch.and_then(|rest| rest.split_once(", expected ")) {
+        Some((found, expected)) => format!("expected {}, found {}", kind(expected), value(found)),
+        None => message,
+    }
+}
+
+fn kind(expected: &str) -> &str {
+    match expected {
+        "f64" => "a number",
+        "u32" => "a whole number of 0 to 4294967295",
+        "u64" | "usize" => "a whole number of at least 0",
+        "i64" => "a whole number",
+        "a boolean" => "true or false",
+        "a string" | "path string" | "string or table" => "text in quotes",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    }
+}
+
+fn value(found: &str) -> &str {
+    let number = ["integer ", "floating point ", "boolean "].iter().find_map(|kind| found.strip_prefix(kind));
+    match (number, found.strip_prefix("string "), found) {
+        (Some(number), ..) => number,
+        (None, Some(text), _) => text,
+        (None, None, "map") => "a table",
+        (None, None, "sequence") => "a list",
+        (None, None, other) => other,
+    }
+}
+
 /// `` `key`: expected a thing (these, ones), found `word` ``.
 pub fn unknown_word(key: &str, what: &str, word: &str, expected: &[&str]) -> String {
     format!("`{key}`: expected {what} ({}), found `{word}`", expected.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_plain_words;
+
+    #[test]
+    fn messages_are_in_plain_words() {
+        let check = |message: &str, expected: &str| assert_eq!(in_plain_words(message), expected);
+        check("unknown field `a`, expected `b` or `c`", "unknown key `a`, expected `b` or `c`");
+        check("missing field `name`", "missing key `name`");
+        check("invalid type: string \"high\", expected f64", "expected a number, found \"high\"");
+        check("invalid type: floating point `4.5`, expected i64", "expected a whole number, found `4.5`");
+        check(
+            "invalid value: integer `-1`, expected u32",
+            "expected a whole number of 0 to 4294967295, found `-1`",
+        );
+        check("invalid type: map, expected a sequence", "expected a list, found a table");
+        check("invalid type: boolean `true`, expected a string", "expected text in quotes, found `true`");
+        check("invalid type: sequence, expected struct File", "expected a table, found a list");
+        check("EOF while parsing a list", "expected more, found the end of the file");
+        check("unclosed array table, expected `]`\n", "unclosed array table, expected `]`");
+    }
 }

@@ -8,7 +8,9 @@ use pliant_model::{ClusterId, Job, Platform, Time};
 
 use crate::error::{Problem, TraceError};
 use crate::lines::{open, plain};
-use crate::repair::{LONGEST_S, RepairOptions, RepairReport, Repaired, Repairer};
+use crate::origins::Origins;
+use crate::output::written_format;
+use crate::repair::{Collected, LONGEST_S, RepairOptions, RepairReport, Repairer};
 use crate::{batsim, gwf, scenario, swf};
 
 /// A workload, ready to be simulated.
@@ -89,12 +91,13 @@ fn load_log(
     options: &LoadOptions,
 ) -> Result<Workload, TraceError> {
     let mut repairer = Repairer::new(path, options.repair);
+    let mut collected = Collected::default();
     let mut facts = Facts::default();
     match format {
         Format::Gwf => {
             let mut reader = gwf::Reader::new(path, input);
             for record in &mut reader {
-                repairer.add(&record?)?;
+                collected.add(repairer.repair(&record?)?);
             }
             facts.extra_columns = reader.extra_columns();
             facts.names = reader.site_names();
@@ -108,23 +111,21 @@ fn load_log(
                 if *derived {
                     repairer.note_from_profile(record)?;
                 }
-                repairer.add(record)?;
+                collected.add(repairer.repair(record)?);
             }
         }
         Format::Swf | Format::Scenario => {
             let mut reader = swf::Reader::new(path, input)?;
             for record in &mut reader {
-                repairer.add(&record?)?;
+                collected.add(repairer.repair(&record?)?);
             }
             facts.extra_columns = reader.extra_columns();
             facts.max_procs = reader.header().processors();
             facts.unix_start = reader.header().unix_start_time;
-            let names = reader.header().partitions.iter();
-            facts.names =
-                names.filter_map(|(id, name)| Some((i32::try_from(*id).ok()?, name.clone()))).collect();
+            facts.names = reader.header().partition_names();
         }
     }
-    Ok(facts.workload(path, repairer))
+    Ok(facts.workload(path, &repairer, collected))
 }
 
 /// What a log says about the whole.
@@ -137,20 +138,20 @@ struct Facts {
 }
 
 impl Facts {
-    fn workload(self, path: &Path, repairer: Repairer<'_>) -> Workload {
-        let Repaired { jobs, partitions, report, first } = repairer.finish(self.extra_columns);
+    fn workload(self, path: &Path, repairer: &Repairer, mut collected: Collected) -> Workload {
+        let first = collected.finish(repairer.is_sorted());
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         // A start that is not a time of the calendar cannot place jobs on it.
         let known = self.unix_start.filter(|start| (-LONGEST_S..=LONGEST_S).contains(start));
         let unix_start = known.map(|start| start + first.0);
         Workload {
             name: short_name(&name),
-            jobs,
-            partitions,
+            jobs: collected.jobs,
+            partitions: collected.partitions,
             partition_names: self.names,
             max_procs: self.max_procs,
             unix_start,
-            report,
+            report: RepairReport { extra_columns: self.extra_columns, ..repairer.report().clone() },
         }
     }
 }
@@ -165,26 +166,17 @@ impl Workload {
     /// letters); if no partition has a name, by its number, 1 being the first cluster. Jobs that already
     /// have an origin keep it. Returns how many have none.
     pub fn resolve_origins(&mut self, platform: &Platform) -> usize {
-        let only = (platform.clusters().len() == 1).then_some(ClusterId(0));
-        // Looked up once per partition: there may be a million jobs and hundreds of clusters.
-        let mut clusters = BTreeMap::new();
-        for id in platform.ids() {
-            clusters.entry(platform.cluster(id).name.to_ascii_lowercase()).or_insert(id);
-        }
+        let origins = Origins::new(platform);
         let names = self.partition_names.iter();
-        let by_name: BTreeMap<i32, ClusterId> = names
-            .filter_map(|(partition, name)| Some((*partition, *clusters.get(&name.to_ascii_lowercase())?)))
-            .collect();
-        let by_number = |partition: i32| {
-            let index = u32::try_from(partition).ok()?.checked_sub(1)?;
-            ((index as usize) < platform.clusters().len()).then_some(ClusterId(index))
-        };
+        let by_name: BTreeMap<i32, ClusterId> =
+            names.filter_map(|(partition, name)| Some((*partition, origins.named(name)?))).collect();
         let named = !self.partition_names.is_empty();
         let mut missing = 0;
         for (job, partition) in self.jobs.iter_mut().zip(&self.partitions) {
             if job.origin.is_none() {
-                job.origin = only
-                    .or_else(|| if named { by_name.get(partition).copied() } else { by_number(*partition) });
+                job.origin = origins.only().or_else(|| {
+                    if named { by_name.get(partition).copied() } else { origins.numbered(*partition) }
+                });
             }
             missing += usize::from(job.origin.is_none());
         }
@@ -198,15 +190,10 @@ impl Workload {
 
     /// Writes it as SWF (plain or `.gz`) or GWF, by the name of the file.
     pub fn write(&self, path: &Path) -> Result<(), TraceError> {
-        let io = |error| TraceError::new(path, Problem::Io(error));
-        match Format::of(path) {
-            Format::Swf => self.write_swf(path).map_err(io),
+        let io = |error| TraceError::new(path, Problem::Write(error));
+        match written_format(path)? {
             Format::Gwf => gwf::write(self, path).map_err(io),
-            Format::Batsim | Format::Scenario => {
-                let message = "expected a name that ends in .swf, .swf.gz or .gwf".to_owned();
-                let hint = "the ending decides the format that is written".to_owned();
-                Err(TraceError::new(path, Problem::Content { message, hint }))
-            }
+            _ => self.write_swf(path).map_err(io),
         }
     }
 

@@ -39,26 +39,26 @@ fn delays_are_runtimes_and_other_profiles_are_counted() {
 fn jobs_that_cannot_run_are_dropped() {
     let job =
         |profile: &str, rest: &str| workload(&format!(r#"{{"id": 1, "profile": "{profile}", {rest}}}"#));
-    check(CLEAN, &job("nothing", r#""res": 1, "subtime": 0"#), "1 jobs read, 0 kept; 1 dropped: did not run");
+    check(CLEAN, &job("nothing", r#""res": 1, "subtime": 0"#), "1 job read, 0 kept; 1 dropped: did not run");
     check(
         KEEP_BAD,
         &job("nothing", r#""res": 1, "subtime": 0, "walltime": 5"#),
-        "1@0 1 5/1\n1 jobs read, 1 kept; 1 runtime 0 raised to 1 s",
+        "1@0 1 5/1\n1 job read, 1 kept; 1 runtime 0 raised to 1 s",
     );
     check(
         CLEAN,
         &job("ten", r#""res": 0, "subtime": 0"#),
-        "1 jobs read, 0 kept; 1 dropped: processors unknown",
+        "1 job read, 0 kept; 1 dropped: processors unknown",
     );
     check(
         CLEAN,
         &job("ten", r#""res": 1, "subtime": -1e300"#),
-        "1 jobs read, 0 kept; 1 dropped: submission unknown",
+        "1 job read, 0 kept; 1 dropped: submission unknown",
     );
     check(
         CLEAN,
         &job("ten", r#""res": 1, "subtime": 1e300, "walltime": 1e300"#),
-        "1@0 1 1000000000000/11\n1 jobs read, 1 kept; 1 value too large, cut",
+        "1@0 1 1000000000000/11\n1 job read, 1 kept; 1 value too large, cut",
     );
     let error = "w.json:1: job 1: runtime derived from its profile\nleave --strict out to repair or drop such jobs and count them";
     check(STRICT, &job("work", r#""res": 1, "subtime": 0, "walltime": 5"#), error);
@@ -68,12 +68,12 @@ fn jobs_that_cannot_run_are_dropped() {
 fn errors_say_where() {
     let hint = "expected a Batsim workload: `nb_res`, `jobs` and `profiles`";
     let bad = |text: &str, expected: &str| check(CLEAN, text, &format!("{expected}\n{hint}"));
-    bad("", "w.json:1:0: EOF while parsing a value");
-    bad("{\"jobs\": [,]}", "w.json:1:11: expected value");
-    bad("{\n\"jobs\": [],\n\"profile\": {}}", "w.json:3:14: missing field `profiles`");
+    bad("", "w.json:1:1: expected more, found the end of the file");
+    bad("{\"jobs\": [,]}", "w.json:1:11: expected a value");
+    bad("{\n\"jobs\": [],\n\"profile\": {}}", "w.json:3:14: missing key `profiles`");
     bad(
         r#"{"jobs": [{"id": 1, "profile": "a", "res": 1.5, "subtime": 0}], "profiles": {}}"#,
-        "w.json:1:46: invalid type: floating point `1.5`, expected i64",
+        "w.json:1:46: expected a whole number, found `1.5`",
     );
     check(
         CLEAN,
@@ -84,7 +84,9 @@ fn errors_say_where() {
 
 #[test]
 fn the_sample_of_the_batsim_project() {
-    let Some(path) = support::log("batsim/batsim-example_workload_hpc_seed1_jobs250.json") else { return };
+    let Some(path) = pliant_testing::log("batsim/batsim-example_workload_hpc_seed1_jobs250.json") else {
+        return;
+    };
     let workload = load(&path, &LoadOptions::default()).unwrap();
     support::invariants::schedulable(&workload);
     assert_eq!((workload.report.read, workload.max_procs), (250, Some(128)));

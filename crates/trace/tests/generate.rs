@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use pliant_model::{ClusterId, Job, Procs, Speedup};
+use pliant_model::{ClusterId, Job, Procs, Span, Speedup, Time};
 use pliant_trace::generate::{
     MONTHS, Month, PWA_G5K_JOBS, Site, UNIFORM_LONGEST_S, federation, gaussian, grid5000, lublin, month,
     offered_load, pwa_g5k, rescale, site, uniform,
@@ -165,6 +165,8 @@ fn a_federation_shares_jobs_by_processors() {
         let load = load_of(&of(&workload, index as u32), cluster.procs.0, 30.0) / cluster.speed.get();
         assert!(close(load, 1.3, 0.05), "{} has load {load}", cluster.name);
     }
+    let load = offered_load(&workload.jobs, grid.capacity(), Span(30 * 86_400));
+    assert!(close(load, 1.3, 0.02), "the whole has load {load}");
     let large = federation(&platform::generated(300, 240_000, 1), 10_000, 2.0, 0.8, 1);
     assert_eq!((large.jobs.len(), large.partition_names.len()), (10_000, 300));
 }
@@ -225,11 +227,12 @@ fn lublin_is_within_its_laws() {
 #[test]
 fn rescaling_gives_the_load_asked_for() {
     let mut workload = uniform(2_000, 20_000, 1);
-    rescale(&mut workload, 128, 0.7);
-    assert!(close(offered_load(&workload.jobs, 128), 0.7, 0.001), "{}", offered_load(&workload.jobs, 128));
+    rescale(&mut workload, 128.0, 0.7);
+    let load = offered_load(&workload.jobs, 128.0, workload.last_submit() - Time::ZERO);
+    assert!(close(load, 0.7, 0.001), "{load}");
     schedulable(&workload);
     let mut nothing = uniform(0, 20_000, 1);
-    rescale(&mut nothing, 128, 0.7);
+    rescale(&mut nothing, 128.0, 0.7);
     assert!(nothing.jobs.is_empty());
 }
 

@@ -44,10 +44,10 @@ fn waits_may_be_negative_and_fields_may_be_29_or_30() {
     let plain = line("1", 0, "5", "10", "U1", "S1 S1");
     let wide = plain.replace('\n', " -1\n");
     let wider = plain.replace('\n', " -1 -1\n");
-    let expected = "1@0 2 20/10\n1 jobs read, 1 kept";
+    let expected = "1@0 2 20/10\n1 job read, 1 kept";
     check(STRICT, &plain, expected);
     check(STRICT, &wide, expected);
-    check(STRICT, &wider, &format!("{expected}; 1 lines with extra columns"));
+    check(STRICT, &wider, &format!("{expected}; 1 line with extra columns"));
     let text = line("1", 0, "-3.5", "10", "U1", "S1 S1");
     let wait =
         |text: &str| gwf::Reader::new(Path::new("log.gwf"), text.as_bytes()).next().unwrap().unwrap().wait;
@@ -69,14 +69,14 @@ fn comments_are_a_header() {
 
 #[test]
 fn repairs_are_those_of_swf() {
-    check(CLEAN, &line("1", 0, "0", "0", "U1", "S1 S1"), "1 jobs read, 0 kept; 1 dropped: did not run");
+    check(CLEAN, &line("1", 0, "0", "0", "U1", "S1 S1"), "1 job read, 0 kept; 1 dropped: did not run");
     check(
         KEEP_BAD,
         &line("1", 0, "0", "0", "U1", "S1 S1"),
-        "1@0 2 20/1\n1 jobs read, 1 kept; 1 runtime 0 raised to 1 s",
+        "1@0 2 20/1\n1 job read, 1 kept; 1 runtime 0 raised to 1 s",
     );
     let text = line("1", 0, "0", "10", "U1", "S1 S1");
-    assert_eq!(shown(&read("a.gwf.gz", &gzip(text.as_bytes()), STRICT)), "1@0 2 20/10\n1 jobs read, 1 kept");
+    assert_eq!(shown(&read("a.gwf.gz", &gzip(text.as_bytes()), STRICT)), "1@0 2 20/10\n1 job read, 1 kept");
 }
 
 #[test]

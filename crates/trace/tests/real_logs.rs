@@ -2,8 +2,9 @@
 
 mod support;
 
+use pliant_testing::log;
 use pliant_trace::{LoadOptions, Repair, RepairOptions, load};
-use support::{CLEAN, KEEP_BAD, log};
+use support::{CLEAN, KEEP_BAD};
 
 /// A log with how many jobs are read and kept, the machine's size, and the span of submissions in whole days.
 fn check(file: &str, repair: RepairOptions, read: u64, kept: u64, procs: i64, days: i64) {

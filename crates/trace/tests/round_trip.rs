@@ -126,8 +126,11 @@ proptest! {
 
 #[test]
 fn other_names_are_not_written() {
-    let error = pliant_trace::generate::uniform(3, 300, 1).write(Path::new("jobs.json")).unwrap_err();
-    assert_eq!(error.to_string(), "jobs.json: expected a name that ends in .swf, .swf.gz or .gwf");
+    for name in ["jobs.json", "jobs.txt", "jobs"] {
+        let error = pliant_trace::generate::uniform(3, 300, 1).write(Path::new(name)).unwrap_err();
+        let expected = format!("{name}: expected a name that ends in .swf, .swf.gz, .gwf or .gwf.gz");
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use pliant_model::{ClusterId, Platform};
+use pliant_testing::{log, logs};
 use pliant_trace::{LoadOptions, Workload, load, platform};
-use support::{CLEAN, log, logs};
+use support::CLEAN;
 
 fn scenario(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios")).join(name)

@@ -58,23 +58,23 @@ fn missing_fields_are_made_up_for() {
     check(
         CLEAN,
         &line(1, 0, 10, -1, 4, 20),
-        "1@0 4 20/10\n1 jobs read, 1 kept; 1 processors taken from the request",
+        "1@0 4 20/10\n1 job read, 1 kept; 1 processors taken from the request",
     );
     check(
         CLEAN,
         &line(1, 0, 10, 4, -1, -1),
-        "1@0 4 10/10\n1 jobs read, 1 kept; 1 walltime missing, runtime taken",
+        "1@0 4 10/10\n1 job read, 1 kept; 1 walltime missing, runtime taken",
     );
     check(
         CLEAN,
         &line(1, 0, 30, 4, -1, 20),
-        "1@0 4 20/20\n1 jobs read, 1 kept; 1 ran over its walltime, cut there",
+        "1@0 4 20/20\n1 job read, 1 kept; 1 ran over its walltime, cut there",
     );
-    check(CLEAN, &line(1, 0, 10, -1, -1, 20), "1 jobs read, 0 kept; 1 dropped: processors unknown");
-    check(CLEAN, &line(1, 0, 10, 0, 0, 20), "1 jobs read, 0 kept; 1 dropped: processors unknown");
-    check(CLEAN, &line(1, 0, 0, 4, 4, 20), "1 jobs read, 0 kept; 1 dropped: did not run");
-    check(CLEAN, &line(1, 0, -1, 4, 4, 20), "1 jobs read, 0 kept; 1 dropped: did not run");
-    check(CLEAN, &line(1, -1, 10, 4, 4, 20), "1 jobs read, 0 kept; 1 dropped: submission unknown");
+    check(CLEAN, &line(1, 0, 10, -1, -1, 20), "1 job read, 0 kept; 1 dropped: processors unknown");
+    check(CLEAN, &line(1, 0, 10, 0, 0, 20), "1 job read, 0 kept; 1 dropped: processors unknown");
+    check(CLEAN, &line(1, 0, 0, 4, 4, 20), "1 job read, 0 kept; 1 dropped: did not run");
+    check(CLEAN, &line(1, 0, -1, 4, 4, 20), "1 job read, 0 kept; 1 dropped: did not run");
+    check(CLEAN, &line(1, -1, 10, 4, 4, 20), "1 job read, 0 kept; 1 dropped: submission unknown");
     // A missing submission does not move the others.
     let text = line(1, -1, 10, 1, 1, 20) + &line(2, 1_000, 10, 1, 1, 20) + &line(3, 1_005, 10, 1, 1, 20);
     check(CLEAN, &text, "2@0 1 20/10\n3@5 1 20/10\n3 jobs read, 2 kept; 1 dropped: submission unknown");
@@ -82,19 +82,19 @@ fn missing_fields_are_made_up_for() {
 
 #[test]
 fn keep_bad_keeps_what_can_be_kept() {
-    check(KEEP_BAD, &line(1, 0, 0, 4, 4, 20), "1@0 4 20/1\n1 jobs read, 1 kept; 1 runtime 0 raised to 1 s");
+    check(KEEP_BAD, &line(1, 0, 0, 4, 4, 20), "1@0 4 20/1\n1 job read, 1 kept; 1 runtime 0 raised to 1 s");
     check(
         KEEP_BAD,
         &line(1, 0, 30, 4, 4, 20),
-        "1@0 4 30/30\n1 jobs read, 1 kept; 1 walltime raised to the runtime",
+        "1@0 4 30/30\n1 job read, 1 kept; 1 walltime raised to the runtime",
     );
     check(
         KEEP_BAD,
         &line(1, 0, 0, 4, 4, -1),
-        "1@0 4 1/1\n1 jobs read, 1 kept; 1 walltime missing, runtime taken; 1 runtime 0 raised to 1 s",
+        "1@0 4 1/1\n1 job read, 1 kept; 1 walltime missing, runtime taken; 1 runtime 0 raised to 1 s",
     );
-    check(KEEP_BAD, &line(1, 0, -1, 4, 4, 20), "1 jobs read, 0 kept; 1 dropped: did not run");
-    check(KEEP_BAD, &line(1, 0, 10, -1, -1, 20), "1 jobs read, 0 kept; 1 dropped: processors unknown");
+    check(KEEP_BAD, &line(1, 0, -1, 4, 4, 20), "1 job read, 0 kept; 1 dropped: did not run");
+    check(KEEP_BAD, &line(1, 0, 10, -1, -1, 20), "1 job read, 0 kept; 1 dropped: processors unknown");
 }
 
 #[test]
@@ -111,6 +111,21 @@ fn unsorted_submissions_are_sorted_and_ties_keep_their_order() {
         "1 9 -1 1 1 -1 -1 1 1 -1 1 -1 -1 -1 -1 7 -1 -1\n2 3 -1 1 1 -1 -1 1 1 -1 1 -1 -1 -1 -1 8 -1 -1\n";
     let workload = read("log.swf", partitioned.as_bytes(), CLEAN).unwrap();
     assert_eq!(workload.partitions, [8, 7], "partitions stay with their jobs");
+}
+
+#[test]
+fn every_job_gets_a_number_of_its_own() {
+    let text = [-1, 7, 7, -1, 1_000_000_000_000_005, 8].map(|id| line(id, 0, 1, 1, 1, 1)).concat();
+    check(
+        CLEAN,
+        &text,
+        "1000000000000001@0 1 1/1\n7@0 1 1/1\n1000000000000003@0 1 1/1\n1000000000000004@0 1 1/1\n\
+         1000000000000005@0 1 1/1\n8@0 1 1/1\n6 jobs read, 6 kept; 2 job number unknown, one given; \
+         1 job number of an earlier job, another given",
+    );
+    // A dropped job leaves its number to others.
+    let text = line(7, 0, -1, 1, 1, 1) + &line(7, 0, 1, 1, 1, 1);
+    check(CLEAN, &text, "7@0 1 1/1\n2 jobs read, 1 kept; 1 dropped: did not run");
 }
 
 #[test]
@@ -139,9 +154,9 @@ fn layouts_that_mean_the_same() {
 #[test]
 fn more_columns_and_unknown_states_are_accepted() {
     let wide = line(1, 0, 10, 2, -1, 20).replace('\n', " 17 x 3.5\n");
-    check(CLEAN, &wide, "1@0 2 20/10\n1 jobs read, 1 kept; 1 lines with extra columns");
+    check(CLEAN, &wide, "1@0 2 20/10\n1 job read, 1 kept; 1 line with extra columns");
     let odd = line(1, 0, 10, 2, -1, 20).replace(" -1 1 3 4 5", " -1 77 3 4 5");
-    check(STRICT, &odd, "1@0 2 20/10\n1 jobs read, 1 kept");
+    check(STRICT, &odd, "1@0 2 20/10\n1 job read, 1 kept");
 }
 
 #[test]
@@ -212,9 +227,12 @@ fn strictness_turns_repairs_into_errors() {
         (line(8, 9, 10, 0, -1, 20), "dropped: processors unknown"),
         (line(8, -1, 10, 4, 4, 20), "dropped: submission unknown"),
         (line(8, 4, 10, 4, 4, 20), "submitted before an earlier line"),
+        (line(-1, 9, 10, 4, 4, 20), "job number unknown, one given"),
+        (line(1, 9, 10, 4, 4, 20), "job number of an earlier job, another given"),
         (line(8, 9, 10, 4, 4, 9_999_999_999_999), "value too large, cut"),
     ] {
-        check(STRICT, &format!("; a: b\n{good}{bad}"), &format!("log.swf:3: job 8: {reason}\n{hint}"));
+        let job = bad.split(' ').next().unwrap();
+        check(STRICT, &format!("; a: b\n{good}{bad}"), &format!("log.swf:3: job {job}: {reason}\n{hint}"));
     }
 }
 
@@ -236,7 +254,8 @@ fn broken_files_are_not_mistaken_for_short_ones() {
     let error = read("log.swf.gz", &damaged, CLEAN).unwrap_err();
     assert!(error.to_string().starts_with("log.swf.gz:"), "{error}");
     let missing = pliant_trace::load(Path::new("/no/such/log.swf"), &Default::default()).unwrap_err();
-    assert!(missing.is_io() && missing.hint().unwrap().contains("PLIANT_TRACES"), "{missing}");
+    assert!(missing.is_io() && missing.hint().unwrap().starts_with("check the path"), "{missing}");
+    assert!(missing.to_string().starts_with("/no/such/log.swf: cannot read this file"), "{missing}");
 }
 
 /// Input that is made while it is read: `block` over and over, then `tail`.

@@ -65,6 +65,7 @@ fn check(text: &str, expected: &str) {
 
 const A: &str = "[[log]]\nfile = \"a.swf\"\ncluster = \"x\"\n";
 const B: &str = "[[log]]\nfile = \"b.swf\"\ncluster = \"y\"\n";
+const GENERATED: &str = "[[generate]]\ncluster = \"g\"\nprocs = 16\njobs = 50\ndays = 2.0\nload = 0.5\n";
 const BARE: &str = "[[log]]\nfile = \"bare.swf\"\ncluster = \"z\"\n";
 
 #[test]
@@ -138,7 +139,7 @@ fn jobs_belong_to_the_clusters_named() {
 
 #[test]
 fn generated_parts_join_logs() {
-    let part = "[[generate]]\ncluster = \"g\"\nprocs = 16\njobs = 50\ndays = 2.0\nload = 0.5\n";
+    let part = GENERATED;
     let workload = read(&[part, A].concat(), CLEAN).unwrap();
     assert_eq!((workload.jobs.len(), workload.max_procs), (54, Some(20)));
     assert_eq!(workload.partitions.iter().filter(|partition| **partition == 2).count(), 50);
@@ -167,10 +168,10 @@ fn errors_say_line_column_and_key() {
     bad(
         &format!("{A}until = 1996-09-30\n"),
         &format!(
-            "4:1: unknown field `until`, expected one of `file`, `cluster`, `from`, `to`, `align`\n{list}"
+            "4:1: unknown key `until`, expected one of `file`, `cluster`, `from`, `to`, `align`\n{list}"
         ),
     );
-    bad("[[log]]\nfile = \"a.swf\"\n", &format!("1:1: missing field `cluster`\n{list}"));
+    bad("[[log]]\nfile = \"a.swf\"\n", &format!("1:1: missing key `cluster`\n{list}"));
     bad(
         "[[log]]\nfile = \"c.swf\"\ncluster = \"x\"\n",
         "2:8: `file`: expected a log, found no file `c.swf`\nlogs are looked for beside this file, in --traces and in PLIANT_TRACES",
@@ -251,17 +252,33 @@ fn generated_parts_are_bounded() {
         bad(
             "days",
             days,
-            &format!("5:8: `days`: expected a positive number up to 36500, found {found}\n{section}"),
+            &format!("5:8: `days`: expected a number above 0 and at most 36500, found {found}\n{section}"),
         );
     }
     bad(
         "load",
         "-0.5",
-        &format!("6:8: `load`: expected a positive number up to 1000, found -0.5\n{section}"),
+        &format!("6:8: `load`: expected a number above 0 and at most 1000, found -0.5\n{section}"),
     );
-    for (key, value) in [("jobs", "-1"), ("procs", "4.5"), ("load", "\"high\"")] {
-        let error = read(&part(key, value), CLEAN).unwrap_err().to_string();
-        assert!(error.contains("invalid"), "{error}");
+    let list = "a workload file is a list of [[log]] with file and cluster, and of [[generate]]";
+    let whole = "expected a whole number of 0 to 4294967295";
+    bad("jobs", "-1", &format!("4:8: `jobs`: {whole}, found `-1`\n{list}"));
+    bad("procs", "4.5", &format!("3:9: `procs`: {whole}, found `4.5`\n{list}"));
+    bad("load", "\"high\"", &format!("6:8: `load`: expected a number, found \"high\"\n{list}"));
+}
+
+#[test]
+fn clusters_have_names_that_results_can_hold() {
+    for text in [A.replace("\"x\"", "\"x,y\""), GENERATED.replace("\"g\"", "\"x,y\"")] {
+        let column = 11;
+        let line = if text.starts_with("[[log]]") { 3 } else { 2 };
+        check(
+            &text,
+            &format!(
+                "workload.toml:{line}:{column}: `cluster`: expected a name of 1 to 64 printable characters, none of \
+                 them a comma, semicolon or double quote, found `x,y`\ngive the name of a cluster of the platform"
+            ),
+        );
     }
 }
 

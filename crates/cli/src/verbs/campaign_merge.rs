@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::verbs::campaign_warnings::Warnings;
 
 /// How many missing runs are named one by one.
 const NAMED: usize = 5;
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let dirs: Vec<&Path> = arguments.dirs.iter().map(PathBuf::as_path).collect();
     let merged = campaign::merge(&arguments.out, &dirs)?;
+    let mut warnings = Warnings::default();
+    warnings.damaged(&merged.damaged, "the run is missing unless another folder has it");
+    warnings.refused(&merged.results);
     let (there, planned) = (merged.results.runs.len(), merged.results.planned);
     let dir = arguments.out.display().to_string();
     let value = json!({
@@ -33,6 +37,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "runs": there,
         "planned": planned,
         "missing": merged.missing,
+        "warnings": warnings.all(),
     });
     let text = || {
         let mut text = format!("campaign {}: {there} of {planned} runs are in {dir}\n", merged.results.name);

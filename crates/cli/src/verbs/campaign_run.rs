@@ -1,15 +1,17 @@
 //! `pliant campaign run`: a matrix of simulations into a folder, or what is left of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pliant_sim::campaign::{self, Campaign, Options, Shard};
+use pliant_sim::campaign::{self, Campaign, Options, Shard, THREADS_MAX};
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::measure::measure;
+use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::Runs;
+use crate::verbs::campaign_warnings::{Warnings, nothing_ran};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -19,8 +21,9 @@ pub(crate) struct Arguments {
     /// The folder of the results. Finished runs in it are kept, so a campaign goes on where it was stopped.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How many runs at a time [default: one per core, or RAYON_NUM_THREADS]. Results do not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// How many runs at a time, at most 1024 [default: one per core, or RAYON_NUM_THREADS]. Results do not depend
+    /// on it.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = whole(0..=THREADS_MAX), allow_negative_numbers = true)]
     threads: usize,
     /// Runs part I of N only; `pliant campaign merge` joins the parts.
     #[arg(long, value_name = "I/N", value_parser = |text: &str| text.parse::<Shard>(), default_value_t = Shard::WHOLE, hide_default_value = true)]
@@ -31,12 +34,19 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let campaign = Campaign::read(&arguments.file)?;
+    let mut warnings = Warnings::default();
+    let mut campaign = Campaign::read(&arguments.file)?;
+    warnings.skipped(&campaign.skip_absent());
     let options = Options { threads: arguments.threads, shard: arguments.shard };
     let progress = Runs::new(arguments.quiet);
     let finished = campaign::run(&campaign, &arguments.out, options, &measure, &progress);
     progress.clear();
     let finished = finished?;
+    warnings.damaged(&finished.damaged, "the run was simulated again");
+    if nothing_ran(&finished.results) {
+        return Err(impossible(&campaign, &arguments.out));
+    }
+    warnings.refused(&finished.results);
     let (dir, shard) = (arguments.out.display().to_string(), arguments.shard.to_string());
     let there = finished.results.runs.len();
     let value = json!({
@@ -47,6 +57,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "kept": finished.kept,
         "runs": there,
         "planned": finished.results.planned,
+        "warnings": warnings.all(),
     });
     let text = || {
         let mut text = format!(
@@ -61,4 +72,16 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         text
     };
     output.print("campaign-run", text, value)
+}
+
+/// The error of a campaign whose platforms take no job at all.
+fn impossible(campaign: &Campaign, dir: &Path) -> Failure {
+    Failure::input(format!(
+        "campaign {}: expected a platform that some job fits, found every job of every run refused",
+        campaign.name
+    ))
+    .hint(format!(
+        "give larger clusters, or let jobs shrink with moldable = [\"paper\"]; begin anew in another folder than {}",
+        dir.display()
+    ))
 }

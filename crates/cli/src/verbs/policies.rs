@@ -83,7 +83,7 @@ fn of_algorithm(algorithm: Algorithm) -> &'static str {
         Algorithm::AllCancellation => {
             "cancels every waiting job and submits each again where it completes first"
         }
-        Algorithm::NoWorse => "all-cancellation in which no job is given a later completion than it had",
+        Algorithm::NoWorse => "all-cancellation after which no job expects to complete later than before",
     }
 }
 

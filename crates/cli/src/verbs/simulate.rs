@@ -4,23 +4,27 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
-use pliant_model::{Cluster, Platform, Run, Span};
+use indicatif::ProgressBar;
+use pliant_model::{Run, Span};
 use pliant_policy::mapping::Mapping;
-use pliant_policy::reallocation::{Heuristic, Reallocation};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
 use pliant_report::html::{NamedRun, render_runs};
-use pliant_report::{Summary, summarize, write_folder};
-use pliant_sim::campaign::{Moldable, sim_jobs};
-use pliant_sim::{Policies, Ties, simulate};
-use pliant_trace::RepairReport;
+use pliant_report::{FileFormat, RESULT_FILES, Summary, prepare_folder, summarize, write_formats};
+use pliant_sim::campaign::{Moldable, SimJobs};
+use pliant_sim::{Policies, StreamError, Ties, limits, simulate, simulate_stream};
+use pliant_trace::{Interruption, RepairReport, is_same_file};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::input::{self, Loaded, Repair, Request, repair_counts};
+use crate::input::{self, Jobs, Repair, Request, repair_counts};
+use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::{JobsOn, bar};
-use crate::table::grouped;
+use crate::refusals::Refusals;
+use crate::table::{grouped, grouped_tenths};
 use crate::verbs::report::write_page;
 use crate::words::{self, Realloc};
 
@@ -31,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     workload: PathBuf,
     /// One cluster of that many processors.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX), allow_negative_numbers = true)]
     procs: Option<u32>,
     /// A federation: a platform file, or the name of a built-in platform.
     #[arg(long, value_name = "FILE.toml")]
@@ -54,23 +58,24 @@ pub(crate) struct Arguments {
     /// How waiting jobs are moved between clusters.
     #[arg(long, value_name = "NAME", value_parser = words::realloc(), default_value = "none")]
     realloc: Realloc,
-    /// In which order waiting jobs are taken up for reallocation.
-    #[arg(long, value_name = "NAME", value_parser = words::heuristic(), default_value = "mct")]
-    heuristic: Heuristic,
-    /// Seconds between two reallocation events.
-    #[arg(long, value_name = "S", default_value_t = 3600, value_parser = clap::value_parser!(i64).range(1..=1_000_000_000))]
-    period: i64,
-    /// Seconds that a move must gain at least (regular).
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(i64).range(0..=1_000_000_000))]
-    threshold: i64,
-    /// How many of the oldest jobs the heuristics other than mct look at.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-    window: u32,
+    /// In which order waiting jobs are taken up for reallocation [default: mct].
+    #[arg(long, value_name = "NAME", value_parser = words::heuristic())]
+    heuristic: Option<Heuristic>,
+    /// Seconds between two reallocation events [default: 3600].
+    #[arg(long, value_name = "S", value_parser = whole(limits::PERIOD_S), allow_negative_numbers = true)]
+    period: Option<i64>,
+    /// Seconds that a move must gain at least (regular) [default: 60].
+    #[arg(long, value_name = "S", value_parser = whole(limits::THRESHOLD_S), allow_negative_numbers = true)]
+    threshold: Option<i64>,
+    /// How many of the oldest jobs the heuristics other than mct look at [default: 20].
+    #[arg(long, value_name = "N", value_parser = whole(limits::WINDOW), allow_negative_numbers = true)]
+    window: Option<u32>,
     /// Share of the jobs that come through the federation; the others are submitted straight to their cluster.
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = share)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = share, allow_negative_numbers = true)]
     dedicated_share: f64,
     /// Seed of job types, of locality and of policies that draw.
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
+    #[arg(allow_negative_numbers = true)]
     seed: u64,
     /// What becomes of jobs that a log tells nonsense about: dropped or repaired (clean), or kept as far as
     /// possible (keep-bad).
@@ -85,6 +90,9 @@ pub(crate) struct Arguments {
     /// Writes jobs.csv, summary.json and the other result files there.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Which result files are written [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "out", value_parser = formats())]
+    formats: Option<Vec<FileFormat>>,
     /// Writes report.html too.
     #[arg(long, requires = "out")]
     report: bool,
@@ -98,39 +106,143 @@ fn share(text: &str) -> Result<f64, String> {
     Err(format!("expected a share above 0 and at most 1, found {text}"))
 }
 
+fn formats() -> impl TypedValueParser<Value = FileFormat> {
+    let read = |word: String| FileFormat::from_name(&word).ok_or("expected a format of result files");
+    PossibleValuesParser::new(FileFormat::ALL.map(FileFormat::name)).try_map(read)
+}
+
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let begun = Instant::now();
-    let loaded = input::load(&Request {
+    arguments.check_reallocation()?;
+    arguments.check_out()?;
+    let platform = input::platform_of(arguments.procs, arguments.platform.as_deref())?;
+    let platform = match &arguments.batch {
+        Some(batch) => platform.with_batch(batch),
+        None => platform,
+    };
+    let workload = Request {
         workload: &arguments.workload,
-        procs: arguments.procs,
-        platform: arguments.platform.as_deref(),
+        platform: &platform,
         repairs: arguments.repair.options(arguments.strict),
         traces: arguments.traces.as_deref(),
-    })?;
-    let Loaded { platform, jobs, repairs } = loaded;
-    let platform = under_batch(platform, arguments.batch.as_deref());
+    };
+    let jobs = workload.open()?;
+    if let Some(dir) = &arguments.out {
+        prepare_folder(dir)?;
+    }
     let policies = arguments.policies();
-    let jobs = sim_jobs(jobs, arguments.moldable, arguments.dedicated_share, arguments.seed);
-    let progress = bar(jobs.len() as u64, "jobs");
-    let run = simulate(&platform, jobs, &policies, &mut JobsOn::new(&progress)).map_err(Failure::input)?;
-    progress.finish_and_clear();
+    let (run, repairs) = arguments.simulate(&workload, jobs, &policies)?;
+    let refusals = Refusals::of(&run);
+    let moldable = arguments.moldable != Moldable::None;
+    if let Some(impossible) = refusals.impossible(&run, &arguments.place(), moldable) {
+        return Err(impossible);
+    }
+    if let Some(warning) = refusals.warning(&run) {
+        eprintln!("warning: {warning}");
+    }
     let mut summary = summarize(&run);
     summary.run = arguments.describe(&policies, &repairs);
     if let Some(dir) = &arguments.out {
-        write(arguments, dir, &run, &summary)?;
+        arguments.write(dir, &run, &summary)?;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    output.print("simulate", || text(arguments, &summary, &repairs, seconds), &summary)
+    output.print("simulate", || text(arguments, &summary, &refusals, &repairs, seconds), &summary)
 }
 
 impl Arguments {
+    /// Parameters of a reallocation that there is not would be ignored: they are a mistake.
+    fn check_reallocation(&self) -> Result<(), Failure> {
+        let given = [
+            ("--heuristic", self.heuristic.is_some()),
+            ("--period", self.period.is_some()),
+            ("--threshold", self.threshold.is_some()),
+            ("--window", self.window.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given && self.realloc.0.is_none()) {
+            None => Ok(()),
+            Some((option, _)) => {
+                let algorithms: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
+                let problem =
+                    format!("expected --realloc ({}) with {option}, found none", algorithms.join(", "));
+                Err(Failure::input(problem).hint(format!(
+                    "leave {option} out, or say how waiting jobs are moved: --realloc regular"
+                )))
+            }
+        }
+    }
+
+    /// A new run removes what an earlier one left in its folder, which may be what it is to read.
+    fn check_out(&self) -> Result<(), Failure> {
+        let Some(dir) = &self.out else { return Ok(()) };
+        if !RESULT_FILES.iter().any(|name| is_same_file(&self.workload, &dir.join(name))) {
+            return Ok(());
+        }
+        let problem = format!(
+            "{}: expected a workload outside {}, found one that the results would replace",
+            self.workload.display(),
+            dir.display()
+        );
+        Err(Failure::input(problem).hint("give another --out"))
+    }
+
+    /// Where the platform was given, for errors.
+    fn place(&self) -> String {
+        match (&self.platform, self.procs) {
+            (Some(name), _) if name.ends_with(".toml") => format!("{name}: `procs`"),
+            (Some(name), _) => format!("--platform {name}"),
+            (None, procs) => format!("--procs {}", procs.unwrap_or_default()),
+        }
+    }
+
+    fn formats(&self) -> &[FileFormat] {
+        self.formats.as_deref().unwrap_or(&FileFormat::ALL)
+    }
+
+    /// Simulates the workload while it is read, if it is one that can be; a log out of order is loaded and
+    /// sorted first.
+    fn simulate(
+        &self,
+        workload: &Request<'_>,
+        jobs: Jobs,
+        policies: &Policies,
+    ) -> Result<(Run, RepairReport), Failure> {
+        let mut drawn = SimJobs::new(self.moldable, self.dedicated_share, self.seed);
+        match jobs {
+            Jobs::Stream(mut stream) => {
+                let progress = bar_of_unknown(stream.promised());
+                let taken = stream.by_ref().map(|job| job.map(|job| drawn.take(job)));
+                let ended = simulate_stream(workload.platform, taken, policies, &mut JobsOn::new(&progress));
+                progress.finish_and_clear();
+                match ended {
+                    Ok(run) => Ok((run, stream.report())),
+                    Err(StreamError::Source(Interruption::NeedsWhole)) => {
+                        drop(stream);
+                        self.simulate(workload, workload.load()?, policies)
+                    }
+                    Err(StreamError::Source(Interruption::Failed(error))) => Err(error.into()),
+                    Err(StreamError::Sim(error)) => Err(Failure::input(error)),
+                }
+            }
+            Jobs::Loaded(jobs, repairs) => {
+                let progress = bar(jobs.len() as u64, "jobs");
+                let taken = jobs.into_iter().map(|job| drawn.take(job));
+                let run = simulate(workload.platform, taken, policies, &mut JobsOn::new(&progress));
+                progress.finish_and_clear();
+                Ok((run.map_err(Failure::input)?, repairs))
+            }
+        }
+    }
+
     fn policies(&self) -> Policies {
         let usual = if self.procs.is_some() { Mapping::Given } else { Mapping::Mct };
-        let reallocation = self.realloc.0.map(|algorithm| Reallocation {
-            period: Span(self.period),
-            threshold: Span(self.threshold),
-            window: self.window as usize,
-            ..Reallocation::new(algorithm, self.heuristic)
+        let reallocation = self.realloc.0.map(|algorithm| {
+            let usual = Reallocation::new(algorithm, self.heuristic.unwrap_or(Heuristic::Mct));
+            Reallocation {
+                period: self.period.map_or(usual.period, Span),
+                threshold: self.threshold.map_or(usual.threshold, Span),
+                window: self.window.map_or(usual.window, |window| window as usize),
+                ..usual
+            }
         });
         Policies {
             tuner: self.tuner,
@@ -138,7 +250,8 @@ impl Arguments {
             reallocation,
             ties: self.ties,
             seed: self.seed,
-            ..Policies::default()
+            // Moves cost memory, and only these files tell of each.
+            keep_moves: self.report || self.out.is_some() && self.formats().contains(&FileFormat::Csv),
         }
     }
 
@@ -162,40 +275,52 @@ impl Arguments {
         }
         about
     }
-}
 
-/// The same clusters under another batch policy, if one is given.
-fn under_batch(platform: Platform, batch: Option<&str>) -> Platform {
-    let Some(batch) = batch else { return platform };
-    let under = |cluster: &Cluster| Cluster { batch: batch.to_owned(), ..cluster.clone() };
-    Platform::new(platform.clusters().iter().map(under).collect())
-        .expect("a platform stays valid when only batch policies change")
-}
-
-fn write(arguments: &Arguments, dir: &Path, run: &Run, summary: &Summary) -> Result<(), Failure> {
-    write_folder(dir, run, summary)?;
-    if arguments.report {
-        let name = arguments.workload.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let runs = [NamedRun { name: &name, run, summary }];
-        let page = render_runs(&name, "", &runs).map_err(Failure::input)?;
-        write_page(&dir.join("report.html"), &page)?;
+    fn write(&self, dir: &Path, run: &Run, summary: &Summary) -> Result<(), Failure> {
+        write_formats(dir, run, summary, self.formats())?;
+        if self.report {
+            let name = self.workload.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let runs = [NamedRun { name: &name, run, summary }];
+            let page = render_runs(&name, "", &runs).map_err(Failure::input)?;
+            write_page(&dir.join("report.html"), &page)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-fn text(arguments: &Arguments, summary: &Summary, repairs: &RepairReport, seconds: f64) -> String {
+/// A bar of jobs whose number the log's header promises, or that nobody knows.
+fn bar_of_unknown(promised: Option<u64>) -> ProgressBar {
+    let progress = bar(promised.unwrap_or(0), "jobs");
+    if promised.is_none() {
+        progress.unset_length();
+    }
+    progress
+}
+
+fn text(
+    arguments: &Arguments,
+    summary: &Summary,
+    refusals: &Refusals,
+    repairs: &RepairReport,
+    seconds: f64,
+) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<16}{value}\n"));
     line("jobs", grouped(summary.jobs));
-    if summary.refused > 0 {
-        line("refused", format!("{} (larger than the clusters, see refused.csv)", grouped(summary.refused)));
+    if refusals.total() > 0 {
+        let listed = arguments.out.is_some() && arguments.formats().contains(&FileFormat::Csv);
+        let place = if listed { "; see refused.csv" } else { "" };
+        line("refused", format!("{} ({}{place})", grouped(refusals.total()), refusals.reasons()));
     }
     for (repair, count) in &repairs.counts {
         line("repaired", format!("{} ({})", grouped(*count), repair.describe()));
     }
+    if repairs.extra_columns > 0 {
+        line("repaired", format!("{} (extra columns left out)", grouped(repairs.extra_columns)));
+    }
     line("makespan", format!("{} s", grouped(summary.makespan_s.unsigned_abs())));
-    line("mean wait", format!("{:.1} s", summary.mean_wait_s));
-    line("mean response", format!("{:.1} s", summary.mean_response_s));
+    line("mean wait", format!("{} s", grouped_tenths(summary.mean_wait_s)));
+    line("mean response", format!("{} s", grouped_tenths(summary.mean_response_s)));
     line("utilization", format!("{:.1} %", 100.0 * summary.utilization));
     line("reallocations", grouped(summary.reallocations));
     line("time taken", format!("{seconds:.2} s"));

@@ -1,9 +1,10 @@
 //! `pliant trace convert`: a workload in another format, the formats told by the names of the files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use pliant_trace::load;
+use pliant_trace::{LeftOut, Workload, is_same_file, left_out, load, written_format};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -13,10 +14,10 @@ use crate::table::grouped;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A log (.swf, .swf.gz, .gwf), a Batsim workload (.json) or a scenario (.toml).
+    /// A log (.swf, .gwf), a Batsim workload (.json) or a scenario (.toml), each also as .gz.
     #[arg(value_name = "IN")]
     from: PathBuf,
-    /// The file to write: .swf, .swf.gz or .gwf.
+    /// The file to write: .swf, .swf.gz, .gwf or .gwf.gz.
     #[arg(value_name = "OUT")]
     to: PathBuf,
     /// What becomes of jobs that a log tells nonsense about.
@@ -31,23 +32,40 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    written_format(&arguments.to)?;
+    if is_same_file(&arguments.from, &arguments.to) {
+        let place = arguments.to.display();
+        let problem = format!("{place}: expected another file than the one that is read, found the same");
+        return Err(Failure::input(problem)
+            .hint("give OUT another name: a converted log holds less than the one it came from"));
+    }
     let options = load_options(arguments.repair.options(arguments.strict), arguments.traces.as_deref());
     let workload = load(&arguments.from, &options)?;
+    let left_out = left_out(&arguments.from)?;
     workload.write(&arguments.to)?;
     let value = json!({
         "jobs_read": workload.report.read,
         "jobs": workload.jobs.len(),
         "repairs": repair_counts(&workload.report),
+        "left_out": left_out.iter().map(|one| (one.what, one.jobs)).collect::<BTreeMap<_, _>>(),
         "out": arguments.to,
     });
-    let text = || {
-        let mut text =
-            format!("wrote {} of {} jobs", grouped(workload.report.kept), grouped(workload.report.read));
-        for (repair, count) in &workload.report.counts {
-            text.push_str(&format!("\n  {} ({})", grouped(*count), repair.describe()));
-        }
-        text.push_str(&format!("\nto {}\n", arguments.to.display()));
-        text
-    };
-    output.print("trace-convert", text, value)
+    output.print("trace-convert", || text(arguments, &workload, &left_out), value)
+}
+
+fn text(arguments: &Arguments, workload: &Workload, left_out: &[LeftOut]) -> String {
+    let report = &workload.report;
+    let mut text = format!("wrote {} of {} jobs\n", grouped(report.kept), grouped(report.read));
+    for (repair, count) in &report.counts {
+        text.push_str(&format!("  {} ({})\n", grouped(*count), repair.describe()));
+    }
+    if report.extra_columns > 0 {
+        text.push_str(&format!("  {} (extra columns left out)\n", grouped(report.extra_columns)));
+    }
+    text.push_str(&format!("to {}\n", arguments.to.display()));
+    for LeftOut { what, jobs } in left_out {
+        let jobs = jobs.map_or_else(String::new, |jobs| format!(", known of {} jobs", grouped(jobs)));
+        text.push_str(&format!("left out: {what}{jobs}\n"));
+    }
+    text
 }

@@ -57,7 +57,7 @@ fn describe(info: &Info, repairs: &RepairReport) -> String {
     }
     line("days", format!("{:.1}", info.span_s as f64 / 86_400.0));
     if let Some(load) = info.load {
-        line("offered load", format!("{:.1} %", 100.0 * load));
+        line("offered load", format!("{:.1} %, were every processor of speed 1.0", 100.0 * load));
     }
     line("sequential", format!("{} jobs", grouped(info.sequential)));
     line(

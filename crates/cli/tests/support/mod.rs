@@ -1,5 +1,6 @@
 //! Running the command and looking at what it says.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::path::Path;
 use std::process::{Command, Output};

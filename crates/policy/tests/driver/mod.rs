@@ -2,7 +2,6 @@
 //! what no policy may do. Independent of the simulator.
 #![allow(dead_code, reason = "every test binary uses its part")]
 
-pub(crate) mod logs;
 pub(crate) mod reference;
 pub(crate) mod table;
 

@@ -22,6 +22,13 @@ pub(super) fn write(
     rename(&temporary, path)
 }
 
+/// Whether `path` could be written.
+pub(super) fn try_out(path: &Path) -> Result<(), FileError> {
+    let temporary = temporary(path);
+    File::create(&temporary).map_err(|source| FileError::io(path, "write this file", source))?;
+    remove(&temporary)
+}
+
 /// The name that `path` has while it is written.
 pub(super) fn temporary(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();

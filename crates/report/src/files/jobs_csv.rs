@@ -16,14 +16,15 @@ const COLUMNS: &[&str] =
 /// Writes the table.
 pub(super) fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
     writeln!(out, "{}", COLUMNS.join(","))?;
-    let names: Vec<String> = run.platform.clusters().iter().map(|cluster| field(&cluster.name)).collect();
+    // Names need no quotes: a platform has none with commas, double quotes or line ends.
+    let clusters = run.platform.clusters();
     let mut line = Vec::with_capacity(160);
     let mut digits = itoa::Buffer::new();
     for job in &run.jobs {
         line.clear();
         line.extend_from_slice(digits.format(job.log_id).as_bytes());
         line.push(b',');
-        line.extend_from_slice(names[job.cluster.index()].as_bytes());
+        line.extend_from_slice(clusters[job.cluster.index()].name.as_bytes());
         for seconds in [job.submit.0, job.start.0, job.end.0] {
             line.push(b',');
             line.extend_from_slice(digits.format(seconds).as_bytes());
@@ -38,15 +39,6 @@ pub(super) fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
         out.write_all(&line)?;
     }
     Ok(())
-}
-
-/// A text as a CSV field (RFC 4180): quoted only where it must be.
-pub(super) fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 /// Reads the table.

@@ -16,6 +16,8 @@ use pliant_model::{JobOutcome, Reason, Run};
 use super::{FileError, atomic};
 
 const ROWS_PER_GROUP: usize = 1 << 17;
+/// Values that are handed over at a time: what is waiting to be written does not grow with the group.
+const ROWS_AT_ONCE: usize = 1 << 11;
 
 const SCHEMA: &str = "message jobs {
     required int64 job (INTEGER(64,false));
@@ -34,7 +36,7 @@ const SCHEMA: &str = "message jobs {
 pub(super) fn write(path: &Path, run: &Run) -> Result<(), FileError> {
     let temporary = atomic::temporary(path);
     let file = File::create(&temporary).map_err(|source| FileError::io(path, "write this file", source))?;
-    write_rows(file, run).map_err(|source| FileError::Parquet { path: path.to_owned(), source })?;
+    write_rows(file, run).map_err(|source| FileError::parquet(path, source))?;
     atomic::rename(&temporary, path)
 }
 
@@ -74,14 +76,16 @@ fn write_rows(file: File, run: &Run) -> ParquetResult<()> {
 fn column<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, File>,
     jobs: &[JobOutcome],
-    value: impl FnMut(&JobOutcome) -> T::T,
+    mut value: impl FnMut(&JobOutcome) -> T::T,
 ) -> ParquetResult<()> {
-    let values: Vec<T::T> = jobs.iter().map(value).collect();
-    if let Some(mut column) = group.next_column()? {
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    let mut values: Vec<T::T> = Vec::with_capacity(ROWS_AT_ONCE.min(jobs.len()));
+    for part in jobs.chunks(ROWS_AT_ONCE) {
+        values.clear();
+        values.extend(part.iter().map(&mut value));
         column.typed::<T>().write_batch(&values, None, None)?;
-        column.close()?;
     }
-    Ok(())
+    column.close()
 }
 
 /// The words of the reasons met so far: cloning one shares its bytes, making one allocates.

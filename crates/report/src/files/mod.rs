@@ -1,10 +1,12 @@
 //! Result folders: what a run leaves on disk, and reading it back. `docs/results.md` describes each file.
 //!
 //! Every file is written under a temporary name and renamed, so that a kill leaves no half file.
-//! `summary.json` is removed first and written last: a folder that has one is complete.
+//! `summary.json` is removed first and written last: a folder that has one is complete. Writing takes buffers
+//! of a fixed size, whatever the size of the run.
 
 mod atomic;
 mod error;
+mod format;
 mod jobs_csv;
 mod jobs_parquet;
 mod record;
@@ -12,11 +14,13 @@ mod summary_json;
 mod swf;
 mod tables_csv;
 
+use std::panic::resume_unwind;
 use std::path::Path;
 
 use pliant_model::Run;
 
 pub use error::FileError;
+pub use format::FileFormat;
 
 use crate::metrics::Summary;
 
@@ -36,26 +40,62 @@ pub struct Folder {
     pub run: Run,
 }
 
-/// Writes `jobs.csv`, `jobs.parquet`, `moves.csv`, `refused.csv`, `schedule.swf` and `summary.json` into
-/// `dir`, which is created if needed. Files of an earlier run there are replaced.
-pub fn write_folder(dir: &Path, run: &Run, summary: &Summary) -> Result<(), FileError> {
+/// Every name that a result folder may hold, the page of `pliant report` among them. The summary comes first:
+/// without it the rest is no complete result.
+pub const RESULT_FILES: [&str; 7] =
+    [SUMMARY_JSON, JOBS_CSV, JOBS_PARQUET, MOVES_CSV, REFUSED_CSV, SCHEDULE_SWF, "report.html"];
+
+/// Makes `dir` ready for the results of a run: creates it if needed, and removes what an earlier run left
+/// there, half written files included. Other files stay.
+pub fn prepare_folder(dir: &Path) -> Result<(), FileError> {
     std::fs::create_dir_all(dir).map_err(|source| FileError::io(dir, "create this folder", source))?;
-    atomic::remove(&dir.join(SUMMARY_JSON))?;
-    // Compressing takes about as long as all the text: side by side, a run's files cost half the time.
-    std::thread::scope(|scope| {
-        let columns = scope.spawn(|| jobs_parquet::write(&dir.join(JOBS_PARQUET), run));
-        let text = write_text(dir, run);
-        let columns = columns.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        text.and(columns)
-    })?;
-    atomic::write(&dir.join(SUMMARY_JSON), |out| summary_json::write(out, summary))
+    for name in RESULT_FILES {
+        let path = dir.join(name);
+        atomic::remove(&path)?;
+        atomic::remove(&atomic::temporary(&path))?;
+    }
+    // A place that nobody may write to is told now, not after hours of simulation.
+    atomic::try_out(&dir.join(SUMMARY_JSON))
 }
 
-fn write_text(dir: &Path, run: &Run) -> Result<(), FileError> {
-    atomic::write(&dir.join(JOBS_CSV), |out| jobs_csv::write(out, run))?;
-    atomic::write(&dir.join(MOVES_CSV), |out| tables_csv::write_moves(out, run))?;
-    atomic::write(&dir.join(REFUSED_CSV), |out| tables_csv::write_refused(out, run))?;
-    atomic::write(&dir.join(SCHEDULE_SWF), |out| swf::write(out, run))
+/// Writes the files of all formats into `dir`, which is [prepared](prepare_folder) first.
+pub fn write_folder(dir: &Path, run: &Run, summary: &Summary) -> Result<(), FileError> {
+    write_formats(dir, run, summary, &FileFormat::ALL)
+}
+
+/// Writes the files of some formats only. A folder can be read back if it has CSV and JSON.
+pub fn write_formats(
+    dir: &Path,
+    run: &Run,
+    summary: &Summary,
+    formats: &[FileFormat],
+) -> Result<(), FileError> {
+    prepare_folder(dir)?;
+    let wanted = |format| formats.contains(&format);
+    // Compressing takes about as long as all the text: side by side, a run's files cost half the time.
+    std::thread::scope(|scope| {
+        let columns = wanted(FileFormat::Parquet)
+            .then(|| scope.spawn(|| jobs_parquet::write(&dir.join(JOBS_PARQUET), run)));
+        let text = write_text(dir, run, formats);
+        let columns = columns.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        text.and(columns.unwrap_or(Ok(())))
+    })?;
+    if wanted(FileFormat::Json) {
+        atomic::write(&dir.join(SUMMARY_JSON), |out| summary_json::write(out, summary))?;
+    }
+    Ok(())
+}
+
+fn write_text(dir: &Path, run: &Run, formats: &[FileFormat]) -> Result<(), FileError> {
+    if formats.contains(&FileFormat::Csv) {
+        atomic::write(&dir.join(JOBS_CSV), |out| jobs_csv::write(out, run))?;
+        atomic::write(&dir.join(MOVES_CSV), |out| tables_csv::write_moves(out, run))?;
+        atomic::write(&dir.join(REFUSED_CSV), |out| tables_csv::write_refused(out, run))?;
+    }
+    if formats.contains(&FileFormat::Swf) {
+        atomic::write(&dir.join(SCHEDULE_SWF), |out| swf::write(out, run))?;
+    }
+    Ok(())
 }
 
 /// Reads a result folder back: the platform and the counts from `summary.json`, the rest from the CSV files.

@@ -15,7 +15,7 @@ pub(super) fn for_each_row(
 ) -> Result<(), FileError> {
     let file = std::fs::File::open(path).map_err(|source| FileError::io(path, "read this file", source))?;
     let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 18).from_reader(file);
-    let failed = |source| FileError::Csv { path: path.to_owned(), source };
+    let failed = |source| FileError::csv(path, source);
     let header = reader.headers().map_err(failed)?;
     if header.iter().ne(columns.iter().copied()) {
         let found = header.iter().collect::<Vec<_>>().join(",");

@@ -17,7 +17,7 @@ pub(super) fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 /// Reads it.
 pub(super) fn read(path: &Path) -> Result<Summary, FileError> {
     let text = std::fs::read(path).map_err(|source| FileError::io(path, "read this file", source))?;
-    let failed = |source| FileError::Json { path: path.to_owned(), source };
+    let failed = |source| FileError::json(path, &source);
     // The version is looked at first: a summary of another version may well have other keys.
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(failed)?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
@@ -33,9 +33,8 @@ pub(super) fn platform(path: &Path, summary: &Summary) -> Result<Platform, FileE
     let wrong = |problem| FileError::Platform { path: path.to_owned(), problem };
     let mut clusters = Vec::with_capacity(summary.clusters.len());
     for row in &summary.clusters {
-        let speed = Speed::new(row.speed).ok_or_else(|| {
-            wrong(format!("expected cluster `{}` to have a positive speed, found {}", row.name, row.speed))
-        })?;
+        let speed =
+            Speed::new(row.speed).map_err(|error| wrong(format!("cluster `{}`: {error}", row.name)))?;
         let (name, batch) = (row.name.clone(), row.batch.clone());
         clusters.push(Cluster { name, procs: Procs(row.procs), speed, batch });
     }

@@ -44,8 +44,7 @@ fn header(out: &mut impl Write, run: &Run) -> io::Result<()> {
     writeln!(out, "; Note: the last job ends at {end}")?;
     writeln!(out, "; MaxPartitions: {}", clusters.len())?;
     for (index, cluster) in clusters.iter().enumerate() {
-        let name = one_line(&cluster.name);
-        let (number, procs, speed) = (index + 1, cluster.procs, cluster.speed.get());
+        let (number, name, procs, speed) = (index + 1, &cluster.name, cluster.procs, cluster.speed.get());
         writeln!(
             out,
             "; Partition: {number} {name}, {procs} processors, speed {speed}, {}",

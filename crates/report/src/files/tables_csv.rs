@@ -6,7 +6,6 @@ use std::path::Path;
 use pliant_model::{MoveRecord, Platform, Procs, RefusalCause, Run};
 
 use super::FileError;
-use super::jobs_csv::field;
 use super::record::{Row, for_each_row};
 
 const MOVES: &[&str] = &["time", "job", "from", "to", "ect_before", "ect_after", "procs"];
@@ -19,9 +18,9 @@ const NO_ORIGIN: &str = "no-origin";
 /// Writes `moves.csv`.
 pub(super) fn write_moves(out: &mut impl Write, run: &Run) -> io::Result<()> {
     writeln!(out, "{}", MOVES.join(","))?;
-    let names: Vec<String> = run.platform.clusters().iter().map(|cluster| field(&cluster.name)).collect();
+    let clusters = run.platform.clusters();
     for MoveRecord { at, log_id, from, to, before, after, procs } in &run.moves {
-        let (from, to) = (&names[from.index()], &names[to.index()]);
+        let (from, to) = (&clusters[from.index()].name, &clusters[to.index()].name);
         writeln!(out, "{at},{log_id},{from},{to},{before},{after},{procs}")?;
     }
     Ok(())
@@ -51,7 +50,7 @@ pub(super) fn write_refused(out: &mut impl Write, run: &Run) -> io::Result<()> {
     for (log_id, cause) in &run.refused {
         match cause {
             RefusalCause::LargerThanCluster { cluster, requested, available } => {
-                let name = field(&run.platform.cluster(*cluster).name);
+                let name = &run.platform.cluster(*cluster).name;
                 writeln!(out, "{log_id},{LARGER_THAN_CLUSTER},{name},{requested},{available}")?;
             }
             RefusalCause::LargerThanAll { requested, available } => {

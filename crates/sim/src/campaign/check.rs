@@ -1,7 +1,7 @@
 //! What a campaign file means: checks that the syntax cannot make, each error with line, column, key and hint.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use pliant_model::Span;
@@ -12,15 +12,18 @@ use pliant_trace::toml_file::Source;
 use toml::Spanned;
 
 use super::file::{File, Move, PolicyTable, Repair, Word, WorkloadTable};
-use super::{Campaign, CampaignError, JobSource, Moldable, PlatformChoice, Recipe, Variant, Workload};
-use crate::Policies;
+use super::recipe::Misfit;
+use super::{
+    Campaign, CampaignError, Generator, JobSource, Moldable, PlatformChoice, Recipe, Variant, Workload,
+};
+use crate::{Policies, limits};
 
 /// Where readers find every key.
-const KEYS_HINT: &str = "docs/campaigns.md lists every key";
+pub(super) const KEYS_HINT: &str = "docs/campaigns.md lists every key";
 
 /// Checks what the syntax cannot, and says where.
 pub(super) struct Reader<'a> {
-    pub(super) text: &'a str,
+    pub(super) source: &'a Source<'a>,
     pub(super) path: &'a Path,
 }
 
@@ -87,57 +90,76 @@ impl Reader<'_> {
             }
             workloads.push(Workload {
                 name: given.name.get_ref().clone(),
-                source: self.source(table.span(), given)?,
+                source: self.jobs(table.span(), given)?,
+                optional: self.optional(given)?,
                 platforms: self.platforms(file, table.span(), given)?,
             });
         }
         Ok(workloads)
     }
 
-    fn source(&self, place: Range<usize>, given: &WorkloadTable) -> Checked<JobSource> {
-        let generator_only = given.month.is_some()
-            || given.jobs.is_some()
-            || given.days.is_some()
-            || given.load.is_some()
-            || given.walltime_max_s.is_some()
-            || given.seed.is_some()
-            || given.per_seed;
-        match (&given.file, given.generate) {
-            (Some(path), None) if !generator_only => {
-                let keep_bad = given.repair.is_some_and(|word| word.0 == Repair::KeepBad);
+    fn optional(&self, given: &WorkloadTable) -> Checked<bool> {
+        match &given.optional {
+            Some(key) if given.file.is_none() => {
+                let problem = "expected `optional` beside `file`, found no `file`".to_owned();
+                Err(self.at(key.span(), problem, "only a file can be absent: remove the key"))
+            }
+            optional => Ok(optional.as_ref().is_some_and(|key| *key.get_ref())),
+        }
+    }
+
+    fn jobs(&self, place: Range<usize>, given: &WorkloadTable) -> Checked<JobSource> {
+        match (&given.file, &given.generate) {
+            (Some(path), None) => {
+                let stray = given.generator_keys().into_iter().find_map(|(key, place)| Some((key, place?)));
+                if let Some((key, place)) = stray {
+                    let problem = format!("expected `file` without keys of a generator, found `{key}`");
+                    let hint =
+                        "month, jobs, days, load, walltime_max_s, seed and per_seed go with `generate`";
+                    return Err(self.at(place, problem, hint));
+                }
+                let keep_bad = given.repair.as_ref().is_some_and(|word| word.get_ref().0 == Repair::KeepBad);
                 Ok(JobSource::File { path: path.clone(), keep_bad })
             }
-            (None, Some(Word(generator))) if given.repair.is_none() => {
-                let recipe = Recipe {
-                    generator,
-                    month: given.month.map(|name| name.0),
-                    jobs: given.jobs,
-                    days: given.days,
-                    load: given.load,
-                    walltime_max_s: given.walltime_max_s,
-                };
-                recipe
-                    .check()
-                    .map_err(|problem| self.at(place, problem, "docs/workloads.md describes generators"))?;
-                Ok(JobSource::Generated { recipe, seed: given.seed.unwrap_or(1), per_seed: given.per_seed })
+            (None, Some(generate)) => {
+                if let Some(repair) = &given.repair {
+                    let problem = "expected no `repair` beside `generate`".to_owned();
+                    return Err(self.at(
+                        repair.span(),
+                        problem,
+                        "generated jobs need no repair: remove the key",
+                    ));
+                }
+                self.generated(generate, given)
             }
-            (Some(_), None) => {
-                let problem = "expected `file` alone, found keys of a generator beside it".to_owned();
-                Err(self.at(
-                    place,
-                    problem,
-                    "month, jobs, days, load, walltime_max_s, seed and per_seed go with `generate`",
-                ))
+            (Some(_), Some(generate)) => {
+                let problem = "expected either `file` or `generate`, found both".to_owned();
+                Err(self.at(generate.span(), problem, "remove one of them"))
             }
-            (None, Some(_)) => {
-                let problem = "expected no `repair` beside `generate`".to_owned();
-                Err(self.at(place, problem, "generated jobs need no repair: remove the key"))
-            }
-            _ => {
-                let problem = "expected either `file` or `generate`".to_owned();
+            (None, None) => {
+                let problem = "expected either `file` or `generate`, found neither".to_owned();
                 Err(self.at(place, problem, "file = \"log.swf.gz\", or generate = \"grid5000\""))
             }
         }
+    }
+
+    fn generated(&self, generate: &Spanned<Word<Generator>>, given: &WorkloadTable) -> Checked<JobSource> {
+        let recipe = Recipe {
+            generator: generate.get_ref().0,
+            month: given.month.as_ref().map(|name| name.get_ref().0),
+            jobs: value(&given.jobs),
+            days: value(&given.days),
+            load: value(&given.load),
+            walltime_max_s: value(&given.walltime_max_s),
+        };
+        recipe.check().map_err(|Misfit { key, problem }| {
+            let keys = given.generator_keys();
+            let place = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, place)| place);
+            let hint = "docs/workloads.md describes generators";
+            self.at(place.unwrap_or_else(|| generate.span()), problem, hint)
+        })?;
+        let (seed, per_seed) = (value(&given.seed).unwrap_or(1), value(&given.per_seed).unwrap_or(false));
+        Ok(JobSource::Generated { recipe, seed, per_seed })
     }
 
     fn platforms(
@@ -236,23 +258,27 @@ impl Reader<'_> {
         let heuristic = given.heuristic.map_or(Heuristic::Mct, |word| word.0);
         let mut policy = Reallocation::new(algorithm, heuristic);
         if let Some(period) = &given.period_s {
-            policy.period = Span(self.at_least(period, 1)?);
+            policy.period = Span(self.within(period, limits::PERIOD_S)?);
         }
         if let Some(threshold) = &given.threshold_s {
-            policy.threshold = Span(self.at_least(threshold, 0)?);
+            policy.threshold = Span(self.within(threshold, limits::THRESHOLD_S)?);
         }
         if let Some(window) = &given.window {
-            policy.window = self.at_least(window, 1)?;
+            policy.window = self.within(window, limits::WINDOW)? as usize;
         }
         Ok(Some(policy))
     }
 
-    fn at_least<T: Copy + PartialOrd + fmt::Display>(&self, given: &Spanned<T>, least: T) -> Checked<T> {
+    fn within<T>(&self, given: &Spanned<i64>, range: RangeInclusive<T>) -> Checked<T>
+    where
+        T: TryFrom<i64> + PartialOrd + fmt::Display,
+    {
         let found = *given.get_ref();
-        if found >= least {
-            return Ok(found);
-        }
-        Err(self.at(given.span(), format!("expected at least {least}, found {found}"), ""))
+        T::try_from(found).ok().filter(|value| range.contains(value)).ok_or_else(|| {
+            let (least, most) = (range.start(), range.end());
+            let problem = format!("expected a whole number from {least} to {most}, found {found}");
+            self.at(given.span(), problem, "")
+        })
     }
 
     fn name(&self, given: &Spanned<String>) -> Checked<()> {
@@ -284,23 +310,17 @@ impl Reader<'_> {
         Ok(())
     }
 
-    pub(super) fn syntax(&self, error: &toml::de::Error) -> CampaignError {
-        let problem = error.message().trim_end().replace('\n', "; ");
-        let problem = problem.replace("unknown field", "unknown key").replace("missing field", "missing key");
-        self.at(error.span().unwrap_or(0..0), problem, "")
-    }
-
     /// An error at a place of the text. No hint of its own: where the keys are listed.
     fn at(&self, place: Range<usize>, problem: String, hint: &str) -> CampaignError {
-        let line_start = self.text[..place.start.min(self.text.len())].rfind('\n').map_or(0, |end| end + 1);
-        let line = self.text[line_start..].lines().next().unwrap_or_default();
-        let message = match line.split_once('=').map(|(key, _)| key.trim()) {
-            Some(key) if !key.is_empty() && !key.starts_with('#') => format!("`{key}`: {problem}"),
-            _ => problem,
-        };
+        let message = self.source.about_key(&place, problem);
         let hint = if hint.is_empty() { KEYS_HINT } else { hint };
-        Source::of(self.path, self.text).error(place, message, hint.to_owned()).into()
+        self.source.error(place, message, hint.to_owned()).into()
     }
+}
+
+/// The value of a key that may be missing.
+fn value<T: Copy>(given: &Option<Spanned<T>>) -> Option<T> {
+    given.as_ref().map(|given| *given.get_ref())
 }
 
 /// What a name may be.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pliant_trace::TraceError;
 
+use super::THREADS_MAX;
 use crate::SimError;
 
 /// A campaign that cannot be read, run, merged or shown.
@@ -55,6 +56,12 @@ pub enum CampaignError {
     },
     /// The operating system gave no threads.
     Threads(String),
+    /// More threads than [`super::THREADS_MAX`] were asked for.
+    TooManyThreads(usize),
+    /// The log or workload file of a workload is not there.
+    NoLog(PathBuf),
+    /// No workload of the campaign is there.
+    NoWorkload,
     /// There is nothing to merge.
     NothingToMerge,
     /// A shard that is none.
@@ -69,7 +76,7 @@ impl CampaignError {
     /// True if the user's input is at fault, false if the system is.
     pub fn is_input(&self) -> bool {
         match self {
-            Self::Io { .. } | Self::Threads(_) => false,
+            Self::Io { .. } | Self::Threads(_) | Self::NoLog(_) => false,
             Self::Trace(error) => !error.is_io(),
             _ => true,
         }
@@ -90,6 +97,17 @@ impl CampaignError {
             }
             Self::NothingToMerge => "pliant campaign merge --out WHOLE SHARD-1 SHARD-2 ...".into(),
             Self::Shard(_) => "--shard 2/16 runs every 16th group of runs, beginning with the second".into(),
+            Self::TooManyThreads(_) => {
+                "one per core is fastest: leave --threads and RAYON_NUM_THREADS out".into()
+            }
+            Self::NoLog(_) => {
+                "logs are looked for beside the campaign file and in PLIANT_TRACES; `optional = true` skips a \
+                 workload where its file is absent"
+                    .into()
+            }
+            Self::NoWorkload => {
+                "put the files of the workloads beside the campaign file, or in PLIANT_TRACES".into()
+            }
             Self::Threads(_) => "try a smaller --threads".into(),
             Self::Trace(error) => return error.hint(),
             Self::Io { .. } | Self::Run { .. } | Self::Measure { .. } => return None,
@@ -118,6 +136,11 @@ impl fmt::Display for CampaignError {
             Self::Run { key, source } => write!(f, "run {key}: {source}"),
             Self::Measure { key, problem } => write!(f, "run {key}: {problem}"),
             Self::Threads(problem) => write!(f, "cannot start threads: {problem}"),
+            Self::TooManyThreads(found) => {
+                write!(f, "expected at most {THREADS_MAX} threads, found {found}")
+            }
+            Self::NoLog(path) => write!(f, "{}: cannot read this file: there is none", path.display()),
+            Self::NoWorkload => write!(f, "expected a workload whose file is there, found none"),
             Self::NothingToMerge => write!(f, "expected at least one campaign folder to merge, found none"),
             Self::Shard(found) => {
                 write!(f, "expected a shard i/n with 1 <= i <= n, found `{found}`")

@@ -5,18 +5,23 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use pliant_model::{Cluster, Platform, Run};
+use pliant_model::{Platform, Run};
 use rayon::prelude::*;
 
 use super::jobs::{Cache, sim_jobs};
-use super::store::{Manifest, Store};
-use super::{Campaign, CampaignError, Group, Measure, Record, Results, Shard, Variant};
+use super::store::{Manifest, Store, Stored};
+use super::{Campaign, CampaignError, Damage, Group, Measure, Record, Results, Shard, Variant};
 use crate::{Silent, SimJob, simulate};
+
+/// The most threads that a campaign is run on: more than any machine has cores. Each costs memory even if
+/// there is nothing for it to do.
+pub const THREADS_MAX: usize = 1_024;
 
 /// How a campaign is run; nothing here changes its results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Threads; 0 for one per core (or what `RAYON_NUM_THREADS` says).
+    /// Threads, at most [`THREADS_MAX`]; 0 for one per core (or what `RAYON_NUM_THREADS` says). There are
+    /// never more than groups of runs.
     pub threads: usize,
     /// Which part of the campaign.
     pub shard: Shard,
@@ -39,6 +44,8 @@ pub struct Finished {
     pub simulated: usize,
     /// Runs that were there already.
     pub kept: usize,
+    /// Files of runs that were there and could not be used; these runs were simulated again.
+    pub damaged: Vec<Damage>,
 }
 
 /// Runs a campaign, or what is left of it, into `dir`.
@@ -49,19 +56,28 @@ pub fn run(
     measure: &Measure<'_>,
     progress: &dyn Progress,
 ) -> Result<Finished, CampaignError> {
+    let threads = threads(options.threads)?;
+    if campaign.workloads.is_empty() {
+        return Err(CampaignError::NoWorkload);
+    }
+    // A mistake in one of them is told before anything is written or simulated.
+    for platform in campaign.workloads.iter().flat_map(|workload| &workload.platforms) {
+        platform.load(&campaign.base)?;
+    }
     let store = Store::create(dir, Manifest::of(campaign)?)?;
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.threads)
-        .build()
-        .map_err(|error| CampaignError::Threads(error.to_string()))?;
     let groups = campaign.groups();
     let groups: Vec<Group> =
         (0..groups.len()).filter(|at| options.shard.holds(*at)).map(|at| groups[at]).collect();
+    let mut damaged = Vec::new();
     let pending: Vec<(Group, Vec<usize>)> = groups
         .iter()
-        .map(|group| (*group, missing(campaign, &store, group)))
+        .map(|group| (*group, missing(campaign, &store, group, &mut damaged)))
         .filter(|(_, policies)| !policies.is_empty())
         .collect();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.min(pending.len()))
+        .build()
+        .map_err(|error| CampaignError::Threads(error.to_string()))?;
     let total = groups.len() * campaign.policies.len();
     let simulated: usize = pending.iter().map(|(_, policies)| policies.len()).sum();
     let kept = total - simulated;
@@ -74,13 +90,27 @@ pub fn run(
     });
     store.write_timing(&timing.into_inner().unwrap_or_else(PoisonError::into_inner))?;
     outcome?;
-    Ok(Finished { results: store.write_results()?, simulated, kept })
+    Ok(Finished { results: store.write_results()?, simulated, kept, damaged })
+}
+
+/// How many threads; 0 for one per core.
+fn threads(asked: usize) -> Result<usize, CampaignError> {
+    let said = || std::env::var("RAYON_NUM_THREADS").ok().and_then(|threads| threads.parse().ok());
+    let threads = if asked > 0 { asked } else { said().unwrap_or(0) };
+    if threads > THREADS_MAX { Err(CampaignError::TooManyThreads(threads)) } else { Ok(threads) }
 }
 
 /// Policies of a group whose results are not there, the reference first.
-fn missing(campaign: &Campaign, store: &Store, group: &Group) -> Vec<usize> {
+fn missing(campaign: &Campaign, store: &Store, group: &Group, damaged: &mut Vec<Damage>) -> Vec<usize> {
     let mut policies: Vec<usize> = (0..campaign.policies.len())
-        .filter(|policy| store.read_run(&campaign.key(group, *policy)).is_none())
+        .filter(|policy| match store.read_run(&campaign.key(group, *policy)) {
+            Stored::Whole(_) => false,
+            Stored::Absent => true,
+            Stored::Damaged(damage) => {
+                damaged.push(damage);
+                true
+            }
+        })
         .collect();
     policies.sort_by_key(|policy| *policy != campaign.reference);
     policies
@@ -137,7 +167,7 @@ impl Shared<'_> {
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
         let run = match batch {
             None => simulate(platform, jobs, &policies, &mut Silent),
-            Some(batch) => simulate(&with_batch(platform, batch), jobs, &policies, &mut Silent),
+            Some(batch) => simulate(&platform.with_batch(batch), jobs, &policies, &mut Silent),
         };
         Ok((run.map_err(failed)?, begun.elapsed().as_secs_f64()))
     }
@@ -155,11 +185,4 @@ impl Shared<'_> {
             metrics,
         }
     }
-}
-
-/// The same clusters, all under one batch policy.
-fn with_batch(platform: &Platform, batch: &str) -> Platform {
-    let under = |cluster: &Cluster| Cluster { batch: batch.to_owned(), ..cluster.clone() };
-    Platform::new(platform.clusters().iter().map(under).collect())
-        .expect("a platform stays valid when only batch policies change")
 }

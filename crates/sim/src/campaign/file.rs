@@ -3,6 +3,7 @@
 //! Unknown keys are errors. `docs/campaigns.md` lists the keys.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -11,11 +12,12 @@ use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 use pliant_policy::tuning::Tuner;
 use pliant_trace::generate::Month;
+use pliant_trace::toml_file::Source;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
-use super::check::Reader;
+use super::check::{KEYS_HINT, Reader};
 use super::words::find;
 use super::{Campaign, CampaignError, Generator, Moldable, month};
 use crate::Ties;
@@ -41,16 +43,16 @@ pub(super) struct File {
 pub(super) struct WorkloadTable {
     pub(super) name: Spanned<String>,
     pub(super) file: Option<PathBuf>,
-    pub(super) repair: Option<Word<Repair>>,
-    pub(super) generate: Option<Word<Generator>>,
-    pub(super) month: Option<MonthName>,
-    pub(super) jobs: Option<u32>,
-    pub(super) days: Option<f64>,
-    pub(super) load: Option<f64>,
-    pub(super) walltime_max_s: Option<i64>,
-    pub(super) seed: Option<u64>,
-    #[serde(default)]
-    pub(super) per_seed: bool,
+    pub(super) optional: Option<Spanned<bool>>,
+    pub(super) repair: Option<Spanned<Word<Repair>>>,
+    pub(super) generate: Option<Spanned<Word<Generator>>>,
+    pub(super) month: Option<Spanned<MonthName>>,
+    pub(super) jobs: Option<Spanned<u32>>,
+    pub(super) days: Option<Spanned<f64>>,
+    pub(super) load: Option<Spanned<f64>>,
+    pub(super) walltime_max_s: Option<Spanned<i64>>,
+    pub(super) seed: Option<Spanned<u64>>,
+    pub(super) per_seed: Option<Spanned<bool>>,
     pub(super) platform: Option<Spanned<String>>,
     pub(super) procs: Option<Spanned<u32>>,
 }
@@ -67,7 +69,25 @@ pub(super) struct PolicyTable {
     pub(super) heuristic: Option<Word<Heuristic>>,
     pub(super) period_s: Option<Spanned<i64>>,
     pub(super) threshold_s: Option<Spanned<i64>>,
-    pub(super) window: Option<Spanned<usize>>,
+    pub(super) window: Option<Spanned<i64>>,
+}
+
+impl WorkloadTable {
+    /// The keys that go with `generate`, and where each is if it is given.
+    pub(super) fn generator_keys(&self) -> [(&'static str, Option<Range<usize>>); 7] {
+        fn place<T>(given: &Option<Spanned<T>>) -> Option<Range<usize>> {
+            given.as_ref().map(Spanned::span)
+        }
+        [
+            ("month", place(&self.month)),
+            ("jobs", place(&self.jobs)),
+            ("days", place(&self.days)),
+            ("load", place(&self.load)),
+            ("walltime_max_s", place(&self.walltime_max_s)),
+            ("seed", place(&self.seed)),
+            ("per_seed", place(&self.per_seed)),
+        ]
+    }
 }
 
 /// `realloc`: an algorithm or `none`.
@@ -162,15 +182,16 @@ impl<'de> Deserialize<'de> for Seeds {
 impl Campaign {
     /// Reads a campaign file.
     pub fn read(path: &Path) -> Result<Campaign, CampaignError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| CampaignError::io(path, "read this file", source))?;
-        Campaign::parse(&text, path)
+        Campaign::understand(&Source::read(path)?, path)
     }
 
     /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
     pub fn parse(text: &str, path: &Path) -> Result<Campaign, CampaignError> {
-        let reader = Reader { text, path };
-        let file: File = toml::from_str(text).map_err(|error| reader.syntax(&error))?;
-        reader.campaign(file)
+        Campaign::understand(&Source::of(path, text), path)
+    }
+
+    fn understand(source: &Source<'_>, path: &Path) -> Result<Campaign, CampaignError> {
+        let file: File = source.parse(KEYS_HINT)?;
+        Reader { source, path }.campaign(file)
     }
 }

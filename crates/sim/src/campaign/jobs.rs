@@ -5,23 +5,42 @@ use std::sync::{Arc, OnceLock};
 
 use pliant_model::{Job, Platform, Procs, Speedup};
 use pliant_policy::batch;
-use pliant_trace::moldable::{assign_managed, assign_types};
+use pliant_trace::moldable::{Locality, Types};
 use pliant_trace::platform;
 use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, TraceError};
 
 use super::{Campaign, CampaignError, Group, JobSource, Moldable, PlatformChoice, Workload};
 use crate::SimJob;
 
-/// The jobs as a run treats them: which are moldable and how, and which come through the federation, are
-/// drawn from `seed` (paper 000, sections 4.2.1 and 4.3.2).
+/// Makes the jobs of a workload ready for a run, one after the other: which are moldable and how, and which
+/// come through the federation, are drawn from a seed (paper 000, sections 4.2.1 and 4.3.2).
+#[derive(Clone, Debug)]
+pub struct SimJobs {
+    types: Option<Types>,
+    locality: Locality,
+}
+
+impl SimJobs {
+    /// Begins with the first job of a workload.
+    pub fn new(moldable: Moldable, dedicated_share: f64, seed: u64) -> SimJobs {
+        let types = match moldable {
+            Moldable::None => None,
+            Moldable::Paper => Some(Types::new(seed)),
+        };
+        SimJobs { types, locality: Locality::new(dedicated_share, seed) }
+    }
+
+    /// The next job as a run treats it.
+    pub fn take(&mut self, job: Job) -> SimJob {
+        let speedup = self.types.as_mut().map_or(Speedup::Rigid, |types| types.draw(&job));
+        SimJob { job, speedup, managed: self.locality.draw() }
+    }
+}
+
+/// All jobs of a workload as a run treats them, drawn by [`SimJobs`].
 pub fn sim_jobs(jobs: Vec<Job>, moldable: Moldable, dedicated_share: f64, seed: u64) -> Vec<SimJob> {
-    let speedups = match moldable {
-        Moldable::None => vec![Speedup::Rigid; jobs.len()],
-        Moldable::Paper => assign_types(&jobs, seed),
-    };
-    let managed = assign_managed(&jobs, dedicated_share, seed);
-    let drawn = speedups.into_iter().zip(managed);
-    jobs.into_iter().zip(drawn).map(|(job, (speedup, managed))| SimJob { job, speedup, managed }).collect()
+    let mut drawn = SimJobs::new(moldable, dedicated_share, seed);
+    jobs.into_iter().map(|job| drawn.take(job)).collect()
 }
 
 /// A workload on a platform.
@@ -67,8 +86,8 @@ impl<'a> Cache<'a> {
             JobSource::File { path, keep_bad } => {
                 let policy = if *keep_bad { RepairPolicy::KeepBad } else { RepairPolicy::Clean };
                 let repair = RepairOptions { policy, strict: false };
-                let log_dirs = std::env::var_os("PLIANT_TRACES").map(PathBuf::from).into_iter().collect();
-                pliant_trace::load(&base.join(path), &LoadOptions { repair, log_dirs })?
+                let path = self.campaign.log(path)?;
+                pliant_trace::load(&path, &LoadOptions { repair, log_dirs: log_dirs() })?
             }
             JobSource::Generated { recipe, seed, per_seed } => {
                 recipe.generate(&platform, if *per_seed { group.seed } else { *seed })
@@ -76,6 +95,47 @@ impl<'a> Cache<'a> {
         };
         workload.resolve_origins(&platform);
         Ok(Loaded { platform, jobs: workload.jobs })
+    }
+}
+
+/// Where logs are looked for that are not beside the file that names them.
+fn log_dirs() -> Vec<PathBuf> {
+    std::env::var_os("PLIANT_TRACES").map(PathBuf::from).into_iter().collect()
+}
+
+/// An optional workload whose file is not there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skipped {
+    /// The workload.
+    pub workload: String,
+    /// The file, as the campaign names it.
+    pub file: PathBuf,
+}
+
+impl Campaign {
+    /// Where a log is: beside the campaign file, or in the folder of `PLIANT_TRACES`.
+    pub(super) fn log(&self, file: &Path) -> Result<PathBuf, CampaignError> {
+        let beside = self.base.join(file);
+        let elsewhere = log_dirs().into_iter().map(|dir| dir.join(file));
+        let found = std::iter::once(beside.clone()).chain(elsewhere).find(|path| path.exists());
+        found.ok_or(CampaignError::NoLog(beside))
+    }
+
+    /// Takes out the optional workloads whose file is not there. What is left is another campaign than the
+    /// whole one: their folders are not mixed.
+    pub fn skip_absent(&mut self) -> Vec<Skipped> {
+        let mut skipped = Vec::new();
+        let (all, mut kept) = (std::mem::take(&mut self.workloads), Vec::new());
+        for workload in all {
+            match &workload.source {
+                JobSource::File { path, .. } if workload.optional && self.log(path).is_err() => {
+                    skipped.push(Skipped { workload: workload.name, file: path.clone() });
+                }
+                _ => kept.push(workload),
+            }
+        }
+        self.workloads = kept;
+        skipped
     }
 }
 

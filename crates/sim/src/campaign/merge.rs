@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::store::Store;
-use super::{CampaignError, Results};
+use super::store::{Store, Stored};
+use super::{CampaignError, Damage, Results};
 
 /// What came out of a merge.
 #[derive(Clone, PartialEq, Debug)]
@@ -12,6 +12,8 @@ pub struct Merged {
     pub results: Results,
     /// Keys of the runs that no folder has.
     pub missing: Vec<String>,
+    /// Files of runs that could not be used. Their runs are missing unless another folder had them.
+    pub damaged: Vec<Damage>,
 }
 
 /// Joins campaign folders of one campaign into `out`, which may hold some of its runs already.
@@ -32,15 +34,24 @@ pub fn merge(out: &Path, dirs: &[&Path]) -> Result<Merged, CampaignError> {
         parts.push(part);
     }
     let whole = Store::create(out, manifest)?;
-    let mut missing = Vec::new();
+    let (mut missing, mut damaged) = (Vec::new(), Vec::new());
     for key in &whole.manifest.runs {
-        if whole.read_run(key).is_some() {
+        let mut usable = |stored| match stored {
+            Stored::Whole(run) => Some(run),
+            Stored::Damaged(damage) => {
+                damaged.push(damage);
+                None
+            }
+            Stored::Absent => None,
+        };
+        if usable(whole.read_run(key)).is_some() {
             continue;
         }
-        match parts.iter().find_map(|part| part.read_run(key)) {
+        match parts.iter().find_map(|part| usable(part.read_run(key))) {
             Some(run) => whole.write_run(&run)?,
             None => missing.push(key.clone()),
         }
     }
-    Ok(Merged { results: whole.write_results()?, missing })
+    damaged.dedup();
+    Ok(Merged { results: whole.write_results()?, missing, damaged })
 }

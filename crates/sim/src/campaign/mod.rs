@@ -8,6 +8,11 @@
 //!
 //! What a run was worth is the caller's to say ([`Measure`]): this crate knows no metrics, so that reports
 //! and simulations do not depend on each other.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "campaigns read and write files, take the time of each run and use every core; runs do not"
+)]
 
 mod check;
 mod error;
@@ -30,12 +35,12 @@ use pliant_model::Run;
 use serde::{Deserialize, Serialize};
 
 pub use error::CampaignError;
-pub use execute::{Finished, Options, Progress, run};
-pub use jobs::sim_jobs;
+pub use execute::{Finished, Options, Progress, THREADS_MAX, run};
+pub use jobs::{SimJobs, Skipped, sim_jobs};
 pub use matrix::{Group, Shard};
 pub use merge::{Merged, merge};
-pub use recipe::{Generator, Recipe, month};
-pub use store::{Results, read_results};
+pub use recipe::{Generator, LONGEST_RANGE_S, Misfit, Recipe, month};
+pub use store::{Damage, Results, read_results};
 pub use table::{Cell, Spread, cells};
 pub use words::Moldable;
 
@@ -69,6 +74,8 @@ pub struct Workload {
     pub name: String,
     /// Where its jobs come from.
     pub source: JobSource,
+    /// True if the campaign may be run without it where its file is absent ([`Campaign::skip_absent`]).
+    pub optional: bool,
     /// The platforms.
     pub platforms: Vec<PlatformChoice>,
 }
@@ -78,7 +85,7 @@ pub struct Workload {
 pub enum JobSource {
     /// A log, or a scenario of several.
     File {
-        /// Relative to the campaign file.
+        /// Relative to the campaign file, or to the folder of `PLIANT_TRACES`.
         path: PathBuf,
         /// Keeps jobs without processors or runtime instead of dropping them.
         keep_bad: bool,

@@ -1,11 +1,13 @@
 //! Recipes: which generator, with which parameters. The same words in campaign files and on the command line.
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use pliant_model::{Platform, Procs};
+use pliant_model::{Platform, Procs, Span, Time};
 use pliant_policy::UnknownName;
 use pliant_trace::Workload;
-use pliant_trace::generate::{self, Month};
+use pliant_trace::generate::{self, DAYS_MAX, JOBS_MAX, LOAD_MAX, Month};
 
 use super::words::find;
 
@@ -15,6 +17,9 @@ const JOBS: u32 = 10_000;
 const DAYS: f64 = 30.0;
 /// Offered load of a `federation` workload that is not told.
 const LOAD: f64 = 0.7;
+
+/// What the longest request of paper 001's workloads may be, in seconds.
+pub const LONGEST_RANGE_S: RangeInclusive<i64> = 200..=1_000_000_000;
 
 /// Longest request of paper 001's workloads that is not told (spec A001-5).
 const LONGEST_S: i64 = 200_000;
@@ -93,7 +98,7 @@ pub struct Recipe {
     pub jobs: Option<u32>,
     /// Over how many days (`federation`).
     pub days: Option<f64>,
-    /// Offered load as a share of the platform; runtimes are scaled to it.
+    /// Offered load as a share of the platform's capacity; runtimes are scaled to it.
     pub load: Option<f64>,
     /// Longest request in seconds (`uniform`, `gaussian`).
     pub walltime_max_s: Option<i64>,
@@ -104,9 +109,50 @@ pub fn month(name: &str) -> Result<&'static Month, UnknownName> {
     find("month", generate::MONTHS.iter().map(|month| (month.name, month)).collect(), name)
 }
 
+/// A parameter that a generator cannot be given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Misfit {
+    /// Its key in campaign files; `generate` if another one is missing.
+    pub key: &'static str,
+    /// What was expected and what was found.
+    pub problem: String,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.key, self.problem)
+    }
+}
+
+impl std::error::Error for Misfit {}
+
 impl Recipe {
-    /// Whether the parameters are in range and belong to the generator; else a sentence that says why not.
-    pub fn check(&self) -> Result<(), String> {
+    /// Whether the parameters are in range and belong to the generator.
+    pub fn check(&self) -> Result<(), Misfit> {
+        self.check_keys()?;
+        let above_zero = |key, value: Option<f64>, most: f64| match value {
+            Some(found) if !(found > 0.0 && found <= most) => {
+                let problem = format!("expected a number above 0 and at most {most}, found {found}");
+                Err(Misfit { key, problem })
+            }
+            _ => Ok(()),
+        };
+        above_zero("load", self.load, LOAD_MAX)?;
+        above_zero("days", self.days, DAYS_MAX)?;
+        if let Some(found) = self.jobs.filter(|jobs| !(1..=JOBS_MAX).contains(jobs)) {
+            let problem = format!("expected a whole number from 1 to {JOBS_MAX}, found {found}");
+            return Err(Misfit { key: "jobs", problem });
+        }
+        if let Some(found) = self.walltime_max_s.filter(|longest| !LONGEST_RANGE_S.contains(longest)) {
+            let (least, most) = LONGEST_RANGE_S.into_inner();
+            let problem = format!("expected a whole number from {least} to {most} (seconds), found {found}");
+            return Err(Misfit { key: "walltime_max_s", problem });
+        }
+        Ok(())
+    }
+
+    /// Whether the generator takes what is given, and is given what it needs.
+    fn check_keys(&self) -> Result<(), Misfit> {
         let name = self.generator.name();
         let given = [
             ("month", self.month.is_some()),
@@ -117,22 +163,13 @@ impl Recipe {
         ];
         let takes = self.generator.takes();
         if let Some((key, _)) = given.iter().find(|(key, given)| *given && !takes.contains(key)) {
-            return Err(format!("expected parameters of `{name}` ({}), found `{key}`", takes.join(", ")));
-        }
-        let positive = |value: Option<f64>| value.is_none_or(|value| value > 0.0 && value <= 100_000.0);
-        if !positive(self.load) || !positive(self.days) {
-            return Err("expected load and days above 0 and at most 100000".to_owned());
-        }
-        if self.jobs == Some(0) {
-            return Err("expected at least 1 job, found 0".to_owned());
-        }
-        if let Some(longest) = self.walltime_max_s.filter(|longest| !(200..=1_000_000_000).contains(longest))
-        {
-            return Err(format!("expected a longest request of 200 to 1000000000 s, found {longest}"));
+            let problem = format!("expected parameters of `{name}` ({}), found another", takes.join(", "));
+            return Err(Misfit { key, problem });
         }
         if self.generator == Generator::Grid5000 && self.month.is_none() {
             let months: Vec<&str> = generate::MONTHS.iter().map(|month| month.name).collect();
-            return Err(format!("expected a month ({}) for `grid5000`", months.join(", ")));
+            let problem = format!("expected a month ({}) for `grid5000`, found none", months.join(", "));
+            return Err(Misfit { key: "generate", problem });
         }
         Ok(())
     }
@@ -153,13 +190,88 @@ impl Recipe {
             }
         };
         if let Some(load) = self.load {
-            generate::rescale(&mut workload, platform.total_procs(), load);
+            generate::rescale(&mut workload, platform.capacity(), load);
         }
         workload
+    }
+
+    /// The offered load of what was generated for that platform: what `load` asks for, as far as jobs can
+    /// give it. Measured over the days of a `federation`, else up to the last submission.
+    pub fn offered_load(&self, workload: &Workload, platform: &Platform) -> f64 {
+        let span = match self.generator {
+            Generator::Federation => Span((self.days.unwrap_or(DAYS) * 86_400.0) as i64),
+            _ => workload.last_submit() - Time::ZERO,
+        };
+        generate::offered_load(&workload.jobs, platform.capacity(), span)
     }
 }
 
 /// Processors of the largest cluster.
 fn largest(platform: &Platform) -> Procs {
     platform.clusters().iter().map(|cluster| cluster.procs).max().unwrap_or(Procs::ONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Recipe = Recipe {
+        generator: Generator::Federation,
+        month: None,
+        jobs: None,
+        days: None,
+        load: None,
+        walltime_max_s: None,
+    };
+
+    #[test]
+    fn parameters_are_bounded_and_belong_to_their_generator() {
+        let check = |recipe: &Recipe, expected: &str| {
+            assert_eq!(recipe.check().map_or_else(|misfit| misfit.to_string(), |()| String::new()), expected);
+        };
+        check(&NONE, "");
+        check(&Recipe { jobs: Some(JOBS_MAX), days: Some(DAYS_MAX), load: Some(LOAD_MAX), ..NONE }, "");
+        for (load, found) in [(0.0, "0"), (-1.0, "-1"), (1_000.5, "1000.5"), (f64::NAN, "NaN")] {
+            let expected = format!("`load`: expected a number above 0 and at most 1000, found {found}");
+            check(&Recipe { load: Some(load), ..NONE }, &expected);
+        }
+        check(
+            &Recipe { days: Some(36_501.0), ..NONE },
+            "`days`: expected a number above 0 and at most 36500, found 36501",
+        );
+        for jobs in [0, 20_000_001] {
+            let expected = format!("`jobs`: expected a whole number from 1 to 20000000, found {jobs}");
+            check(&Recipe { jobs: Some(jobs), ..NONE }, &expected);
+        }
+        check(
+            &Recipe { generator: Generator::Uniform, walltime_max_s: Some(199), ..NONE },
+            "`walltime_max_s`: expected a whole number from 200 to 1000000000 (seconds), found 199",
+        );
+        check(
+            &Recipe { generator: Generator::Lublin, days: Some(3.0), ..NONE },
+            "`days`: expected parameters of `lublin` (jobs, load), found another",
+        );
+        check(
+            &Recipe { generator: Generator::Grid5000, ..NONE },
+            "`generate`: expected a month (january, february, march, april, may, june) for `grid5000`, found none",
+        );
+    }
+
+    /// One meaning for every generator, on platforms of several speeds too.
+    #[test]
+    fn the_load_is_the_one_asked_for() {
+        let check = |recipe: Recipe, platform: &str, tolerance: f64| {
+            let platform = pliant_trace::platform::built_in(platform).unwrap();
+            let wanted = recipe.load.unwrap();
+            let load = recipe.offered_load(&recipe.generate(&platform, 3), &platform);
+            assert!((load / wanted - 1.0).abs() < tolerance, "{recipe:?}: {load}");
+        };
+        let month = Some(&generate::MONTHS[5]);
+        check(Recipe { jobs: Some(5_000), load: Some(1.3), ..NONE }, "grid5000", 0.03);
+        check(Recipe { jobs: Some(5_000), load: Some(0.4), days: Some(7.0), ..NONE }, "pwa-g5k", 0.03);
+        check(Recipe { generator: Generator::Grid5000, month, load: Some(1.3), ..NONE }, "grid5000", 0.001);
+        for generator in [Generator::Lublin, Generator::Uniform, Generator::Gaussian] {
+            check(Recipe { generator, jobs: Some(500), load: Some(0.9), ..NONE }, "pwa-g5k", 0.001);
+        }
+    }
 }

@@ -8,6 +8,7 @@
 //! | `timing.csv` | how long runs took: the only file that differs between two machines |
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,34 @@ pub struct Results {
     pub planned: usize,
     /// Those that are there, in the order of the matrix.
     pub runs: Vec<Record>,
+    /// Files of runs that are there and cannot be used: these runs are missing.
+    #[serde(skip)]
+    pub damaged: Vec<Damage>,
+}
+
+/// A file of a run that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.problem)
+    }
+}
+
+/// What a campaign folder holds of a run.
+pub(super) enum Stored {
+    /// Nothing.
+    Absent,
+    /// Its result.
+    Whole(Box<Record>),
+    /// A file that cannot be used: the run has to be simulated again.
+    Damaged(Damage),
 }
 
 /// `runs/KEY.json`.
@@ -79,18 +108,24 @@ impl Manifest {
 fn fingerprint(campaign: &Campaign) -> Result<String, CampaignError> {
     let mut hash = Fnv::new();
     hash.add(env!("CARGO_PKG_VERSION").as_bytes());
-    let axes = (&campaign.seeds, &campaign.dedicated_shares, &campaign.moldable, &campaign.workloads);
+    // That a workload may be absent changes nothing about the one that is there.
+    let workloads: Vec<_> =
+        campaign.workloads.iter().map(|one| (&one.name, &one.source, &one.platforms)).collect();
+    let axes = (&campaign.seeds, &campaign.dedicated_shares, &campaign.moldable, workloads);
     hash.add(format!("{axes:?}").as_bytes());
     hash.add(format!("{:?}{}", campaign.policies, campaign.reference).as_bytes());
-    let mut files: BTreeSet<&Path> = BTreeSet::new();
+    let mut logs: BTreeSet<&Path> = BTreeSet::new();
+    let mut platforms: BTreeSet<&Path> = BTreeSet::new();
     for workload in &campaign.workloads {
         if let JobSource::File { path, .. } = &workload.source {
-            files.insert(path);
+            logs.insert(path);
         }
-        files.extend(workload.platforms.iter().filter_map(PlatformChoice::file));
+        platforms.extend(workload.platforms.iter().filter_map(PlatformChoice::file));
     }
-    for file in files {
-        let path = campaign.base.join(file);
+    let logs = logs.into_iter().map(|log| campaign.log(log));
+    let platforms = platforms.into_iter().map(|platform| Ok(campaign.base.join(platform)));
+    for path in logs.chain(platforms) {
+        let path = path?;
         hash.add(&fs::read(&path).map_err(|source| CampaignError::io(&path, "read this file", source))?);
     }
     Ok(format!("{:016x}", hash.0))
@@ -119,20 +154,21 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens a folder for a campaign, creating it if needed. Runs of another campaign are refused.
+    /// Opens a folder for a campaign, creating it if needed. Runs of another campaign are refused; a folder
+    /// that was made for another one and got no runs is taken over.
     pub(super) fn create(dir: &Path, manifest: Manifest) -> Result<Store, CampaignError> {
         let runs = dir.join("runs");
         fs::create_dir_all(&runs).map_err(|source| CampaignError::io(&runs, "create this folder", source))?;
         match read_manifest(dir) {
             Ok(found) if found == manifest => {}
-            Ok(found) => {
+            Ok(found) if holds_runs(&runs)? => {
                 return Err(CampaignError::Changed {
                     dir: dir.to_owned(),
                     expected: (manifest.name, manifest.fingerprint),
                     found: (found.name, found.fingerprint),
                 });
             }
-            Err(CampaignError::Absent(_)) => write_json(&dir.join("campaign.json"), &manifest)?,
+            Ok(_) | Err(CampaignError::Absent(_)) => write_json(&dir.join("campaign.json"), &manifest)?,
             Err(error) => return Err(error),
         }
         Ok(Store { dir: dir.to_owned(), manifest })
@@ -147,14 +183,38 @@ impl Store {
         self.dir.join("runs").join(format!("{key}.json"))
     }
 
-    /// The record of that key; none if there is none or if it is damaged or of another campaign, which
-    /// means that the run has to be simulated again.
-    pub(super) fn read_run(&self, key: &str) -> Option<Record> {
-        let text = fs::read(self.run_path(key)).ok()?;
-        let file: RunFile = serde_json::from_slice(&text).ok()?;
-        let valid =
-            file.schema == RUN_SCHEMA && file.fingerprint == self.manifest.fingerprint && file.run.key == key;
-        valid.then_some(file.run)
+    /// What is there of the run of that key.
+    pub(super) fn read_run(&self, key: &str) -> Stored {
+        let path = self.run_path(key);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Stored::Absent,
+            Err(error) => {
+                return Stored::Damaged(Damage { path, problem: format!("cannot read this file: {error}") });
+            }
+        };
+        match self.understand_run(key, &text) {
+            Ok(run) => Stored::Whole(Box::new(run)),
+            Err(problem) => Stored::Damaged(Damage { path, problem }),
+        }
+    }
+
+    fn understand_run(&self, key: &str, text: &[u8]) -> Result<Record, String> {
+        let file: RunFile = serde_json::from_slice(text).map_err(|error| not_as_written(&error))?;
+        if file.schema != RUN_SCHEMA {
+            return Err(format!("key `schema`: expected `{RUN_SCHEMA}`, found `{}`", file.schema));
+        }
+        let expected = &self.manifest.fingerprint;
+        if file.fingerprint != *expected {
+            return Err(format!(
+                "expected a result of this campaign ({expected}), found one of another ({})",
+                file.fingerprint
+            ));
+        }
+        if file.run.key != key {
+            return Err(format!("expected the result of this run, found that of {}", file.run.key));
+        }
+        Ok(file.run)
     }
 
     /// Keeps a record.
@@ -166,12 +226,21 @@ impl Store {
 
     /// Collects the records that are there.
     pub(super) fn results(&self) -> Results {
+        let (mut runs, mut damaged) = (Vec::new(), Vec::new());
+        for key in &self.manifest.runs {
+            match self.read_run(key) {
+                Stored::Whole(run) => runs.push(*run),
+                Stored::Damaged(damage) => damaged.push(damage),
+                Stored::Absent => {}
+            }
+        }
         Results {
             schema: SCHEMA.to_owned(),
             name: self.manifest.name.clone(),
             reference: self.manifest.reference.clone(),
             planned: self.manifest.runs.len(),
-            runs: self.manifest.runs.iter().filter_map(|key| self.read_run(key)).collect(),
+            runs,
+            damaged,
         }
     }
 
@@ -224,6 +293,16 @@ impl Results {
     }
 }
 
+fn holds_runs(runs: &Path) -> Result<bool, CampaignError> {
+    let failed = |source| CampaignError::io(runs, "read this folder", source);
+    for entry in fs::read_dir(runs).map_err(failed)? {
+        if entry.map_err(failed)?.path().extension().is_some_and(|extension| extension == "json") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The results in a campaign folder: of the runs that are there, also while the campaign still runs.
 pub fn read_results(dir: &Path) -> Result<Results, CampaignError> {
     Ok(Store::open(dir)?.results())
@@ -239,12 +318,21 @@ fn read_manifest(dir: &Path) -> Result<Manifest, CampaignError> {
         Err(source) => return Err(CampaignError::io(&path, "read this file", source)),
     };
     let damaged = |problem: String| CampaignError::Damaged { path: path.clone(), problem };
-    let manifest: Manifest = serde_json::from_slice(&text)
-        .map_err(|source| damaged(format!("expected the list of a campaign's runs: {source}")))?;
+    let manifest: Manifest =
+        serde_json::from_slice(&text).map_err(|error| damaged(not_as_written(&error)))?;
     if manifest.schema != SCHEMA {
         return Err(damaged(format!("key `schema`: expected `{SCHEMA}`, found `{}`", manifest.schema)));
     }
     Ok(manifest)
+}
+
+/// What is wrong with a file that is not as Pliant wrote it.
+fn not_as_written(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line().max(1), error.column().max(1));
+    if error.is_eof() {
+        return format!("cut off at line {line}, column {column}");
+    }
+    format!("expected a file as Pliant writes it, found something else at line {line}, column {column}")
 }
 
 fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), CampaignError> {

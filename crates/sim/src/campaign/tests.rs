@@ -7,7 +7,9 @@ use std::path::Path;
 
 use pliant_model::Run;
 
-use super::{Campaign, CampaignError, Options, Progress, Shard, cells, merge, read_results, run};
+use super::{
+    Campaign, CampaignError, Damage, Options, Progress, Shard, THREADS_MAX, cells, merge, read_results, run,
+};
 
 const GOOD: &str = r#"name = "tiny"
 seeds = { from = 1, count = 2 }
@@ -79,7 +81,23 @@ fn errors_tell_line_column_and_key() {
         "5:9: `tuner`: expected a tuner (exhaustive, binary, exact), found `exactly`",
     );
     check("\"MinMin-can\"", "\"MCT-reg\"", "21:8: `name`: expected unique names, found `MCT-reg` twice");
-    check("period_s = 600", "period_s = 0", "24:12: `period_s`: expected at least 1, found 0");
+    for found in [0, -5, 1_000_000_001] {
+        check(
+            "period_s = 600",
+            &format!("period_s = {found}"),
+            &format!("24:12: `period_s`: expected a whole number from 1 to 1000000000, found {found}"),
+        );
+    }
+    check(
+        "period_s = 600",
+        "threshold_s = -1",
+        "24:15: `threshold_s`: expected a whole number from 0 to 1000000000, found -1",
+    );
+    check(
+        "period_s = 600",
+        "window = 4294967296",
+        "24:10: `window`: expected a whole number from 1 to 4294967295, found 4294967296",
+    );
     check(
         "tuner = \"exact\"",
         "reference = \"none\"",
@@ -88,9 +106,14 @@ fn errors_tell_line_column_and_key() {
     check(
         "file = \"log.swf\"",
         "file = \"log.swf\"\njobs = 3",
-        "7:1: expected `file` alone, found keys of a generator beside it",
+        "10:8: `jobs`: expected `file` without keys of a generator, found `jobs`",
     );
-    check("file = \"log.swf\"\n", "", "7:1: expected either `file` or `generate`");
+    check("file = \"log.swf\"\n", "", "7:1: expected either `file` or `generate`, found neither");
+    check(
+        "file = \"log.swf\"",
+        "file = \"log.swf\"\ngenerate = \"lublin\"",
+        "10:12: `generate`: expected either `file` or `generate`, found both",
+    );
     check("platform = \"three.toml\"", "", "7:1: expected workload `log` to have a platform");
     check("platform = \"three.toml\"", "procs = 0", "10:9: `procs`: expected at least 1 processor, found 0");
     check(
@@ -106,12 +129,50 @@ fn errors_tell_line_column_and_key() {
 }
 
 #[test]
+fn errors_about_generators_tell_the_key() {
+    let generated = |keys: &str, message: &str| check("file = \"log.swf\"", keys, message);
+    generated(
+        "generate = \"federation\"\nload = 2e3",
+        "10:8: `load`: expected a number above 0 and at most 1000, found 2000",
+    );
+    generated(
+        "generate = \"federation\"\ndays = 0.0",
+        "10:8: `days`: expected a number above 0 and at most 36500, found 0",
+    );
+    generated(
+        "generate = \"federation\"\njobs = 0",
+        "10:8: `jobs`: expected a whole number from 1 to 20000000, found 0",
+    );
+    generated(
+        "generate = \"uniform\"\nwalltime_max_s = 5",
+        "10:18: `walltime_max_s`: expected a whole number from 200 to 1000000000 (seconds), found 5",
+    );
+    generated(
+        "generate = \"lublin\"\ndays = 3.0",
+        "10:8: `days`: expected parameters of `lublin` (jobs, load), found another",
+    );
+    generated(
+        "generate = \"grid5000\"",
+        "9:12: `generate`: expected a month (january, february, march, april, may, june) for `grid5000`, found none",
+    );
+    generated(
+        "generate = \"lublin\"\nrepair = \"clean\"",
+        "10:10: `repair`: expected no `repair` beside `generate`",
+    );
+    generated(
+        "generate = \"lublin\"\noptional = true",
+        "10:12: `optional`: expected `optional` beside `file`, found no `file`",
+    );
+    generated(
+        "generate = \"lublin\"\njobs = \"many\"",
+        "10:8: `jobs`: expected a whole number of 0 to 4294967295, found \"many\"",
+    );
+}
+
+#[test]
 fn unknown_and_missing_keys_are_errors() {
     let unknown = problem(&GOOD.replacen("moldable", "moldabel", 1));
-    assert!(
-        unknown.starts_with("3:1: `moldabel`: unknown key `moldabel`, expected one of `name`"),
-        "{unknown}"
-    );
+    assert!(unknown.starts_with("3:1: unknown key `moldabel`, expected one of `name`"), "{unknown}");
     let missing = problem(&GOOD.replacen("name = \"log\"\n", "", 1));
     assert!(missing.contains("missing key `name`"), "{missing}");
     let batch = problem(&GOOD.replacen("realloc = \"regular\"\nheuristic = \"mct\"", "batch = \"lifo\"", 1));
@@ -211,7 +272,8 @@ fn threads_kills_and_shards_leave_the_bytes_alone() {
     }
     fs::write(dir("two").join("runs").join(format!("{}.json", campaign.keys()[7])), "{\"schema\":").unwrap();
     fs::remove_file(dir("two").join("results.csv")).unwrap();
-    assert_eq!(run_with(&campaign, &dir("two"), 2, "1/1"), (4, 8));
+    // As many threads as may be asked for: there are never more than groups.
+    assert_eq!(run_with(&campaign, &dir("two"), THREADS_MAX, "1/1"), (4, 8));
     assert_eq!(bytes(&dir("two")), whole);
 
     assert_eq!(run_with(&campaign, &dir("part-1"), 1, "1/3"), (6, 0));
@@ -245,6 +307,11 @@ fn runs_of_two_campaigns_are_never_mixed() {
     assert!(matches!(mixed, Err(CampaignError::Changed { .. })));
     fs::write(sources.path().join("three.toml"), PLATFORM.replace("24", "25")).unwrap();
     assert!(refused(&campaign), "another platform under the same name");
+    for key in campaign.keys() {
+        fs::remove_file(out.join("runs").join(format!("{key}.json"))).unwrap();
+    }
+    assert!(!refused(&campaign), "there is nothing to be mixed with");
+    assert!(refused(&other), "the folder is the other campaign's now");
 }
 
 #[test]
@@ -278,4 +345,90 @@ fn cells_gather_the_seeds() {
         assert!((spread.mean - (of_cell[0] + of_cell[1]) / 2.0).abs() <= 1e-9 * spread.mean);
         assert_eq!(cell.metrics.contains_key("impacted"), !index.is_multiple_of(3));
     }
+}
+
+/// What is wrong with each damaged file, by the file's name.
+fn shown(damaged: &[Damage]) -> Vec<(String, &str)> {
+    let name = |damage: &Damage| damage.path.file_name().unwrap().to_string_lossy().into_owned();
+    damaged.iter().map(|damage| (name(damage), damage.problem.as_str())).collect()
+}
+
+#[test]
+fn damaged_runs_are_told_and_simulated_again() {
+    let (sources, campaign) = sources();
+    let (out, whole) = (sources.path().join("out"), sources.path().join("whole"));
+    run_with(&campaign, &out, 1, "1/1");
+    let (good, keys) = (bytes(&out), campaign.keys());
+    let file = |key: usize| out.join("runs").join(format!("{}.json", keys[key]));
+    let text = fs::read_to_string(file(0)).unwrap();
+    fs::write(file(1), &text[..text.len() / 2]).unwrap();
+    fs::write(file(3), text.replace("pliant.run/1", "pliant.run/0")).unwrap();
+    fs::write(file(5), &text).unwrap();
+    fs::write(file(7), b"\xff\xfe").unwrap();
+    fs::write(file(9), text.replacen("fingerprint\": \"", "fingerprint\": \"x", 1)).unwrap();
+    let found = read_results(&out).unwrap();
+    assert_eq!(found.runs.len(), 7);
+    let damaged = shown(&found.damaged);
+    let name = |key: usize| format!("{}.json", keys[key]);
+    assert_eq!(damaged[0].0, name(1));
+    assert!(damaged[0].1.starts_with("cut off at line "), "{damaged:?}");
+    assert_eq!(damaged[1], (name(3), "key `schema`: expected `pliant.run/1`, found `pliant.run/0`"));
+    let other = format!("expected the result of this run, found that of {}", keys[0]);
+    assert_eq!(damaged[2], (name(5), other.as_str()));
+    assert_eq!(
+        damaged[3],
+        (name(7), "expected a file as Pliant writes it, found something else at line 1, column 1")
+    );
+    assert!(damaged[4].1.starts_with("expected a result of this campaign ("), "{damaged:?}");
+
+    let merged = merge(&whole, &[&out]).unwrap();
+    assert_eq!((merged.damaged.len(), merged.missing.len()), (5, 5));
+    assert_eq!(merged.damaged, found.damaged);
+    let options = Options { threads: 1, shard: Shard::WHOLE };
+    let finished = run(&campaign, &out, options, &measure, &Unwatched).unwrap();
+    assert_eq!((finished.simulated, finished.kept, finished.damaged.len()), (5, 7, 5));
+    assert_eq!((finished.results.damaged.len(), bytes(&out)), (0, good));
+}
+
+#[test]
+fn threads_are_bounded() {
+    let (sources, campaign) = sources();
+    let out = sources.path().join("out");
+    let options = Options { threads: THREADS_MAX + 1, shard: Shard::WHOLE };
+    let error = run(&campaign, &out, options, &measure, &Unwatched).unwrap_err();
+    assert_eq!(error.to_string(), "expected at most 1024 threads, found 1025");
+    assert!(error.is_input() && error.hint().is_some() && !out.exists());
+}
+
+#[test]
+fn optional_workloads_are_skipped_where_their_file_is_absent() {
+    let (sources, campaign) = sources();
+    let path = sources.path().join("c.toml");
+    let more = |optional| {
+        format!("[[workload]]\nname = \"more\"\nfile = \"more.swf\"\nplatform = \"three.toml\"\n{optional}")
+    };
+    let with = |optional| Campaign::parse(&format!("{GOOD}\n{}", more(optional)), &path).unwrap();
+    let out = sources.path().join("out");
+    let options = Options { threads: 1, shard: Shard::WHOLE };
+    for required in [with(""), with("optional = false")] {
+        let mut asked = required.clone();
+        assert_eq!((asked.skip_absent(), &asked), (vec![], &required));
+        let error = run(&asked, &out, options, &measure, &Unwatched).unwrap_err();
+        assert!(matches!(&error, CampaignError::NoLog(file) if file.ends_with("more.swf")), "{error}");
+        assert!(error.hint().unwrap().contains("optional = true") && !error.is_input());
+    }
+    let mut optional = with("optional = true");
+    assert_eq!(optional.keys().len(), 24);
+    let skipped = optional.skip_absent();
+    assert_eq!((skipped.len(), skipped[0].workload.as_str()), (1, "more"));
+    assert_eq!(optional, campaign);
+    fs::copy(sources.path().join("log.swf"), sources.path().join("more.swf")).unwrap();
+    let mut there = with("optional = true");
+    assert!(there.skip_absent().is_empty() && there.keys().len() == 24);
+    // The key changes nothing about a workload that is there.
+    run(&there, &out, options, &measure, &Unwatched).unwrap();
+    let finished = run(&with(""), &out, options, &measure, &Unwatched).unwrap();
+    assert_eq!((finished.simulated, finished.kept), (0, 24));
+    there.workloads.clear();
+    assert!(matches!(run(&there, &out, options, &measure, &Unwatched), Err(CampaignError::NoWorkload)));
 }

@@ -19,6 +19,13 @@ pub use uniform::{LONGEST_S as UNIFORM_LONGEST_S, gaussian, uniform};
 use crate::repair::RepairReport;
 use crate::workload::Workload;
 
+/// The most jobs that are generated: more would not fit in memory.
+pub const JOBS_MAX: u32 = 20_000_000;
+/// The most days over which jobs are generated: a century.
+pub const DAYS_MAX: f64 = 36_500.0;
+/// The largest offered load that is generated.
+pub const LOAD_MAX: f64 = 1_000.0;
+
 /// A month of paper 000's Table 1: name, days, and jobs at Bordeaux, Lyon and Toulouse.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Month {
@@ -28,7 +35,7 @@ pub struct Month {
     pub days: u32,
     /// Jobs per cluster: Bordeaux, Lyon, Toulouse.
     pub jobs: [u32; 3],
-    /// Offered load of each cluster's own jobs on that cluster. Invented: the paper gives none.
+    /// Work of each cluster's own jobs over that of its processors at speed 1.0. Invented: the paper gives none.
     pub load: [f64; 3],
 }
 
@@ -75,7 +82,7 @@ pub fn pwa_g5k(seed: u64) -> Workload {
 }
 
 /// Any number of jobs on any platform, for scale and overload: every cluster gets a share of the jobs in
-/// proportion to its processors, and the same offered load once its speed is taken into account.
+/// proportion to its processors, and all the same [`offered_load`] over `days`.
 pub fn federation(platform: &Platform, jobs: u32, days: f64, load: f64, seed: u64) -> Workload {
     let total = platform.total_procs() as f64;
     let (mut given, mut before) = (0_u32, 0.0);
@@ -152,17 +159,18 @@ fn job(submit: f64, procs: u32, walltime: i64, runtime: i64) -> Job {
     }
 }
 
-/// Offered load: processor seconds of the jobs over those of `procs` processors from 0 to the last submission.
-pub fn offered_load(jobs: &[Job], procs: u64) -> f64 {
+/// Offered load: the work of the jobs over what a platform of that capacity ([`Platform::capacity`], speeds
+/// counted in) works off in `span`. At 1.0 it can just keep up. Work is processor seconds at speed 1.0.
+pub fn offered_load(jobs: &[Job], capacity: f64, span: Span) -> f64 {
     let work: f64 = jobs.iter().map(|job| f64::from(job.procs.0) * job.runtime.0 as f64).sum();
-    let span = jobs.last().map_or(0, |job| job.submit.0).max(1);
-    work / (procs.max(1) as f64 * span as f64)
+    work / (capacity.max(f64::MIN_POSITIVE) * span.0.max(1) as f64)
 }
 
-/// Multiplies runtimes and walltimes so that the offered load on `procs` processors becomes `load`.
-pub fn rescale(workload: &mut Workload, procs: u64, load: f64) {
+/// Multiplies runtimes and walltimes so that the [`offered_load`] up to the last submission becomes `load`.
+pub fn rescale(workload: &mut Workload, capacity: f64, load: f64) {
+    let span = workload.last_submit() - Time::ZERO;
     for _ in 0..8 {
-        let factor = load / offered_load(&workload.jobs, procs).max(1e-12);
+        let factor = load / offered_load(&workload.jobs, capacity, span).max(1e-12);
         if (factor - 1.0).abs() < 1e-4 {
             break;
         }

@@ -23,7 +23,8 @@ pub struct Site {
     pub jobs: u32,
     /// Days over which they are submitted.
     pub days: f64,
-    /// Offered load: their processor seconds over those of the site.
+    /// Their processor seconds over those of the site in these days. A site does not know its speed: runtimes
+    /// are those of speed 1.0.
     pub load: f64,
 }
 

@@ -28,6 +28,8 @@ pub struct Header {
     pub max_procs: Option<i64>,
     /// Names of the partitions, by number.
     pub partitions: BTreeMap<i64, String>,
+    /// Lines that named a partition.
+    partition_lines: u64,
 }
 
 impl Header {
@@ -71,12 +73,24 @@ impl Header {
             && !name.is_empty()
         {
             self.partitions.insert(partition, name.to_owned());
+            self.partition_lines += 1;
         }
     }
 
     /// The value of a key, whatever the case of its letters.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.entries.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value.as_str())
+    }
+
+    /// How many lines named a partition so far: names may still come, or change, between jobs.
+    pub(crate) fn partition_lines(&self) -> u64 {
+        self.partition_lines
+    }
+
+    /// Names of the partitions whose numbers jobs can have.
+    pub(crate) fn partition_names(&self) -> BTreeMap<i32, String> {
+        let names = self.partitions.iter();
+        names.filter_map(|(id, name)| Some((i32::try_from(*id).ok()?, name.clone()))).collect()
     }
 
     /// Processors of the machine: `MaxProcs`, else `MaxNodes`.

@@ -1,9 +1,13 @@
 //! What holds for any bytes that are read as a workload: nothing panics, errors say where, and jobs can be
 //! scheduled. Shared with the fuzz targets.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, Workload, info, load_from, platform};
+use pliant_trace::{
+    Interruption, LoadOptions, Repair, RepairOptions, RepairPolicy, Workload, info, load_from, platform,
+    stream_from,
+};
 
 /// Reads `bytes` under every repair policy, strictly and not; `name` decides the format.
 pub(crate) fn hold(name: &str, bytes: &[u8]) {
@@ -13,6 +17,40 @@ pub(crate) fn hold(name: &str, bytes: &[u8]) {
         if let Some(strict) = strict {
             assert!(strict.report.counts.is_empty(), "strict, yet repaired: {}", strict.report);
             assert_eq!(Some(strict), lenient);
+        }
+        streamed(name, bytes, RepairOptions { policy, strict: false });
+    }
+}
+
+/// A stream gives what loading gives, or says that it cannot.
+fn streamed(name: &str, bytes: &[u8], repair: RepairOptions) {
+    let path = Path::new(name);
+    let loaded = load_from(path, bytes, &LoadOptions { repair, log_dirs: Vec::new() });
+    for platform in platform::BUILT_IN.iter().filter_map(|name| platform::built_in(name)) {
+        let mut stream = match stream_from(path, bytes, repair, &platform) {
+            Ok(stream) => stream,
+            Err(error) => {
+                assert_eq!(error.to_string(), loaded.as_ref().expect_err("the same file").to_string());
+                continue;
+            }
+        };
+        let empty = stream.is_empty();
+        match stream.by_ref().collect::<Result<Vec<_>, Interruption>>() {
+            Ok(jobs) => {
+                let mut loaded = loaded.as_ref().expect("the same file").clone();
+                loaded.resolve_origins(&platform);
+                assert_eq!(jobs, loaded.jobs);
+                assert_eq!((stream.report(), empty), (loaded.report, jobs.is_empty()));
+            }
+            Err(Interruption::Failed(error)) => {
+                assert_eq!(error.to_string(), loaded.as_ref().expect_err("the same file").to_string());
+            }
+            Err(Interruption::NeedsWhole) => {
+                let ordered = |loaded: &Workload| {
+                    loaded.report.count(Repair::OutOfOrder) == 0 && loaded.partition_names.is_empty()
+                };
+                assert!(!loaded.as_ref().is_ok_and(ordered), "interrupted for nothing");
+            }
         }
     }
 }
@@ -40,6 +78,8 @@ pub(crate) fn schedulable(workload: &Workload) {
     assert!(report.read >= report.kept);
     assert!(jobs.first().is_none_or(|job| job.submit.0 == 0), "the first job is at 0");
     assert!(jobs.windows(2).all(|pair| pair[0].submit <= pair[1].submit), "sorted by submission");
+    let numbers: BTreeSet<u64> = jobs.iter().map(|job| job.log_id).collect();
+    assert_eq!(numbers.len(), jobs.len(), "every job has a number of its own");
     for job in jobs {
         assert!(job.procs.0 >= 1, "{job:?}");
         assert!(1 <= job.runtime.0 && job.runtime <= job.walltime, "{job:?}");

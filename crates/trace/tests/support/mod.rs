@@ -4,7 +4,7 @@
 pub(crate) mod invariants;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -43,20 +43,4 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(bytes).expect("memory takes it");
     encoder.finish().expect("memory takes it")
-}
-
-/// The folder of the real logs.
-pub(crate) fn logs() -> PathBuf {
-    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
-    std::env::var_os("PLIANT_TRACES").map_or_else(beside, PathBuf::from)
-}
-
-/// A real log, if it is there; says so if not.
-pub(crate) fn log(file: &str) -> Option<PathBuf> {
-    let path = logs().join(file);
-    if path.is_file() {
-        return Some(path);
-    }
-    println!("skipped: {} is not there (set PLIANT_TRACES)", path.display());
-    None
 }

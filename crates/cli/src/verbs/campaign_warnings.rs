@@ -1,0 +1,101 @@
+//! What the verbs of campaigns warn of: files that cannot be used, and workloads that do not fit their platform.
+
+use std::collections::BTreeMap;
+
+use pliant_sim::campaign::{Damage, Results, Skipped};
+
+use crate::table::grouped;
+
+/// How many warnings of one kind are printed.
+const SHOWN: usize = 5;
+/// Refused jobs are worth a warning from one in so many.
+const WARN_FROM: f64 = 10.0;
+
+/// Warnings of a verb, printed on standard error as they come and kept for `--output json`.
+#[derive(Default)]
+pub(crate) struct Warnings(Vec<String>);
+
+impl Warnings {
+    /// All of them, each a sentence.
+    pub(crate) fn all(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Optional workloads whose file is absent.
+    pub(crate) fn skipped(&mut self, skipped: &[Skipped]) {
+        self.add(skipped.iter().map(|Skipped { workload, file }| {
+            format!(
+                "workload `{workload}` is skipped: no file {} beside the campaign file or in PLIANT_TRACES",
+                file.display()
+            )
+        }));
+    }
+
+    /// Files of runs that cannot be used, and what becomes of these runs.
+    pub(crate) fn damaged(&mut self, damaged: &[Damage], consequence: &str) {
+        self.add(damaged.iter().map(|damage| format!("{damage}; {consequence}")));
+    }
+
+    /// Workloads of which much is refused.
+    pub(crate) fn refused(&mut self, results: &Results) {
+        self.add(fits(results).into_iter().filter_map(|((workload, platform), fit)| {
+            let what = format!("workload `{workload}` on platform `{platform}`");
+            if fit.without_jobs > 0 {
+                let (none, runs) = (fit.without_jobs, fit.runs);
+                return Some(format!("{what}: no job ran in {none} of {runs} runs, all were refused"));
+            }
+            (fit.refused * WARN_FROM > fit.jobs).then(|| {
+                format!(
+                    "{what}: up to {} of {} jobs are refused; the results tell of the others only",
+                    grouped(fit.refused as u64),
+                    grouped(fit.jobs as u64)
+                )
+            })
+        }));
+    }
+
+    fn add(&mut self, warnings: impl Iterator<Item = String>) {
+        let before = self.0.len();
+        self.0.extend(warnings);
+        for warning in self.0[before..].iter().take(SHOWN) {
+            eprintln!("warning: {warning}");
+        }
+        let more = (self.0.len() - before).saturating_sub(SHOWN);
+        if more > 0 {
+            eprintln!("warning: {more} more like this");
+        }
+    }
+}
+
+/// True if there are runs and no job ran in any: the platforms are impossible.
+pub(crate) fn nothing_ran(results: &Results) -> bool {
+    let fits = fits(results);
+    !fits.is_empty() && fits.values().all(|fit| fit.without_jobs == fit.runs)
+}
+
+/// How a workload fits its platform.
+#[derive(Default)]
+struct Fit {
+    runs: usize,
+    /// Runs in which every job was refused.
+    without_jobs: usize,
+    /// Refused jobs of the run that refused most, and all its jobs.
+    refused: f64,
+    jobs: f64,
+}
+
+/// By workload and platform.
+fn fits(results: &Results) -> BTreeMap<(&str, &str), Fit> {
+    let mut fits: BTreeMap<(&str, &str), Fit> = BTreeMap::new();
+    for run in &results.runs {
+        let metric = |name: &str| run.metrics.get(name).copied().unwrap_or(0.0);
+        let (ran, refused) = (metric("jobs"), metric("refused"));
+        let fit = fits.entry((&run.workload, &run.platform)).or_default();
+        fit.runs += 1;
+        fit.without_jobs += usize::from(ran == 0.0 && refused > 0.0);
+        if refused > fit.refused {
+            (fit.refused, fit.jobs) = (refused, ran + refused);
+        }
+    }
+    fits
+}

@@ -1,0 +1,13 @@
+//! What policies may be told, the same in options and in campaign files.
+
+use std::ops::RangeInclusive;
+
+/// Seconds between two reallocation events: at least one, and no more than some thirty years, so that sums of
+/// times stay far from their limit.
+pub const PERIOD_S: RangeInclusive<i64> = 1..=1_000_000_000;
+
+/// Seconds that a move must gain.
+pub const THRESHOLD_S: RangeInclusive<i64> = 0..=1_000_000_000;
+
+/// Jobs that heuristics look at.
+pub const WINDOW: RangeInclusive<u32> = 1..=u32::MAX;

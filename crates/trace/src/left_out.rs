@@ -1,0 +1,82 @@
+//! What a converted workload does not hold of its log: the columns that jobs do not keep. Costs one more
+//! reading of the log; memory does not grow with it.
+
+use std::path::Path;
+
+use crate::error::{Problem, TraceError};
+use crate::lines::open;
+use crate::record::Record;
+use crate::workload::Format;
+use crate::{gwf, swf};
+
+/// Something that a log tells and a converted one does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// What it is.
+    pub what: &'static str,
+    /// Of how many jobs; none if it is not counted.
+    pub jobs: Option<u64>,
+}
+
+/// A column, and whether a job tells something in it that is not written.
+type Column = (&'static str, fn(&Record) -> bool);
+
+const COLUMNS: [Column; 9] = [
+    ("wait", |job| job.wait > 0),
+    ("CPU time", |job| job.cpu > 0),
+    ("memory used", |job| job.memory > 0),
+    ("processors requested where others were allocated", |job| {
+        job.req_procs > 0 && job.procs > 0 && job.req_procs != job.procs
+    }),
+    ("memory requested", |job| job.req_memory > 0),
+    ("status (all are written as completed)", |job| job.status >= 0 && job.status != 1),
+    ("queue", |job| job.queue >= 0),
+    ("preceding job", |job| job.preceding > 0),
+    ("think time", |job| job.think > 0),
+];
+
+/// What only a grid's log tells.
+const OF_GWF: [&str; 2] = [
+    "names of users, groups and applications (numbers instead)",
+    "columns 19 to 30, about structure and I/O",
+];
+
+/// What a workload converted from this file leaves out, whatever it is converted to.
+pub fn left_out(path: &Path) -> Result<Vec<LeftOut>, TraceError> {
+    let uncounted = |what| LeftOut { what, jobs: None };
+    // What is no file, such as a pipe, was read already and cannot be read again.
+    let countable = std::fs::metadata(path).is_ok_and(|there| there.is_file());
+    match Format::of(path) {
+        Format::Batsim => Ok(vec![uncounted("profiles")]),
+        Format::Swf | Format::Gwf if countable => counted(path),
+        Format::Swf | Format::Gwf | Format::Scenario => {
+            Ok(COLUMNS.iter().map(|(what, _)| uncounted(what)).collect())
+        }
+    }
+}
+
+fn counted(path: &Path) -> Result<Vec<LeftOut>, TraceError> {
+    let input = open(path).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
+    let mut counts = [0; COLUMNS.len()];
+    let mut add = |record: Record| {
+        for ((_, tells), count) in COLUMNS.iter().zip(&mut counts) {
+            *count += u64::from(tells(&record));
+        }
+    };
+    let of_gwf = Format::of(path) == Format::Gwf;
+    if of_gwf {
+        for record in gwf::Reader::new(path, input) {
+            add(record?);
+        }
+    } else {
+        for record in swf::Reader::new(path, input)? {
+            add(record?);
+        }
+    }
+    let columns = COLUMNS.iter().zip(counts).filter(|(_, jobs)| *jobs > 0);
+    let mut all: Vec<LeftOut> = columns.map(|((what, _), jobs)| LeftOut { what, jobs: Some(jobs) }).collect();
+    if of_gwf {
+        all.extend(OF_GWF.map(|what| LeftOut { what, jobs: None }));
+    }
+    Ok(all)
+}
