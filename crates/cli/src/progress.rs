@@ -7,6 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pliant_model::Time;
 use pliant_sim::{Observer, campaign};
 
+use crate::table::{counted, grouped};
+
 const TEMPLATE: &str = "{msg} [{wide_bar}] {human_pos}/{human_len}, {eta} left";
 
 /// A bar; invisible where standard error is no terminal.
@@ -71,7 +73,9 @@ impl campaign::Progress for Runs {
         self.total.store(total, Ordering::Relaxed);
         self.done.store(kept, Ordering::Relaxed);
         if self.lines() {
-            eprintln!("{total} runs, {kept} of them are there already");
+            let already =
+                if kept > 0 { format!(", {} there already", grouped(kept as u64)) } else { String::new() };
+            eprintln!("{}{already}", counted(total as u64, "run"));
         }
     }
 
@@ -80,7 +84,7 @@ impl campaign::Progress for Runs {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let total = self.total.load(Ordering::Relaxed).max(1);
         if self.lines() && done * 10 / total > (done - 1) * 10 / total {
-            eprintln!("{done} of {total} runs");
+            eprintln!("{} of {}", grouped(done as u64), counted(total as u64, "run"));
         }
     }
 }

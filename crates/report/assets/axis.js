@@ -57,7 +57,7 @@ Pliant.unit = (unit, greatest) => {
   if (unit !== "s") return { scale: 1, suffix: "" };
   if (greatest >= 3 * 86400) return { scale: 1 / 86400, suffix: " d" };
   if (greatest >= 2 * 3600) return { scale: 1 / 3600, suffix: " h" };
-  if (greatest >= 120) return { scale: 1 / 60, suffix: " min" };
+  if (greatest >= 600) return { scale: 1 / 60, suffix: " min" };
   return { scale: 1, suffix: " s" };
 };
 
@@ -68,9 +68,10 @@ Pliant.decimals = (value, step) => {
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 };
 
-// Horizontal grid lines and labels of values `low..high` (in shown units) over `bottom..top`.
-Pliant.valueAxis = (context, low, high, x0, x1, top, bottom, suffix, ticks = (bottom - top) / 38) => {
-  const step = Pliant.roundStep(high - low, ticks);
+// Horizontal grid lines and labels of values `low..high` (in shown units) over `bottom..top`; no step is
+// smaller than `least`.
+Pliant.valueAxis = (context, low, high, x0, x1, top, bottom, suffix, ticks = (bottom - top) / 38, least = 0) => {
+  const step = Math.max(least, Pliant.roundStep(high - low, ticks));
   const y = (value) => bottom - (value - low) / (high - low) * (bottom - top);
   context.font = Pliant.font(11);
   context.textAlign = "right";

@@ -113,6 +113,9 @@ Pliant.instant = (seconds) => {
   return `day ${days}, ${two(Math.floor(rest / 3600))}:${two(Math.floor(rest / 60) % 60)}:${two(rest % 60)}`;
 };
 
+// An instant to the minute.
+Pliant.moment = (seconds) => Pliant.instant(Math.floor(seconds / 60) * 60).slice(0, -3);
+
 // Colours are the style sheet's, so that light and dark are told in one place.
 Pliant.colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 Pliant.series = (index) => Pliant.colour(`c${index % 12}`);

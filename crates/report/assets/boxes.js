@@ -65,7 +65,9 @@ Pliant.boxPlot = (canvas, figure, colourOf) => {
   };
 
   const draw = () => {
-    const { context, width, height } = Pliant.prepare(canvas, 340);
+    // Folded away: drawn when it is unfolded.
+    if (canvas.closest("details:not([open])")) return 0;
+    const { context, width, height } = Pliant.prepare(canvas, 300);
     const { scale, suffix } = Pliant.unit(figure.unit, Math.max(...all.map((box) => box.max)));
     const [low, high] = range(scale);
     context.font = Pliant.font(12);
@@ -80,7 +82,7 @@ Pliant.boxPlot = (canvas, figure, colourOf) => {
       context.setLineDash([]);
     }
     places = [];
-    const slot = group * .84 / figure.policies.length, half = Math.max(1.5, Math.min(17, slot * .36));
+    const slot = Math.min(64, group * .84 / figure.policies.length), half = Math.max(1.5, Math.min(17, slot * .36));
     figure.boxes.forEach((boxes, workload) => {
       if (workload > 0) {
         context.fillStyle = Pliant.colour("line");
@@ -88,7 +90,7 @@ Pliant.boxPlot = (canvas, figure, colourOf) => {
       }
       boxes.forEach((box, policy) => {
         if (!box) return;
-        const centre = left + workload * group + group * .08 + (policy + .5) * slot;
+        const centre = left + (workload + .5) * group + (policy + .5 - figure.policies.length / 2) * slot;
         drawBox(context, box, y, scale, centre, half, colourOf(figure.policies[policy]));
         places.push({ centre, reach: slot / 2, workload, policy, box });
       });

@@ -49,6 +49,7 @@ Pliant.Gantt = class {
     const colours = states.map((name) => Pliant.rgb(Pliant.colour(name)));
     const shades = states.flatMap((name) => [Pliant.colour(name), Pliant.colour(`${name}-2`)]);
     this.pixels = shades.map(Pliant.abgr);
+    this.inks = shades.map(Pliant.textOn);
     context.fillStyle = Pliant.colour("lane");
     for (const lane of this.lanes) context.fillRect(left, lane.top, right - left, lane.height);
     for (const lane of this.lanes) this.grid(context, t0, t1, lane);
@@ -71,7 +72,7 @@ Pliant.Gantt = class {
 
   outlines(context) {
     if (this.hover) this.outline(context, this.hover, 1.5);
-    if (this.pin) this.outline(context, this.pin, 2.5);
+    if (this.pin) this.outline(context, this.pin, 2);
   }
 
   // Draws the outlines again over the chart as it is.
@@ -130,7 +131,7 @@ Pliant.Gantt = class {
         if (x1 - x0 >= 3 && y1 - y0 >= 2) {
           const from = Math.max(-2, x0), to = Math.min(width + 2, x1);
           wide.push(from, y0, to - from, y1 - y0, jobs.state[i] * 2 + jobs.id[i] % 2);
-          if (to - from > 46 && y1 - y0 >= 13) labels.push(jobs.id[i], Math.max(0, from), (y0 + y1) / 2, Math.min(width, to) - Math.max(0, from));
+          if (to - from > 46 && y1 - y0 >= 13) labels.push(jobs.id[i], Math.max(0, from), (y0 + y1) / 2, Math.min(width, to) - Math.max(0, from), jobs.state[i] * 2 + jobs.id[i] % 2);
         } else {
           this.raster.add(x0, y0, Math.max(x1, x0 + .35), y1, jobs.state[i]);
         }
@@ -143,9 +144,9 @@ Pliant.Gantt = class {
     context.font = Pliant.font(10.5);
     context.textAlign = "left";
     context.textBaseline = "middle";
-    context.fillStyle = "#ffffff";
-    for (let i = 0; i < labels.length; i += 4) {
+    for (let i = 0; i < labels.length; i += 5) {
       const text = String(labels[i]);
+      context.fillStyle = this.inks[labels[i + 4]];
       if (context.measureText(text).width + 8 < labels[i + 3]) context.fillText(text, left + labels[i + 1] + 4, top + labels[i + 2]);
     }
     return seen;
@@ -216,6 +217,28 @@ Pliant.Gantt = class {
     this.look(t0 + by, t1 + by);
   }
 
+  // Pins the next job in view (`by` 1) or the previous one (-1), cluster after cluster.
+  step(by) {
+    const { lanes } = this, { t0, t1 } = this.view;
+    const before = (lane) => by > 0 ? -1 : lane.jobs.count;
+    let place = this.pin ? lanes.indexOf(this.pin.lane) : -1, index = this.pin?.index;
+    if (place < 0) { place = by > 0 ? 0 : lanes.length - 1; index = before(lanes[place]); }
+    for (; lanes[place]; place += by, index = lanes[place] && before(lanes[place])) {
+      const { jobs } = lanes[place];
+      for (index += by; index >= 0 && index < jobs.count; index += by) {
+        if (jobs.end[index] < t0 || jobs.start[index] > t1) continue;
+        return this.hold({ lane: lanes[place], index });
+      }
+    }
+  }
+
+  // Pins a job, or none.
+  hold(found) {
+    this.pin = found;
+    this.onPin(found);
+    this.mark();
+  }
+
   // One redraw a frame, however many events.
   ask() {
     if (this.asked) return;
@@ -231,6 +254,8 @@ Pliant.Gantt = class {
       return [event.clientX - box.left, event.clientY - box.top];
     };
     canvas.addEventListener("wheel", (event) => {
+      // Where there is no more to zoom out of, the wheel scrolls the page.
+      if (!event.shiftKey && event.deltaY > 0 && this.view.t1 - this.view.t0 >= this.end) return;
       event.preventDefault();
       if (event.shiftKey) this.pan(Math.sign(event.deltaY || event.deltaX) * .1);
       else this.zoom(Math.exp(Math.sign(event.deltaY) * Math.min(.5, Math.abs(event.deltaY) / 240)), point(event)[0]);
@@ -253,7 +278,7 @@ Pliant.Gantt = class {
       if (found) Pliant.tip.show(event, this.describe(found)); else Pliant.tip.hide();
     });
     canvas.addEventListener("pointerup", (event) => {
-      if (drag && !moved) { this.pin = this.pick(...point(event)); this.onPin(this.pin); this.mark(); }
+      if (drag && !moved) this.hold(this.pick(...point(event)));
       drag = null;
     });
     canvas.addEventListener("pointercancel", () => { drag = null; });
@@ -263,9 +288,9 @@ Pliant.Gantt = class {
       const act = {
         "+": () => this.zoom(.7), "=": () => this.zoom(.7), "-": () => this.zoom(1 / .7), "0": () => this.look(0, this.end),
         ArrowLeft: () => this.pan(-.15), ArrowRight: () => this.pan(.15), ArrowUp: () => this.zoom(.7), ArrowDown: () => this.zoom(1 / .7),
-        Escape: () => { this.pin = null; this.onPin(null); this.mark(); },
+        n: () => this.step(1), p: () => this.step(-1), Escape: () => this.hold(null),
       }[event.key];
-      if (act) { event.preventDefault(); act(); }
+      if (act && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); act(); }
     });
   }
 };

@@ -14,13 +14,14 @@
   };
 
   const campaign = () => {
-    const policies = [...new Set(data.figures.flatMap((figure) => figure.policies))];
-    const colourOf = (policy) => Pliant.series(policies.indexOf(policy));
-    legend(document.getElementById("policies"), policies.map((policy, index) => [`c${index % 12}`, policy]));
+    const colourOf = (policy) => Pliant.series(data.policies.indexOf(policy));
+    const shown = new Set(data.figures.flatMap((figure) => figure.policies)), node = document.getElementById("policies");
+    if (node) legend(node, data.policies.map((policy, index) => [`c${index % 12}`, policy]).filter(([, policy]) => shown.has(policy)));
     const draws = data.figures.map((figure, index) => Pliant.boxPlot(document.querySelector(`[data-figure="${index}"]`), figure, colourOf));
     const all = () => rendered(`boxes:${draws.reduce((sum, draw) => sum + draw(), 0)} figures:${draws.length}`);
     all();
     Pliant.watch(all);
+    document.querySelectorAll("details.more").forEach((node) => node.addEventListener("toggle", Pliant.redraw));
   };
 
   // A run's columns are unpacked when it is first shown.
@@ -62,9 +63,10 @@
   };
 
   const runs = () => {
-    let current = unpack(data.runs[0]), page = null;
+    let current = unpack(data.runs[data.first]), page = null;
     const gantt = new Pliant.Gantt(document.getElementById("gantt"), data.end);
-    legend(document.getElementById("states"), Pliant.STATES);
+    const states = new Set(data.runs.flatMap((run) => run.states));
+    legend(document.getElementById("states"), Pliant.STATES.filter((_, state) => states.has(state)));
 
     const describe = ({ lane, index }) => {
       const jobs = lane.jobs, submit = jobs.start[index] - jobs.wait[index], id = jobs.id[index];
@@ -75,7 +77,7 @@
         ["ran", `${Pliant.span(jobs.end[index] - jobs.start[index])} of ${Pliant.span(jobs.walltime[index])} requested`],
       ];
       const why = Pliant.element("div", undefined, "why");
-      why.append(Pliant.element("p", data.reasons[jobs.reason[index]]));
+      why.append(Pliant.element("p", `Why here: ${data.reasons[jobs.reason[index]]}`));
       const told = jobs.moves[index] ? moveTable(current).get(id) ?? [] : [];
       if (jobs.moves[index]) facts.push(["moves", Pliant.count(jobs.moves[index])]);
       for (const move of told.slice(-3)) {
@@ -99,7 +101,7 @@
       if (!found) return box.replaceChildren();
       const [name, facts, why] = describe(found), close = Pliant.element("button", "Unpin"), left = Pliant.element("div");
       close.type = "button";
-      close.addEventListener("click", () => { gantt.pin = null; gantt.onPin(null); gantt.mark(); });
+      close.addEventListener("click", () => { gantt.hold(null); gantt.canvas.focus(); });
       left.append(name, facts);
       box.replaceChildren(left, why, close);
     };
@@ -122,27 +124,37 @@
       steps = lanes().flatMap((lane) => [["utilization", "utilization", "share"], ["queue", "jobs waiting", ""]].map(([key, title, unit], kind) => {
         const holder = Pliant.element("div", undefined, "chart"), canvas = Pliant.element("canvas");
         canvas.setAttribute("role", "img");
-        canvas.setAttribute("aria-label", `${lane.name}: ${title} over time`);
+        const values = current[key][lane.cluster], mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+        const text = (value) => unit === "share" ? `${Math.round(value * 100)} %` : value.toFixed(1);
+        canvas.setAttribute("aria-label", `${lane.name}: ${title} over time, mean ${text(mean)}, at most ${text(Math.max(...values))}`);
         holder.append(canvas);
         node.append(holder);
         return Pliant.stepChart(canvas, () => {
           const most = unit === "share" ? 1 : Math.max(1, ...data.runs.filter((run) => run.queue).map((run) => Math.max(...run.queue[lane.cluster])));
           return { values: current[key][lane.cluster], width: current.series.width, title: `${lane.name}: ${title}`, unit, most,
-            colour: Pliant.series(kind === 0 ? 2 : 3), window: gantt.view.t1 - gantt.view.t0 < data.end ? [gantt.view.t0, gantt.view.t1] : null };
+            colour: Pliant.series(kind === 0 ? 2 : 3), window: zoomed() ? [gantt.view.t0, gantt.view.t1] : null };
         });
       }));
-      document.getElementById("series-note").textContent =
-        `Mean over each ${Pliant.span(current.series.width)}. The shaded part is what the schedule shows.`;
     };
     const moves = document.getElementById("moves");
     const drawMoves = moves && Pliant.stepChart(moves, () => ({ values: current.moves.counts, width: current.moves.width, unit: "",
       title: `moves in each ${Pliant.span(current.moves.width)}`, colour: Pliant.series(1) }));
 
     const report = () => rendered(`gantt:${gantt.drawn} lanes:${gantt.lanes.length} series:${steps.length} moves:${moves ? 1 : 0} runs:${data.runs.length}`);
-    const charts = () => { steps.forEach((draw) => draw()); if (moves) drawMoves(); report(); };
+    const zoomed = () => gantt.view.t1 - gantt.view.t0 < data.end;
+    const charts = () => {
+      steps.forEach((draw) => draw());
+      if (moves && !moves.parentElement.hidden) drawMoves();
+      document.getElementById("series-note").textContent =
+        `Mean over each ${Pliant.span(current.series.width)}.${zoomed() ? " The shaded part is what the schedule shows." : ""}`;
+      // Said once the schedule is at rest, as it is read out.
+      document.getElementById("view").textContent = zoomed() ? `${Pliant.moment(gantt.view.t0)} to ${Pliant.moment(gantt.view.t1)}` : "";
+      report();
+    };
     const select = (index) => {
       const pinned = gantt.pin && { id: gantt.pin.lane.jobs.id[gantt.pin.index], submit: gantt.pin.lane.jobs.start[gantt.pin.index] - gantt.pin.lane.jobs.wait[gantt.pin.index] };
       current = unpack(data.runs[index]);
+      if (moves) moves.parentElement.hidden = current.moves.counts.every((count) => count === 0);
       document.querySelectorAll("[data-select]").forEach((node) => node.setAttribute("aria-pressed", String(Number(node.dataset.select) === index)));
       document.querySelectorAll("[data-run]").forEach((node) => { node.hidden = Number(node.dataset.run) !== index; });
       // A pinned job is followed from run to run.
@@ -156,10 +168,17 @@
     let rest = 0;
     gantt.onView = () => { clearTimeout(rest); rest = setTimeout(charts, 90); };
     choice.addEventListener("change", () => { page = choice.value; gantt.show(lanes()); buildSeries(); charts(); });
-    document.querySelectorAll("[data-select]").forEach((node) => node.addEventListener("click", () => select(Number(node.dataset.select))));
+    const buttons = [...document.querySelectorAll("[data-select]")];
+    buttons.forEach((node, index) => {
+      node.addEventListener("click", () => select(index));
+      node.addEventListener("keydown", (event) => {
+        const to = buttons[index + ({ ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? NaN)];
+        if (to) { event.preventDefault(); to.focus(); to.click(); }
+      });
+    });
     const tools = { in: () => gantt.zoom(.6), out: () => gantt.zoom(1 / .6), all: () => gantt.look(0, data.end) };
     document.querySelectorAll("[data-zoom]").forEach((node) => node.addEventListener("click", tools[node.dataset.zoom]));
-    select(0);
+    select(data.first);
     Pliant.watch(() => { gantt.draw(); charts(); });
     window.pliantReport = {
       select, gantt,
@@ -192,6 +211,12 @@
   if (data.kind === "runs") runs();
   else if (data.kind === "campaign") campaign();
   else rendered("nothing");
+  // A table that is wider than the page can be scrolled by keyboard.
+  const scrollable = () => document.querySelectorAll(".scroll").forEach((node) => {
+    if (node.scrollWidth > node.clientWidth + 1) node.tabIndex = 0; else node.removeAttribute("tabindex");
+  });
+  scrollable();
+  Pliant.watch(scrollable);
   new ResizeObserver(Pliant.redraw).observe(document.querySelector("main"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", Pliant.redraw);
 })();

@@ -58,6 +58,13 @@ Pliant.Raster = class {
   }
 };
 
+// White or nearly black, whichever reads better on a colour.
+Pliant.textOn = (hex) => {
+  const linear = (part) => part <= 10 ? part / 255 / 12.92 : ((part / 255 + .055) / 1.055) ** 2.4;
+  const [r, g, b] = Pliant.rgb(hex).map(linear), light = .2126 * r + .7152 * g + .0722 * b;
+  return 1.05 / (light + .05) >= (light + .05) / .058 ? "#ffffff" : "#10161f";
+};
+
 // "#rrggbb" as three numbers, and as one opaque pixel.
 Pliant.rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 Pliant.abgr = (hex) => { const [r, g, b] = Pliant.rgb(hex); return (255 << 24 | b << 16 | g << 8 | r) >>> 0; };

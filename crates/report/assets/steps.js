@@ -11,9 +11,9 @@ Pliant.stepChart = (canvas, read) => {
     area = { left, right, span };
     const measured = chart.most ?? Math.max(...chart.values, chart.unit === "" ? 1 : 0);
     const { scale, suffix } = Pliant.unit(chart.unit, measured);
-    const step = Pliant.roundStep(measured * scale, 3), most = Math.max(step, Math.ceil(measured * scale / step - 1e-9) * step);
+    const whole = chart.unit === "" ? 1 : 0, step = Math.max(whole, Pliant.roundStep(measured * scale, 3)), most = Math.max(step, Math.ceil(measured * scale / step - 1e-9) * step);
     Pliant.timeAxis(context, 0, span, left, right, top, bottom);
-    const y = Pliant.valueAxis(context, 0, most, left, right, top, bottom, suffix, 3);
+    const y = Pliant.valueAxis(context, 0, most, left, right, top, bottom, suffix, 3, whole);
     const x = (bin) => left + bin / chart.values.length * (right - left);
     if (chart.window) {
       const [from, to] = chart.window.map((time) => left + Math.min(1, time / span) * (right - left));

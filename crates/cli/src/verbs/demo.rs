@@ -1,7 +1,7 @@
 //! `pliant demo`: a generated month on a Grid'5000-like federation, without reallocation, under the four
 //! reallocation policies of paper 000 and under the guard against starvation.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -19,12 +19,15 @@ use crate::failure::Failure;
 use crate::input;
 use crate::output::Output;
 use crate::progress::{JobsOn, bar};
-use crate::table::{Table, decimals, grouped};
+use crate::table::{Table, counted, decimals, grouped};
 use crate::verbs::report::write_page;
 use crate::words;
 
 /// Seed of the month's jobs, as in `campaigns/paper-000.toml`; `--seed` draws their types.
 const WORKLOAD_SEED: u64 = 1;
+
+/// The name of the page in its folder.
+const PAGE: &str = "report.html";
 
 /// The policies shown; the first is the reference.
 const POLICIES: &[(&str, Option<(Algorithm, Heuristic)>)] = &[
@@ -38,17 +41,14 @@ const POLICIES: &[(&str, Option<(Algorithm, Heuristic)>)] = &[
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Simulates, which is all that a demonstration does for now.
-    #[arg(long)]
-    simulate: bool,
     /// Seed of the job types.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Month of paper 000, Table 1: january ... june.
     #[arg(long, value_name = "MONTH", value_parser = words::month(), default_value = "june")]
     month: &'static Month,
-    /// The page with the charts.
-    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    /// The folder of report.html, the page with the charts.
+    #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
 }
 
@@ -61,10 +61,11 @@ struct Shown {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let path = page_in(&arguments.out)?;
     let platform = input::platform("grid5000")?;
     let jobs = generate::grid5000(arguments.month, WORKLOAD_SEED).jobs;
     let jobs = sim_jobs(jobs, Moldable::Paper, 1.0, arguments.seed);
-    let progress = bar((jobs.len() * POLICIES.len()) as u64, "jobs of six runs");
+    let progress = bar((jobs.len() * POLICIES.len()) as u64, &format!("jobs of {} runs", POLICIES.len()));
     let shown = simulate_all(&platform, &jobs, arguments.seed, &progress)?;
     progress.finish_and_clear();
     let named: Vec<NamedRun<'_>> =
@@ -72,17 +73,27 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let title = format!("{} on three clusters", capitalized(arguments.month.name));
     let page =
         render_runs(&title, &note(jobs.len(), &platform, arguments.seed), &named).map_err(Failure::input)?;
-    write_page(&arguments.out, &page)?;
+    write_page(&path, &page)?;
     let text = || {
         format!(
-            "{}\n\n{}\n{}\n\nCharts: {}\n",
+            "{}\n\n{}\n{}\n\nCharts, to open in a browser: {}\n",
             note(jobs.len(), &platform, arguments.seed),
             table(&shown),
             findings(&shown),
-            arguments.out.display()
+            path.display()
         )
     };
-    output.print("demo", text, value(&shown, arguments))
+    output.print("demo", text, value(&shown, arguments, &path))
+}
+
+/// The page's path in a folder, which is made if needed: before the simulation, as it may be impossible.
+fn page_in(dir: &Path) -> Result<PathBuf, Failure> {
+    if dir.is_file() {
+        return Err(Failure::input(format!("{}: expected a folder, found a file", dir.display()))
+            .hint("--out names the folder that report.html is written to"));
+    }
+    std::fs::create_dir_all(dir).map_err(|source| Failure::io(dir, "create this folder", &source))?;
+    Ok(if dir == Path::new(".") { PathBuf::from(PAGE) } else { dir.join(PAGE) })
 }
 
 fn simulate_all(
@@ -114,8 +125,8 @@ fn note(jobs: usize, platform: &Platform, seed: u64) -> String {
         .map(|one| format!("{} ({} processors, speed {})", one.name, one.procs, one.speed.get()))
         .collect();
     format!(
-        "{} generated jobs on {}; moldable as in paper 000, each sent where it completes first, seed {seed}.",
-        grouped(jobs as u64),
+        "{} on {}; moldable as in paper 000, each sent where it completes first, seed {seed}.",
+        counted(jobs as u64, "generated job"),
         clusters.join(", ")
     )
 }
@@ -160,11 +171,11 @@ fn findings(shown: &[Shown]) -> String {
     let change = 100.0 * (1.0 - best.summary.mean_response_s / reference.summary.mean_response_s);
     let first = if change > 0.0 {
         format!(
-            "{} does best here: the mean response falls by {change:.1} %, from {:.2} h to {:.2} h, for {} moves.",
+            "{} does best here: the mean response falls by {change:.1} %, from {:.2} h to {:.2} h, for {}.",
             best.name,
             reference.summary.mean_response_s / 3600.0,
             best.summary.mean_response_s / 3600.0,
-            grouped(best.summary.reallocations),
+            counted(best.summary.reallocations, "move"),
         )
     } else {
         "Reallocation does not help here: no policy lowers the mean response.".to_owned()
@@ -186,13 +197,13 @@ fn capitalized(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn value(shown: &[Shown], arguments: &Arguments) -> Value {
+fn value(shown: &[Shown], arguments: &Arguments, page: &Path) -> Value {
     let row =
         |one: &Shown| json!({ "policy": one.name, "summary": one.summary, "comparison": one.comparison });
     json!({
         "month": arguments.month.name,
         "seed": arguments.seed,
-        "page": arguments.out,
+        "page": page,
         "runs": shown.iter().map(row).collect::<Vec<_>>(),
     })
 }

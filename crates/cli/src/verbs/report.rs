@@ -1,15 +1,18 @@
 //! `pliant report`: a result folder or a campaign folder as one HTML file that opens offline.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pliant_report::html::{CampaignRow, CampaignTable, NamedRun, render_campaign, render_runs};
-use pliant_report::read_folder;
+use pliant_report::{Summary, read_folder};
 use pliant_sim::campaign::{self, Record, Results};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::table::{counted, grouped};
+use crate::verbs::campaign_warnings::Warnings;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -23,21 +26,43 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let dir = &arguments.dir;
+    let mut warnings = Warnings::default();
     let (kind, page) = if dir.join("campaign.json").is_file() {
         let results = campaign::read_results(dir)?;
+        warnings.damaged(&results.damaged, "the page leaves the run out");
+        warnings.refused(&results);
         ("campaign", campaign_page(&results))
     } else if dir.join("summary.json").is_file() {
         ("run", run_page(dir)?)
     } else {
-        let problem =
-            format!("{}: expected summary.json or campaign.json in it, found neither", dir.display());
-        return Err(Failure::input(problem)
-            .hint("give a folder that `pliant simulate --out` or `pliant campaign run` wrote"));
+        return Err(no_results(dir));
     };
     let out = arguments.out.clone().unwrap_or_else(|| dir.join("report.html"));
     write_page(&out, &page)?;
-    let value = json!({ "kind": kind, "page": out, "bytes": page.len() });
+    let value = json!({ "kind": kind, "page": out, "bytes": page.len(), "warnings": warnings.all() });
     output.print("report", || format!("wrote {}\n", out.display()), value)
+}
+
+/// What is wrong with a folder without results: it is not there, is none, or holds something else.
+fn no_results(dir: &Path) -> Failure {
+    let failure = match std::fs::read_dir(dir) {
+        Ok(_) => {
+            let found = if dir.join("jobs.csv").is_file() {
+                "jobs.csv without summary.json: the run did not end, or wrote other formats only"
+            } else {
+                "neither summary.json nor campaign.json"
+            };
+            Failure::input(format!("{}: expected a folder with results, found {found}", dir.display()))
+        }
+        Err(source) if source.kind() == ErrorKind::NotFound => {
+            Failure::input(format!("{}: expected a folder with results, found no such folder", dir.display()))
+        }
+        Err(source) if source.kind() == ErrorKind::NotADirectory => {
+            Failure::input(format!("{}: expected a folder with results, found a file", dir.display()))
+        }
+        Err(source) => Failure::io(dir, "read this folder", &source),
+    };
+    failure.hint("give a folder that `pliant simulate --out` or `pliant campaign run --out` wrote")
 }
 
 /// Writes a page.
@@ -50,15 +75,26 @@ fn run_page(dir: &Path) -> Result<String, Failure> {
     let name =
         dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned());
     let runs = [NamedRun { name: &name, run: &folder.run, summary: &folder.summary }];
-    render_runs(&name, "", &runs).map_err(Failure::input)
+    render_runs(&name, &note(&folder.summary), &runs).map_err(Failure::input)
+}
+
+/// What the run was of: `log.swf.gz on 3 clusters, 1,344 processors`.
+fn note(summary: &Summary) -> String {
+    let procs = summary.clusters.iter().map(|cluster| u64::from(cluster.procs)).sum();
+    let machine =
+        format!("{}, {}", counted(summary.clusters.len() as u64, "cluster"), counted(procs, "processor"));
+    match summary.run.get("workload").and_then(Value::as_str) {
+        Some(workload) => format!("{workload} on {machine}"),
+        None => machine,
+    }
 }
 
 fn campaign_page(results: &Results) -> String {
     let rows = results.runs.iter().map(|run| row(run, results)).collect();
     let note = format!(
-        "{} of {} runs, compared with policy {} under the same seed.",
-        results.runs.len(),
-        results.planned,
+        "{} of {}, compared with policy {} under the same seed.",
+        grouped(results.runs.len() as u64),
+        counted(results.planned as u64, "run"),
         results.reference
     );
     render_campaign(&results.name, &note, &CampaignTable { rows })

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::CampaignTable;
+use super::metric::place;
 use crate::quantile::Quartiles;
 
 /// One figure: a metric on dedicated or non-dedicated platforms.
@@ -15,81 +16,17 @@ pub(super) struct Figure {
     pub(super) boxes: Vec<Vec<Option<Quartiles>>>,
 }
 
-/// What is known about a metric.
-pub(super) struct Metric {
-    pub(super) title: String,
-    pub(super) unit: Unit,
-    /// A value worth a line: no change, or as many early as late.
-    pub(super) neutral: Option<f64>,
-}
-
-/// What a metric counts in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unit {
-    Seconds,
-    Percent,
-    /// A share of one, shown as a percentage.
-    Share,
-    Number,
-}
-
-impl Unit {
-    /// The word that `assets/boxes.js` knows.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Unit::Seconds => "s",
-            Unit::Percent => "percent",
-            Unit::Share => "share",
-            Unit::Number => "",
-        }
-    }
-}
-
-/// Metrics in the order of the paper's figures; others follow by name.
-const KNOWN: [(&str, &str, Unit, Option<f64>); 12] = [
-    ("impacted_percent", "Jobs whose completion changed", Unit::Percent, None),
-    ("reallocations_percent", "Moves over jobs", Unit::Percent, None),
-    ("early_percent", "Changed jobs that ended earlier", Unit::Percent, Some(50.0)),
-    ("relative_mean_response", "Relative mean response of the changed jobs", Unit::Number, Some(1.0)),
-    ("mean_response_ratio", "Mean response ratio of the changed jobs", Unit::Number, Some(1.0)),
-    ("mean_wait_s", "Mean wait", Unit::Seconds, None),
-    ("mean_response_s", "Mean response", Unit::Seconds, None),
-    ("mean_bounded_slowdown", "Mean bounded slowdown", Unit::Number, None),
-    ("utilization", "Utilization", Unit::Share, None),
-    ("makespan_s", "Makespan", Unit::Seconds, None),
-    ("reallocations", "Moves", Unit::Number, None),
-    ("jobs", "Jobs", Unit::Number, None),
-];
-
-/// Title and unit of a metric; an unknown one is named by its key and measured by its suffix.
-pub(super) fn metric(key: &str) -> Metric {
-    if let Some((_, title, unit, neutral)) = KNOWN.iter().find(|(known, ..)| *known == key) {
-        return Metric { title: (*title).to_owned(), unit: *unit, neutral: *neutral };
-    }
-    let (stem, unit) = match key {
-        _ if key.ends_with("_percent") => (&key[..key.len() - 8], Unit::Percent),
-        _ if key.ends_with("_s") => (&key[..key.len() - 2], Unit::Seconds),
-        _ => (key, Unit::Number),
-    };
-    let mut title = stem.replace('_', " ");
-    if let Some(first) = title.get(..1).map(str::to_uppercase) {
-        title.replace_range(..1, &first);
-    }
-    Metric { title, unit, neutral: None }
-}
-
-/// The figures of a campaign, dedicated platforms first.
+/// The figures of a campaign, dedicated platforms first. A metric that is 0 in every run makes none.
 pub(super) fn figures(table: &CampaignTable) -> Vec<Figure> {
     let keys: BTreeSet<&str> =
         table.rows.iter().flat_map(|row| row.metrics.keys().map(String::as_str)).collect();
-    let place = |key: &&str| KNOWN.iter().position(|(known, ..)| known == key).unwrap_or(KNOWN.len());
     let mut keys: Vec<&str> = keys.into_iter().collect();
-    keys.sort_by_key(place);
+    keys.sort_by_key(|key| place(key).unwrap_or(usize::MAX));
     let mut figures = Vec::new();
     for dedicated in [true, false] {
         for key in &keys {
             let figure = figure(table, key, dedicated);
-            if figure.boxes.iter().flatten().any(Option::is_some) {
+            if figure.boxes.iter().flatten().flatten().any(|found| found.min != 0.0 || found.max != 0.0) {
                 figures.push(figure);
             }
         }
@@ -117,7 +54,7 @@ fn figure(table: &CampaignTable, key: &str, dedicated: bool) -> Figure {
 }
 
 /// Each name once, in the order of first appearance.
-fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+pub(super) fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names.filter(|name| seen.insert(*name)).cloned().collect()
 }
@@ -161,15 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn unknown_metrics_are_named_by_their_key() {
-        let check = |key, title: &str, unit| {
-            let found = metric(key);
-            assert_eq!((found.title.as_str(), found.unit), (title, unit));
-        };
-        check("wall_time_s", "Wall time", Unit::Seconds);
-        check("late_percent", "Late", Unit::Percent);
-        check("estimations", "Estimations", Unit::Number);
-        check("_s", "", Unit::Seconds);
-        check("énergie", "énergie", Unit::Number);
+    fn a_metric_that_is_always_zero_has_no_figure() {
+        let rows = vec![
+            row("march", true, "reg", 0, "refused", 0.0),
+            row("march", true, "can", 0, "refused", 0.0),
+            row("march", false, "reg", 0, "refused", 0.0),
+            row("march", false, "can", 0, "refused", 1.0),
+        ];
+        let found = figures(&CampaignTable { rows });
+        assert_eq!(found.iter().map(|figure| figure.dedicated).collect::<Vec<_>>(), [false]);
     }
 }

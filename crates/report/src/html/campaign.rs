@@ -5,50 +5,81 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::boxes::{Figure, Metric, Unit, figures, metric};
-use super::number::{TimeUnit, count, decimals, percent};
-use super::tables::Table;
-use super::{CampaignTable, page};
+use super::boxes::{Figure, figures, in_order};
+use super::metric::{Metric, metric, place};
+use super::number::{count, counted};
+use super::table::Table;
+use super::{CampaignTable, campaign_summary, page};
 use crate::quantile::Quartiles;
+
+/// A figure of more boxes than this takes the whole width of the page.
+const BOXES_NARROW: usize = 16;
 
 /// Writes the page.
 pub(super) fn render(title: &str, note: &str, table: &CampaignTable) -> String {
     let figures = figures(table);
-    let mut body = String::new();
     let seeds: BTreeSet<u64> = table.rows.iter().map(|row| row.seed).collect();
-    let _ = writeln!(
-        body,
-        "<section><p>{} runs, {} seeds. A box spans the quartiles over the seeds, with the median as a line and the \
-         mean as a diamond; whiskers reach to the least and the greatest value. Quantiles are interpolated linearly.</p>\
-         <div class=\"legend\" id=\"policies\"></div></section>",
-        count(table.rows.len() as u64),
-        count(seeds.len() as u64)
-    );
+    let mut body = campaign_summary::section(table);
     if figures.is_empty() {
         body.push_str("<section><p class=\"quiet\">There is no metric to show.</p></section>\n");
+    } else {
+        let _ = writeln!(
+            body,
+            "<section><h2>Spread over the seeds</h2>\n<p class=\"quiet\">{}, {}. A box spans the quartiles over the \
+             seeds, with the median as a line and the mean as a diamond; whiskers reach to the least and the greatest \
+             value. Quantiles are interpolated linearly. Each figure has its numbers below it.</p>\
+             <div class=\"legend\" id=\"policies\"></div></section>",
+            counted(table.rows.len() as u64, "run"),
+            counted(seeds.len() as u64, "seed")
+        );
     }
     for dedicated in [true, false] {
-        let mine = figures.iter().enumerate().filter(|(_, figure)| figure.dedicated == dedicated);
-        let mut heading = Some(if dedicated { "Dedicated platform" } else { "Non-dedicated platform" });
-        for (index, figure) in mine {
-            if let Some(heading) = heading.take() {
-                let _ = writeln!(body, "<h2 class=\"part\">{heading}</h2>");
-            }
-            section(&mut body, index, figure);
-        }
+        part(&mut body, &figures, dedicated);
     }
     let data: Vec<Value> = figures.iter().map(figure_data).collect();
-    page::page(title, note, &body, &json!({"kind": "campaign", "figures": data}))
+    let policies = in_order(table.rows.iter().map(|row| &row.policy));
+    page::page(title, note, &body, &json!({"kind": "campaign", "figures": data, "policies": policies}))
+}
+
+/// The figures of one kind of platform: the main metrics, then the others folded away.
+fn part(body: &mut String, figures: &[Figure], dedicated: bool) {
+    let mine = figures.iter().enumerate().filter(|(_, figure)| figure.dedicated == dedicated);
+    let (main, more): (Vec<_>, Vec<_>) = mine.partition(|(_, figure)| place(&figure.metric).is_some());
+    let heading = if dedicated { "Dedicated platform" } else { "Non-dedicated platform" };
+    if !main.is_empty() || !more.is_empty() {
+        let _ = writeln!(body, "<h2 class=\"part\">{heading}</h2>");
+    }
+    grid(body, &main);
+    if !more.is_empty() {
+        let metrics = counted(more.len() as u64, "more metric");
+        let _ = writeln!(
+            body,
+            "<details class=\"more\"><summary>{metrics}, {}</summary>",
+            heading.to_lowercase()
+        );
+        grid(body, &more);
+        body.push_str("</details>\n");
+    }
+}
+
+fn grid(body: &mut String, figures: &[(usize, &Figure)]) {
+    body.push_str("<div class=\"figures\">\n");
+    for (index, figure) in figures {
+        section(body, *index, figure);
+    }
+    body.push_str("</div>\n");
 }
 
 fn section(body: &mut String, index: usize, figure: &Figure) {
     let known = metric(&figure.metric);
     let title = page::escape(&known.title);
     let kind = if figure.dedicated { "dedicated" } else { "non-dedicated" };
+    let wide = if figure.workloads.len() * figure.policies.len() > BOXES_NARROW { " wide" } else { "" };
     let _ = writeln!(
         body,
-        "<section class=\"figure\"><h3>{title} <small>{kind}</small></h3>\n<div class=\"chart\"><canvas data-figure=\"{index}\" \
-         role=\"img\" aria-label=\"Box plot: {title}, {kind}\"></canvas></div>\n<details><summary>Numbers</summary>{}</details></section>",
+        "<section class=\"figure{wide}\"><h3>{title} <small>{kind}</small></h3>\n<div class=\"chart\"><canvas \
+         data-figure=\"{index}\" role=\"img\" aria-label=\"Box plot: {title}, {kind}; the numbers follow as a table\">\
+         </canvas></div>\n<details><summary>Numbers</summary>{}</details></section>",
         numbers(figure, &known)
     );
 }
@@ -65,19 +96,13 @@ fn numbers(figure: &Figure, known: &Metric) -> String {
         ("Mean", ""),
     ]);
     let greatest = figure.boxes.iter().flatten().flatten().fold(0.0, |most, found| f64::max(most, found.max));
-    let unit = TimeUnit::of(greatest);
-    let text = |value: f64| match known.unit {
-        Unit::Seconds => unit.text(value),
-        Unit::Percent => format!("{value:.1} %"),
-        Unit::Share => percent(value),
-        Unit::Number => decimals(value),
-    };
+    let text = |value: f64| known.unit.text(value, greatest);
     for (workload, boxes) in figure.workloads.iter().zip(&figure.boxes) {
         for (policy, found) in figure.policies.iter().zip(boxes) {
             if let Some(Quartiles { count: runs, min, q1, median, q3, max, mean }) = *found {
                 let mut values = vec![count(runs)];
                 values.extend([min, q1, median, q3, max, mean].map(text));
-                table.row(&format!("{workload}, {policy}"), &values);
+                table.row(&format!("{workload}, {policy}"), values);
             }
         }
     }

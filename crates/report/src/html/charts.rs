@@ -19,13 +19,13 @@ const MOVE_BINS: usize = 120;
 
 /// Every reason and what it means to a reader; a job refers to it by position.
 const REASONS: [(&str, &str); 6] = [
-    ("mct", "first choice: this cluster promised the earliest completion"),
+    ("mct", "first choice, as this cluster promised the earliest completion"),
     ("random", "drawn at random among the clusters that can run it"),
     ("given", "named by its user or the log, or the only cluster there is"),
     ("local", "submitted straight to this cluster, outside the federation"),
     (
         "moved-earlier",
-        "moved here while it waited: the expected completion was earlier by at least the threshold",
+        "moved here while it waited, as the expected completion was earlier by at least the threshold",
     ),
     (
         "resubmitted",
@@ -57,10 +57,20 @@ pub(super) fn run_data(name: &str, run: &Run, runs: usize, end: i64) -> Value {
         "total": run.jobs.len(),
         "shown": shown.count,
         "shown_share": shown.share,
+        "states": states(run),
         "overbooked": layout.overbooked,
         "series": series(run, end),
         "moves": moves(run, runs, end),
     })
+}
+
+/// The states that jobs of a run have, by their place in `Pliant.STATES`: stayed, moved, local.
+fn states(run: &Run) -> Vec<usize> {
+    let mut there = [false; 3];
+    for job in &run.jobs {
+        there[if !job.managed { 2 } else { usize::from(job.moves > 0) }] = true;
+    }
+    (0..there.len()).filter(|state| there[*state]).collect()
 }
 
 /// Which jobs are drawn: the largest by processor time, so that the picture stays whole.

@@ -6,13 +6,16 @@
 
 mod boxes;
 mod campaign;
+mod campaign_summary;
 mod charts;
 mod layout;
+mod metric;
 mod number;
 mod pack;
 mod page;
 mod runs;
 mod series;
+mod table;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -57,14 +60,14 @@ pub struct CampaignRow {
 }
 
 /// The page of one run, or of several runs of one workload; the first is the reference of the others.
-/// `note` is a sentence under the title. Fails if the runs are not of one workload; no runs make a page
-/// that says so.
+/// `note` is a sentence under the title. The page opens on the variant with the least mean response. Fails if
+/// the runs are not of one workload; no runs make a page that says so.
 pub fn render_runs(title: &str, note: &str, runs: &[NamedRun<'_>]) -> Result<String, ComparisonError> {
     runs::render(title, note, runs)
 }
 
-/// The page of a campaign: box plots over the seeds, for each metric, by workload and policy, dedicated and
-/// non-dedicated platforms apart.
+/// The page of a campaign: a summary of what each policy was worth, then box plots over the seeds, for each
+/// metric, by workload and policy, dedicated and non-dedicated platforms apart.
 pub fn render_campaign(title: &str, note: &str, table: &CampaignTable) -> String {
     campaign::render(title, note, table)
 }

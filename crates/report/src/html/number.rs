@@ -13,6 +13,12 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
+/// A count of things: `1 job`, `2,000 jobs`.
+pub(super) fn counted(number: u64, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{ending}", count(number))
+}
+
 /// A unit of time and how many seconds it has.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct TimeUnit(&'static str, f64);
@@ -21,7 +27,7 @@ impl TimeUnit {
     /// The unit in which a time reads best.
     pub(super) fn of(seconds: f64) -> TimeUnit {
         match seconds.abs() {
-            size if size < 120.0 => TimeUnit("s", 1.0),
+            size if size < 600.0 => TimeUnit("s", 1.0),
             size if size < 2.0 * 3600.0 => TimeUnit("min", 60.0),
             size if size < 3.0 * 86_400.0 => TimeUnit("h", 3600.0),
             _ => TimeUnit("d", 86_400.0),
@@ -63,6 +69,13 @@ pub(super) fn decimals(number: f64) -> String {
     }
 }
 
+/// A number of that many decimals; what rounds to 0 has no sign.
+pub(super) fn fixed(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    let nothing = text.bytes().all(|letter| matches!(letter, b'-' | b'0' | b'.'));
+    if nothing { text.replace('-', "") } else { text }
+}
+
 /// A share of one as a percentage.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
@@ -75,10 +88,12 @@ mod tests {
     #[test]
     fn numbers_are_readable() {
         assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(count)[..]);
+        assert_eq!(["0 jobs", "1 job", "2,000 jobs"], [0, 1, 2000].map(|number| counted(number, "job"))[..]);
         let found = [0.0, 45.0, 750.0, 11_520.0, 3_602_880.0].map(duration);
         assert_eq!(["0 s", "45.0 s", "12.5 min", "3.20 h", "41.7 d"], found[..]);
         assert_eq!(["0 h", "0.50 h", "10.0 h"], durations([0.0, 1800.0, 36_000.0])[..]);
         assert_eq!(["-1,500", "123", "0.95"], [-1500.0, 123.4, 0.953].map(decimals)[..]);
+        assert_eq!(["0.0", "-0.1", "0.00"], [fixed(-0.04, 1), fixed(-0.06, 1), fixed(-0.0, 2)]);
         assert_eq!(percent(0.4567), "45.7 %");
     }
 }

@@ -1,4 +1,4 @@
-//! HTML tables: one writer, and the tables of a page of runs.
+//! The tables of a page of runs.
 
 use std::fmt::Write as _;
 
@@ -6,46 +6,15 @@ use pliant_model::Run;
 use serde_json::Value;
 
 use super::NamedRun;
-use super::number::{count, decimals, duration, durations, percent};
+use super::number::{count, counted, decimals, duration, durations, percent};
 use super::page::escape;
+use super::table::{Table, column};
 use crate::comparison::{Comparison, Gained};
 use crate::metrics::Summary;
 
 /// More clusters than this make a matrix that nobody reads; the largest flows are listed instead.
 const MATRIX_CLUSTERS: usize = 16;
 const FLOWS_LISTED: usize = 20;
-
-/// A table whose first column names the row and whose other columns are numbers.
-pub(super) struct Table {
-    html: String,
-}
-
-impl Table {
-    /// Columns as (title, explanation); the explanation appears when the pointer rests on the title.
-    pub(super) fn new(columns: &[(&str, &str)]) -> Table {
-        let mut html = String::from("<div class=\"scroll\"><table><thead><tr>");
-        for (title, explanation) in columns {
-            let _ = write!(html, "<th title=\"{}\">{}</th>", escape(explanation), escape(title));
-        }
-        html.push_str("</tr></thead><tbody>");
-        Table { html }
-    }
-
-    /// A row of a name and its values, all as text.
-    pub(super) fn row(&mut self, name: &str, values: &[String]) {
-        let _ = write!(self.html, "<tr><th scope=\"row\">{}</th>", escape(name));
-        for value in values {
-            let _ = write!(self.html, "<td>{}</td>", escape(value));
-        }
-        self.html.push_str("</tr>");
-    }
-
-    /// The markup.
-    pub(super) fn html(mut self) -> String {
-        self.html.push_str("</tbody></table></div>\n");
-        self.html
-    }
-}
 
 /// The figures of one run, large.
 pub(super) fn tiles(summary: &Summary) -> String {
@@ -64,95 +33,117 @@ pub(super) fn tiles(summary: &Summary) -> String {
             format!("median {}", decimals(summary.median_bounded_slowdown)),
         ),
         ("utilization", percent(summary.utilization), "of all processors to the makespan".to_owned()),
-        ("moves", count(summary.reallocations), format!("of {} jobs", count(summary.jobs_moved))),
+        ("moves", count(summary.reallocations), format!("of {}", counted(summary.jobs_moved, "job"))),
     ];
+    // On one cluster nothing can move.
+    let shown = if summary.clusters.len() > 1 { tiles.len() } else { tiles.len() - 1 };
     let mut html = String::from("<div class=\"tiles\">");
-    for (name, value, more) in tiles {
+    for (name, value, more) in tiles.into_iter().take(shown) {
         let _ = write!(html, "<div><span>{name}</span><strong>{value}</strong><small>{more}</small></div>");
     }
     html.push_str("</div>\n");
     html
 }
 
-/// The summaries of several runs.
+/// The summaries of several runs; the least wait, response and slowdown are marked.
 pub(super) fn summaries(runs: &[NamedRun<'_>]) -> String {
-    let mut table = Table::new(&[
-        ("Run", ""),
-        ("Jobs", "Jobs that ran"),
-        ("Refused", "Jobs that no cluster could take"),
-        ("Makespan", "The last end, from the first submission"),
-        ("Mean wait", "Submission to start"),
-        ("Median wait", "Half of the jobs waited no longer"),
-        ("95 % wait", "95 % of the jobs waited no longer"),
-        ("Mean response", "Submission to end"),
-        ("Mean slowdown", "Response over runtime, runs shorter than 10 s counting as 10 s"),
-        ("Utilization", "Used processor time over all processor time to the makespan"),
-        ("Moves", "Moves of waiting jobs between clusters"),
-    ]);
+    let text = |value: fn(&Summary) -> String| runs.iter().map(move |run| value(run.summary));
     let times = |metric: fn(&Summary) -> f64| durations(runs.iter().map(|run| metric(run.summary)));
-    let makespan = times(|summary| summary.makespan_s as f64);
-    let (mean, median) = (times(|summary| summary.mean_wait_s), times(|summary| summary.median_wait_s));
-    let (p95, response) = (times(|summary| summary.p95_wait_s), times(|summary| summary.mean_response_s));
-    for (index, NamedRun { name, summary, .. }) in runs.iter().enumerate() {
-        table.row(
-            name,
-            &[
-                count(summary.jobs),
-                count(summary.refused),
-                makespan[index].clone(),
-                mean[index].clone(),
-                median[index].clone(),
-                p95[index].clone(),
-                response[index].clone(),
-                decimals(summary.mean_bounded_slowdown),
-                percent(summary.utilization),
-                count(summary.reallocations),
-            ],
-        );
-    }
-    table.html()
+    let time = |title, explanation, metric: fn(&Summary) -> f64| column(title, explanation, times(metric));
+    let values =
+        |metric: fn(&Summary) -> f64| runs.iter().map(|run| Some(metric(run.summary))).collect::<Vec<_>>();
+    let marked = |title, explanation, metric| time(title, explanation, metric).marked(&values(metric), false);
+    let refused = runs.iter().any(|run| run.summary.refused > 0);
+    let slowdown = "Response over runtime, runs shorter than 10 s counting as 10 s";
+    let columns = [
+        Some(column("Jobs", "Jobs that ran", text(|it| count(it.jobs)))),
+        refused.then(|| column("Refused", "Jobs that no cluster could take", text(|it| count(it.refused)))),
+        Some(time("Makespan", "The last end, from the first submission", |it| it.makespan_s as f64)),
+        Some(marked("Mean wait", "Submission to start", |it| it.mean_wait_s)),
+        Some(time("Median wait", "Half of the jobs waited no longer", |it| it.median_wait_s)),
+        Some(marked("95 % wait", "95 % of the jobs waited no longer", |it| it.p95_wait_s)),
+        Some(marked("Mean response", "Submission to end", |it| it.mean_response_s)),
+        Some(
+            column("Mean slowdown", slowdown, text(|it| decimals(it.mean_bounded_slowdown)))
+                .marked(&values(|it| it.mean_bounded_slowdown), false),
+        ),
+        Some(column(
+            "Utilization",
+            "Used processor time over all processor time to the makespan",
+            text(|it| percent(it.utilization)),
+        )),
+        Some(column("Moves", "Moves of waiting jobs between clusters", text(|it| count(it.reallocations)))),
+    ];
+    Table::of_columns("Run", runs.iter().map(|run| run.name), columns.into_iter().flatten())
 }
 
-/// Runs against the reference.
+/// Runs against the reference. A makespan that no run changes has no column.
 pub(super) fn comparisons(rows: &[(&str, Comparison, Gained)]) -> String {
-    let mut table = Table::new(&[
-        ("Run", ""),
-        ("Impacted", "Federated jobs whose completion differs from the reference"),
-        ("Moves / job", "Moves over federated jobs; can exceed 100 %"),
-        ("Early", "Impacted jobs that ended earlier than in the reference"),
-        (
-            "Relative response",
-            "Mean response of the impacted jobs over their mean in the reference; below 1 is better",
-        ),
-        ("Mean of ratios", "Mean over the impacted jobs of response over response in the reference"),
-        ("Ended earlier", "All jobs that ended earlier than in the reference"),
-        ("Time gained", "What these jobs gained together"),
-        ("Time lost", "What the jobs that ended later lost together"),
-        ("Makespan gain", "Makespan of the reference minus makespan of the run"),
-    ]);
     let share = |value: f64| format!("{value:.1} %");
-    let optional = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let ratio = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let compared = |text: &dyn Fn(&Comparison) -> String| -> Vec<String> {
+        rows.iter().map(|(_, found, _)| text(found)).collect()
+    };
+    let counts = |number: fn(&Gained) -> u64| rows.iter().map(move |(_, _, gained)| count(number(gained)));
     let times =
         |metric: fn(&Gained) -> i64| durations(rows.iter().map(|(_, _, gained)| metric(gained) as f64));
-    let (gain, loss) = (times(|gained| gained.gained_s), times(|gained| gained.lost_s));
-    let makespan = times(|gained| gained.makespan_gain_s);
-    for (index, (name, comparison, gained)) in rows.iter().enumerate() {
-        table.row(
-            name,
-            &[
-                share(comparison.impacted_percent),
-                share(comparison.reallocations_percent),
-                comparison.early_percent.map_or("-".to_owned(), share),
-                optional(comparison.relative_mean_response),
-                optional(comparison.mean_response_ratio),
-                count(gained.jobs_earlier),
-                gain[index].clone(),
-                loss[index].clone(),
-                makespan[index].clone(),
-            ],
-        );
-    }
-    table.html()
+    let early: Vec<_> = rows.iter().map(|(_, found, _)| found.early_percent).collect();
+    let relative: Vec<_> = rows.iter().map(|(_, found, _)| found.relative_mean_response).collect();
+    let makespan_changes = rows.iter().any(|(_, _, gained)| gained.makespan_gain_s != 0);
+    let columns = [
+        Some(column(
+            "Impacted",
+            "Federated jobs whose completion differs from the reference",
+            compared(&|found| share(found.impacted_percent)),
+        )),
+        Some(column(
+            "Moves / job",
+            "Moves over federated jobs; can exceed 100 %",
+            compared(&|found| share(found.reallocations_percent)),
+        )),
+        Some(
+            column(
+                "Early",
+                "Impacted jobs that ended earlier than in the reference",
+                compared(&|found| found.early_percent.map_or("-".to_owned(), share)),
+            )
+            .marked(&early, true),
+        ),
+        Some(
+            column(
+                "Relative response",
+                "Mean response of the impacted jobs over their mean in the reference; below 1 is better",
+                compared(&|found| ratio(found.relative_mean_response)),
+            )
+            .marked(&relative, false),
+        ),
+        Some(column(
+            "Mean of ratios",
+            "Mean over the impacted jobs of response over response in the reference",
+            compared(&|found| ratio(found.mean_response_ratio)),
+        )),
+        Some(column(
+            "Ended earlier",
+            "All jobs that ended earlier than in the reference",
+            counts(|it| it.jobs_earlier),
+        )),
+        Some(column(
+            "Ended later",
+            "All jobs that ended later than in the reference",
+            counts(|it| it.jobs_later),
+        )),
+        Some(column(
+            "Time gained",
+            "What the jobs that ended earlier gained together",
+            times(|it| it.gained_s),
+        )),
+        Some(column("Time lost", "What the jobs that ended later lost together", times(|it| it.lost_s))),
+        makespan_changes.then(|| {
+            let explanation = "Makespan of the reference minus makespan of the run";
+            column("Makespan gain", explanation, times(|it| it.makespan_gain_s))
+        }),
+    ];
+    Table::of_columns("Run", rows.iter().map(|(name, ..)| *name), columns.into_iter().flatten())
 }
 
 /// What each cluster did.
@@ -170,7 +161,7 @@ pub(super) fn clusters(summary: &Summary) -> String {
     for (row, wait) in summary.clusters.iter().zip(waits) {
         table.row(
             &row.name,
-            &[
+            [
                 count(u64::from(row.procs)),
                 decimals(row.speed),
                 row.batch.clone(),
@@ -194,7 +185,7 @@ pub(super) fn settings(summary: &Summary) -> String {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        table.row(key, &[text]);
+        table.row(key, [text]);
     }
     format!("<details class=\"settings\"><summary>Settings of this run</summary>{}</details>\n", table.html())
 }
@@ -205,10 +196,8 @@ pub(super) fn moves(run: &Run) -> String {
         return "<p class=\"quiet\">No waiting job was moved.</p>\n".to_owned();
     }
     if run.moves.is_empty() {
-        let moves = count(run.reallocations);
-        return format!(
-            "<p class=\"quiet\">{moves} moves; the run was told not to keep them one by one.</p>\n"
-        );
+        let moves = counted(run.reallocations, "move");
+        return format!("<p class=\"quiet\">{moves}; the run was told not to keep them one by one.</p>\n");
     }
     let names: Vec<&str> = run.platform.clusters().iter().map(|cluster| cluster.name.as_str()).collect();
     let mut flows = std::collections::BTreeMap::new();
@@ -220,7 +209,7 @@ pub(super) fn moves(run: &Run) -> String {
         largest.sort_by_key(|(pair, moves)| (std::cmp::Reverse(*moves), *pair));
         let mut table = Table::new(&[("From", ""), ("To", ""), ("Moves", "")]);
         for ((from, to), moves) in largest.into_iter().take(FLOWS_LISTED) {
-            table.row(names[from], &[names[to].to_owned(), count(moves)]);
+            table.row(names[from], [names[to].to_owned(), count(moves)]);
         }
         return format!("<p class=\"quiet\">The {FLOWS_LISTED} largest flows.</p>\n{}", table.html());
     }
