@@ -34,9 +34,10 @@ use toml::value::Datetime;
 
 use crate::error::TraceError;
 use crate::generate::{DAYS_MAX, JOBS_MAX, LOAD_MAX, Site, site};
+use crate::logs;
 use crate::repair::RepairReport;
 use crate::toml_file::{Source, unknown_word};
-use crate::workload::{Format, LoadOptions, Workload, load as load_workload};
+use crate::workload::{Format, LoadOptions, Workload};
 
 const DAY_S: i64 = 86_400;
 
@@ -137,7 +138,7 @@ fn read_log(
         let hint = "logs are looked for beside this file, in --traces and in PLIANT_TRACES".to_owned();
         source.error(log.file.span(), message, hint)
     })?;
-    let workload = load_workload(&found, options)?;
+    let workload = logs::load(&found, options)?;
     let start = workload.unix_start;
     let calendar_asked = log.align.is_some() && align == "calendar";
     if start.is_none() && (log.from.is_some() || log.to.is_some() || calendar_asked) {

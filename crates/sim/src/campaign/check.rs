@@ -19,18 +19,35 @@ use super::{
 use crate::{Policies, limits};
 
 /// Where readers find every key.
-pub(super) const KEYS_HINT: &str = "docs/campaigns.md lists every key";
+const KEYS_HINT: &str = "docs/campaigns.md lists every key";
+
+impl Campaign {
+    /// Reads a campaign file.
+    pub fn read(path: &Path) -> Result<Campaign, CampaignError> {
+        Campaign::understand(&Source::read(path)?, path)
+    }
+
+    /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
+    pub fn parse(text: &str, path: &Path) -> Result<Campaign, CampaignError> {
+        Campaign::understand(&Source::of(path, text), path)
+    }
+
+    fn understand(source: &Source<'_>, path: &Path) -> Result<Campaign, CampaignError> {
+        let file: File = source.parse(KEYS_HINT)?;
+        Reader { source, path }.campaign(file)
+    }
+}
 
 /// Checks what the syntax cannot, and says where.
-pub(super) struct Reader<'a> {
-    pub(super) source: &'a Source<'a>,
-    pub(super) path: &'a Path,
+struct Reader<'a> {
+    source: &'a Source<'a>,
+    path: &'a Path,
 }
 
 type Checked<T> = Result<T, CampaignError>;
 
 impl Reader<'_> {
-    pub(super) fn campaign(&self, file: File) -> Checked<Campaign> {
+    fn campaign(&self, file: File) -> Checked<Campaign> {
         self.name(&file.name)?;
         self.filled(&file.seeds, file.seeds.get_ref().0.is_empty(), "seeds = { from = 1, count = 10 }")?;
         self.distinct(&file.seeds, &file.seeds.get_ref().0)?;

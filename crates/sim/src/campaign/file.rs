@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use pliant_policy::UnknownName;
@@ -12,14 +12,12 @@ use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 use pliant_policy::tuning::Tuner;
 use pliant_trace::generate::Month;
-use pliant_trace::toml_file::Source;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
-use super::check::{KEYS_HINT, Reader};
 use super::words::find;
-use super::{Campaign, CampaignError, Generator, Moldable, month};
+use super::{Generator, Moldable, month};
 use crate::Ties;
 
 #[derive(Deserialize)]
@@ -176,22 +174,5 @@ impl<'de> Deserialize<'de> for Seeds {
             }
         }
         deserializer.deserialize_any(Visitor)
-    }
-}
-
-impl Campaign {
-    /// Reads a campaign file.
-    pub fn read(path: &Path) -> Result<Campaign, CampaignError> {
-        Campaign::understand(&Source::read(path)?, path)
-    }
-
-    /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
-    pub fn parse(text: &str, path: &Path) -> Result<Campaign, CampaignError> {
-        Campaign::understand(&Source::of(path, text), path)
-    }
-
-    fn understand(source: &Source<'_>, path: &Path) -> Result<Campaign, CampaignError> {
-        let file: File = source.parse(KEYS_HINT)?;
-        Reader { source, path }.campaign(file)
     }
 }
