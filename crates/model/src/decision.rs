@@ -6,6 +6,7 @@ use crate::{ClusterId, JobId, Procs, Span, Time};
 
 /// What a cluster would give a request now. Its completion is the ECT.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Estimate {
     /// Processors.
     pub procs: Procs,

@@ -5,6 +5,7 @@ use std::fmt;
 /// A job, numbered by whoever drives the policies (dense from 0 in a simulation). The number that a log
 /// gave the job is kept beside it by the driver ([`crate::Job::log_id`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobId(pub u32);
 
 /// A cluster: its position in the [`crate::Platform`].
@@ -13,6 +14,7 @@ pub struct ClusterId(pub u32);
 
 /// A count of processors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Procs(pub u32);
 
 impl JobId {

@@ -7,6 +7,8 @@ use crate::{ClusterId, Procs};
 
 /// How fast a cluster's processors are, relative to the reference (1.0). Times are divided by it.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "f64", into = "f64"))]
 pub struct Speed(f64);
 
 /// A speed outside [`Speed::RANGE`].
@@ -41,6 +43,19 @@ impl Speed {
     /// The factor.
     pub const fn get(self) -> f64 {
         self.0
+    }
+}
+
+impl TryFrom<f64> for Speed {
+    type Error = SpeedError;
+    fn try_from(speed: f64) -> Result<Speed, SpeedError> {
+        Speed::new(speed)
+    }
+}
+
+impl From<Speed> for f64 {
+    fn from(speed: Speed) -> f64 {
+        speed.0
     }
 }
 

@@ -7,6 +7,8 @@ use crate::Procs;
 /// A speedup model. Every model gives a *relative time* that never grows with the number of processors,
 /// which is what the tuners rely on (paper 000, section 3.2.1: "strictly increasing until a known number").
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Speedup {
     /// Runs on the requested number of processors only.
     Rigid,

@@ -6,10 +6,12 @@ use std::ops::{Add, AddAssign, Sub};
 
 /// An instant, in whole seconds since the driver's origin (a workload's first submission, or the Unix epoch).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Time(pub i64);
 
 /// A length of time, in whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Span(pub i64);
 
 impl Time {
