@@ -1,11 +1,13 @@
 //! Every scheduling decision of Pliant, once: the availability profile, the local batch policies, the
-//! tuning of moldable jobs, the mapping of requests onto clusters and the reallocation of waiting jobs.
+//! tuning of moldable jobs, the mapping of requests onto clusters, the reallocation of waiting jobs, and what
+//! finished runs teach about the next ones.
 //!
 //! Nothing here reads a clock, a file or the environment: `now` and the random generator are arguments
 //! (ARCHITECTURE.md, invariant 2). The simulator and the live federation call the same functions.
 
 pub mod batch;
 pub mod federation;
+pub mod history;
 pub mod mapping;
 pub mod profile;
 pub mod reallocation;

@@ -17,12 +17,15 @@
 //! only if it asks for more processors than were free there before ([`Freed`]). What is freed during a pass
 //! counts again in the next one, since the jobs ahead have not seen it, unless all of them begin before it.
 //! `tests` compares with a reference that tries every job at every pass.
+//!
+//! Because nothing that matters is skipped, what was freed and not yet seen need not outlive a restart: a
+//! restored cluster tries every job once more, which moves nobody else than the pass would have moved.
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
 use super::running::Running;
 use super::waiting::{Entry, Queue, Slot};
-use super::{BatchScheduler, Start, Submission, Waiting};
+use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::{Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, Tuner};
 
@@ -213,7 +216,19 @@ impl ConservativeBackfilling {
             self.profile.reserve(now, held.end, held.procs);
         }
         for (_, entry) in self.queue.iter() {
-            self.profile.reserve(entry.start, entry.end(), entry.procs);
+            // A job that is due may not have been handed out yet.
+            self.profile.reserve(entry.start.max(now), entry.end(), entry.procs);
+        }
+    }
+
+    /// Lets the next pass try every waiting job.
+    fn try_everybody(&mut self, now: Time) {
+        let Some(latest) = self.queue.last_start() else { return };
+        // A job can only use what begins before its own reservation.
+        self.freed.push(Freed { from: now, until: latest, least: Procs::ONE });
+        let slots: Vec<Slot> = self.queue.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.queue.mark_slide(slot);
         }
     }
 }
@@ -325,6 +340,31 @@ impl BatchScheduler for ConservativeBackfilling {
 
     fn queue_length(&self) -> usize {
         self.queue.len()
+    }
+
+    fn dump(&self) -> Dump {
+        let placed = self.queue.iter().map(|(_, entry)| Waiting { job: entry.job, plan: entry.plan() });
+        Dump { running: self.running.by_number(), placed: placed.collect(), ..Dump::default() }
+    }
+
+    fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
+        let capacity = self.profile.capacity();
+        dump.check(now, capacity)?;
+        if let Some(job) = dump.line.first().map(|one| one.job).or(dump.head.map(|one| one.job)) {
+            return Err(RestoreError::OtherPolicy { job, expected: "a reservation for every waiting job" });
+        }
+        let mut restored = Self::new(capacity, now);
+        for RunningJob { job, procs, end } in &dump.running {
+            restored.running.start(*job, *procs, *end);
+        }
+        for Waiting { job, plan } in &dump.placed {
+            let Estimate { procs, walltime, start } = *plan;
+            restored.queue.push(Entry { job: *job, procs, walltime, start });
+        }
+        restored.rebuild(now);
+        restored.try_everybody(now);
+        *self = restored;
+        Ok(())
     }
 
     fn boxed_clone(&self) -> Box<dyn BatchScheduler> {

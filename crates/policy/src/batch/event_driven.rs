@@ -8,11 +8,11 @@
 //! and a log that nobody asks about is replayed without any.
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::line::{Line, Slot};
 use super::occupancy::Occupancy;
-use super::{BatchScheduler, Start, Submission, Waiting};
+use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::Profile;
 use crate::tuning::{self, Tuner};
 
@@ -41,6 +41,15 @@ pub(super) trait Rule: Clone + Send + 'static {
     fn tune(&self, horizon: &Horizon, tuner: Tuner, walltimes: &Walltimes<'_>) -> Option<Estimate> {
         tuning::tune(tuner, &horizon.profile, None, horizon.from, walltimes)
     }
+
+    /// The last job that was at the head of the line when a shape was chosen for it, with that shape, if the
+    /// shape is kept: all that a rule may remember.
+    fn chosen(&self) -> Option<Start> {
+        None
+    }
+
+    /// Keeps a shape that was chosen before ([`Rule::chosen`]).
+    fn keep(&mut self, _head: Option<Start>) {}
 }
 
 /// A cluster with its waiting line.
@@ -53,6 +62,14 @@ pub(super) struct Occupied {
 }
 
 impl Occupied {
+    fn empty(procs: Procs) -> Occupied {
+        Occupied { processors: Occupancy::new(procs), line: Line::default(), due: Vec::new() }
+    }
+
+    fn is_head(&self, job: JobId) -> bool {
+        self.line.head().is_some_and(|(_, head)| head.job == job)
+    }
+
     /// When the waiting jobs are considered next if that is at releases only: a job that nobody waits in
     /// front of is considered at once.
     pub(super) fn next_release(&self, now: Time) -> Time {
@@ -138,8 +155,7 @@ pub(super) struct EventDriven<R> {
 
 impl<R: Rule> EventDriven<R> {
     pub(super) fn boxed(procs: Procs, rule: R) -> Box<dyn BatchScheduler> {
-        let cluster = Occupied { processors: Occupancy::new(procs), line: Line::default(), due: Vec::new() };
-        Box::new(EventDriven { rule, cluster, plan: None })
+        Box::new(EventDriven { rule, cluster: Occupied::empty(procs), plan: None })
     }
 
     /// Lets the rule decide, and keeps the plan if what it started is what was planned.
@@ -232,6 +248,41 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
 
     fn queue_length(&self) -> usize {
         self.cluster.due.len() + self.cluster.line.len()
+    }
+
+    fn dump(&self) -> Dump {
+        let Occupied { processors, line, due } = &self.cluster;
+        let not_handed_out: FxHashSet<JobId> = due.iter().map(|one| one.job).collect();
+        let mut running = processors.running();
+        running.retain(|one| !not_handed_out.contains(&one.job));
+        let head = self.rule.chosen().filter(|head| self.cluster.is_head(head.job));
+        Dump { running, placed: due.clone(), line: line.iter().collect(), head }
+    }
+
+    fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
+        let capacity = self.cluster.processors.capacity();
+        dump.check(now, capacity)?;
+        let other_policy = |job, expected| Err(RestoreError::OtherPolicy { job, expected });
+        if let Some(later) = dump.placed.iter().find(|one| one.plan.start > now) {
+            return other_policy(later.job, "places for started jobs only");
+        }
+        let mut cluster = Occupied { due: dump.placed.clone(), ..Occupied::empty(capacity) };
+        for RunningJob { job, procs, end } in &dump.running {
+            cluster.processors.start(*job, *procs, *end);
+        }
+        for Waiting { job, plan } in &dump.placed {
+            cluster.processors.start(*job, plan.procs, plan.completion());
+        }
+        dump.line.iter().for_each(|job| cluster.line.push(*job));
+        let mut rule = self.rule.clone();
+        rule.keep(dump.head);
+        if let Some(head) = dump.head
+            && !(cluster.is_head(head.job) && rule.chosen() == dump.head)
+        {
+            return other_policy(head.job, "a kept shape only for the head of a line that is folded");
+        }
+        *self = EventDriven { rule, cluster, plan: None };
+        Ok(())
     }
 
     fn boxed_clone(&self) -> Box<dyn BatchScheduler> {

@@ -5,10 +5,10 @@
 //! The shape is chosen once, when the job comes to the head of the line (spec A001-9), from the processors
 //! free then and the expected releases. The job then waits until that many are free.
 
-use pliant_model::{Estimate, JobId, Procs, Span, Speedup, Time, Walltimes};
+use pliant_model::{Estimate, Procs, Span, Speedup, Time, Walltimes};
 
 use super::event_driven::{EventDriven, Horizon, Occupied, Rule};
-use super::{BatchScheduler, Submission};
+use super::{BatchScheduler, Start, Submission};
 use crate::tuning::Tuner;
 
 /// How a policy folds: from the time before which nothing starts, the expected start for a shape, and the
@@ -43,7 +43,7 @@ pub(super) fn best_size(
 struct Folding {
     choose: ChooseProcs,
     /// The job that was at the head when a shape was last chosen, and the shape.
-    head: Option<(JobId, Procs, Span)>,
+    head: Option<Start>,
 }
 
 /// A cluster of that many processors under first come, first served with folding.
@@ -55,12 +55,12 @@ impl Folding {
     /// The shape of the job at the head, chosen now if it has just come there.
     fn shape(&mut self, now: Time, cluster: &Occupied, head: Submission) -> (Procs, Span) {
         match self.head {
-            Some((job, procs, walltime)) if job == head.job => (procs, walltime),
+            Some(Start { job, procs, walltime }) if job == head.job => (procs, walltime),
             _ => {
                 let start = |procs, _| cluster.processors.when_free(now, procs).0;
                 let procs = (self.choose)(now, &start, head.procs, head.walltime);
                 let walltime = folded(head.procs, head.walltime, procs);
-                self.head = Some((head.job, procs, walltime));
+                self.head = Some(Start { job: head.job, procs, walltime });
                 (procs, walltime)
             }
         }
@@ -93,12 +93,22 @@ impl Rule for Folding {
 
     fn expect(&self, horizon: &Horizon, job: Submission) -> Option<Estimate> {
         match self.head {
-            Some((head, procs, walltime)) if head == job.job => horizon.earliest(procs, walltime),
+            Some(Start { job: head, procs, walltime }) if head == job.job => {
+                horizon.earliest(procs, walltime)
+            }
             _ => self.place(horizon, job.procs, job.walltime),
         }
     }
 
     fn tune(&self, horizon: &Horizon, _tuner: Tuner, walltimes: &Walltimes<'_>) -> Option<Estimate> {
         best_size(walltimes, |procs, walltime| self.place(horizon, procs, walltime))
+    }
+
+    fn chosen(&self) -> Option<Start> {
+        self.head
+    }
+
+    fn keep(&mut self, head: Option<Start>) {
+        self.head = head;
     }
 }

@@ -11,7 +11,7 @@ use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
 use super::cbf::ConservativeBackfilling;
 use super::folding::{best_size, folded};
-use super::{BatchScheduler, Start, Submission, Waiting, h1};
+use super::{BatchScheduler, Dump, RestoreError, Start, Submission, Waiting, h1};
 use crate::tuning::Tuner;
 
 #[derive(Clone, Debug)]
@@ -81,6 +81,14 @@ impl BatchScheduler for FoldedTable {
 
     fn queue_length(&self) -> usize {
         self.table.queue_length()
+    }
+
+    fn dump(&self) -> Dump {
+        self.table.dump()
+    }
+
+    fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
+        self.table.restore(now, dump)
     }
 
     fn boxed_clone(&self) -> Box<dyn BatchScheduler> {

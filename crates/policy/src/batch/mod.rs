@@ -9,6 +9,7 @@
 
 mod backfill;
 mod cbf;
+mod dump;
 mod easy;
 mod event_driven;
 mod fcfs;
@@ -27,12 +28,15 @@ mod waiting;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
+pub use dump::{Dump, RestoreError, RunningJob};
+
 use crate::UnknownName;
 use crate::profile::StartBounds;
 use crate::tuning::Tuner;
 
 /// A job as a batch system sees it: a fixed shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Submission {
     /// The job.
     pub job: JobId,
@@ -44,6 +48,7 @@ pub struct Submission {
 
 /// A job that starts now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Start {
     /// The job.
     pub job: JobId,
@@ -55,6 +60,7 @@ pub struct Start {
 
 /// A job that waits, with the plan for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiting {
     /// The job.
     pub job: JobId,
@@ -99,6 +105,14 @@ pub trait BatchScheduler: Send {
 
     /// How many jobs wait.
     fn queue_length(&self) -> usize;
+
+    /// The state, as data: for the driver that owns the scheduler to survive a restart. No policy may look
+    /// at it, since no real batch system would show it.
+    fn dump(&self) -> Dump;
+
+    /// Takes over the state of a dump that was made at `now`, whatever the present one is. A dump that
+    /// cannot be is refused and leaves everything as it is.
+    fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError>;
 
     /// A copy, for plans that may be thrown away.
     fn boxed_clone(&self) -> Box<dyn BatchScheduler>;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use pliant_model::{JobId, Procs, Time};
 
+use super::RunningJob;
 use super::running::{Held, Running};
 
 /// Free processors and the expected releases.
@@ -61,6 +62,11 @@ impl Occupancy {
             }
         }
         Some(held)
+    }
+
+    /// The jobs that hold processors, by number.
+    pub(super) fn running(&self) -> Vec<RunningJob> {
+        self.running.by_number()
     }
 
     /// The expected releases in order of time, as (time, processors). A job that should have ended is in

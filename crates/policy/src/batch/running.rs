@@ -3,6 +3,8 @@
 use pliant_model::{JobId, Procs, Time};
 use rustc_hash::FxHashMap;
 
+use super::RunningJob;
+
 /// A running job holds `procs` processors until `end` at the latest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
@@ -30,5 +32,13 @@ impl Running {
     /// The running jobs, in no particular order: only for sums.
     pub(super) fn held(&self) -> impl Iterator<Item = Held> + '_ {
         self.jobs.values().copied()
+    }
+
+    /// The running jobs, by number.
+    pub(super) fn by_number(&self) -> Vec<RunningJob> {
+        let job = |(job, held): (&JobId, &Held)| RunningJob { job: *job, procs: held.procs, end: held.end };
+        let mut jobs: Vec<RunningJob> = self.jobs.iter().map(job).collect();
+        jobs.sort_unstable_by_key(|one| one.job);
+        jobs
     }
 }

@@ -1,0 +1,155 @@
+//! The state of a batch scheduler as plain data: what a snapshot of a live server holds, so that a restart
+//! need not replay everything since the beginning.
+//!
+//! Plans that are made when somebody asks, bounds and indexes are left out: they follow from the rest.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use pliant_model::{JobId, Procs, Span, Time};
+
+use super::{Start, Submission, Waiting};
+
+/// A job that was handed out and whose end was not told yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RunningJob {
+    /// The job.
+    pub job: JobId,
+    /// The processors it holds.
+    pub procs: Procs,
+    /// When its walltime ends; in the past if it is overdue.
+    pub end: Time,
+}
+
+/// What a [`super::BatchScheduler`] remembers. One that is restored from it goes on exactly like the one that
+/// was dumped.
+///
+/// It is meant for the policy that it comes from. With running jobs only it suits every policy: that is how
+/// a cluster changes its policy, what waits being submitted again.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Dump {
+    /// The running jobs, by number.
+    pub running: Vec<RunningJob>,
+    /// The jobs with a fixed place. Under policies with reservations every waiting job, in order of
+    /// submission; under policies that decide at events the jobs that were started and not yet handed out, in
+    /// starting order.
+    pub placed: Vec<Waiting>,
+    /// The jobs without a place, as submitted, in order of submission.
+    pub line: Vec<Submission>,
+    /// The job at the head of the line with the shape in which it will start, where a policy chooses that
+    /// once and keeps it.
+    pub head: Option<Start>,
+}
+
+/// Why a scheduler cannot be restored from a [`Dump`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RestoreError {
+    /// A job appears twice.
+    Twice(JobId),
+    /// A job has more processors than the cluster, or none.
+    Procs {
+        /// The job.
+        job: JobId,
+        /// What it has.
+        found: Procs,
+        /// Processors of the cluster.
+        capacity: Procs,
+    },
+    /// A job has a walltime that no job can have.
+    Walltime {
+        /// The job.
+        job: JobId,
+        /// What it has.
+        found: Span,
+    },
+    /// The running jobs and those with a place take more processors than there are.
+    Overbooked {
+        /// When they do, for the first time.
+        at: Time,
+        /// What they take.
+        taken: u64,
+        /// Processors of the cluster.
+        capacity: Procs,
+    },
+    /// The policy that is restored never leaves a job in such a state.
+    OtherPolicy {
+        /// The job.
+        job: JobId,
+        /// How the policy leaves jobs.
+        expected: &'static str,
+    },
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Twice(job) => write!(f, "expected every job once, found job {} twice", job.0),
+            Self::Procs { job, found, capacity } => {
+                write!(f, "expected 1 to {} processors, found {} for job {}", capacity.0, found.0, job.0)
+            }
+            Self::Walltime { job, found } => {
+                write!(f, "expected a walltime of 1 s to {}, found {found} for job {}", Span::MAX, job.0)
+            }
+            Self::Overbooked { at, taken, capacity } => {
+                write!(f, "expected at most {} processors taken, found {taken} at {at} s", capacity.0)
+            }
+            Self::OtherPolicy { job, expected } => write!(
+                f,
+                "expected {expected}, found job {} otherwise; restore the running jobs only and submit the \
+                 others again if the policy was changed",
+                job.0
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+impl Dump {
+    /// Checks what every policy relies on. O(jobs log jobs).
+    pub(super) fn check(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
+        let placed = || self.placed.iter().map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime));
+        let line = self.line.iter().map(|one| (one.job, one.procs, one.walltime));
+        let head = self.head.iter().map(|one| (one.job, one.procs, one.walltime));
+        for (job, _, found) in placed().chain(line.clone()).chain(head.clone()) {
+            if !(Span(1)..=Span::MAX).contains(&found) {
+                return Err(RestoreError::Walltime { job, found });
+            }
+        }
+        let running = self.running.iter().map(|one| (one.job, one.procs));
+        let sizes = placed().chain(line).map(|(job, procs, _)| (job, procs)).chain(running);
+        for (job, found) in sizes.clone().chain(head.map(|(job, procs, _)| (job, procs))) {
+            if !(Procs::ONE..=capacity).contains(&found) {
+                return Err(RestoreError::Procs { job, found, capacity });
+            }
+        }
+        let mut seen = BTreeSet::new();
+        if let Some((job, _)) = sizes.into_iter().find(|(job, _)| !seen.insert(*job)) {
+            return Err(RestoreError::Twice(job));
+        }
+        self.check_places(now, capacity)
+    }
+
+    /// No more processors are taken than there are, at no time.
+    fn check_places(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
+        let running = self.running.iter().map(|one| (now, one.end, one.procs));
+        let placed = self.placed.iter().map(|one| (one.plan.start, one.plan.completion(), one.plan.procs));
+        let mut changes: Vec<(Time, i64)> = Vec::new();
+        for (from, until, procs) in running.chain(placed).filter(|(_, until, _)| *until > now) {
+            changes.push((from.max(now), i64::from(procs.0)));
+            changes.push((until, -i64::from(procs.0)));
+        }
+        // What is given back at an instant comes before what is taken.
+        changes.sort_unstable();
+        let mut taken = 0;
+        for (at, change) in changes {
+            taken += change;
+            if taken > i64::from(capacity.0) {
+                return Err(RestoreError::Overbooked { at, taken: taken as u64, capacity });
+            }
+        }
+        Ok(())
+    }
+}

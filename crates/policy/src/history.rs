@@ -1,0 +1,352 @@
+//! Runtime history: how long the next run of a category will take, judging by those that have finished.
+//!
+//! Runs differ in size and in the speed of their cluster. What is kept of one is its *reference time*: how
+//! long the same work takes on the processors that were asked for at speed 1, by the speedup model, the
+//! inverse of [`pliant_model::Walltimes::at`]. A category (a service, a user's program, ...) is a name; each
+//! remembers a window of its last runs, and a prediction is an order statistic of that window with a margin.
+//!
+//! Nothing but finished runs that were told goes into a prediction, in the order in which they were told.
+//! Telling one costs O(window), a prediction O(log categories).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use pliant_model::{Procs, Span, Speed, Speedup};
+
+/// A finished run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FinishedRun<'a> {
+    /// How long it took.
+    pub runtime: Duration,
+    /// On how many processors.
+    pub procs: Procs,
+    /// How fast they were.
+    pub speed: Speed,
+    /// The processors on which a walltime will be asked for.
+    pub requested: Procs,
+    /// How the time changes with the number of processors.
+    pub speedup: &'a Speedup,
+}
+
+impl FinishedRun<'_> {
+    /// The time of the same work on the requested processors at speed 1, in milliseconds, rounded up:
+    /// `runtime * speed * time(requested) / time(procs)`, shaved like a walltime before rounding.
+    pub fn reference_ms(&self) -> u64 {
+        let Self { procs, requested, speedup, .. } = *self;
+        let ratio = speedup.relative_time(requested, requested) / speedup.relative_time(procs, requested);
+        let exact = self.runtime.as_secs_f64() * 1000.0 * self.speed.get() * ratio;
+        (exact * (1.0 - 1e-12)).ceil() as u64
+    }
+}
+
+/// How a walltime is chosen from past runs: the quantile of their times, times a margin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Choice {
+    quantile: f64,
+    margin: f64,
+}
+
+/// A [`Choice`] that cannot be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ChoiceError {
+    /// The quantile is not above 0 and at most 1.
+    Quantile(f64),
+    /// The margin is not in [`Choice::MARGINS`].
+    Margin(f64),
+}
+
+impl fmt::Display for ChoiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (least, most) = (Choice::MARGINS.start(), Choice::MARGINS.end());
+        match self {
+            Self::Quantile(found) => write!(f, "expected a quantile above 0 and at most 1, found {found}"),
+            Self::Margin(found) => write!(f, "expected a margin of {least} to {most}, found {found}"),
+        }
+    }
+}
+
+impl std::error::Error for ChoiceError {}
+
+impl Choice {
+    /// What a margin may be.
+    pub const MARGINS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+
+    /// The smallest time that is not exceeded by at least `quantile` of the runs, `margin` times.
+    pub fn new(quantile: f64, margin: f64) -> Result<Choice, ChoiceError> {
+        if !(quantile > 0.0 && quantile <= 1.0) {
+            return Err(ChoiceError::Quantile(quantile));
+        }
+        if !Choice::MARGINS.contains(&margin) {
+            return Err(ChoiceError::Margin(margin));
+        }
+        Ok(Choice { quantile, margin })
+    }
+
+    /// The position of the quantile among so many sorted times (at least one), from 0.
+    fn position(self, runs: usize) -> usize {
+        // Shaved, so that 0.95 of 20 runs are 19 whatever the rounding.
+        let rank = (self.quantile * runs as f64 * (1.0 - 1e-12)).ceil() as usize;
+        rank.clamp(1, runs) - 1
+    }
+}
+
+/// The last runs of one category, as data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Recent {
+    /// The category.
+    pub category: String,
+    /// Reference times in milliseconds, in the order in which they were told.
+    pub reference_ms: Vec<u64>,
+}
+
+/// What finished runs have taught, by category.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct History {
+    window: NonZeroUsize,
+    categories: BTreeMap<String, Window>,
+}
+
+/// The last reference times of a category, in milliseconds.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct Window {
+    told: VecDeque<u64>,
+    sorted: Vec<u64>,
+}
+
+impl Window {
+    fn push(&mut self, reference_ms: u64, most: usize) {
+        if self.told.len() == most
+            && let Some(oldest) = self.told.pop_front()
+        {
+            // Below the first one that is not smaller there is none, and it is there.
+            self.sorted.remove(self.sorted.partition_point(|time| *time < oldest));
+        }
+        self.told.push_back(reference_ms);
+        self.sorted.insert(self.sorted.partition_point(|time| *time < reference_ms), reference_ms);
+    }
+}
+
+impl History {
+    /// Nothing is known yet; the last `window` runs of each category will count.
+    pub fn new(window: NonZeroUsize) -> History {
+        History { window, categories: BTreeMap::new() }
+    }
+
+    /// A run of a category has finished. Those that failed or were ended are not told: they say nothing about
+    /// how long the work takes.
+    pub fn tell(&mut self, category: &str, run: &FinishedRun<'_>) {
+        self.push(category, run.reference_ms());
+    }
+
+    /// The walltime to ask for on the requested processors at speed 1, at least 1 s; none if no run of the
+    /// category was told.
+    pub fn predict(&self, category: &str, choice: Choice) -> Option<Span> {
+        let sorted = &self.categories.get(category)?.sorted;
+        let reference_ms = *sorted.get(choice.position(sorted.len()))?;
+        let seconds = reference_ms as f64 / 1000.0 * choice.margin * (1.0 - 1e-12);
+        Some(Span((seconds.ceil() as i64).clamp(1, Span::MAX.0)))
+    }
+
+    /// How many runs of a category count.
+    pub fn runs(&self, category: &str) -> usize {
+        self.categories.get(category).map_or(0, |window| window.told.len())
+    }
+
+    /// The state, as data, by category.
+    pub fn dump(&self) -> Vec<Recent> {
+        let recent = |(category, window): (&String, &Window)| Recent {
+            category: category.clone(),
+            reference_ms: window.told.iter().copied().collect(),
+        };
+        self.categories.iter().map(recent).collect()
+    }
+
+    /// A history that goes on like the dumped one. With a smaller window than that had, the last runs count.
+    pub fn restore(window: NonZeroUsize, dump: &[Recent]) -> History {
+        let mut history = History::new(window);
+        for Recent { category, reference_ms } in dump {
+            reference_ms.iter().for_each(|time| history.push(category, *time));
+        }
+        history
+    }
+
+    fn push(&mut self, category: &str, reference_ms: u64) {
+        if !self.categories.contains_key(category) {
+            self.categories.insert(category.to_owned(), Window::default());
+        }
+        if let Some(window) = self.categories.get_mut(category) {
+            window.push(reference_ms, self.window.get());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_model::{JobId, Request, Time};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const AMDAHL: Speedup = Speedup::Amdahl { parallel: 0.75, limit: Procs(64) };
+
+    fn window(runs: usize) -> NonZeroUsize {
+        NonZeroUsize::new(runs).unwrap()
+    }
+
+    fn choice(quantile: f64, margin: f64) -> Choice {
+        Choice::new(quantile, margin).unwrap()
+    }
+
+    /// A run of so many milliseconds on the processor asked for.
+    fn run(ms: u64) -> FinishedRun<'static> {
+        let runtime = Duration::from_millis(ms);
+        let (procs, speed) = (Procs::ONE, Speed::REFERENCE);
+        FinishedRun { runtime, procs, speed, requested: procs, speedup: &Speedup::Rigid }
+    }
+
+    #[test]
+    fn runs_are_brought_to_the_requested_size_and_speed_1() {
+        let check = |seconds, procs, speed, requested, speedup: &Speedup, reference_ms| {
+            let (runtime, speed) = (Duration::from_secs_f64(seconds), Speed::new(speed).unwrap());
+            let (procs, requested) = (Procs(procs), Procs(requested));
+            let run = FinishedRun { runtime, procs, speed, requested, speedup };
+            assert_eq!(run.reference_ms(), reference_ms, "{run:?}");
+        };
+        check(10.0, 4, 1.0, 4, &Speedup::Rigid, 10_000);
+        check(10.0, 4, 1.4, 4, &Speedup::Rigid, 14_000);
+        check(0.0004, 1, 1.0, 1, &Speedup::Rigid, 1);
+        check(0.0, 1, 1.0, 1, &Speedup::Rigid, 0);
+        // Relative times: 1 on one processor, 0.5 on three, 0.28 on 25.
+        check(28.0, 25, 1.0, 1, &AMDAHL, 100_000);
+        check(28.0, 25, 0.5, 3, &AMDAHL, 25_000);
+        // Three rounds.
+        check(30.0, 4, 1.0, 10, &Speedup::Folding, 10_000);
+        let table = Speedup::Table([(Procs(1), 60.0), (Procs(8), 10.0)].into());
+        check(10.0, 9, 1.0, 1, &table, 60_000);
+    }
+
+    #[test]
+    fn the_quantile_is_an_order_statistic() {
+        let mut history = History::new(window(200));
+        assert_eq!((history.predict("sort", choice(0.95, 1.0)), history.runs("sort")), (None, 0));
+        // 1 to 20 s, in disorder.
+        (1..=20).for_each(|number| history.tell("sort", &run(number * 8 % 21 * 1000)));
+        assert_eq!((history.runs("sort"), history.runs("other")), (20, 0));
+        for (quantile, margin, expected) in [
+            (1e-9, 1.0, 1),
+            (0.05, 1.0, 1),
+            (0.5, 1.0, 10),
+            (0.95, 1.0, 19),
+            (0.951, 1.0, 20),
+            (1.0, 1.0, 20),
+            (0.5, 1.5, 15),
+            (0.5, 1.01, 11),
+            (0.05, 0.01, 1),
+        ] {
+            let predicted = history.predict("sort", choice(quantile, margin));
+            assert_eq!(predicted, Some(Span(expected)), "{quantile} times {margin}");
+        }
+        assert_eq!(history.predict("other", choice(0.95, 1.0)), None);
+    }
+
+    #[test]
+    fn a_run_beyond_all_time_is_no_overflow() {
+        let mut history = History::new(window(1));
+        history.tell("eternal", &FinishedRun { runtime: Duration::MAX, ..run(0) });
+        let walltime = history.predict("eternal", choice(1.0, 100.0)).unwrap();
+        assert!(walltime > Span(i64::MAX / 6) && walltime <= Span::MAX, "{walltime}");
+    }
+
+    /// The slow version: everything that was told, looked through anew for every question.
+    #[derive(Default)]
+    struct Slow {
+        told: Vec<(usize, u64)>,
+    }
+
+    impl Slow {
+        /// By percentages of whole numbers.
+        fn predict(&self, category: usize, window: usize, quantile: u64, margin: u64) -> Option<Span> {
+            let all = self.told.iter().filter(|(other, _)| *other == category).map(|(_, ms)| *ms);
+            let recent: Vec<u64> = all.rev().take(window).collect();
+            let enough = |ms: &u64| {
+                let within = recent.iter().filter(|other| *other <= ms).count() as u64;
+                within * 100 >= quantile * recent.len() as u64
+            };
+            let ms = recent.iter().copied().filter(enough).min()?;
+            Some(Span((ms * margin).div_ceil(100_000).max(1) as i64))
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn equals_the_slow_version(
+            most in 1..30_usize,
+            told in prop::collection::vec((0..3_usize, prop_oneof![0..8_000_u64, 0..8_000_000_u64]), 1..150),
+            quantile in 1..=100_u64,
+            margin in 1..=300_u64,
+            restored_at in 0..150_usize,
+        ) {
+            let choice = choice(quantile as f64 / 100.0, margin as f64 / 100.0);
+            let names = ["a", "b", "c"];
+            let (mut history, mut slow) = (History::new(window(most)), Slow::default());
+            for (number, (category, ms)) in told.into_iter().enumerate() {
+                history.tell(names[category], &run(ms));
+                slow.told.push((category, ms));
+                if number == restored_at {
+                    let restored = History::restore(window(most), &history.dump());
+                    prop_assert_eq!(&restored, &history);
+                    history = restored;
+                }
+                for (category, name) in names.into_iter().enumerate() {
+                    let expected = slow.predict(category, most, quantile, margin);
+                    prop_assert_eq!(history.predict(name, choice), expected, "{} of {:?}", name, slow.told);
+                    // With a smaller window the last runs count.
+                    let smaller = History::restore(window(1 + most / 2), &history.dump());
+                    let expected = slow.predict(category, 1 + most / 2, quantile, margin);
+                    prop_assert_eq!(smaller.predict(name, choice), expected);
+                }
+            }
+        }
+
+        /// What is learned from a run is the walltime that such a run needs, up to the rounding to seconds.
+        #[test]
+        fn a_run_gets_the_time_that_it_took(
+            seconds in 1..100_000_u64,
+            procs in 1..=64_u32,
+            requested in 1..=64_u32,
+            speed in 0.1..10.0_f64,
+            folding: bool,
+        ) {
+            let (procs, requested) = (Procs(procs), Procs(requested));
+            prop_assume!(!folding || procs <= requested);
+            let speedup = if folding { Speedup::Folding } else { AMDAHL };
+            let (speed, runtime) = (Speed::new(speed).unwrap(), Duration::from_secs(seconds));
+            let mut history = History::new(window(1));
+            history.tell("a", &FinishedRun { runtime, procs, speed, requested, speedup: &speedup });
+            let walltime = history.predict("a", choice(1.0, 1.0)).unwrap();
+            let (id, submit) = (JobId(0), Time::ZERO);
+            let request = Request { id, submit, procs: requested, walltime, speedup, origin: None };
+            let walltimes = request.on(Procs(64), speed).unwrap();
+            let found = walltimes.at(procs).0 as u64;
+            let rounding = (1.001 * walltimes.ratio(procs) / speed.get()).ceil() as u64;
+            prop_assert!((seconds..=seconds + rounding).contains(&found), "{} s for {} s", found, seconds);
+        }
+    }
+
+    #[test]
+    fn choices_outside_their_domain_are_refused() {
+        for quantile in [0.0, -0.1, 1.000_1, f64::NAN, f64::INFINITY] {
+            let error = Choice::new(quantile, 1.0).unwrap_err().to_string();
+            assert_eq!(error, format!("expected a quantile above 0 and at most 1, found {quantile}"));
+        }
+        for margin in [0.0, 0.009, -1.0, 100.1, f64::NAN] {
+            let error = Choice::new(0.5, margin).unwrap_err().to_string();
+            assert_eq!(error, format!("expected a margin of 0.01 to 100, found {margin}"));
+        }
+    }
+}
