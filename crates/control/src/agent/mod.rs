@@ -1,0 +1,334 @@
+//! The agent: finds servers and knows where every job of the federation is (paper 000, section 3.1; the agents
+//! of paper 004, Figure 3).
+//!
+//! Agents form a tree whose leaves are servers. A question goes down to every child that is there; estimation
+//! vectors come up and are cut to the best at each level ([`cut`]), so the root never handles every server
+//! (`discovery`). News of jobs goes up, from the journal of one daemon into that of the next (`index`).
+
+mod discovery;
+mod index;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pliant_model::{Procs, Span, Speed, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::access::Caller;
+use crate::job::{JobRecord, Work};
+use crate::names::{Handle, Name};
+use crate::server::Token;
+use crate::vector::Vector;
+
+pub use snapshot::AgentState;
+
+/// What an agent is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AgentConfig {
+    /// Its name.
+    pub name: Name,
+    /// True if it has no parent: the master agent.
+    pub root: bool,
+    /// How long children may take to answer.
+    pub patience: Span,
+}
+
+/// What a child is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChildKind {
+    /// The server of a cluster.
+    Server,
+    /// A local agent.
+    Agent,
+}
+
+/// A server of the federation, as it describes itself.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ServerInfo {
+    /// Its name.
+    pub name: Name,
+    /// Where clients reach it, `host:port`.
+    pub address: String,
+    /// Decides between equal completions.
+    pub rank: u32,
+    /// Processors of its cluster.
+    pub procs: Procs,
+    /// How fast they are.
+    pub speed: Speed,
+    /// Its local batch policy.
+    pub policy: String,
+    /// What it offers: name and summary.
+    pub services: Vec<(String, String)>,
+    /// Whether it runs users' own scripts.
+    pub scripts: bool,
+}
+
+/// What is asked for, in a discovery.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// Work of a given shape: a user's own script.
+    Work(Work),
+    /// A service with arguments; each server that offers it knows its shape.
+    Service {
+        /// Its name.
+        name: String,
+        /// Its arguments.
+        arguments: BTreeMap<String, String>,
+    },
+}
+
+/// A question to the federation: who would complete this first?
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Ask {
+    /// What is asked for.
+    pub what: What,
+    /// Who asks.
+    pub caller: Caller,
+    /// How many of the best answers are wanted.
+    pub best: u32,
+    /// Only this server, if the user chose one.
+    pub only: Option<Name>,
+    /// How long the answer may take, if whoever asks has set a limit.
+    pub patience: Option<Span>,
+}
+
+/// Who waits for the answer to a question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asker {
+    /// A client.
+    Client(Token),
+    /// The parent, by its number of the discovery.
+    Parent(u64),
+}
+
+/// What came of a discovery.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Found {
+    /// The best servers, best first.
+    pub vectors: Vec<Vector>,
+    /// Why others do not take it, by server.
+    pub refusals: Vec<(Name, String)>,
+    /// Children that did not answer in time.
+    pub silent: Vec<Name>,
+}
+
+/// What changes an agent's state.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// A child is there.
+    Attached {
+        /// The child.
+        child: Name,
+        /// What it is.
+        kind: ChildKind,
+        /// The journal that its news come from.
+        journal: u64,
+        /// The servers it is or has below it.
+        servers: Vec<ServerInfo>,
+    },
+    /// A child says anew which servers it has.
+    Announced {
+        /// The child.
+        child: Name,
+        /// The servers it is or has below it.
+        servers: Vec<ServerInfo>,
+    },
+    /// A child is gone.
+    Detached {
+        /// The child.
+        child: Name,
+    },
+    /// Somebody asks.
+    Asked {
+        /// Who waits for the answer.
+        by: Asker,
+        /// What.
+        ask: Box<Ask>,
+    },
+    /// A child answers.
+    Answered {
+        /// The child.
+        child: Name,
+        /// Our number of the discovery.
+        discovery: u64,
+        /// What it found.
+        found: Found,
+    },
+    /// A child tells how a job stands.
+    Told {
+        /// The child.
+        child: Name,
+        /// Its number of the news.
+        sequence: u64,
+        /// The job.
+        record: Box<JobRecord>,
+    },
+    /// Time has passed.
+    Due,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Ask a child.
+    Ask {
+        /// The child.
+        child: Name,
+        /// Our number of the discovery.
+        discovery: u64,
+        /// What.
+        ask: Box<Ask>,
+    },
+    /// Answer whoever asked.
+    Answer {
+        /// Who waits.
+        to: Asker,
+        /// What was found.
+        found: Found,
+    },
+    /// Tell a child that its news up to there are kept.
+    Acknowledge {
+        /// The child.
+        child: Name,
+        /// Its number of the last.
+        sequence: u64,
+    },
+    /// Tell the parent how a job stands. Told until it is acknowledged.
+    Tell(Box<JobRecord>),
+    /// Tell the parent which servers there are.
+    Announce,
+    /// A job has ended: keep its record for good.
+    Archive(Box<JobRecord>),
+}
+
+/// A child as the agent knows it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Child {
+    kind: ChildKind,
+    servers: Vec<ServerInfo>,
+    /// True while it is there.
+    attached: bool,
+    /// When it came or went last.
+    since: Time,
+    journal: u64,
+    /// Its last news.
+    sequence: u64,
+}
+
+/// An agent.
+pub struct Agent {
+    config: AgentConfig,
+    children: BTreeMap<Name, Child>,
+    discoveries: BTreeMap<u64, discovery::Open>,
+    next_discovery: u64,
+    jobs: BTreeMap<Handle, JobRecord>,
+    /// Jobs that have ended, by when that was learnt: forgotten in that order.
+    ended: VecDeque<(Time, Handle)>,
+}
+
+impl Agent {
+    /// An agent that knows of nobody.
+    pub fn new(config: AgentConfig) -> Agent {
+        Agent {
+            config,
+            children: BTreeMap::new(),
+            discoveries: BTreeMap::new(),
+            next_discovery: 1,
+            jobs: BTreeMap::new(),
+            ended: VecDeque::new(),
+        }
+    }
+
+    /// What it is.
+    pub fn config(&self) -> &AgentConfig {
+        &self.config
+    }
+
+    /// Takes in an event and appends what is to be done.
+    pub fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
+        match event {
+            Event::Attached { child, kind, journal, servers } => {
+                self.attach(now, child, kind, journal, servers, commands);
+            }
+            Event::Announced { child, servers } => self.announced(&child, servers, commands),
+            Event::Detached { child } => self.detach(now, &child, commands),
+            Event::Asked { by, ask } => self.ask(now, by, *ask, commands),
+            Event::Answered { child, discovery, found } => self.answered(&child, discovery, found, commands),
+            Event::Told { child, sequence, record } => self.told(now, &child, sequence, *record, commands),
+            Event::Due => {
+                self.give_up_waiting(now, commands);
+                self.forget(now);
+            }
+        }
+    }
+
+    /// When [`Event::Due`] is wanted next.
+    pub fn next_due(&self) -> Option<Time> {
+        let patience = self.discoveries.values().map(|open| open.until);
+        let forget = self.ended.front().map(|(at, _)| *at + index::KEPT_AFTER_END);
+        patience.chain(forget).min()
+    }
+
+    fn attach(
+        &mut self,
+        now: Time,
+        child: Name,
+        kind: ChildKind,
+        journal: u64,
+        servers: Vec<ServerInfo>,
+        commands: &mut Vec<Command>,
+    ) {
+        let before = self.children.get(&child);
+        // A new journal begins to count anew.
+        let sequence = before.filter(|before| before.journal == journal).map_or(0, |before| before.sequence);
+        let changed = before.is_none_or(|before| !before.attached || before.servers != servers);
+        commands.push(Command::Acknowledge { child: child.clone(), sequence });
+        // What was asked over an earlier line is not answered over this one.
+        self.no_answer_from(&child, commands);
+        self.children.insert(child, Child { kind, servers, attached: true, since: now, journal, sequence });
+        if changed && !self.config.root {
+            commands.push(Command::Announce);
+        }
+    }
+
+    fn announced(&mut self, child: &Name, servers: Vec<ServerInfo>, commands: &mut Vec<Command>) {
+        let Some(known) = self.children.get_mut(child) else { return };
+        let changed = known.servers != servers;
+        known.servers = servers;
+        if changed && !self.config.root {
+            commands.push(Command::Announce);
+        }
+    }
+
+    fn detach(&mut self, now: Time, child: &Name, commands: &mut Vec<Command>) {
+        let Some(known) = self.children.get_mut(child) else { return };
+        if !known.attached {
+            return;
+        }
+        known.attached = false;
+        known.since = now;
+        self.no_answer_from(child, commands);
+        if !self.config.root {
+            commands.push(Command::Announce);
+        }
+    }
+
+    /// Every server below this agent, with the child it is or hangs on, and whether that child is there.
+    pub fn servers(&self) -> impl Iterator<Item = (&ServerInfo, &Name, bool)> {
+        self.children
+            .iter()
+            .flat_map(|(name, child)| child.servers.iter().map(move |server| (server, name, child.attached)))
+    }
+
+    /// The children: name, kind, whether it is there and since when.
+    pub fn children(&self) -> impl Iterator<Item = (&Name, ChildKind, bool, Time)> {
+        self.children.iter().map(|(name, child)| (name, child.kind, child.attached, child.since))
+    }
+}

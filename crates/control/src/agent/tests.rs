@@ -1,0 +1,218 @@
+use pliant_model::{Estimate, Procs, Speed, Speedup, Time};
+
+use super::*;
+use crate::job::{Exit, JobState};
+use crate::names::Key;
+use crate::vector::cut;
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn info(server: &str) -> ServerInfo {
+    ServerInfo {
+        name: name(server),
+        address: "127.0.0.1:1".to_owned(),
+        rank: 0,
+        procs: Procs(4),
+        speed: Speed::REFERENCE,
+        policy: "cbf".to_owned(),
+        services: Vec::new(),
+        scripts: true,
+    }
+}
+
+fn vector(server: &str, rank: u32, start: i64) -> Vector {
+    Vector {
+        server: name(server),
+        address: String::new(),
+        rank,
+        estimate: Estimate { procs: Procs(1), walltime: Span(10), start: Time(start) },
+        speed: Speed::REFERENCE,
+        procs: Procs(4),
+        free: Procs(4),
+        queue_length: 0,
+    }
+}
+
+fn ask(best: u32) -> Box<Ask> {
+    let work = Work { procs: Procs(1), walltime: Span(10), speedup: Speedup::Rigid };
+    let caller = Caller { user: "alice".parse().unwrap(), operator: false };
+    Box::new(Ask { what: What::Work(work), caller, best, only: None, patience: None })
+}
+
+fn record(number: u32, state: JobState) -> Box<JobRecord> {
+    let estimate = vector("a", 0, 0).estimate;
+    Box::new(JobRecord {
+        handle: Handle { server: name("a"), number },
+        key: Key([number as u8; 16]),
+        owner: "alice".parse().unwrap(),
+        name: "test".to_owned(),
+        work: Work { procs: Procs(1), walltime: Span(10), speedup: Speedup::Rigid },
+        state,
+        submitted: Time(0),
+        expected: estimate,
+        procs: Procs(1),
+        walltime: Span(10),
+        started: None,
+        ended: state.is_final().then_some(Time(5)),
+        exit: state.is_final().then_some(Exit::Code(0)),
+        compared: Vec::new(),
+    })
+}
+
+struct Bench {
+    agent: Agent,
+    now: Time,
+}
+
+impl Bench {
+    fn new(root: bool) -> Bench {
+        let config = AgentConfig { name: name("master"), root, patience: Span(3) };
+        Bench { agent: Agent::new(config), now: Time(0) }
+    }
+
+    fn tell(&mut self, event: Event) -> Vec<Command> {
+        let mut commands = Vec::new();
+        self.agent.on(self.now, event, &mut commands);
+        commands
+    }
+
+    fn attach(&mut self, child: &str) -> Vec<Command> {
+        self.attach_with(child, 1)
+    }
+
+    fn attach_with(&mut self, child: &str, journal: u64) -> Vec<Command> {
+        let servers = vec![info(child)];
+        self.tell(Event::Attached { child: name(child), kind: ChildKind::Server, journal, servers })
+    }
+
+    fn asked(&mut self, ask: Box<Ask>) -> Vec<String> {
+        let commands = self.tell(Event::Asked { by: Asker::Client(Token(7)), ask });
+        let child = |command: &Command| match command {
+            Command::Ask { child, ask, .. } => format!("{child} {}", ask.patience.unwrap()),
+            other => format!("{other:?}"),
+        };
+        commands.iter().map(child).collect()
+    }
+
+    fn answers(&mut self, child: &str, vectors: Vec<Vector>) -> Option<Found> {
+        let found = Found { vectors, ..Found::default() };
+        let event = Event::Answered { child: name(child), discovery: 1, found };
+        answer(self.tell(event))
+    }
+
+    fn told(&mut self, sequence: u64, record: Box<JobRecord>) -> Vec<Command> {
+        self.tell(Event::Told { child: name("a"), sequence, record })
+    }
+}
+
+fn answer(commands: Vec<Command>) -> Option<Found> {
+    commands.into_iter().find_map(|command| match command {
+        Command::Answer { to: Asker::Client(Token(7)), found } => Some(found),
+        _ => None,
+    })
+}
+
+fn names(found: &Found) -> Vec<&str> {
+    found.vectors.iter().map(|vector| vector.server.as_str()).collect()
+}
+
+#[test]
+fn the_best_answers_come_up_once_all_have_answered() {
+    let mut bench = Bench::new(true);
+    for child in ["a", "b", "c"] {
+        bench.attach(child);
+    }
+    assert_eq!(bench.asked(ask(2)), ["a 2 s", "b 2 s", "c 2 s"]);
+    assert_eq!(bench.answers("a", vec![vector("a", 0, 30)]), None);
+    assert_eq!(bench.answers("c", vec![vector("c", 0, 20)]), None);
+    assert_eq!(bench.answers("c", vec![vector("c", 0, 0)]), None, "an answer that comes twice counts once");
+    let found = bench.answers("b", vec![vector("b", 0, 10)]).unwrap();
+    assert_eq!(names(&found), ["b", "c"]);
+    assert_eq!(found.silent, []);
+    assert_eq!(bench.agent.next_due(), None);
+}
+
+#[test]
+fn equal_completions_go_by_rank_and_then_by_name() {
+    let mut vectors = vec![vector("a", 2, 5), vector("c", 1, 5), vector("b", 1, 5), vector("z", 9, 4)];
+    cut(&mut vectors, 3);
+    assert_eq!(vectors.iter().map(|one| one.server.as_str()).collect::<Vec<_>>(), ["z", "b", "c"]);
+}
+
+#[test]
+fn a_child_that_does_not_answer_is_left_out_and_named() {
+    let mut bench = Bench::new(true);
+    bench.attach("a");
+    bench.attach("b");
+    bench.attach("c");
+    bench.asked(ask(3));
+    assert_eq!(answer(bench.tell(Event::Detached { child: name("b") })), None);
+    assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
+    bench.now = Time(2);
+    assert_eq!(answer(bench.tell(Event::Due)), None, "patience is 3 s");
+    assert_eq!(bench.agent.next_due(), Some(Time(3)));
+    bench.now = Time(3);
+    let found = answer(bench.tell(Event::Due)).unwrap();
+    assert_eq!((names(&found), found.silent.clone()), (vec!["a"], vec![name("b"), name("c")]));
+    assert_eq!(bench.answers("c", vec![vector("c", 0, 0)]), None, "too late");
+}
+
+#[test]
+fn without_servers_the_answer_comes_at_once() {
+    let mut bench = Bench::new(true);
+    let commands = bench.tell(Event::Asked { by: Asker::Client(Token(7)), ask: ask(1) });
+    assert_eq!(answer(commands), Some(Found::default()));
+}
+
+#[test]
+fn a_chosen_server_is_the_only_one_asked() {
+    let mut bench = Bench::new(true);
+    bench.attach("a");
+    bench.attach("b");
+    let chosen = Box::new(Ask { only: Some(name("b")), ..*ask(1) });
+    assert_eq!(bench.asked(chosen), ["b 2 s"]);
+}
+
+#[test]
+fn news_are_kept_passed_on_and_acknowledged_once() {
+    let mut bench = Bench::new(false);
+    assert_eq!(
+        bench.attach("a"),
+        [Command::Acknowledge { child: name("a"), sequence: 0 }, Command::Announce]
+    );
+    let queued = record(1, JobState::Queued);
+    let acknowledged = |sequence| Command::Acknowledge { child: name("a"), sequence };
+    assert_eq!(bench.told(1, queued.clone()), [Command::Tell(queued.clone()), acknowledged(1)]);
+    let ended = record(1, JobState::Completed);
+    let commands = bench.told(2, ended.clone());
+    assert_eq!(commands, [Command::Tell(ended.clone()), Command::Archive(ended), acknowledged(2)]);
+    // Over a new line the child tells again what it was not acknowledged.
+    assert_eq!(bench.told(1, queued), [acknowledged(2)]);
+    assert_eq!(bench.agent.job(&"a.1".parse().unwrap()).unwrap().state, JobState::Completed);
+    assert_eq!(bench.attach("a")[0], acknowledged(2));
+    assert_eq!(bench.attach_with("a", 2)[0], acknowledged(0), "a new journal counts anew");
+    bench.now = Time(60);
+    bench.tell(Event::Due);
+    assert!(bench.agent.job(&"a.1".parse().unwrap()).is_none(), "by now it is in the archive");
+}
+
+#[test]
+fn a_state_made_again_from_data_goes_on_the_same() {
+    use crate::replay::Machine;
+    let mut bench = Bench::new(false);
+    bench.attach("a");
+    bench.attach("b");
+    bench.told(1, record(1, JobState::Active));
+    bench.asked(ask(2));
+    let text = serde_json::to_string(&bench.agent.dump(bench.now)).unwrap();
+    let state: AgentState = serde_json::from_str(&text).unwrap();
+    let mut again = Bench { agent: Agent::from_state(bench.agent.config().clone(), state), now: bench.now };
+    for bench in [&mut bench, &mut again] {
+        assert_eq!(bench.answers("b", vec![vector("b", 0, 1)]), None);
+    }
+    let last = vec![vector("a", 0, 0)];
+    assert_eq!(bench.answers("a", last.clone()), again.answers("a", last));
+    assert_eq!(bench.told(2, record(1, JobState::Failed)), again.told(2, record(1, JobState::Failed)));
+}

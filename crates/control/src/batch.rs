@@ -1,0 +1,126 @@
+//! The batch system behind a server: what queues and starts jobs on its cluster.
+//!
+//! A server asks of it only what a real batch system can be asked from outside (invariant 6): submit, cancel,
+//! list, estimate. [`crate::embedded`] is Pliant's own; one in front of a foreign batch system keeps a picture
+//! of its queue behind the same trait.
+
+use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_policy::batch::{Submission, Waiting};
+use pliant_policy::tuning::Tuner;
+use serde::{Deserialize, Serialize};
+
+use crate::embedded::Dump;
+use crate::job::Exit;
+
+/// What the outside tells a batch system.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// The process of a job is gone.
+    Ended {
+        /// The job.
+        job: JobId,
+        /// How it ended.
+        exit: Exit,
+    },
+}
+
+/// What a batch system wants done outside.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Run a job now.
+    Run(Run),
+    /// End a running job: a polite signal, then an impolite one.
+    Terminate {
+        /// The job.
+        job: JobId,
+    },
+}
+
+/// A job to be run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// The job.
+    pub job: JobId,
+    /// The processes or threads it was sized for.
+    pub procs: Procs,
+    /// The processors it gets, by number: fewer than `procs` if it is folded.
+    pub cores: Vec<u32>,
+    /// Its limit.
+    pub walltime: Span,
+}
+
+/// What became of a job.
+#[derive(Clone, PartialEq, Debug)]
+pub enum News {
+    /// It runs, on that many processors.
+    Started {
+        /// The job.
+        job: JobId,
+        /// Processors.
+        procs: Procs,
+        /// Its walltime on them.
+        walltime: Span,
+    },
+    /// It has ended.
+    Ended {
+        /// The job.
+        job: JobId,
+        /// How.
+        exit: Exit,
+    },
+}
+
+/// What a call leads to: commands for the outside, news for the server.
+#[derive(Default, Debug)]
+pub struct Effects {
+    /// To be done, in order.
+    pub commands: Vec<Command>,
+    /// To be known, in order.
+    pub news: Vec<News>,
+}
+
+/// How busy a cluster is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Processors without a job.
+    pub free: Procs,
+    /// Jobs that run.
+    pub running: u32,
+    /// Jobs that wait.
+    pub waiting: u32,
+}
+
+/// A batch system. Time never goes back between calls.
+pub trait BatchSystem: Send {
+    /// What a request would get if it were submitted now; none if it never fits.
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate>;
+
+    /// Queues a job.
+    fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects);
+
+    /// Withdraws a job that waits, or ends one that runs. Its end is told as news, now or later.
+    fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects);
+
+    /// Something happened outside.
+    fn on(&mut self, now: Time, event: Event, effects: &mut Effects);
+
+    /// The other events of this instant are in: starts what is due.
+    fn due(&mut self, now: Time, effects: &mut Effects);
+
+    /// When [`BatchSystem::due`] is to be called next if nothing else happens.
+    fn next_due(&self) -> Option<Time>;
+
+    /// The plan of a waiting job.
+    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate>;
+
+    /// The waiting jobs in queue order, each with its plan.
+    fn waiting(&mut self, now: Time) -> Vec<Waiting>;
+
+    /// How busy the cluster is.
+    fn usage(&self) -> Usage;
+
+    /// All of its state, as data.
+    fn dump(&mut self, now: Time) -> Dump;
+}

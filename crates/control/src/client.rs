@@ -1,0 +1,240 @@
+//! One submission, from the question to a handle (paper 000, Figure 1: the client asks the agent, then talks to
+//! the server directly).
+//!
+//! The client goes to the best server first. One that cannot be reached before anything was sent, or that
+//! refuses because its estimate was stale, is passed over; when all are, the agent is asked again, and in the
+//! last round any completion is taken. Once a submission has gone out to a server without an answer, it may
+//! have been accepted: the same key is sent to the *same* server until an answer comes or time is up, never to
+//! another one, so no job runs twice.
+
+use pliant_model::{Span, Time};
+
+use crate::agent::Found;
+use crate::job::{Compared, JobRecord};
+use crate::names::Name;
+use crate::server::{Refused, tolerated};
+use crate::vector::Vector;
+
+/// How often the agent is asked at most.
+const ROUNDS: u32 = 3;
+/// The longest wait between two attempts.
+const LONGEST_PAUSE: Span = Span(8);
+
+/// What happened to the client.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// It is to begin.
+    Begin,
+    /// The agent answered.
+    Found(Found),
+    /// No agent could be reached.
+    NoAgent(String),
+    /// The server accepted.
+    Accepted(Box<JobRecord>),
+    /// The server refused.
+    Refused(Refused),
+    /// The server refused for a reason that another one would have as well (an argument, a checksum).
+    Rejected(String),
+    /// The server could not be reached; nothing was sent.
+    Unreachable(String),
+    /// The submission was sent and no answer came.
+    Interrupted(String),
+    /// Time has passed.
+    Due,
+}
+
+/// What the client is to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Command {
+    /// Ask the agent.
+    Discover,
+    /// Submit to a server, with the latest completion to take there.
+    Submit {
+        /// The server.
+        to: Box<Vector>,
+        /// The latest completion to take; none takes any.
+        latest: Option<Time>,
+        /// What was compared.
+        compared: Vec<Compared>,
+    },
+    /// Say [`Event::Due`] then.
+    WakeAt(Time),
+    /// It is over.
+    Done(Box<Outcome>),
+}
+
+/// How a submission ends.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// It is accepted: this is its job.
+    Accepted(Box<JobRecord>),
+    /// Nobody takes it, and why, by server.
+    Refused(Vec<(Option<Name>, String)>),
+    /// It may have been accepted by that server, which does not answer; the same key tells later.
+    Unknown {
+        /// The server.
+        server: Name,
+        /// The last failure.
+        why: String,
+    },
+}
+
+enum State {
+    Idle,
+    Discovering,
+    Submitting,
+    /// Waits to send the same to the same server again.
+    Repeating,
+    /// Waits to ask the agent again.
+    Pausing,
+    Over,
+}
+
+/// A submission on its way.
+pub struct Submission {
+    state: State,
+    until: Time,
+    round: u32,
+    pause: Span,
+    candidates: Vec<Vector>,
+    next: usize,
+    /// The submission may have been accepted where it was last sent.
+    in_doubt: Option<String>,
+    reasons: Vec<(Option<Name>, String)>,
+}
+
+impl Submission {
+    /// A submission that is given up at `until`.
+    pub fn new(until: Time) -> Submission {
+        Submission {
+            state: State::Idle,
+            until,
+            round: 0,
+            pause: Span(1),
+            candidates: Vec::new(),
+            next: 0,
+            in_doubt: None,
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Takes in an event and says what to do next; nothing if the event was not waited for.
+    pub fn on(&mut self, now: Time, event: Event) -> Option<Command> {
+        Some(match (&self.state, event) {
+            (State::Idle, Event::Begin) => self.discover(),
+            (State::Discovering, Event::Found(found)) => self.found(now, found),
+            (State::Discovering, Event::NoAgent(why)) => self.try_later(now, None, why),
+            (State::Submitting, Event::Accepted(record)) => self.over(Outcome::Accepted(record)),
+            (State::Submitting, Event::Refused(refused)) => self.refused(now, &refused),
+            (State::Submitting, Event::Rejected(why)) => {
+                self.note(why);
+                self.give_up()
+            }
+            (State::Submitting, Event::Unreachable(why)) if self.in_doubt.is_none() => {
+                self.note(why);
+                self.next_candidate(now)
+            }
+            (State::Submitting, Event::Unreachable(why) | Event::Interrupted(why)) => self.repeat(now, why),
+            (State::Repeating, Event::Due) => self.submit(now),
+            (State::Pausing, Event::Due) => self.discover(),
+            // Whatever else comes is late or comes twice: what it answers is not waited for any more.
+            _ => return None,
+        })
+    }
+
+    fn discover(&mut self) -> Command {
+        self.state = State::Discovering;
+        self.round += 1;
+        Command::Discover
+    }
+
+    fn found(&mut self, now: Time, found: Found) -> Command {
+        self.reasons.clear();
+        self.reasons.extend(found.refusals.into_iter().map(|(server, why)| (Some(server), why)));
+        let silent = found.silent.into_iter().map(|name| (Some(name), "did not answer in time".to_owned()));
+        let nobody_missing = silent.len() == 0;
+        self.reasons.extend(silent);
+        self.candidates = found.vectors;
+        self.next = 0;
+        if self.candidates.is_empty() && nobody_missing && !self.reasons.is_empty() {
+            // Everybody was asked and nobody can: waiting will not help.
+            return self.give_up();
+        }
+        self.next_or_later(now)
+    }
+
+    fn next_candidate(&mut self, now: Time) -> Command {
+        self.next += 1;
+        self.next_or_later(now)
+    }
+
+    fn next_or_later(&mut self, now: Time) -> Command {
+        if self.next < self.candidates.len() {
+            return self.submit(now);
+        }
+        let why = "no server takes the submission at the moment".to_owned();
+        if self.round >= ROUNDS { self.give_up() } else { self.try_later(now, None, why) }
+    }
+
+    fn submit(&mut self, now: Time) -> Command {
+        self.state = State::Submitting;
+        let to = self.candidates[self.next].clone();
+        let last = self.round >= ROUNDS && self.next + 1 == self.candidates.len();
+        let choosy = !last && (self.candidates.len() > 1 || self.round < ROUNDS);
+        let latest = choosy.then(|| tolerated(&to.estimate, now));
+        let compared = |one: &Vector| Compared { server: one.server.clone(), estimate: one.estimate };
+        let compared = self.candidates.iter().map(compared).collect();
+        Command::Submit { to: Box::new(to), latest, compared }
+    }
+
+    fn refused(&mut self, now: Time, refused: &Refused) -> Command {
+        // An answer: there is no doubt any more.
+        self.in_doubt = None;
+        self.note(refused.to_string());
+        self.next_candidate(now)
+    }
+
+    /// The submission may have been accepted: only the same server can tell.
+    fn repeat(&mut self, now: Time, why: String) -> Command {
+        self.in_doubt = Some(why);
+        if now >= self.until {
+            return self.give_up();
+        }
+        self.state = State::Repeating;
+        self.wait(now)
+    }
+
+    fn try_later(&mut self, now: Time, server: Option<Name>, why: String) -> Command {
+        if now >= self.until {
+            self.reasons.push((server, why));
+            return self.give_up();
+        }
+        self.state = State::Pausing;
+        self.wait(now)
+    }
+
+    fn wait(&mut self, now: Time) -> Command {
+        let pause = self.pause;
+        self.pause = Span((pause.0 * 2).min(LONGEST_PAUSE.0));
+        Command::WakeAt((now + pause).min(self.until.max(now + Span(1))))
+    }
+
+    fn note(&mut self, why: String) {
+        let server = self.candidates.get(self.next).map(|one| one.server.clone());
+        self.reasons.push((server, why));
+    }
+
+    fn give_up(&mut self) -> Command {
+        let in_doubt = self.in_doubt.take().zip(self.candidates.get(self.next));
+        let outcome = match in_doubt {
+            Some((why, at)) => Outcome::Unknown { server: at.server.clone(), why },
+            None => Outcome::Refused(std::mem::take(&mut self.reasons)),
+        };
+        self.over(outcome)
+    }
+
+    fn over(&mut self, outcome: Outcome) -> Command {
+        self.state = State::Over;
+        Command::Done(Box::new(outcome))
+    }
+}

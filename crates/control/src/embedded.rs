@@ -1,0 +1,276 @@
+//! Pliant's own batch system: any local policy of `policy`, on the processors of one host.
+//!
+//! The policy plans with walltimes; processes have minds of their own. A job that is still there at its planned
+//! end no longer counts for the policy, but keeps its processors until its process is gone: what starts in its
+//! place waits for them, a second or the grace between two signals as a rule.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_policy::UnknownName;
+use pliant_policy::batch::{self, BatchScheduler, Start, Submission, Waiting};
+use pliant_policy::tuning::Tuner;
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{BatchSystem, Command, Effects, Event, News, Run, Usage};
+use crate::job::Exit;
+
+/// A job that the policy has started.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Started {
+    /// What it was sized for.
+    asked: Procs,
+    /// What it gets.
+    procs: Procs,
+    walltime: Span,
+    /// When the policy expects it to be gone at the latest.
+    planned_end: Time,
+    /// The policy has been told that it is gone.
+    overdue: bool,
+    /// Empty while it waits for processors.
+    cores: Vec<u32>,
+}
+
+/// The embedded batch system of one cluster.
+pub struct Embedded {
+    scheduler: Box<dyn BatchScheduler>,
+    /// What waiting jobs asked for: a policy may hand out fewer.
+    asked: BTreeMap<JobId, Procs>,
+    started: BTreeMap<JobId, Started>,
+    /// Started by the policy, waiting for processors, in order.
+    pending: VecDeque<JobId>,
+    free: BTreeSet<u32>,
+    handed_out: Vec<Start>,
+    /// Something happened since the last [`BatchSystem::due`].
+    changed: bool,
+}
+
+impl Embedded {
+    /// An empty cluster under the policy of that name.
+    pub fn new(policy: &str, procs: Procs, now: Time) -> Result<Embedded, UnknownName> {
+        Ok(Embedded {
+            scheduler: (batch::by_name(policy)?.new)(procs, now),
+            asked: BTreeMap::new(),
+            started: BTreeMap::new(),
+            pending: VecDeque::new(),
+            free: (0..procs.0).collect(),
+            handed_out: Vec::new(),
+            changed: false,
+        })
+    }
+
+    /// The batch system that had this dump, of a cluster under the same policy and of the same size.
+    pub fn restore(policy: &str, procs: Procs, dump: Dump) -> Result<Embedded, RestoreError> {
+        let Dump { at, scheduler, asked, started, pending, changed } = dump;
+        let mut embedded = Embedded::new(policy, procs, at).map_err(RestoreError::Policy)?;
+        embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
+        for (job, started) in &started {
+            for core in started.cores.iter().copied() {
+                if !embedded.free.remove(&core) {
+                    return Err(RestoreError::Core { job: *job, core });
+                }
+            }
+        }
+        embedded.asked = asked.into_iter().collect();
+        embedded.started = started.into_iter().collect();
+        embedded.pending = pending;
+        embedded.changed = changed;
+        Ok(embedded)
+    }
+
+    /// Takes what the policy starts now.
+    fn hand_out(&mut self, now: Time) {
+        let mut starts = std::mem::take(&mut self.handed_out);
+        self.scheduler.start_due(now, &mut starts);
+        for Start { job, procs, walltime } in starts.drain(..) {
+            let asked = self.asked.remove(&job).unwrap_or(procs);
+            let planned_end = now + walltime;
+            let started = Started { asked, procs, walltime, planned_end, overdue: false, cores: Vec::new() };
+            self.started.insert(job, started);
+            self.pending.push_back(job);
+        }
+        self.handed_out = starts;
+    }
+
+    /// Tells the policy that jobs at their planned end are gone, as far as its plan goes.
+    fn pass_over_overdue(&mut self, now: Time) {
+        for (job, started) in &mut self.started {
+            if !started.overdue && started.planned_end <= now {
+                started.overdue = true;
+                self.scheduler.finish(now, *job);
+            }
+        }
+    }
+
+    /// Runs started jobs on free processors, strictly in order.
+    fn run_pending(&mut self, effects: &mut Effects) {
+        while let Some(job) = self.pending.front().copied() {
+            let Some(started) = self.started.get_mut(&job) else {
+                self.pending.pop_front();
+                continue;
+            };
+            if self.free.len() < started.procs.0 as usize {
+                break;
+            }
+            self.pending.pop_front();
+            started.cores = self.free.iter().copied().take(started.procs.0 as usize).collect();
+            for core in &started.cores {
+                self.free.remove(core);
+            }
+            effects.news.push(News::Started { job, procs: started.procs, walltime: started.walltime });
+            effects.commands.push(Command::Run(Run {
+                job,
+                procs: started.asked,
+                cores: started.cores.clone(),
+                walltime: started.walltime,
+            }));
+        }
+    }
+
+    fn ended(&mut self, now: Time, job: JobId, exit: Exit, effects: &mut Effects) {
+        // An end that is told twice is no news.
+        let Some(started) = self.started.remove(&job) else { return };
+        if started.cores.is_empty() {
+            self.pending.retain(|other| *other != job);
+        }
+        self.free.extend(started.cores);
+        if !started.overdue {
+            self.scheduler.finish(now, job);
+        }
+        self.changed = true;
+        effects.news.push(News::Ended { job, exit });
+    }
+}
+
+impl BatchSystem for Embedded {
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        self.scheduler.estimate(now, walltimes, tuner)
+    }
+
+    fn submit(&mut self, now: Time, submission: Submission, _effects: &mut Effects) {
+        self.asked.insert(submission.job, submission.procs);
+        self.scheduler.submit(now, submission);
+        self.changed = true;
+    }
+
+    fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects) {
+        if self.scheduler.cancel(now, &[job]) == 1 {
+            self.asked.remove(&job);
+            self.changed = true;
+            effects.news.push(News::Ended { job, exit: Exit::Cancelled });
+            return;
+        }
+        // It may have come due without having been handed out yet.
+        self.hand_out(now);
+        let Some(started) = self.started.get(&job) else { return };
+        if started.cores.is_empty() {
+            self.ended(now, job, Exit::Cancelled, effects);
+        } else {
+            effects.commands.push(Command::Terminate { job });
+        }
+        self.changed = true;
+    }
+
+    fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {
+        match event {
+            Event::Ended { job, exit } => self.ended(now, job, exit, effects),
+        }
+    }
+
+    fn due(&mut self, now: Time, effects: &mut Effects) {
+        self.changed = false;
+        self.pass_over_overdue(now);
+        self.hand_out(now);
+        self.run_pending(effects);
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        if self.changed {
+            // At once, whatever the driver's origin of time.
+            return Some(Time(i64::MIN));
+        }
+        let ends = self.started.values().filter(|one| !one.overdue).map(|one| one.planned_end);
+        ends.chain(self.scheduler.next_start()).min()
+    }
+
+    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
+        self.scheduler.plan(now, job)
+    }
+
+    fn waiting(&mut self, now: Time) -> Vec<Waiting> {
+        let place = |job: &JobId| {
+            let Started { procs, walltime, .. } = *self.started.get(job)?;
+            Some(Waiting { job: *job, plan: Estimate { procs, walltime, start: now } })
+        };
+        let mut waiting: Vec<Waiting> = self.pending.iter().filter_map(place).collect();
+        self.scheduler.list(now, &mut waiting);
+        waiting
+    }
+
+    fn usage(&self) -> Usage {
+        let running = self.started.len() - self.pending.len();
+        let waiting = self.scheduler.queue_length() + self.pending.len();
+        Usage { free: Procs(self.free.len() as u32), running: running as u32, waiting: waiting as u32 }
+    }
+
+    fn dump(&mut self, now: Time) -> Dump {
+        Dump {
+            at: now,
+            scheduler: self.scheduler.dump(),
+            asked: self.asked.iter().map(|(job, procs)| (*job, *procs)).collect(),
+            started: self.started.iter().map(|(job, started)| (*job, started.clone())).collect(),
+            pending: self.pending.clone(),
+            changed: self.changed,
+        }
+    }
+}
+
+/// The state of an embedded batch system, as data.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Dump {
+    at: Time,
+    scheduler: batch::Dump,
+    asked: Vec<(JobId, Procs)>,
+    started: Vec<(JobId, Started)>,
+    pending: VecDeque<JobId>,
+    changed: bool,
+}
+
+/// Why a batch system cannot be made again from its dump.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RestoreError {
+    /// The policy is not registered.
+    Policy(UnknownName),
+    /// The policy cannot take the dump.
+    Scheduler(batch::RestoreError),
+    /// A running job has a processor that the cluster does not have, or another job has as well.
+    Core {
+        /// The job.
+        job: JobId,
+        /// The processor.
+        core: u32,
+    },
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(error) => write!(f, "{error}"),
+            Self::Scheduler(error) => write!(f, "{error}"),
+            Self::Core { job, core } => {
+                write!(f, "expected job {job} on free processors of the cluster, found processor {core}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Policy(error) => Some(error),
+            Self::Scheduler(error) => Some(error),
+            Self::Core { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Jobs as the federation keeps them: what was asked, what was promised, what happened.
+
+use std::fmt;
+
+use pliant_model::{Estimate, JobId, Procs, Request, Span, Speedup, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::names::{Handle, Key, Name, User};
+
+/// The state of a job, by the names of PSI/J (Portable Submission Interface for Jobs).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum JobState {
+    /// Accepted by the server, not yet in its batch system's queue.
+    New,
+    /// Waits in the queue.
+    Queued,
+    /// Runs.
+    Active,
+    /// Ended by itself with exit code 0.
+    Completed,
+    /// Ended in any other way: see [`JobRecord::exit`].
+    Failed,
+    /// Cancelled by its owner or an operator.
+    Canceled,
+}
+
+impl JobState {
+    /// Every state, in the order in which a job goes through them.
+    pub const ALL: [JobState; 6] = [
+        JobState::New,
+        JobState::Queued,
+        JobState::Active,
+        JobState::Completed,
+        JobState::Failed,
+        JobState::Canceled,
+    ];
+
+    /// True if nothing more happens to a job in this state.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Canceled)
+    }
+
+    /// The name that users and scripts see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::New => "NEW",
+            Self::Queued => "QUEUED",
+            Self::Active => "ACTIVE",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Canceled => "CANCELED",
+        }
+    }
+
+    /// The state of that name.
+    pub fn from_word(word: &str) -> Option<JobState> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// The shape of what is asked for, on a cluster of speed 1.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Work {
+    /// Processors that the walltime is given on.
+    pub procs: Procs,
+    /// Walltime on `procs` processors of speed 1.
+    pub walltime: Span,
+    /// How the time changes with the number of processors.
+    pub speedup: Speedup,
+}
+
+impl Work {
+    /// The request that policies see.
+    pub fn request(&self, id: JobId, submit: Time) -> Request {
+        let Work { procs, walltime, speedup } = self.clone();
+        Request { id, submit, procs, walltime, speedup, origin: None }
+    }
+}
+
+/// How a job's process ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal, which neither its walltime nor a cancellation sent.
+    Signal(i32),
+    /// Over its walltime, and ended for it.
+    OverWalltime,
+    /// Ended because it was cancelled.
+    Cancelled,
+    /// Never ran: the program could not be started, and why.
+    NotStarted(String),
+    /// Its end was not seen: the machine or the supervisor of the job went down while it ran, and how that was
+    /// found. The job is not run again.
+    Lost(String),
+}
+
+impl Exit {
+    /// The final state of a job that ended so.
+    pub fn state(&self) -> JobState {
+        match self {
+            Self::Code(0) => JobState::Completed,
+            Self::Cancelled => JobState::Canceled,
+            _ => JobState::Failed,
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::OverWalltime => write!(f, "over its walltime"),
+            Self::Cancelled => write!(f, "cancelled"),
+            Self::NotStarted(why) => write!(f, "could not be started: {why}"),
+            Self::Lost(why) => write!(f, "lost: {why}"),
+        }
+    }
+}
+
+/// One of the estimates that were compared before a job was sent where it is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Compared {
+    /// The server that gave it.
+    pub server: Name,
+    /// What it would have given.
+    pub estimate: Estimate,
+}
+
+/// Everything that is known of one job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// What the user holds of it.
+    pub handle: Handle,
+    /// What makes the submission unique.
+    pub key: Key,
+    /// Whose it is.
+    pub owner: User,
+    /// The service, or the script's name.
+    pub name: String,
+    /// What was asked for.
+    pub work: Work,
+    /// Where it is.
+    pub state: JobState,
+    /// When it was accepted.
+    pub submitted: Time,
+    /// What the server promised when it accepted: the shape in which it was queued, start and completion.
+    pub expected: Estimate,
+    /// The processors it runs or ran on: fewer than expected if it is folded.
+    pub procs: Procs,
+    /// The walltime it has on them.
+    pub walltime: Span,
+    /// When it started.
+    pub started: Option<Time>,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// How it ended.
+    pub exit: Option<Exit>,
+    /// The estimates that were compared; empty in what servers tell agents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compared: Vec<Compared>,
+}
+
+impl JobRecord {
+    /// How much later than expected it started; negative if earlier.
+    pub fn start_error(&self) -> Option<Span> {
+        Some(self.started? - self.expected.start)
+    }
+
+    /// How much later than expected it ended; negative if earlier. A job that never ran has none.
+    pub fn completion_error(&self) -> Option<Span> {
+        self.started?;
+        Some(self.ended? - self.expected.completion())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_a_word_of_its_own_and_is_written_as_it() {
+        for state in JobState::ALL {
+            assert_eq!(JobState::from_word(state.word()), Some(state));
+            assert_eq!(serde_json::to_string(&state).unwrap(), format!("\"{}\"", state.word()));
+        }
+        assert_eq!(JobState::from_word("queued"), None);
+    }
+
+    #[test]
+    fn only_code_0_completes() {
+        assert_eq!(Exit::Code(0).state(), JobState::Completed);
+        assert_eq!(Exit::Cancelled.state(), JobState::Canceled);
+        let failed = [Exit::Code(1), Exit::Signal(9), Exit::OverWalltime, Exit::NotStarted(String::new())];
+        assert!(failed.iter().all(|exit| exit.state() == JobState::Failed));
+    }
+}

@@ -1,0 +1,24 @@
+//! Agents, servers and clients of a federation as state machines without input or output (paper 000, section
+//! 3.1 and Figure 1; paper 004, section 4.2).
+//!
+//! Each machine is told what happened and answers with what is to be done: `on(now, event) -> commands`. The
+//! live daemons carry the commands out over sockets, files and processes; the simulator over a simulated
+//! network and simulated processes. Nothing here reads a clock, so a journal of events, told again, gives the
+//! same commands ([`replay`]).
+//!
+//! - [`agent`] finds servers: a question goes down the tree, estimation vectors come up and are cut to the best.
+//! - [`server`] stands in front of one cluster: it estimates, admits, and keeps the jobs it admitted.
+//! - [`batch`] is the batch system behind a server; [`embedded`] is Pliant's own.
+//! - [`client`] takes one submission through discovery and admission to a handle, or to a clear end.
+
+pub mod access;
+pub mod agent;
+pub mod batch;
+pub mod client;
+pub mod embedded;
+pub mod explain;
+pub mod job;
+pub mod names;
+pub mod replay;
+pub mod server;
+pub mod vector;

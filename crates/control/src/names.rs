@@ -1,0 +1,219 @@
+//! Names and handles.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a daemon: 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or a digit
+/// and not ending with a hyphen, so that it can stand in a certificate and in a [`Handle`].
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(Arc<str>);
+
+/// The name of a user: 1 to 64 letters, digits and `. _ - @`, beginning with a letter or a digit.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct User(Arc<str>);
+
+/// What a user holds of a job: `<server>.<number>`, the server that accepted it and the number it gave.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Handle {
+    /// The server that accepted the job.
+    pub server: Name,
+    /// The number it gave the job.
+    pub number: u32,
+}
+
+/// What makes a submission unique: drawn by the client, 128 bits. The same submission sent twice carries the
+/// same key and is accepted once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Key(pub [u8; 16]);
+
+/// A name, handle or key that is none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unreadable {
+    expected: &'static str,
+    found: String,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: String = self.found.chars().take(80).flat_map(char::escape_debug).collect();
+        write!(f, "expected {}, found `{shown}`", self.expected)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+fn unreadable(expected: &'static str, found: &str) -> Unreadable {
+    Unreadable { expected, found: found.to_owned() }
+}
+
+impl Name {
+    /// The name, as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Name {
+    type Err = Unreadable;
+    fn from_str(text: &str) -> Result<Name, Unreadable> {
+        let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let fits = (1..=63).contains(&text.len())
+            && text.bytes().all(|byte| letters(byte) || byte == b'-')
+            && text.bytes().next().is_some_and(letters)
+            && text.bytes().last().is_some_and(letters);
+        if fits {
+            return Ok(Name(text.into()));
+        }
+        Err(unreadable("a name of 1 to 63 lower-case letters, digits and hyphens", text))
+    }
+}
+
+impl User {
+    /// The name, as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for User {
+    type Err = Unreadable;
+    fn from_str(text: &str) -> Result<User, Unreadable> {
+        let letters = |byte: u8| byte.is_ascii_alphanumeric();
+        let fits = (1..=64).contains(&text.len())
+            && text.bytes().all(|byte| letters(byte) || b"._-@".contains(&byte))
+            && text.bytes().next().is_some_and(letters);
+        if fits {
+            return Ok(User(text.into()));
+        }
+        Err(unreadable("a user name of 1 to 64 letters, digits and `. _ - @`", text))
+    }
+}
+
+impl FromStr for Handle {
+    type Err = Unreadable;
+    fn from_str(text: &str) -> Result<Handle, Unreadable> {
+        let parse = || {
+            let (server, number) = text.rsplit_once('.')?;
+            // One way to write each handle: no sign, no leading zero.
+            let plain = number == "0" || !number.starts_with(['0', '+']);
+            let number = number.parse().ok().filter(|_| plain)?;
+            Some(Handle { server: server.parse().ok()?, number })
+        };
+        parse().ok_or_else(|| unreadable("a job handle like `lyon.17`", text))
+    }
+}
+
+impl FromStr for Key {
+    type Err = Unreadable;
+    fn from_str(text: &str) -> Result<Key, Unreadable> {
+        let parse = || {
+            let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            u128::from_str_radix(text, 16).ok().filter(|_| digits)
+        };
+        let number = parse().ok_or_else(|| unreadable("a key of 32 hexadecimal digits", text))?;
+        Ok(Key(number.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.server, self.number)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+macro_rules! through_text {
+    ($($name:ident),*) => {$(
+        impl TryFrom<String> for $name {
+            type Error = Unreadable;
+            fn try_from(text: String) -> Result<$name, Unreadable> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.to_string()
+            }
+        }
+    )*};
+}
+
+through_text!(Name, User, Handle, Key);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_labels() {
+        for good in ["a", "lyon", "g5k-2", "0x"] {
+            assert_eq!(good.parse::<Name>().unwrap().as_str(), good);
+        }
+        let long = "a".repeat(64);
+        for bad in ["", "Lyon", "-a", "a-", "a.b", "a/b", "a\n", "é", "a b", &long] {
+            assert!(bad.parse::<Name>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn users_are_words() {
+        for good in ["alice", "Bob.B", "x_1@site"] {
+            assert_eq!(good.parse::<User>().unwrap().as_str(), good);
+        }
+        for bad in ["", ".a", "a b", "a/b", "a\n", "a;b", "$(id)", "-rf"] {
+            assert!(bad.parse::<User>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_handle_is_written_in_one_way() {
+        let handle: Handle = "lyon.17".parse().unwrap();
+        assert_eq!((handle.server.as_str(), handle.number), ("lyon", 17));
+        assert_eq!(handle.to_string(), "lyon.17");
+        for bad in ["lyon", "lyon.", ".17", "lyon.017", "lyon.+1", "lyon.-1", "lyon.4294967296", "a.b.1"] {
+            assert!(bad.parse::<Handle>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_32_digits() {
+        let text = "000102030405060708090a0b0c0d0e0f";
+        let key: Key = text.parse().unwrap();
+        assert_eq!((key.0[1], key.0[15]), (1, 15));
+        assert_eq!(key.to_string(), text);
+        for bad in ["", "00", &format!("+{}", &text[1..]), &format!("{text}0")] {
+            assert!(bad.parse::<Key>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn bad_names_are_shown_escaped_and_cut() {
+        let error = format!("a\n\u{1b}[31m{}", "x".repeat(500)).parse::<Name>().unwrap_err().to_string();
+        assert!(!error.contains('\n') && !error.contains('\u{1b}') && error.len() < 300, "{error}");
+    }
+}

@@ -1,0 +1,49 @@
+//! A journal told again (invariant 5): the same events give the same commands.
+
+use pliant_model::Time;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A machine whose events are journaled.
+pub trait Machine {
+    /// What changes its state.
+    type Event: Clone + Serialize + DeserializeOwned;
+    /// What it wants done.
+    type Command: PartialEq + std::fmt::Debug + Serialize + DeserializeOwned;
+    /// All of its state, as data.
+    type State: Serialize + DeserializeOwned;
+
+    /// Takes in an event and appends what is to be done.
+    fn on(&mut self, now: Time, event: Self::Event, commands: &mut Vec<Self::Command>);
+
+    /// When it wants to be told that time has passed.
+    fn next_due(&self) -> Option<Time>;
+
+    /// The event that says so.
+    fn due() -> Self::Event;
+
+    /// Its state. The machine behaves the same whether it goes on or is made again from this.
+    fn dump(&mut self, now: Time) -> Self::State;
+}
+
+/// One event of a journal.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Recorded<E> {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub event: E,
+}
+
+/// Tells a machine what happened and returns the commands, event by event.
+pub fn replay<M: Machine>(
+    machine: &mut M,
+    events: impl IntoIterator<Item = Recorded<M::Event>>,
+) -> Vec<Vec<M::Command>> {
+    let tell = |Recorded { at, event }| {
+        let mut commands = Vec::new();
+        machine.on(at, event, &mut commands);
+        commands
+    };
+    events.into_iter().map(tell).collect()
+}

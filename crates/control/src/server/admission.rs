@@ -1,0 +1,178 @@
+//! Admission: every decision made elsewhere is checked against the present state (invariant 4).
+
+use std::fmt;
+
+use pliant_model::{Estimate, JobId, Procs, Span, Speed, Time};
+use pliant_policy::batch::Submission;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Command, Kept, Server, tell};
+use crate::job::{Compared, JobRecord, JobState, Work};
+use crate::names::{Key, User};
+
+/// A submission.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Submit {
+    /// What makes it unique.
+    pub key: Key,
+    /// Whose it is, as proven by a certificate.
+    pub owner: User,
+    /// The service, or the script's name.
+    pub name: String,
+    /// What is asked for.
+    pub work: Work,
+    /// The walltime is one on this cluster, whatever its speed: for jobs that were not sized for the federation.
+    #[serde(default)]
+    pub own_time: bool,
+    /// The latest completion that the client takes here; none takes any.
+    pub latest: Option<Time>,
+    /// The estimates that were compared.
+    pub compared: Vec<Compared>,
+    /// What to run: the driver's own note.
+    pub launch: String,
+}
+
+/// Why a submission is not accepted. Normal results, not errors.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refused {
+    /// It would complete later than the client takes: the estimate it relied on is stale.
+    Stale {
+        /// What it would get now.
+        now: Estimate,
+    },
+    /// It needs more processors than there are.
+    TooLarge {
+        /// What it needs at least.
+        needed: Procs,
+        /// What there is.
+        available: Procs,
+    },
+    /// Too many jobs of this user wait already.
+    TooMany {
+        /// How many may.
+        limit: u32,
+    },
+    /// Another user's submission has this key.
+    KeyTaken,
+    /// The server has given all the numbers it has.
+    NoNumbersLeft,
+    /// What a server of another version said.
+    Other(String),
+}
+
+impl Refused {
+    /// The stable word for scripts and metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Stale { .. } => "stale",
+            Self::TooLarge { .. } => "too-large",
+            Self::TooMany { .. } => "too-many",
+            Self::KeyTaken => "key-taken",
+            Self::NoNumbersLeft => "no-numbers-left",
+            Self::Other(_) => "other",
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale { now } => {
+                write!(f, "would complete at {} now, later than asked for", now.completion())
+            }
+            Self::TooLarge { needed, available } => {
+                write!(f, "needs {needed} processors, the cluster has {available}")
+            }
+            Self::TooMany { limit } => write!(f, "{limit} jobs of this user wait already, the most allowed"),
+            Self::KeyTaken => write!(f, "the key of this submission belongs to another user's"),
+            Self::NoNumbersLeft => write!(f, "the server has given all its job numbers"),
+            Self::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn admit(&mut self, now: Time, submit: Submit, commands: &mut Vec<Command>) -> Answer {
+        if let Some(number) = self.keys.get(&submit.key) {
+            return self.known(*number, &submit);
+        }
+        match self.shape(now, &submit) {
+            Ok(estimate) => self.accept(now, submit, estimate, commands),
+            Err(refused) => Answer::Refused(refused),
+        }
+    }
+
+    /// A submission that was accepted before: the same answer again.
+    fn known(&self, number: u32, submit: &Submit) -> Answer {
+        match self.jobs.get(&number) {
+            Some(kept) if kept.record.owner == submit.owner => {
+                Answer::Accepted(Box::new(kept.record.clone()))
+            }
+            Some(_) => Answer::Refused(Refused::KeyTaken),
+            None => Answer::Known(self.handle(number)),
+        }
+    }
+
+    /// The shape it would be queued in.
+    fn shape(&mut self, now: Time, submit: &Submit) -> Result<Estimate, Refused> {
+        if self.next == u32::MAX {
+            return Err(Refused::NoNumbersLeft);
+        }
+        let limit = self.config.waiting_per_user;
+        if self.waiting_of(&submit.owner) >= limit as usize {
+            return Err(Refused::TooMany { limit });
+        }
+        let too_large = Refused::TooLarge { needed: submit.work.procs, available: self.config.procs };
+        let speed = if submit.own_time { Speed::REFERENCE } else { self.config.speed };
+        let estimate = self.estimate_at(now, &submit.work, speed).ok_or(too_large)?;
+        if submit.latest.is_some_and(|latest| estimate.completion() > latest) {
+            return Err(Refused::Stale { now: estimate });
+        }
+        Ok(estimate)
+    }
+
+    fn accept(
+        &mut self,
+        now: Time,
+        submit: Submit,
+        expected: Estimate,
+        commands: &mut Vec<Command>,
+    ) -> Answer {
+        let number = self.next;
+        self.next += 1;
+        let Submit { key, owner, name, work, compared, launch, .. } = submit;
+        let record = JobRecord {
+            handle: self.handle(number),
+            key,
+            owner,
+            name,
+            work,
+            state: JobState::Queued,
+            submitted: now,
+            expected,
+            procs: expected.procs,
+            walltime: expected.walltime,
+            started: None,
+            ended: None,
+            exit: None,
+            compared,
+        };
+        let Estimate { procs, walltime, .. } = expected;
+        self.keys.insert(key, number);
+        *self.waiting.entry(record.owner.clone()).or_default() += 1;
+        tell(&record, commands);
+        let answer = Answer::Accepted(Box::new(record.clone()));
+        self.jobs.insert(number, Kept { record, launch, run: None, cancelling: false });
+        let submission = Submission { job: JobId(number), procs, walltime };
+        self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
+        answer
+    }
+}
+
+/// How much later than promised a completion may be without being stale: a tenth of the promised response, and
+/// at least a minute, since plans of batch systems are no more precise than that.
+pub fn tolerated(promised: &Estimate, now: Time) -> Time {
+    let response = promised.completion() - now;
+    promised.completion() + Span((response.0 / 10).max(60))
+}

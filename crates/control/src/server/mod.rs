@@ -1,0 +1,290 @@
+//! The server in front of one cluster (paper 000, section 3.1: it can submit, cancel a waiting job, estimate
+//! and list, and nothing else).
+//!
+//! It sizes what it is asked for, checks every decision that was made elsewhere against its present state
+//! ([`admission`]), keeps the jobs it accepted until they have ended and a little longer, and tells its agent
+//! about each change. Whatever changes its state comes in as an [`Event`], to be journaled before the commands
+//! that follow from it are carried out; questions change nothing and are not journaled.
+
+mod admission;
+mod queries;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pliant_model::{JobId, Procs, Span, Speed, Time};
+use pliant_policy::UnknownName;
+use pliant_policy::tuning::Tuner;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::access::Caller;
+use crate::batch::{self, BatchSystem, Effects, News};
+use crate::embedded::Embedded;
+use crate::job::{Exit, JobRecord, JobState};
+use crate::names::{Handle, Key, Name, User};
+
+pub use admission::{Refused, Submit, tolerated};
+pub use snapshot::ServerState;
+
+/// How long an ended job stays in memory: longer than it takes to be found in the archive.
+const KEPT_AFTER_END: Span = Span(60);
+/// How long the key of an ended job stays in memory: longer than a client repeats itself.
+const KEY_KEPT_AFTER_END: Span = Span(3600);
+
+/// What a server is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServerConfig {
+    /// Its name.
+    pub name: Name,
+    /// Processors of its cluster.
+    pub procs: Procs,
+    /// How fast they are.
+    pub speed: Speed,
+    /// The local policy of its embedded batch system.
+    pub policy: String,
+    /// How moldable requests are sized.
+    pub tuner: Tuner,
+    /// How many jobs of one user may wait.
+    pub waiting_per_user: u32,
+}
+
+/// Whom to answer: the driver's number for an open call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Token(pub u64);
+
+/// What changes a server's state.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Somebody submits.
+    Submit {
+        /// Whom to answer.
+        reply: Token,
+        /// What.
+        submit: Box<Submit>,
+    },
+    /// Somebody cancels a job.
+    Cancel {
+        /// Whom to answer.
+        reply: Token,
+        /// The job.
+        number: u32,
+        /// Who.
+        caller: Caller,
+    },
+    /// Something happened in the batch system.
+    Batch(batch::Event),
+    /// The other events of this instant are in.
+    Due,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Answer a call.
+    Reply {
+        /// Whom.
+        to: Token,
+        /// What.
+        answer: Answer,
+    },
+    /// For the batch system's outside.
+    Batch(batch::Command),
+    /// Tell the agent how a job stands. Told until it is acknowledged.
+    Tell(Box<JobRecord>),
+    /// A job has ended: keep its record for good.
+    Archive(Box<JobRecord>),
+}
+
+/// The answer to a call.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The submission is accepted, now or when it was first sent.
+    Accepted(Box<JobRecord>),
+    /// It is not, and why.
+    Refused(Refused),
+    /// It was accepted, and the job has ended and left the memory: it is in the archive.
+    Known(Handle),
+    /// The job as it stands after the cancellation: ended, or about to be ended.
+    Cancelling(Box<JobRecord>),
+    /// There is no such job, as far as this caller may know.
+    NoSuchJob,
+}
+
+/// A job that the server keeps.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Kept {
+    record: JobRecord,
+    /// What to run: the driver's own note, which means nothing here.
+    launch: String,
+    /// How it was run, once it was.
+    #[serde(default)]
+    run: Option<batch::Run>,
+    /// It was asked to end while it ran.
+    #[serde(default)]
+    cancelling: bool,
+}
+
+/// The server of one cluster.
+pub struct Server {
+    config: ServerConfig,
+    batch: Box<dyn BatchSystem>,
+    jobs: BTreeMap<u32, Kept>,
+    /// Jobs that have ended, by when: forgotten in that order.
+    ended: VecDeque<(Time, u32)>,
+    keys: FxHashMap<Key, u32>,
+    ended_keys: VecDeque<(Time, Key)>,
+    /// How many jobs of each user wait.
+    waiting: FxHashMap<User, u32>,
+    next: u32,
+}
+
+impl Server {
+    /// A server without jobs.
+    pub fn new(config: ServerConfig, now: Time) -> Result<Server, UnknownName> {
+        let batch = Embedded::new(&config.policy, config.procs, now)?;
+        Ok(Server {
+            config,
+            batch: Box::new(batch),
+            jobs: BTreeMap::new(),
+            ended: VecDeque::new(),
+            keys: FxHashMap::default(),
+            ended_keys: VecDeque::new(),
+            waiting: FxHashMap::default(),
+            next: 1,
+        })
+    }
+
+    /// What it is.
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    /// Takes in an event and appends what is to be done.
+    pub fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
+        match event {
+            Event::Submit { reply, submit } => {
+                let answer = self.admit(now, *submit, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Cancel { reply, number, caller } => {
+                let answer = self.cancel(now, number, &caller, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Batch(event) => {
+                self.with_batch(now, commands, |batch, effects| batch.on(now, event, effects))
+            }
+            Event::Due => {
+                self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
+                self.forget(now);
+            }
+        }
+    }
+
+    /// When [`Event::Due`] is wanted next: at once if that is not later than now.
+    pub fn next_due(&self) -> Option<Time> {
+        let forget = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
+        self.batch.next_due().into_iter().chain(forget).min()
+    }
+
+    fn with_batch(
+        &mut self,
+        now: Time,
+        commands: &mut Vec<Command>,
+        act: impl FnOnce(&mut dyn BatchSystem, &mut Effects),
+    ) {
+        let mut effects = Effects::default();
+        act(self.batch.as_mut(), &mut effects);
+        for news in effects.news {
+            self.learn(now, news, commands);
+        }
+        for command in effects.commands {
+            if let batch::Command::Run(run) = &command
+                && let Some(kept) = self.jobs.get_mut(&run.job.0)
+            {
+                kept.run = Some(run.clone());
+            }
+            commands.push(Command::Batch(command));
+        }
+    }
+
+    fn learn(&mut self, now: Time, news: News, commands: &mut Vec<Command>) {
+        match news {
+            News::Started { job, procs, walltime } => {
+                let Some(kept) = self.jobs.get_mut(&job.0) else { return };
+                waits_no_more(&mut self.waiting, &kept.record);
+                kept.record.state = JobState::Active;
+                kept.record.started = Some(now);
+                kept.record.procs = procs;
+                kept.record.walltime = walltime;
+                tell(&kept.record, commands);
+            }
+            News::Ended { job, exit } => self.end(now, job, exit, commands),
+        }
+    }
+
+    fn end(&mut self, now: Time, job: JobId, exit: Exit, commands: &mut Vec<Command>) {
+        let Some(kept) = self.jobs.get_mut(&job.0) else { return };
+        waits_no_more(&mut self.waiting, &kept.record);
+        kept.record.state = exit.state();
+        kept.record.ended = Some(now);
+        kept.record.exit = Some(exit);
+        tell(&kept.record, commands);
+        commands.push(Command::Archive(Box::new(kept.record.clone())));
+        self.ended.push_back((now, job.0));
+        self.ended_keys.push_back((now, kept.record.key));
+    }
+
+    fn cancel(&mut self, now: Time, number: u32, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
+        let Some(kept) = self.jobs.get(&number) else { return Answer::NoSuchJob };
+        if !caller.may_touch(&kept.record.owner) {
+            return Answer::NoSuchJob;
+        }
+        if !kept.record.state.is_final() {
+            let running = kept.record.state == JobState::Active;
+            self.jobs.entry(number).and_modify(|kept| kept.cancelling |= running);
+            self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
+        }
+        Answer::Cancelling(Box::new(self.jobs[&number].record.clone()))
+    }
+
+    /// Drops what ended long enough ago.
+    fn forget(&mut self, now: Time) {
+        while let Some((at, number)) = self.ended.front().copied()
+            && at + KEPT_AFTER_END <= now
+        {
+            self.ended.pop_front();
+            self.jobs.remove(&number);
+        }
+        while let Some((at, key)) = self.ended_keys.front().copied()
+            && at + KEY_KEPT_AFTER_END <= now
+        {
+            self.ended_keys.pop_front();
+            self.keys.remove(&key);
+        }
+    }
+}
+
+/// How a job stands, for the agent: without the estimates that were compared.
+fn tell(record: &JobRecord, commands: &mut Vec<Command>) {
+    let told = JobRecord { compared: Vec::new(), ..record.clone() };
+    commands.push(Command::Tell(Box::new(told)));
+}
+
+/// A job starts or leaves.
+fn waits_no_more(waiting: &mut FxHashMap<User, u32>, record: &JobRecord) {
+    if record.state != JobState::Queued {
+        return;
+    }
+    if let Some(count) = waiting.get_mut(&record.owner) {
+        *count -= 1;
+        if *count == 0 {
+            waiting.remove(&record.owner);
+        }
+    }
+}

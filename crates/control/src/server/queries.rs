@@ -1,0 +1,115 @@
+//! What a server is asked without being changed.
+
+use pliant_model::{Estimate, JobId, Procs, Speed, Time};
+
+use super::Server;
+use crate::access::Caller;
+use crate::agent::{Found, ServerInfo};
+use crate::batch::{Run, Usage};
+use crate::explain::{Explanation, Release, Wait};
+use crate::job::{JobRecord, JobState, Work};
+use crate::names::{Handle, Key, User};
+use crate::vector::Vector;
+
+impl Server {
+    /// What the work would get if it were submitted now; none if it never fits.
+    pub fn estimate(&mut self, now: Time, work: &Work) -> Option<Estimate> {
+        self.estimate_at(now, work, self.config.speed)
+    }
+
+    /// The same, as if the cluster had that speed.
+    pub(super) fn estimate_at(&mut self, now: Time, work: &Work, speed: Speed) -> Option<Estimate> {
+        let request = work.request(JobId(self.next), now);
+        let walltimes = request.on(self.config.procs, speed)?;
+        self.batch.estimate(now, &walltimes, self.config.tuner)
+    }
+
+    /// The answer to a question, `needed` being what it would run: an estimation vector, or why not.
+    pub fn answer(&mut self, now: Time, info: &ServerInfo, needed: &Work) -> Found {
+        let Usage { free, waiting, .. } = self.usage();
+        let Some(estimate) = self.estimate(now, needed) else {
+            let why = format!("needs {} processors, the cluster has {}", needed.procs, self.config.procs);
+            return Found { refusals: vec![(info.name.clone(), why)], ..Found::default() };
+        };
+        let vector = Vector {
+            server: info.name.clone(),
+            address: info.address.clone(),
+            rank: info.rank,
+            estimate,
+            speed: self.config.speed,
+            procs: self.config.procs,
+            free,
+            queue_length: waiting,
+        };
+        Found { vectors: vec![vector], ..Found::default() }
+    }
+
+    /// How busy the cluster is.
+    pub fn usage(&self) -> Usage {
+        self.batch.usage()
+    }
+
+    /// A job in memory: one that has not ended, or only just.
+    pub fn job(&self, number: u32) -> Option<&JobRecord> {
+        Some(&self.jobs.get(&number)?.record)
+    }
+
+    /// The driver's note on what to run.
+    pub fn launch(&self, number: u32) -> Option<&str> {
+        Some(&self.jobs.get(&number)?.launch)
+    }
+
+    /// The jobs that run, how, and whether they were asked to end: what a restarted driver looks for outside.
+    pub fn running(&self) -> impl Iterator<Item = (&JobRecord, &Run, bool)> {
+        let runs = self.jobs.values().filter(|kept| kept.record.state == JobState::Active);
+        runs.filter_map(|kept| Some((&kept.record, kept.run.as_ref()?, kept.cancelling)))
+    }
+
+    /// The job that a key was given, in memory.
+    pub fn job_of_key(&self, key: &Key) -> Option<&JobRecord> {
+        self.job(*self.keys.get(key)?)
+    }
+
+    /// Every job in memory, in the order of acceptance.
+    pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
+        self.jobs.values().map(|kept| &kept.record)
+    }
+
+    /// What the user holds of the job of that number.
+    pub(super) fn handle(&self, number: u32) -> Handle {
+        Handle { server: self.config.name.clone(), number }
+    }
+
+    /// How many jobs of a user wait.
+    pub(super) fn waiting_of(&self, owner: &User) -> usize {
+        self.waiting.get(owner).map_or(0, |count| *count as usize)
+    }
+
+    /// Why a job is where it is; none if the caller may not know of it.
+    pub fn explain(&mut self, now: Time, number: u32, caller: &Caller) -> Option<Explanation> {
+        let record = self.job(number)?.clone();
+        if !caller.may_touch(&record.owner) {
+            return None;
+        }
+        let waits = if record.state == JobState::Queued { self.wait(now, number, caller) } else { None };
+        Some(Explanation { record, at: now, waits })
+    }
+
+    fn wait(&mut self, now: Time, number: u32, caller: &Caller) -> Option<Wait> {
+        let waiting = self.batch.waiting(now);
+        let ahead = waiting.iter().position(|one| one.job == JobId(number))?;
+        let plan = waiting[ahead].plan;
+        let mut until: Vec<Release> = self
+            .jobs()
+            .filter(|other| other.state == JobState::Active)
+            .filter_map(|other| {
+                let end = other.started? + other.walltime;
+                let known = caller.may_touch(&other.owner).then(|| other.handle.clone());
+                (end <= plan.start).then_some(Release { handle: known, end, procs: other.procs })
+            })
+            .collect();
+        until.sort_by_key(|release| release.end);
+        let Usage { free, .. } = self.usage();
+        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until })
+    }
+}

@@ -1,0 +1,70 @@
+//! The state of a server as data.
+
+use std::collections::VecDeque;
+
+use pliant_model::Time;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::{Command, Event, Kept, Server, ServerConfig};
+use crate::embedded::{Dump, Embedded, RestoreError};
+use crate::job::JobState;
+use crate::names::{Key, User};
+use crate::replay::Machine;
+
+/// All that a server knows.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ServerState {
+    next: u32,
+    jobs: Vec<Kept>,
+    ended: VecDeque<(Time, u32)>,
+    keys: Vec<(Key, u32)>,
+    ended_keys: VecDeque<(Time, Key)>,
+    batch: Dump,
+}
+
+impl Server {
+    /// The server that had this state. Its cluster must have the same size and policy.
+    pub fn from_state(config: ServerConfig, state: ServerState) -> Result<Server, RestoreError> {
+        let ServerState { next, jobs, ended, keys, ended_keys, batch } = state;
+        let batch = Embedded::restore(&config.policy, config.procs, batch)?;
+        let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
+        for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued) {
+            *waiting.entry(kept.record.owner.clone()).or_default() += 1;
+        }
+        let jobs = jobs.into_iter().map(|kept| (kept.record.handle.number, kept)).collect();
+        let keys = keys.into_iter().collect();
+        Ok(Server { config, batch: Box::new(batch), jobs, ended, keys, ended_keys, waiting, next })
+    }
+}
+
+impl Machine for Server {
+    type Event = Event;
+    type Command = Command;
+    type State = ServerState;
+
+    fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
+        Server::on(self, now, event, commands);
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        Server::next_due(self)
+    }
+
+    fn due() -> Event {
+        Event::Due
+    }
+
+    fn dump(&mut self, now: Time) -> ServerState {
+        let mut keys: Vec<(Key, u32)> = self.keys.iter().map(|(key, number)| (*key, *number)).collect();
+        keys.sort_unstable();
+        ServerState {
+            next: self.next,
+            jobs: self.jobs.values().cloned().collect(),
+            ended: self.ended.clone(),
+            keys,
+            ended_keys: self.ended_keys.clone(),
+            batch: self.batch.dump(now),
+        }
+    }
+}

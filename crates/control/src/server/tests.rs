@@ -1,0 +1,242 @@
+use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
+use pliant_policy::tuning::Tuner;
+
+use super::*;
+use crate::batch::Run;
+use crate::job::Work;
+use crate::names::{Handle, User};
+
+/// A server with a log of what it was told and wanted.
+struct Bench {
+    server: Server,
+    now: Time,
+    commands: Vec<Command>,
+    calls: u64,
+}
+
+impl Bench {
+    fn new(policy: &str, procs: u32) -> Bench {
+        let config = ServerConfig {
+            name: "lyon".parse().unwrap(),
+            procs: Procs(procs),
+            speed: Speed::REFERENCE,
+            policy: policy.to_owned(),
+            tuner: Tuner::Exact,
+            waiting_per_user: 3,
+        };
+        let server = Server::new(config, Time(100)).unwrap();
+        Bench { server, now: Time(100), commands: Vec::new(), calls: 0 }
+    }
+
+    fn tell(&mut self, event: Event) -> Option<Answer> {
+        self.commands.clear();
+        self.server.on(self.now, event, &mut self.commands);
+        self.commands.iter().find_map(|command| match command {
+            Command::Reply { answer, .. } => Some(answer.clone()),
+            _ => None,
+        })
+    }
+
+    fn submit(&mut self, submit: Submit) -> Answer {
+        self.calls += 1;
+        self.tell(Event::Submit { reply: Token(self.calls), submit: Box::new(submit) }).unwrap()
+    }
+
+    fn accepted(&mut self, submit: Submit) -> JobRecord {
+        match self.submit(submit) {
+            Answer::Accepted(record) => *record,
+            other => panic!("expected to be accepted, found {other:?}"),
+        }
+    }
+
+    fn cancel(&mut self, number: u32, who: &str) -> Answer {
+        let caller = Caller { user: user(who), operator: who == "root" };
+        self.tell(Event::Cancel { reply: Token(0), number, caller }).unwrap()
+    }
+
+    /// Lets time pass; returns what was run, with the processors it got.
+    fn at(&mut self, now: i64) -> Vec<Run> {
+        self.now = Time(now);
+        let mut runs = Vec::new();
+        while self.server.next_due().is_some_and(|due| due <= self.now) {
+            self.tell(Event::Due);
+            runs.extend(self.commands.iter().filter_map(|command| match command {
+                Command::Batch(batch::Command::Run(run)) => Some(run.clone()),
+                _ => None,
+            }));
+        }
+        runs
+    }
+
+    fn ended(&mut self, number: u32, exit: Exit) {
+        self.tell(Event::Batch(batch::Event::Ended { job: JobId(number), exit }));
+    }
+
+    fn state(&self, number: u32) -> JobState {
+        self.server.job(number).unwrap().state
+    }
+}
+
+fn user(name: &str) -> User {
+    name.parse().unwrap()
+}
+
+fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
+    Submit {
+        key: Key([key; 16]),
+        owner: user("alice"),
+        name: "test".to_owned(),
+        work: Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid },
+        own_time: false,
+        latest: None,
+        compared: Vec::new(),
+        launch: String::new(),
+    }
+}
+
+fn cores(run: &[Run]) -> Vec<(u32, Vec<u32>)> {
+    run.iter().map(|run| (run.job.0, run.cores.clone())).collect()
+}
+
+#[test]
+fn a_job_is_queued_run_and_kept_until_after_its_end() {
+    let mut bench = Bench::new("cbf", 4);
+    let record = bench.accepted(rigid(1, 2, 10));
+    assert_eq!(record.handle.to_string(), "lyon.1");
+    assert_eq!(record.expected, Estimate { procs: Procs(2), walltime: Span(10), start: Time(100) });
+    assert_eq!(record.state, JobState::Queued);
+    assert_eq!(cores(&bench.at(100)), [(1, vec![0, 1])]);
+    assert_eq!(bench.state(1), JobState::Active);
+    bench.now = Time(107);
+    bench.ended(1, Exit::Code(0));
+    let archived = bench.commands.iter().find_map(|command| match command {
+        Command::Archive(record) => Some(record.clone()),
+        _ => None,
+    });
+    let record = archived.unwrap();
+    assert_eq!((record.state, record.ended), (JobState::Completed, Some(Time(107))));
+    assert_eq!((record.start_error(), record.completion_error()), (Some(Span(0)), Some(Span(-3))));
+    bench.at(166);
+    assert!(bench.server.job(1).is_some(), "it is kept for a minute");
+    bench.at(167);
+    assert!(bench.server.job(1).is_none());
+    assert_eq!(bench.submit(rigid(1, 2, 10)), Answer::Known("lyon.1".parse::<Handle>().unwrap()));
+}
+
+#[test]
+fn the_same_key_is_accepted_once() {
+    let mut bench = Bench::new("cbf", 4);
+    let first = bench.accepted(rigid(7, 2, 10));
+    assert_eq!(bench.accepted(rigid(7, 2, 10)).handle, first.handle);
+    assert_eq!(bench.server.usage().waiting, 1);
+    let stranger = Submit { owner: user("bob"), ..rigid(7, 2, 10) };
+    assert_eq!(bench.submit(stranger), Answer::Refused(Refused::KeyTaken));
+    assert_ne!(bench.accepted(rigid(8, 2, 10)).handle, first.handle);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_reason() {
+    let mut bench = Bench::new("cbf", 4);
+    let too_large = Refused::TooLarge { needed: Procs(5), available: Procs(4) };
+    assert_eq!(bench.submit(rigid(1, 5, 10)), Answer::Refused(too_large));
+    bench.accepted(rigid(2, 4, 50));
+    let late = Submit { latest: Some(Time(159)), ..rigid(3, 4, 10) };
+    let now = Estimate { procs: Procs(4), walltime: Span(10), start: Time(150) };
+    assert_eq!(bench.submit(late.clone()), Answer::Refused(Refused::Stale { now }));
+    bench.accepted(Submit { latest: Some(Time(160)), ..late });
+    bench.accepted(rigid(4, 1, 10));
+    assert_eq!(bench.submit(rigid(5, 1, 10)), Answer::Refused(Refused::TooMany { limit: 3 }));
+    bench.accepted(Submit { owner: user("bob"), ..rigid(6, 1, 10) });
+    // Jobs that run do not count.
+    bench.at(100);
+    bench.accepted(rigid(7, 1, 10));
+}
+
+#[test]
+fn cancelling_ends_a_waiting_job_and_terminates_a_running_one() {
+    let mut bench = Bench::new("cbf", 4);
+    bench.accepted(rigid(1, 4, 10));
+    bench.accepted(rigid(2, 4, 10));
+    bench.at(100);
+    assert_eq!(bench.cancel(2, "bob"), Answer::NoSuchJob, "nobody learns of others' jobs");
+    assert_eq!(bench.cancel(9, "alice"), Answer::NoSuchJob);
+    assert!(
+        matches!(bench.cancel(2, "alice"), Answer::Cancelling(record) if record.state == JobState::Canceled)
+    );
+    assert!(
+        matches!(bench.cancel(1, "root"), Answer::Cancelling(record) if record.state == JobState::Active)
+    );
+    assert!(bench.commands.contains(&Command::Batch(batch::Command::Terminate { job: JobId(1) })));
+    assert_eq!(bench.server.running().map(|(_, _, cancelling)| cancelling).collect::<Vec<_>>(), [true]);
+    bench.ended(1, Exit::Cancelled);
+    assert_eq!(bench.state(1), JobState::Canceled);
+    assert!(matches!(bench.cancel(1, "alice"), Answer::Cancelling(_)), "again does no harm");
+    assert_eq!(bench.commands.len(), 1, "and nothing");
+}
+
+#[test]
+fn a_job_that_has_come_due_is_cancelled_before_it_runs() {
+    for policy in pliant_policy::batch::names() {
+        let mut bench = Bench::new(policy, 4);
+        bench.accepted(rigid(1, 4, 10));
+        assert!(matches!(bench.cancel(1, "alice"), Answer::Cancelling(_)));
+        assert_eq!(bench.state(1), JobState::Canceled, "{policy}");
+        assert_eq!(bench.at(100), []);
+        bench.accepted(rigid(2, 4, 10));
+        assert_eq!(cores(&bench.at(100)), [(2, vec![0, 1, 2, 3])], "{policy}");
+    }
+}
+
+#[test]
+fn a_process_that_outlives_its_walltime_keeps_its_processors() {
+    let mut bench = Bench::new("cbf", 4);
+    bench.accepted(rigid(1, 3, 10));
+    bench.accepted(rigid(2, 2, 10));
+    bench.accepted(rigid(3, 1, 5));
+    assert_eq!(cores(&bench.at(100)), [(1, vec![0, 1, 2]), (3, vec![3])]);
+    bench.now = Time(105);
+    bench.ended(3, Exit::Code(0));
+    assert_eq!(bench.at(110), [], "planned for now, but only one processor is free");
+    assert_eq!(bench.state(2), JobState::Queued);
+    bench.now = Time(112);
+    bench.ended(1, Exit::OverWalltime);
+    assert_eq!(bench.state(1), JobState::Failed);
+    assert_eq!(cores(&bench.at(112)), [(2, vec![0, 1])]);
+    assert_eq!(bench.server.job(2).unwrap().started, Some(Time(112)));
+    bench.ended(1, Exit::Code(0));
+    assert_eq!(bench.state(1), JobState::Failed, "an end that is told twice is no news");
+}
+
+#[test]
+fn a_folded_job_is_sized_for_what_it_asked_and_gets_what_there_is() {
+    let mut bench = Bench::new("h1", 4);
+    bench.accepted(rigid(1, 2, 1000));
+    bench.at(100);
+    // Unfolded it would wait for 1000 s; on two processors it takes twice its time.
+    let folding = Work { procs: Procs(4), walltime: Span(10), speedup: Speedup::Rigid };
+    bench.accepted(Submit { work: folding, ..rigid(2, 4, 10) });
+    let runs = bench.at(100);
+    assert_eq!((runs[0].procs, runs[0].cores.len(), runs[0].walltime), (Procs(4), 2, Span(20)));
+    let record = bench.server.job(2).unwrap();
+    assert_eq!((record.procs, record.walltime), (Procs(2), Span(20)));
+}
+
+#[test]
+fn an_explanation_says_what_a_job_waits_for() {
+    let mut bench = Bench::new("cbf", 4);
+    bench.accepted(Submit { owner: user("bob"), ..rigid(1, 4, 10) });
+    bench.at(100);
+    bench.accepted(rigid(2, 4, 10));
+    bench.accepted(rigid(3, 2, 10));
+    let alice = Caller { user: user("alice"), operator: false };
+    let explanation = bench.server.explain(Time(103), 3, &alice).unwrap();
+    let wait = explanation.waits.unwrap();
+    assert_eq!((wait.ahead, wait.free, wait.plan.start), (1, Procs(0), Time(120)));
+    assert_eq!(wait.until.len(), 1);
+    assert_eq!(
+        (wait.until[0].end, &wait.until[0].handle),
+        (Time(110), &None),
+        "bob's job has no name for alice"
+    );
+    assert!(bench.server.explain(Time(103), 1, &alice).is_none());
+}

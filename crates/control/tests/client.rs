@@ -1,0 +1,174 @@
+//! A submission's way through discovery and admission.
+
+use pliant_control::agent::Found;
+use pliant_control::client::{Command, Event, Outcome, Submission};
+use pliant_control::server::Refused;
+use pliant_control::vector::Vector;
+use pliant_model::{Estimate, Procs, Span, Speed, Time};
+
+fn vector(server: &str, start: i64) -> Vector {
+    Vector {
+        server: server.parse().unwrap(),
+        address: String::new(),
+        rank: 0,
+        estimate: Estimate { procs: Procs(1), walltime: Span(100), start: Time(start) },
+        speed: Speed::REFERENCE,
+        procs: Procs(4),
+        free: Procs(4),
+        queue_length: 0,
+    }
+}
+
+fn found(servers: &[&str]) -> Event {
+    let vectors = servers.iter().map(|server| vector(server, 0)).collect();
+    Event::Found(Found { vectors, ..Found::default() })
+}
+
+fn stale() -> Event {
+    Event::Refused(Refused::Stale { now: vector("x", 900).estimate })
+}
+
+/// Tells a submission what happens, second by second, and writes down what it does.
+fn check(until: i64, events: Vec<(i64, Event)>, expected: &[&str]) {
+    let mut submission = Submission::new(Time(until));
+    let mut done = Vec::new();
+    for (at, event) in events {
+        let command = submission.on(Time(at), event);
+        let Some(command) = command else {
+            done.push("nothing".to_owned());
+            continue;
+        };
+        done.push(match command {
+            Command::Discover => "ask".to_owned(),
+            Command::Submit { to, latest, .. } => match latest {
+                Some(latest) => format!("{} by {latest}", to.server),
+                None => to.server.to_string(),
+            },
+            Command::WakeAt(at) => format!("wake {at}"),
+            Command::Done(outcome) => match *outcome {
+                Outcome::Accepted(_) => "accepted".to_owned(),
+                Outcome::Refused(reasons) => {
+                    let reason = |(server, why): &(Option<pliant_control::names::Name>, String)| match server
+                    {
+                        Some(server) => format!("{server}: {why}"),
+                        None => why.clone(),
+                    };
+                    format!("refused ({})", reasons.iter().map(reason).collect::<Vec<_>>().join("; "))
+                }
+                Outcome::Unknown { server, why } => format!("unknown at {server} ({why})"),
+            },
+        });
+    }
+    assert_eq!(done, expected);
+}
+
+#[test]
+fn a_stale_or_unreachable_server_is_passed_over() {
+    check(
+        60,
+        vec![
+            (0, Event::Begin),
+            (0, found(&["a", "b", "c"])),
+            (0, stale()),
+            (0, Event::Unreachable("down".to_owned())),
+        ],
+        &["ask", "a by 160", "b by 160", "c by 160"],
+    );
+}
+
+#[test]
+fn once_sent_only_the_same_server_is_tried_again() {
+    check(
+        10,
+        vec![
+            (0, Event::Begin),
+            (0, found(&["a", "b"])),
+            (1, Event::Interrupted("line broke".to_owned())),
+            (2, Event::Due),
+            // Nothing was sent this time, but it was before.
+            (2, Event::Unreachable("down".to_owned())),
+            (4, Event::Due),
+            (4, stale()),
+        ],
+        &["ask", "a by 160", "wake 2", "a by 160", "wake 4", "a by 160", "b by 160"],
+    );
+}
+
+#[test]
+fn a_submission_in_doubt_ends_as_unknown() {
+    let broke = || Event::Interrupted("line broke".to_owned());
+    check(
+        3,
+        vec![(0, Event::Begin), (0, found(&["a", "b"])), (0, broke()), (1, Event::Due), (3, broke())],
+        &["ask", "a by 160", "wake 1", "a by 160", "unknown at a (line broke)"],
+    );
+}
+
+#[test]
+fn in_the_last_round_any_completion_is_taken() {
+    check(
+        60,
+        vec![
+            (0, Event::Begin),
+            (0, found(&["a"])),
+            (0, stale()),
+            (1, Event::Due),
+            (1, found(&["a"])),
+            (1, stale()),
+            (3, Event::Due),
+            (3, found(&["a"])),
+            (3, Event::Refused(Refused::TooMany { limit: 5 })),
+        ],
+        &[
+            "ask",
+            "a by 160",
+            "wake 1",
+            "ask",
+            "a by 160",
+            "wake 3",
+            "ask",
+            "a",
+            "refused (a: 5 jobs of this user wait already, the most allowed)",
+        ],
+    );
+}
+
+#[test]
+fn when_nobody_can_there_is_no_point_in_waiting() {
+    let refusals = vec![("a".parse().unwrap(), "needs 9 processors".to_owned())];
+    let nobody = Event::Found(Found { refusals, ..Found::default() });
+    check(60, vec![(0, Event::Begin), (0, nobody)], &["ask", "refused (a: needs 9 processors)"]);
+}
+
+#[test]
+fn without_an_agent_it_is_tried_until_time_is_up() {
+    let down = || Event::NoAgent("master: down".to_owned());
+    check(
+        2,
+        vec![(0, Event::Begin), (0, down()), (1, Event::Due), (2, down())],
+        &["ask", "wake 1", "ask", "refused (master: down)"],
+    );
+}
+
+#[test]
+fn what_another_server_would_refuse_as_well_ends_it() {
+    check(
+        60,
+        vec![
+            (0, Event::Begin),
+            (0, found(&["a", "b"])),
+            (0, Event::Rejected("samples: too many".to_owned())),
+        ],
+        &["ask", "a by 160", "refused (a: samples: too many)"],
+    );
+}
+
+#[test]
+fn what_comes_late_or_twice_changes_nothing() {
+    let late = Event::Unreachable("down".to_owned());
+    check(
+        60,
+        vec![(0, Event::Begin), (0, found(&["a"])), (0, found(&["b"])), (0, Event::Begin), (0, late)],
+        &["ask", "a by 160", "nothing", "nothing", "wake 1"],
+    );
+}
