@@ -2,11 +2,13 @@
 //!
 //! [`simulate`] is the *direct* speed of the simulator: policies are called on clusters in memory. It
 //! delivers to each cluster what a real batch system would deliver (submissions, ends, the clock) and asks
-//! nothing of it that a real one cannot be asked.
+//! nothing of it that a real one cannot be asked. [`protocol`] is the other speed: agents, servers and clients
+//! exchange messages over a simulated network.
 
 pub mod campaign;
 mod engine;
 pub mod limits;
+pub mod protocol;
 mod ready;
 mod stream;
 
@@ -96,6 +98,10 @@ pub enum SimError {
     Unsorted(usize),
     /// The observer stopped the run.
     Stopped,
+    /// The protocol speed does not do that.
+    Protocol(protocol::Unsupported),
+    /// The tree of agents is not one of the platform's clusters.
+    Tree(protocol::TreeError),
 }
 
 impl fmt::Display for SimError {
@@ -106,6 +112,8 @@ impl fmt::Display for SimError {
                 write!(f, "expected jobs sorted by submission, found job {position} before its predecessor")
             }
             Self::Stopped => write!(f, "stopped before the end"),
+            Self::Protocol(unsupported) => write!(f, "{unsupported}"),
+            Self::Tree(error) => write!(f, "{error}"),
         }
     }
 }

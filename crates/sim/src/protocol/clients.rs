@@ -1,0 +1,180 @@
+//! Clients: one per job.
+
+use pliant_control::access::Caller;
+use pliant_control::agent::{self, Ask, Asker, What};
+use pliant_control::client::{self, Command, Outcome, Submission};
+use pliant_control::job::{Compared, Work};
+use pliant_control::names::{Key, Name, User};
+use pliant_control::server::{self, Refused, Submit, Token};
+use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time};
+
+use super::Unplaced;
+use super::driver::{Driver, Submitted};
+use super::dues::Peer;
+use super::network::{Letter, Link};
+use crate::{SimError, SimJob};
+
+/// How many of the best servers a client wants to hear of: the first one, and others for when it refuses.
+const BEST: u32 = 3;
+
+/// The master agent.
+const MASTER: usize = 0;
+
+/// Somebody with a job to submit.
+pub(super) enum Client {
+    /// A client of the federation.
+    Federation {
+        /// Its submission.
+        submission: Submission,
+        /// What it asks for.
+        work: Work,
+        /// Who it is.
+        owner: User,
+    },
+    /// A local user, who has submitted to the cluster.
+    Local(ClusterId),
+}
+
+impl Driver<'_> {
+    /// A job arrives.
+    pub(super) fn submit(&mut self, now: Time, number: u32, next: &SimJob) -> Result<(), SimError> {
+        let SimJob { job, speedup, managed } = next;
+        self.submitted.insert(number, Submitted { job: job.clone(), managed: *managed });
+        if !managed {
+            return self.submit_locally(now, number, job);
+        }
+        let work = Work { procs: job.procs, walltime: job.walltime, speedup: speedup.clone() };
+        let client = Client::Federation { submission: Submission::new(Time::MAX), work, owner: owner(job) };
+        self.clients.insert(number, client);
+        self.tell_client(now, number, client::Event::Begin);
+        Ok(())
+    }
+
+    /// A local user's job: rigid, straight to its own cluster, in the log's own shape and time.
+    fn submit_locally(&mut self, now: Time, number: u32, job: &Job) -> Result<(), SimError> {
+        let clusters = self.platform.clusters();
+        let only = (clusters.len() == 1).then_some(ClusterId(0));
+        let known = job.origin.filter(|origin| origin.index() < clusters.len());
+        let Some(id) = known.or(only) else {
+            self.refuse(number, RefusalCause::NoOrigin);
+            return Ok(());
+        };
+        self.clients.insert(number, Client::Local(id));
+        let work = Work { procs: job.procs, walltime: job.walltime, speedup: Speedup::Rigid };
+        let submit = Submit { own_time: true, ..submit(number, work, owner(job), None, Vec::new()) };
+        self.send_submission(now, number, id.index(), submit);
+        Ok(())
+    }
+
+    pub(super) fn tell_client(&mut self, now: Time, number: u32, event: client::Event) {
+        match self.clients.get_mut(&number) {
+            Some(Client::Federation { submission, .. }) => {
+                if let Some(command) = submission.on(now, event) {
+                    self.carry_out_for_client(now, number, command);
+                }
+            }
+            Some(Client::Local(cluster)) => {
+                let cluster = *cluster;
+                self.clients.remove(&number);
+                self.answer_local_user(number, cluster, event);
+            }
+            None => debug_assert!(false, "job {number} has no client any more"),
+        }
+    }
+
+    /// Does what a client wants.
+    fn carry_out_for_client(&mut self, now: Time, number: u32, command: Command) {
+        let Some(Client::Federation { work, owner, .. }) = self.clients.get(&number) else { return };
+        match command {
+            Command::Discover => {
+                let caller = Caller { user: owner.clone(), operator: false };
+                let what = What::Work(work.clone());
+                let ask = Box::new(Ask { what, caller, best: BEST, only: None, patience: None });
+                let asked = agent::Event::Asked { by: Asker::Client(token(number)), ask };
+                self.post.send(now, Link::ClientAgent, Letter::Agent(MASTER, asked));
+            }
+            Command::Submit { to, latest, compared } => {
+                let submit = submit(number, work.clone(), owner.clone(), latest, compared);
+                match self.peers.get(&to.server) {
+                    Some(Peer::Server(server)) => self.send_submission(now, number, *server, submit),
+                    _ => debug_assert!(false, "{} is no server", to.server),
+                }
+            }
+            Command::WakeAt(at) => self.dues.set(Peer::Client(number), Some(at)),
+            Command::Done(outcome) => {
+                let fits = fits(work, self.platform);
+                self.clients.remove(&number);
+                self.dues.set(Peer::Client(number), None);
+                self.done(number, fits, *outcome);
+            }
+        }
+    }
+
+    fn send_submission(&mut self, now: Time, number: u32, server: usize, submit: Submit) {
+        let event = server::Event::Submit { reply: token(number), submit: Box::new(submit) };
+        self.post.send(now, Link::ClientServer, Letter::Server(server, event));
+    }
+
+    /// A submission of the federation is over; `fits` if some cluster is large enough.
+    fn done(&mut self, number: u32, fits: bool, outcome: Outcome) {
+        let why = match outcome {
+            Outcome::Accepted(_) => return,
+            Outcome::Refused(reasons) => sentence(&reasons),
+            Outcome::Unknown { server, why } => format!("{server} may have accepted it: {why}"),
+        };
+        if !fits {
+            let Some(Submitted { job, .. }) = self.submitted.get(&number) else { return };
+            let requested = job.procs;
+            let largest = self.platform.clusters().iter().map(|cluster| cluster.procs).max();
+            let available = largest.unwrap_or_default();
+            self.refuse(number, RefusalCause::LargerThanAll { requested, available });
+        } else if let Some(Submitted { job, .. }) = self.submitted.remove(&number) {
+            self.unplaced.insert(number, Unplaced { log_id: job.log_id, why });
+        }
+    }
+
+    fn answer_local_user(&mut self, number: u32, cluster: ClusterId, event: client::Event) {
+        match event {
+            client::Event::Refused(Refused::TooLarge { needed: requested, available }) => {
+                self.refuse(number, RefusalCause::LargerThanCluster { cluster, requested, available });
+            }
+            other => debug_assert!(matches!(other, client::Event::Accepted(_)), "{other:?}"),
+        }
+    }
+
+    fn refuse(&mut self, number: u32, cause: RefusalCause) {
+        if let Some(Submitted { job, .. }) = self.submitted.remove(&number) {
+            self.refused.insert(number, (job.log_id, cause));
+        }
+    }
+}
+
+/// Whether some cluster is large enough.
+fn fits(work: &Work, platform: &Platform) -> bool {
+    let request = work.request(JobId(0), Time::ZERO);
+    platform.clusters().iter().any(|cluster| request.on(cluster.procs, cluster.speed).is_some())
+}
+
+fn submit(number: u32, work: Work, owner: User, latest: Option<Time>, compared: Vec<Compared>) -> Submit {
+    let key = Key(u128::from(number).to_be_bytes());
+    let name = format!("job-{number}");
+    Submit { key, owner, name, work, own_time: false, latest, compared, launch: number.to_string() }
+}
+
+/// Whom to answer: the client of that job.
+fn token(number: u32) -> Token {
+    Token(u64::from(number))
+}
+
+/// The log's user, `u17` or `u-1` if it is unknown.
+fn owner(job: &Job) -> User {
+    format!("u{}", job.user).parse().expect("a letter and a whole number are a user's name")
+}
+
+fn sentence(reasons: &[(Option<Name>, String)]) -> String {
+    let one = |(server, why): &(Option<Name>, String)| match server {
+        Some(server) => format!("{server}: {why}"),
+        None => why.clone(),
+    };
+    reasons.iter().map(one).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,373 @@
+//! The event loop of a protocol simulation.
+//!
+//! The events of one instant come in the order of the direct engine: terminations in the order in which the jobs
+//! were started, then messages that arrive now, then submissions ([`Ties`] may put the terminations last), each
+//! with all that follows from it in no time; then whoever wants to be told that time has passed, which starts
+//! jobs.
+
+use std::borrow::Borrow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::iter::Peekable;
+
+use pliant_control::agent::{self, Agent, AgentConfig, Asker, ChildKind};
+use pliant_control::client;
+use pliant_control::names::Name;
+use pliant_control::server::{self, Server, ServerConfig};
+use pliant_model::{Cluster, Job, JobId, JobOutcome, Platform, RefusalCause, Run, Span, Time};
+use rustc_hash::FxHashMap;
+
+use super::clients::Client;
+use super::dues::{Dues, Peer};
+use super::network::{Letter, Link, Network, Post};
+use super::tree::{Layout, Placed};
+use super::{ProtocolRun, Unplaced, Watcher};
+use crate::{Policies, SimError, SimJob, Ties};
+
+/// The journal that a daemon's news come from: none is ever lost here.
+const JOURNAL: u64 = 1;
+
+/// A termination: when, the how-manieth start it ends, on which server, which of its jobs.
+pub(super) type Finish = Reverse<(Time, u64, usize, JobId)>;
+
+/// An agent with its place in the tree.
+pub(super) struct AgentNode {
+    pub(super) machine: Agent,
+    pub(super) place: Placed,
+    pub(super) news: News,
+}
+
+/// A server with its place in the tree.
+pub(super) struct ServerNode {
+    pub(super) machine: Server,
+    pub(super) parent: usize,
+    pub(super) news: News,
+}
+
+/// What a daemon has told its agent.
+#[derive(Default)]
+pub(super) struct News {
+    pub(super) told: u64,
+    pub(super) acknowledged: u64,
+}
+
+/// What the driver knows of a job that has not started.
+pub(super) struct Submitted {
+    pub(super) job: Job,
+    pub(super) managed: bool,
+}
+
+pub(super) struct Driver<'a> {
+    pub(super) platform: &'a Platform,
+    policies: &'a Policies,
+    watcher: &'a mut dyn Watcher,
+    pub(super) agents: Vec<AgentNode>,
+    pub(super) servers: Vec<ServerNode>,
+    pub(super) peers: BTreeMap<Name, Peer>,
+    pub(super) clients: FxHashMap<u32, Client>,
+    pub(super) submitted: FxHashMap<u32, Submitted>,
+    pub(super) post: Post,
+    pub(super) dues: Dues,
+    pub(super) finishes: BinaryHeap<Finish>,
+    pub(super) starts: u64,
+    /// True until the daemons have attached.
+    attaching: bool,
+    pub(super) outcomes: Vec<Option<JobOutcome>>,
+    pub(super) refused: BTreeMap<u32, (u64, RefusalCause)>,
+    pub(super) unplaced: BTreeMap<u32, Unplaced>,
+    agent_commands: Vec<agent::Command>,
+    server_commands: Vec<server::Command>,
+}
+
+/// `a0`, `a1`, ... and `c0`, `c1`, ...: a platform's own names may be longer than a daemon's.
+fn name(letter: char, number: usize) -> Name {
+    format!("{letter}{number}").parse().expect("a letter and digits are a name")
+}
+
+fn agent_configs(layout: &Layout, network: &Network) -> Vec<AgentConfig> {
+    // Time for a question to every server and back, with the second that each level has less.
+    let height = layout.height as i64;
+    let patience = Span(2 * network.latency.longest().0 * height + height);
+    let config = |(number, place): (usize, &Placed)| AgentConfig {
+        name: name('a', number),
+        root: place.parent.is_none(),
+        patience,
+    };
+    layout.agents.iter().enumerate().map(config).collect()
+}
+
+fn server_configs(platform: &Platform, policies: &Policies) -> Vec<ServerConfig> {
+    let config = |(number, cluster): (usize, &Cluster)| ServerConfig {
+        name: name('c', number),
+        procs: cluster.procs,
+        speed: cluster.speed,
+        policy: cluster.batch.clone(),
+        tuner: policies.tuner,
+        waiting_per_user: u32::MAX,
+    };
+    platform.clusters().iter().enumerate().map(config).collect()
+}
+
+impl<'a> Driver<'a> {
+    pub(super) fn new(
+        platform: &'a Platform,
+        layout: &Layout,
+        policies: &'a Policies,
+        network: &Network,
+        watcher: &'a mut dyn Watcher,
+        origin: Time,
+    ) -> Result<Driver<'a>, SimError> {
+        let agent_configs = agent_configs(layout, network);
+        let server_configs = server_configs(platform, policies);
+        watcher.begin(origin, &agent_configs, &server_configs);
+        let mut peers = BTreeMap::new();
+        peers.extend((0..).zip(&agent_configs).map(|(number, one)| (one.name.clone(), Peer::Agent(number))));
+        peers
+            .extend((0..).zip(&server_configs).map(|(number, one)| (one.name.clone(), Peer::Server(number))));
+        let agent = |(config, place): (AgentConfig, &Placed)| AgentNode {
+            machine: Agent::new(config),
+            place: *place,
+            news: News::default(),
+        };
+        let server = |(config, parent): (ServerConfig, &usize)| {
+            let machine = Server::new(config, origin).map_err(SimError::Batch)?;
+            Ok(ServerNode { machine, parent: *parent, news: News::default() })
+        };
+        let levels = layout.agents.iter().map(|place| place.depth + 1).max().unwrap_or(0);
+        let mut driver = Driver {
+            platform,
+            policies,
+            watcher,
+            agents: agent_configs.into_iter().zip(&layout.agents).map(agent).collect(),
+            servers: server_configs
+                .into_iter()
+                .zip(&layout.servers)
+                .map(server)
+                .collect::<Result<_, SimError>>()?,
+            peers,
+            clients: FxHashMap::default(),
+            submitted: FxHashMap::default(),
+            post: Post::new(network, levels),
+            dues: Dues::default(),
+            finishes: BinaryHeap::new(),
+            starts: 0,
+            attaching: true,
+            outcomes: Vec::new(),
+            refused: BTreeMap::new(),
+            unplaced: BTreeMap::new(),
+            agent_commands: Vec::new(),
+            server_commands: Vec::new(),
+        };
+        driver.attach(origin);
+        Ok(driver)
+    }
+
+    /// Every server attaches to its agent, and every agent tells its own of what it has.
+    fn attach(&mut self, origin: Time) {
+        for index in 0..self.servers.len() {
+            let info = self.server_info(index);
+            let (child, kind) = (info.name.clone(), ChildKind::Server);
+            let attached = agent::Event::Attached { child, kind, journal: JOURNAL, servers: vec![info] };
+            self.send_up(origin, Peer::Server(index), attached);
+        }
+        self.settle(origin, 0);
+        self.attaching = false;
+    }
+
+    pub(super) fn run<I>(mut self, mut jobs: Peekable<I>) -> Result<ProtocolRun, SimError>
+    where
+        I: Iterator,
+        I::Item: Borrow<SimJob>,
+    {
+        loop {
+            let submission = jobs.peek().map(|next| next.borrow().job.submit);
+            let finish = self.finishes.peek().map(|Reverse((at, ..))| *at);
+            let next = submission.into_iter().chain(finish).chain(self.post.first()).chain(self.dues.first());
+            let Some(now) = next.min() else { break };
+            match self.policies.ties {
+                Ties::FinishFirst => {
+                    self.finish_due(now);
+                    self.settle(now, 0);
+                    self.submit_due(now, &mut jobs)?;
+                }
+                Ties::SubmitFirst => {
+                    self.settle(now, 0);
+                    self.submit_due(now, &mut jobs)?;
+                    self.finish_due(now);
+                }
+            }
+            while let Some(peer) = self.dues.pop(now) {
+                self.tell_due(now, peer);
+                self.settle(now, 0);
+            }
+        }
+        Ok(self.conclude())
+    }
+
+    fn finish_due(&mut self, now: Time) {
+        while let Some(Reverse((at, _, server, job))) = self.finishes.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.finishes.pop();
+            // Not yet what others have sent before this instant.
+            let since = self.post.sent();
+            self.job_ended(now, server, job);
+            self.settle(now, since);
+        }
+    }
+
+    fn submit_due<I>(&mut self, now: Time, jobs: &mut Peekable<I>) -> Result<(), SimError>
+    where
+        I: Iterator,
+        I::Item: Borrow<SimJob>,
+    {
+        while let Some(next) = jobs.next_if(|next| next.borrow().job.submit <= now) {
+            let next = next.borrow();
+            let position = self.outcomes.len();
+            if next.job.submit < now {
+                return Err(SimError::Unsorted(position));
+            }
+            self.outcomes.push(None);
+            self.submit(now, position as u32, next)?;
+            self.settle(now, 0);
+        }
+        Ok(())
+    }
+
+    fn tell_due(&mut self, now: Time, peer: Peer) {
+        match peer {
+            Peer::Server(index) => self.tell_server(now, index, server::Event::Due),
+            Peer::Agent(index) => self.tell_agent(now, index, agent::Event::Due),
+            Peer::Client(job) => self.tell_client(now, job, client::Event::Due),
+        }
+    }
+
+    /// Delivers what has arrived, and what is sent because of it and arrives at once, in order; of what was
+    /// sent after the first `since` messages.
+    fn settle(&mut self, now: Time, since: u64) {
+        while let Some(letter) = self.post.take(now, since) {
+            match letter {
+                Letter::Agent(index, event) => self.tell_agent(now, index, event),
+                Letter::Server(index, event) => self.tell_server(now, index, event),
+                Letter::Question(index, discovery, ask) => self.answer(now, index, discovery, &ask),
+                Letter::Acknowledged(peer, sequence) => self.acknowledged(peer, sequence),
+                Letter::Client(job, event) => self.tell_client(now, job, event),
+            }
+        }
+    }
+
+    fn tell_agent(&mut self, now: Time, index: usize, event: agent::Event) {
+        self.watcher.agent_told(now, index, &event);
+        let mut commands = std::mem::take(&mut self.agent_commands);
+        let agent = &mut self.agents[index].machine;
+        agent.on(now, event, &mut commands);
+        self.dues.set(Peer::Agent(index), agent.next_due());
+        self.watcher.agent_wants(now, index, &commands);
+        for command in commands.drain(..) {
+            self.carry_out(now, index, command);
+        }
+        self.agent_commands = commands;
+    }
+
+    pub(super) fn tell_server(&mut self, now: Time, index: usize, event: server::Event) {
+        self.watcher.server_told(now, index, &event);
+        let mut commands = std::mem::take(&mut self.server_commands);
+        let server = &mut self.servers[index].machine;
+        server.on(now, event, &mut commands);
+        self.dues.set(Peer::Server(index), server.next_due());
+        self.watcher.server_wants(now, index, &commands);
+        for command in commands.drain(..) {
+            self.carry_out_for_server(now, index, command);
+        }
+        self.server_commands = commands;
+    }
+
+    /// Does what an agent wants.
+    fn carry_out(&mut self, now: Time, index: usize, command: agent::Command) {
+        let (me, depth) = (Peer::Agent(index), self.agents[index].place.depth);
+        match command {
+            agent::Command::Ask { child, discovery, ask } => {
+                let child = self.peers[&child];
+                let letter = match child {
+                    Peer::Agent(below) => {
+                        let by = Asker::Parent(discovery);
+                        Letter::Agent(below, agent::Event::Asked { by, ask })
+                    }
+                    Peer::Server(below) => Letter::Question(below, discovery, ask),
+                    Peer::Client(_) => return debug_assert!(false, "a client is nobody's child"),
+                };
+                self.post.send(now, Link::Down(depth, child), letter);
+            }
+            agent::Command::Answer { to: Asker::Client(token), found } => {
+                let letter = Letter::Client(token.0 as u32, client::Event::Found(found));
+                self.post.send(now, Link::ClientAgent, letter);
+            }
+            agent::Command::Answer { to: Asker::Parent(discovery), found } => {
+                let child = self.agents[index].machine.config().name.clone();
+                self.send_up(now, me, agent::Event::Answered { child, discovery, found });
+            }
+            agent::Command::Acknowledge { child, sequence } => {
+                let child = self.peers[&child];
+                self.send(now, Link::Down(depth, child), Letter::Acknowledged(child, sequence));
+            }
+            agent::Command::Tell(record) => {
+                let AgentNode { machine, news, .. } = &mut self.agents[index];
+                news.told += 1;
+                let (child, sequence) = (machine.config().name.clone(), news.told);
+                self.send_up(now, me, agent::Event::Told { child, sequence, record });
+            }
+            agent::Command::Announce => {
+                let machine = &self.agents[index].machine;
+                let there = machine.servers().filter(|(_, _, attached)| *attached);
+                let servers = there.map(|(info, _, _)| info.clone()).collect();
+                let (child, kind) = (machine.config().name.clone(), ChildKind::Agent);
+                self.send_up(now, me, agent::Event::Attached { child, kind, journal: JOURNAL, servers });
+            }
+            // The outcomes of the run are the archive.
+            agent::Command::Archive(_) => {}
+        }
+    }
+
+    /// Tells a daemon's agent.
+    pub(super) fn send_up(&mut self, now: Time, from: Peer, event: agent::Event) {
+        let parent = match from {
+            Peer::Server(index) => Some(self.servers[index].parent),
+            Peer::Agent(index) => self.agents[index].place.parent,
+            Peer::Client(_) => None,
+        };
+        let Some(parent) = parent else { return debug_assert!(false, "{from:?} has no agent above it") };
+        let link = Link::Up(self.agents[parent].place.depth, from);
+        self.send(now, link, Letter::Agent(parent, event));
+    }
+
+    fn send(&mut self, now: Time, link: Link, letter: Letter) {
+        if self.attaching {
+            self.post.send_at_once(now, link, letter);
+        } else {
+            self.post.send(now, link, letter);
+        }
+    }
+
+    fn acknowledged(&mut self, peer: Peer, sequence: u64) {
+        match peer {
+            Peer::Server(index) => self.servers[index].news.acknowledged = sequence,
+            Peer::Agent(index) => self.agents[index].news.acknowledged = sequence,
+            Peer::Client(_) => debug_assert!(false, "clients tell no news"),
+        }
+    }
+
+    fn conclude(self) -> ProtocolRun {
+        let news = self.servers.iter().map(|one| &one.news).chain(self.agents.iter().map(|one| &one.news));
+        debug_assert!(news.into_iter().all(|news| news.told == news.acknowledged), "news were lost");
+        debug_assert!(self.submitted.is_empty() && self.clients.is_empty(), "jobs were lost");
+        let run = Run {
+            platform: self.platform.clone(),
+            jobs: self.outcomes.into_iter().flatten().collect(),
+            refused: self.refused.into_values().collect(),
+            moves: Vec::new(),
+            reallocations: 0,
+        };
+        ProtocolRun { run, unplaced: self.unplaced.into_values().collect(), traffic: self.post.traffic }
+    }
+}

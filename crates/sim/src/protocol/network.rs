@@ -1,0 +1,223 @@
+//! The simulated network: when a message arrives.
+//!
+//! A link keeps the order of its messages, as the streams between daemons do. What becomes of a message is
+//! decided in [`Post::arrival`] and nowhere else.
+
+use std::collections::BTreeMap;
+
+use pliant_control::{agent, client, server};
+use pliant_model::{Span, Time, rng::stream_seed};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustc_hash::FxHashMap;
+
+use super::dues::Peer;
+
+/// The network between clients, agents and servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    /// How long messages take.
+    pub latency: Latency,
+    /// What is drawn is drawn from this.
+    pub seed: u64,
+}
+
+/// How long messages take, in whole seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Latency {
+    /// All the same.
+    Constant {
+        /// Seconds.
+        seconds: u32,
+    },
+    /// Each its own time, drawn uniformly; a link keeps the order of its messages nevertheless.
+    Drawn {
+        /// The least, in seconds.
+        least: u32,
+        /// How much more it may be at most, in seconds.
+        spread: u32,
+    },
+}
+
+impl Latency {
+    /// No message takes longer.
+    pub(super) fn longest(self) -> Span {
+        match self {
+            Self::Constant { seconds } => Span(i64::from(seconds)),
+            Self::Drawn { least, spread } => Span(i64::from(least) + i64::from(spread)),
+        }
+    }
+}
+
+impl Default for Network {
+    /// Messages arrive when they are sent.
+    fn default() -> Network {
+        Network { latency: Latency::Constant { seconds: 0 }, seed: 1 }
+    }
+}
+
+/// How many messages were sent, both ways.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Traffic {
+    /// Between clients and the master agent.
+    pub clients_agent: u64,
+    /// Between clients and servers.
+    pub clients_servers: u64,
+    /// Between agents and their children, by the agent's distance from the master agent.
+    pub tree: Vec<u64>,
+}
+
+/// A message: what its receiver is told.
+pub(super) enum Letter {
+    /// To the agent of that number.
+    Agent(usize, agent::Event),
+    /// To the server of that number.
+    Server(usize, server::Event),
+    /// To the server of that number: what it would give. A question changes nothing.
+    Question(usize, u64, Box<agent::Ask>),
+    /// To the daemon that tells: its news are kept up to there.
+    Acknowledged(Peer, u64),
+    /// To the client of the job of that number.
+    Client(u32, client::Event),
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy)]
+pub(super) enum Link {
+    /// Between a client and the master agent.
+    ClientAgent,
+    /// Between a client and a server.
+    ClientServer,
+    /// From an agent at that depth down to a child.
+    Down(usize, Peer),
+    /// From a child up to its agent at that depth.
+    Up(usize, Peer),
+}
+
+/// The messages on their way.
+pub(super) struct Post {
+    latency: Latency,
+    rng: ChaCha8Rng,
+    /// By arrival, and then in the order in which they were sent.
+    waiting: BTreeMap<(Time, u64), Letter>,
+    sent: u64,
+    /// The last arrival on links that carry more than one message at a time, by child and direction.
+    last: FxHashMap<(Peer, bool), Time>,
+    pub(super) traffic: Traffic,
+}
+
+impl Post {
+    pub(super) fn new(network: &Network, levels: usize) -> Post {
+        Post {
+            latency: network.latency,
+            rng: ChaCha8Rng::seed_from_u64(stream_seed(network.seed, "network")),
+            waiting: BTreeMap::new(),
+            sent: 0,
+            last: FxHashMap::default(),
+            traffic: Traffic { tree: vec![0; levels], ..Traffic::default() },
+        }
+    }
+
+    /// How many messages were sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(super) fn send(&mut self, now: Time, link: Link, letter: Letter) {
+        let arrival = self.arrival(now, link);
+        self.deposit(arrival, link, letter);
+    }
+
+    /// Sends a message that arrives at once: from daemons that are there before the first client.
+    pub(super) fn send_at_once(&mut self, now: Time, link: Link, letter: Letter) {
+        self.deposit(now, link, letter);
+    }
+
+    fn deposit(&mut self, arrival: Time, link: Link, letter: Letter) {
+        *match link {
+            Link::ClientAgent => &mut self.traffic.clients_agent,
+            Link::ClientServer => &mut self.traffic.clients_servers,
+            Link::Down(depth, _) | Link::Up(depth, _) => &mut self.traffic.tree[depth],
+        } += 1;
+        self.waiting.insert((arrival, self.sent), letter);
+        self.sent += 1;
+    }
+
+    /// What becomes of a message: when it arrives.
+    fn arrival(&mut self, now: Time, link: Link) -> Time {
+        let Latency::Drawn { least, spread } = self.latency else { return now + self.latency.longest() };
+        let drawn = i64::from(least) + self.rng.random_range(0..=i64::from(spread));
+        let arrival = now + Span(drawn);
+        let key = match link {
+            // One question and its answer at a time.
+            Link::ClientAgent | Link::ClientServer => return arrival,
+            Link::Down(_, child) => (child, false),
+            Link::Up(_, child) => (child, true),
+        };
+        let last = self.last.entry(key).or_insert(arrival);
+        *last = arrival.max(*last);
+        *last
+    }
+
+    /// When the next message arrives.
+    pub(super) fn first(&self) -> Option<Time> {
+        self.waiting.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Takes the next message that has arrived at `now`, of those that were sent after the first `since`.
+    pub(super) fn take(&mut self, now: Time, since: u64) -> Option<Letter> {
+        let key = *self.waiting.range((now, since)..=(now, u64::MAX)).next()?.0;
+        self.waiting.remove(&key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post(latency: Latency) -> Post {
+        Post::new(&Network { latency, seed: 3 }, 1)
+    }
+
+    fn arrivals(post: &mut Post, link: Link, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        times.into_iter().map(|now| post.arrival(Time(now), link).0).collect()
+    }
+
+    #[test]
+    fn a_constant_latency_is_added() {
+        let constant = |seconds| post(Latency::Constant { seconds });
+        assert_eq!(arrivals(&mut constant(0), Link::ClientAgent, [0, 5]), [0, 5]);
+        assert_eq!(arrivals(&mut constant(7), Link::Up(0, Peer::Agent(1)), [0, 0, 5]), [7, 7, 12]);
+    }
+
+    #[test]
+    fn drawn_latencies_keep_the_order_of_a_link_and_stay_in_range() {
+        let drawn = Latency::Drawn { least: 2, spread: 9 };
+        let up = Link::Up(0, Peer::Server(4));
+        let mut one = post(drawn);
+        let found = arrivals(&mut one, up, 0..200);
+        assert!(found.is_sorted() && (0..).zip(&found).all(|(now, at)| (now + 2..=now + 11).contains(at)));
+        assert!(found.windows(2).any(|pair| pair[0] == pair[1]), "some would have overtaken others");
+        assert_eq!(arrivals(&mut post(drawn), up, 0..200), found, "the same seed, the same times");
+        let calls = arrivals(&mut one, Link::ClientServer, std::iter::repeat_n(0, 200));
+        assert_eq!((calls.iter().min(), calls.iter().max()), (Some(&2), Some(&11)));
+    }
+
+    #[test]
+    fn messages_of_an_instant_come_in_the_order_they_were_sent() {
+        let mut post = post(Latency::Constant { seconds: 0 });
+        for job in 0..3 {
+            post.send(Time(1), Link::ClientAgent, Letter::Client(job, client::Event::Due));
+        }
+        assert_eq!(post.first(), Some(Time(1)));
+        let mut take = |now, since| match post.take(Time(now), since) {
+            Some(Letter::Client(job, _)) => Some(job),
+            _ => None,
+        };
+        assert_eq!(
+            [take(0, 0), take(1, 1), take(1, 0), take(1, 0), take(1, 0)],
+            [None, Some(1), Some(0), Some(2), None]
+        );
+        assert_eq!(post.traffic, Traffic { clients_agent: 3, clients_servers: 0, tree: vec![0] });
+    }
+}

@@ -1,0 +1,96 @@
+//! What servers are asked and want done: estimates, and jobs as simulated processes.
+
+use std::cmp::Reverse;
+
+use pliant_control::agent::{self, Ask, Found, ServerInfo, What};
+use pliant_control::batch;
+use pliant_control::client;
+use pliant_control::job::Exit;
+use pliant_control::server::{self, Answer, ServerConfig};
+use pliant_model::{ClusterId, JobId, JobOutcome, MapReason, Procs, Reason, Time, runtime_at};
+
+use super::driver::{Driver, ServerNode, Submitted};
+use super::dues::Peer;
+use super::network::{Letter, Link};
+
+impl Driver<'_> {
+    /// A server as it describes itself. Its rank is its cluster's position: ties go as in a direct simulation.
+    pub(super) fn server_info(&self, index: usize) -> ServerInfo {
+        let ServerConfig { name, procs, speed, policy, .. } = self.servers[index].machine.config().clone();
+        let (address, services) = (String::new(), Vec::new());
+        ServerInfo { name, address, rank: index as u32, procs, speed, policy, services, scripts: true }
+    }
+
+    /// A server says what it would give.
+    pub(super) fn answer(&mut self, now: Time, index: usize, discovery: u64, ask: &Ask) {
+        let info = self.server_info(index);
+        let child = info.name.clone();
+        let found = match &ask.what {
+            What::Work(work) => self.servers[index].machine.answer(now, &info, work),
+            What::Service { .. } => {
+                let refusals = vec![(info.name, "offers no services".to_owned())];
+                Found { refusals, ..Found::default() }
+            }
+        };
+        self.send_up(now, Peer::Server(index), agent::Event::Answered { child, discovery, found });
+    }
+
+    /// Does what a server wants.
+    pub(super) fn carry_out_for_server(&mut self, now: Time, index: usize, command: server::Command) {
+        match command {
+            server::Command::Reply { to, answer } => {
+                let event = match answer {
+                    Answer::Accepted(record) => client::Event::Accepted(record),
+                    Answer::Refused(refused) => client::Event::Refused(refused),
+                    Answer::Known(_) | Answer::Cancelling(_) | Answer::NoSuchJob => {
+                        return debug_assert!(false, "nobody submits twice or cancels");
+                    }
+                };
+                self.post.send(now, Link::ClientServer, Letter::Client(to.0 as u32, event));
+            }
+            server::Command::Batch(batch::Command::Run(run)) => self.start(now, index, &run),
+            server::Command::Batch(batch::Command::Terminate { .. }) => {
+                debug_assert!(false, "nobody cancels");
+            }
+            server::Command::Tell(record) => {
+                let ServerNode { machine, news, .. } = &mut self.servers[index];
+                news.told += 1;
+                let (child, sequence) = (machine.config().name.clone(), news.told);
+                self.send_up(now, Peer::Server(index), agent::Event::Told { child, sequence, record });
+            }
+            // The outcomes of the run are the archive.
+            server::Command::Archive(_) => {}
+        }
+    }
+
+    /// A process begins; only the driver knows when it will end.
+    fn start(&mut self, now: Time, index: usize, run: &batch::Run) {
+        let note = self.servers[index].machine.launch(run.job.0).and_then(|note| note.parse::<u32>().ok());
+        let job = note.and_then(|job| Some((job, self.submitted.remove(&job)?)));
+        let Some((number, Submitted { job, managed })) = job else {
+            return debug_assert!(false, "job {} of server {index} started twice", run.job);
+        };
+        let end = now + runtime_at(&job, run.walltime);
+        self.finishes.push(Reverse((end, self.starts, index, run.job)));
+        self.starts += 1;
+        let reason = if managed { MapReason::EarliestCompletion } else { MapReason::Local };
+        self.outcomes[number as usize] = Some(JobOutcome {
+            log_id: job.log_id,
+            cluster: ClusterId(index as u32),
+            submit: job.submit,
+            start: now,
+            end,
+            procs: Procs(run.cores.len() as u32),
+            walltime: run.walltime,
+            moves: 0,
+            managed,
+            reason: Reason::Mapped(reason),
+        });
+    }
+
+    /// A process is gone.
+    pub(super) fn job_ended(&mut self, now: Time, index: usize, job: JobId) {
+        let ended = batch::Event::Ended { job, exit: Exit::Code(0) };
+        self.tell_server(now, index, server::Event::Batch(ended));
+    }
+}

@@ -1,0 +1,343 @@
+//! Both speeds of the simulator agree (ARCHITECTURE.md: direct and protocol): the state machines of
+//! `pliant-control` over a network without delays give the schedule of the direct engine, job for job.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::collections::BTreeSet;
+
+use pliant_control::agent::{self, Agent, AgentConfig};
+use pliant_control::batch::Command as BatchCommand;
+use pliant_control::replay::{Machine, Recorded, replay};
+use pliant_control::server::{self, Answer, Server, ServerConfig};
+use pliant_model::{Cluster, ClusterId, Job, Platform, Procs, Span, Speed, Speedup, Time};
+use pliant_policy::batch;
+use pliant_policy::mapping::Mapping;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::tuning::Tuner;
+use pliant_sim::campaign::{Moldable, sim_jobs};
+use pliant_sim::protocol::{
+    Latency, Network, Node, ProtocolRun, Tree, TreeError, Unsupported, Watcher, simulate_protocol,
+    simulate_watched,
+};
+use pliant_sim::{Policies, Silent, SimError, SimJob, Ties, simulate};
+use pliant_trace::{LoadOptions, generate, load};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn platform(clusters: impl IntoIterator<Item = (u32, f64, &'static str)>) -> Platform {
+    let cluster = |(index, (procs, speed, batch)): (usize, (u32, f64, &str))| Cluster {
+        name: format!("cluster {index}"),
+        procs: Procs(procs),
+        speed: Speed::new(speed).unwrap(),
+        batch: batch.to_owned(),
+    };
+    Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
+}
+
+fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: i64) -> SimJob {
+    let (submit, procs, walltime, runtime) = (Time(submit), Procs(procs), Span(walltime), Span(runtime));
+    let user = log_id as i32 % 5 - 1;
+    let job = Job { log_id, submit, procs, walltime, runtime, user, group: -1, executable: -1, origin: None };
+    SimJob { job, speedup: Speedup::Rigid, managed: true }
+}
+
+/// Equal clusters are frequent: they make equal completions.
+fn platforms() -> impl Strategy<Value = Platform> {
+    let speed = prop_oneof![2 => Just(1.0), 1 => 0.5..2.0];
+    let procs = prop_oneof![1 => Just(16_u32), 2 => 1..=24_u32];
+    prop::collection::vec((procs, speed, select(batch::names())), 1..=6).prop_map(platform)
+}
+
+fn speedups() -> impl Strategy<Value = Speedup> {
+    prop_oneof![
+        2 => Just(Speedup::Rigid),
+        2 => (0.5..=1.0, 1..40_u32).prop_map(|(parallel, limit)| Speedup::Amdahl { parallel, limit: Procs(limit) }),
+        1 => Just(Speedup::Folding),
+        1 => (1.0..30.0, 0.0..2.0)
+            .prop_map(|(average_parallelism, sigma)| Speedup::Downey { average_parallelism, sigma }),
+    ]
+}
+
+/// Many jobs at one instant, many that run their full walltime, some too large for every cluster; some begin
+/// before the origin of time. With coarse times many jobs also end at one instant, before their walltimes.
+fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
+    let gap = prop_oneof![2 => Just(0_i64), 3 => 1..20_i64, 1 => 20..400_i64];
+    let percent = prop_oneof![1 => Just(100_i64), 3 => 1..100_i64];
+    let one = (gap, 1..28_u32, 1..300_i64, percent, speedups(), prop::bool::weighted(0.7), 0..8_u32);
+    let first = prop_oneof![3 => Just(0_i64), 1 => -100..100_i64];
+    (first, any::<bool>(), prop::collection::vec(one, 1..70)).prop_map(|(first, coarse, drawn)| {
+        let mut submit = first;
+        type Drawn = (i64, u32, i64, i64, Speedup, bool, u32);
+        let sim_job = |(index, drawn): (usize, Drawn)| {
+            let (mut gap, procs, mut walltime, mut percent, speedup, managed, origin) = drawn;
+            if coarse {
+                (gap, walltime, percent) = (gap / 10 * 10, walltime / 40 * 40 + 40, percent / 50 * 50 + 50);
+                percent = percent.min(100);
+            }
+            submit += gap;
+            let runtime = (walltime * percent / 100).max(1);
+            let mut one = job(1000 + index as u64, submit, procs, walltime, runtime);
+            one.job.origin = Some(ClusterId(origin));
+            SimJob { speedup, managed, ..one }
+        };
+        drawn.into_iter().enumerate().map(sim_job).collect()
+    })
+}
+
+/// A tree with agents on up to three levels below the master agent, drawn from a list of numbers.
+fn tree(platform: &Platform, shape: &[u8]) -> Tree {
+    let mut draws = shape.iter().copied().cycle();
+    let mut draw = |below: u8| draws.next().unwrap_or(0) % below;
+    let clusters: Vec<Node> = platform.ids().map(Node::Cluster).collect();
+    let mut nodes = clusters;
+    for _ in 0..draw(4) {
+        let mut above: Vec<Node> = Vec::new();
+        for node in nodes {
+            match (draw(3), above.last_mut()) {
+                // Under an agent of its own, with its neighbour, or straight under the one above.
+                (1, Some(Node::Agent(siblings))) => siblings.push(node),
+                (2, _) => above.push(node),
+                _ => above.push(Node::Agent(vec![node])),
+            }
+        }
+        nodes = above;
+    }
+    if draw(4) == 0 {
+        nodes.push(Node::Agent(Vec::new()));
+    }
+    Tree::new(nodes)
+}
+
+fn trees() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 1..40)
+}
+
+fn policies() -> impl Strategy<Value = Policies> {
+    let ties = prop_oneof![Just(Ties::FinishFirst), Just(Ties::SubmitFirst)];
+    (select(Tuner::ALL), ties).prop_map(|(tuner, ties)| Policies { tuner, ties, ..Policies::default() })
+}
+
+/// Both speeds give the same run; returns the protocol's.
+fn check(platform: &Platform, tree: &Tree, jobs: &[SimJob], policies: &Policies) -> ProtocolRun {
+    let direct = simulate(platform, jobs, policies, &mut Silent).unwrap();
+    let protocol = simulate_protocol(platform, tree, jobs, policies, &Network::default()).unwrap();
+    let other = protocol.run.jobs.iter().zip(&direct.jobs).find(|(one, other)| one != other);
+    assert_eq!(other, None, "another outcome (protocol, direct)");
+    assert_eq!(protocol.run, direct);
+    assert_eq!(protocol.unplaced, []);
+    protocol
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_speeds_agree_job_for_job(
+        platform in platforms(), jobs in workloads(), policies in policies(), shape in trees(),
+    ) {
+        check(&platform, &tree(&platform, &shape), &jobs, &policies);
+    }
+}
+
+/// The month of `pliant demo` on three clusters, on both kinds of tree.
+#[test]
+fn both_speeds_agree_on_a_generated_month() {
+    let platform = pliant_trace::platform::built_in("grid5000").unwrap().with_batch("cbf");
+    let jobs = generate::grid5000(generate::month("june").unwrap(), 1).jobs;
+    let jobs = sim_jobs(jobs, Moldable::Paper, 1.0, 1);
+    assert_eq!(jobs.len(), 9_182);
+    let by_height = [(1, Tree::flat(&platform)), (3, Tree::regular(&platform, 2, 3))];
+    for (levels, tree) in by_height {
+        let run = check(&platform, &tree, &jobs, &Policies::default());
+        assert_eq!(run.run.jobs.len(), jobs.len());
+        let jobs = jobs.len() as u64;
+        assert_eq!((run.traffic.clients_agent, run.traffic.clients_servers), (2 * jobs, 2 * jobs));
+        assert_eq!(run.traffic.tree.len(), levels);
+    }
+}
+
+/// The first jobs of a real log: its own machine beside a smaller and faster one.
+#[test]
+fn both_speeds_agree_on_a_real_log() {
+    let Some(log) = pliant_testing::log("KTH-SP2-1996-2.1-cln.swf.gz") else { return };
+    let mut jobs = load(&log, &LoadOptions::default()).unwrap().jobs;
+    jobs.truncate(4_000);
+    for (batch, moldable) in [("cbf", Moldable::Paper), ("easy", Moldable::None), ("h1", Moldable::None)] {
+        let platform = platform([(100, 1.0, batch), (40, 1.3, batch)]);
+        let jobs = sim_jobs(jobs.clone(), moldable, 1.0, 1);
+        let run = check(&platform, &Tree::flat(&platform), &jobs, &Policies::default());
+        assert_eq!((run.run.jobs.len(), run.run.refused.len()), (4_000, 0), "{batch}");
+    }
+}
+
+/// What a daemon was told and what it wanted done about it.
+struct Journal<M: Machine> {
+    events: Vec<Recorded<M::Event>>,
+    commands: Vec<Vec<M::Command>>,
+}
+
+impl<M: Machine> Default for Journal<M> {
+    fn default() -> Self {
+        Journal { events: Vec::new(), commands: Vec::new() }
+    }
+}
+
+/// Keeps the journals of all daemons.
+#[derive(Default)]
+struct Recorder {
+    origin: Time,
+    agent_configs: Vec<AgentConfig>,
+    server_configs: Vec<ServerConfig>,
+    agents: Vec<Journal<Agent>>,
+    servers: Vec<Journal<Server>>,
+}
+
+impl Watcher for Recorder {
+    fn begin(&mut self, origin: Time, agents: &[AgentConfig], servers: &[ServerConfig]) {
+        self.origin = origin;
+        (self.agent_configs, self.server_configs) = (agents.to_vec(), servers.to_vec());
+        self.agents.extend(agents.iter().map(|_| Journal::default()));
+        self.servers.extend(servers.iter().map(|_| Journal::default()));
+    }
+
+    fn agent_told(&mut self, now: Time, agent: usize, event: &agent::Event) {
+        self.agents[agent].events.push(Recorded { at: now, event: event.clone() });
+    }
+
+    fn agent_wants(&mut self, _now: Time, agent: usize, commands: &[agent::Command]) {
+        self.agents[agent].commands.push(commands.to_vec());
+    }
+
+    fn server_told(&mut self, now: Time, server: usize, event: &server::Event) {
+        self.servers[server].events.push(Recorded { at: now, event: event.clone() });
+    }
+
+    fn server_wants(&mut self, _now: Time, server: usize, commands: &[server::Command]) {
+        self.servers[server].commands.push(commands.to_vec());
+    }
+}
+
+impl Recorder {
+    /// How many jobs the servers accepted, and how many they ran; none twice.
+    fn accepted_and_ran(&self) -> (usize, usize) {
+        let (mut accepted, mut ran) = (BTreeSet::new(), BTreeSet::new());
+        for (server, journal) in self.servers.iter().enumerate() {
+            for command in journal.commands.iter().flatten() {
+                match command {
+                    server::Command::Reply { answer: Answer::Accepted(record), .. } => {
+                        assert!(accepted.insert(record.key), "{} was accepted twice", record.handle);
+                    }
+                    server::Command::Batch(BatchCommand::Run(run)) => {
+                        assert!(
+                            ran.insert((server, run.job)),
+                            "job {} of server {server} ran twice",
+                            run.job
+                        );
+                    }
+                    _ => {}
+                }
+            }
+        }
+        (accepted.len(), ran.len())
+    }
+}
+
+fn latencies() -> impl Strategy<Value = Latency> {
+    prop_oneof![
+        1 => Just(Latency::Constant { seconds: 0 }),
+        2 => (1..100_u32).prop_map(|seconds| Latency::Constant { seconds }),
+        3 => (0..50_u32, 1..200_u32).prop_map(|(least, spread)| Latency::Drawn { least, spread }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Questions are not in the journals: they change nothing that can be seen.
+    #[test]
+    fn a_journal_told_again_gives_the_same_commands(
+        platform in platforms(), jobs in workloads(), policies in policies(), shape in trees(), latency in latencies(),
+    ) {
+        let (tree, jobs) = (tree(&platform, &shape), jobs);
+        let network = Network { latency, seed: 5 };
+        let mut seen = Recorder::default();
+        simulate_watched(&platform, &tree, &jobs, &policies, &network, &mut seen).unwrap();
+        for (config, journal) in seen.agent_configs.into_iter().zip(seen.agents) {
+            prop_assert_eq!(replay(&mut Agent::new(config), journal.events), journal.commands);
+        }
+        for (config, journal) in seen.server_configs.into_iter().zip(seen.servers) {
+            let mut server = Server::new(config, seen.origin).unwrap();
+            prop_assert_eq!(replay(&mut server, journal.events), journal.commands);
+        }
+    }
+
+    #[test]
+    fn over_a_slow_network_every_accepted_job_runs_exactly_once(
+        platform in platforms(), jobs in workloads(), policies in policies(), shape in trees(),
+        latency in latencies(), seed in any::<u64>(),
+    ) {
+        let (tree, jobs) = (tree(&platform, &shape), jobs);
+        let network = Network { latency, seed };
+        let mut seen = Recorder::default();
+        let slow = simulate_watched(&platform, &tree, &jobs, &policies, &network, &mut seen).unwrap();
+        prop_assert_eq!(&slow.unplaced, &[]);
+        let direct = simulate(&platform, &jobs, &policies, &mut Silent).unwrap();
+        prop_assert_eq!(&slow.run.refused, &direct.refused);
+        prop_assert_eq!(slow.run.jobs.len(), direct.jobs.len());
+        prop_assert_eq!(seen.accepted_and_ran(), (direct.jobs.len(), direct.jobs.len()));
+        // A request and its answer, at the agent, and then the submission.
+        let least = match latency {
+            Latency::Constant { seconds } => Span(i64::from(seconds)),
+            Latency::Drawn { least, .. } => Span(i64::from(least)),
+        };
+        for (ran, direct) in slow.run.jobs.iter().zip(&direct.jobs) {
+            prop_assert_eq!((ran.log_id, ran.submit, ran.managed), (direct.log_id, direct.submit, direct.managed));
+            let messages = if ran.managed { 5 } else { 1 };
+            prop_assert!(ran.wait() >= Span(messages * least.0), "{:?}", ran);
+        }
+        let again = simulate_protocol(&platform, &tree, &jobs, &policies, &network).unwrap();
+        prop_assert_eq!(again, slow, "the same seed, another run");
+    }
+}
+
+/// One job on two clusters: what is sent over each link.
+#[test]
+fn messages_are_counted_by_level() {
+    let platform = platform([(4, 1.0, "cbf"), (4, 1.0, "cbf")]);
+    let jobs = [job(1, 0, 2, 100, 100)];
+    let check = |tree: Tree, expected: &[u64]| {
+        let traffic = check(&platform, &tree, &jobs, &Policies::default()).traffic;
+        assert_eq!((traffic.clients_agent, traffic.clients_servers), (2, 2));
+        assert_eq!(traffic.tree, expected);
+    };
+    // Two attachments and their acknowledgements, two questions and answers, and the job's three states, each
+    // acknowledged.
+    check(Tree::flat(&platform), &[4 + 4 + 6]);
+    // Each of the two local agents attaches once more for its server.
+    check(Tree::regular(&platform, 2, 2), &[4 + 4 + 6, 4 + 4 + 6]);
+    check(Tree::regular(&platform, 1, 2), &[4 + 2 + 6, 4 + 4 + 6]);
+}
+
+#[test]
+fn what_the_protocol_does_not_do_is_refused() {
+    let platform = platform([(4, 2.0, "cbf"), (4, 1.0, "cbf")]);
+    let jobs = [job(1, 0, 2, 100, 100), job(2, 5, 2, 100, 100)];
+    let run = |tree: Tree, jobs: &[SimJob], policies: Policies| {
+        simulate_protocol(&platform, &tree, jobs, &policies, &Network::default()).unwrap_err()
+    };
+    let flat = || Tree::flat(&platform);
+    let reallocation = Some(Reallocation::new(Algorithm::Regular, Heuristic::Mct));
+    let error = run(flat(), &jobs, Policies { reallocation, ..Policies::default() });
+    assert_eq!(error, SimError::Protocol(Unsupported::Reallocation));
+    for mapping in [Mapping::Random, Mapping::Given] {
+        let error = run(flat(), &jobs, Policies { mapping, ..Policies::default() });
+        assert_eq!(error, SimError::Protocol(Unsupported::Mapping(mapping)));
+    }
+    let partial = Tree::new(vec![Node::Cluster(ClusterId(1))]);
+    let error = run(partial, &jobs, Policies::default());
+    assert_eq!(error, SimError::Tree(TreeError::Missing(ClusterId(0))));
+    let unsorted = [jobs[1].clone(), jobs[0].clone()];
+    assert_eq!(run(flat(), &unsorted, Policies::default()), SimError::Unsorted(1));
+    let unknown = platform.with_batch("nobody");
+    let error = simulate_protocol(&unknown, &flat(), &jobs, &Policies::default(), &Network::default());
+    assert!(matches!(error, Err(SimError::Batch(_))), "{error:?}");
+}
