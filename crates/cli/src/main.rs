@@ -1,9 +1,14 @@
 //! The `pliant` command: one file per verb under `verbs/`. Exit codes: 0 done, 1 the system failed, 2 the
-//! usage or the input was wrong (`docs/cli.md`).
+//! usage or the input was wrong; verbs that wait for jobs have two more (`docs/cli.md`).
 
+mod daemon;
 mod failure;
+mod federation;
 mod input;
+mod job;
+mod local;
 mod measure;
+mod moment;
 mod numbers;
 mod output;
 mod progress;
@@ -11,6 +16,7 @@ mod refusals;
 mod table;
 mod verbs;
 mod words;
+mod work;
 
 use std::process::ExitCode;
 
@@ -20,11 +26,12 @@ use failure::Failure;
 use output::Output;
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 the system failed (a file cannot be written, ...), 2 the usage or the input is wrong.
+Exit codes: 0 done, 1 the system failed (a file cannot be written, ...), 2 the usage or the input is wrong,
+3 a job that was waited for did not complete, 4 it had not ended when time was up.
 Progress is shown on a terminal only. Errors go to standard error, results to standard output.";
 
-/// A metascheduler for federations of clusters: replays workload logs under local and federation-wide
-/// policies and shows what each is worth.
+/// A metascheduler for federations of clusters: places and tunes jobs, and replays workload logs under local and
+/// federation-wide policies to show what each is worth.
 #[derive(Parser)]
 #[command(name = "pliant", version, after_help = AFTER_HELP, arg_required_else_help = true)]
 struct Cli {
@@ -37,6 +44,40 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Submits work: a service of the federation, or a script.
+    Submit(Box<verbs::submit::Arguments>),
+    /// Tells everything that is known of jobs.
+    Status(verbs::status::Arguments),
+    /// Lists jobs, the newest first.
+    Queue(verbs::queue::Arguments),
+    /// Tells why a job is where it is, or why it waits.
+    Explain(verbs::explain::Arguments),
+    /// Waits until jobs have ended.
+    Wait(verbs::wait::Arguments),
+    /// Withdraws waiting jobs and ends running ones.
+    Cancel(verbs::cancel::Arguments),
+    /// Fetches what a job left behind.
+    Fetch(verbs::fetch::Arguments),
+    /// Shows what a job writes on its standard output or error.
+    Logs(verbs::logs::Arguments),
+    /// Lists the servers of the federation, what they offer and how good their estimates were.
+    Servers(verbs::servers::Arguments),
+    /// Starts a whole federation on this machine, without configuration.
+    Up(verbs::up::Arguments),
+    /// Stops what `up` started, its jobs included.
+    Down(verbs::down::Arguments),
+    /// Runs an agent: finds servers for clients.
+    Agent(daemon::Options),
+    /// Runs a server: stands in front of one cluster.
+    Server(daemon::Options),
+    /// Makes and revokes the certificates of a federation.
+    Ca(verbs::ca::Arguments),
+    /// Supervises one job; servers start it.
+    #[command(hide = true)]
+    RunJob(verbs::run_job::Arguments),
+    /// Computes something, for demonstrations.
+    #[command(subcommand, hide = true)]
+    Work(verbs::work::Work),
     /// Replays a workload on a cluster or a federation under chosen policies.
     Simulate(Box<verbs::simulate::Arguments>),
     /// Looks at, converts or generates workloads.
@@ -90,6 +131,22 @@ fn main() -> ExitCode {
 
 fn run(output: Output, verb: Verb) -> Result<(), Failure> {
     match verb {
+        Verb::Submit(arguments) => verbs::submit::run(output, &arguments),
+        Verb::Status(arguments) => verbs::status::run(output, &arguments),
+        Verb::Queue(arguments) => verbs::queue::run(output, &arguments),
+        Verb::Explain(arguments) => verbs::explain::run(output, &arguments),
+        Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
+        Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),
+        Verb::Fetch(arguments) => verbs::fetch::run(output, &arguments),
+        Verb::Logs(arguments) => verbs::logs::run(output, &arguments),
+        Verb::Servers(arguments) => verbs::servers::run(output, &arguments),
+        Verb::Up(arguments) => verbs::up::run(output, &arguments),
+        Verb::Down(arguments) => verbs::down::run(output, &arguments),
+        Verb::Agent(options) => verbs::agent::run(&options),
+        Verb::Server(options) => verbs::server::run(&options),
+        Verb::Ca(arguments) => verbs::ca::run(output, &arguments),
+        Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
+        Verb::Work(work) => verbs::work::run(output, &work),
         Verb::Simulate(arguments) => verbs::simulate::run(output, &arguments),
         Verb::Trace(Trace::Info(arguments)) => verbs::trace_info::run(output, &arguments),
         Verb::Trace(Trace::Convert(arguments)) => verbs::trace_convert::run(output, &arguments),

@@ -1,13 +1,31 @@
 //! The verbs, one file each: arguments and what is done with them.
 
+pub(crate) mod agent;
+pub(crate) mod ca;
 pub(crate) mod campaign_merge;
 pub(crate) mod campaign_run;
 pub(crate) mod campaign_show;
 pub(crate) mod campaign_warnings;
+pub(crate) mod cancel;
 pub(crate) mod demo;
+pub(crate) mod demo_month;
+pub(crate) mod demo_replay;
+pub(crate) mod down;
+pub(crate) mod explain;
+pub(crate) mod fetch;
+pub(crate) mod logs;
 pub(crate) mod policies;
+pub(crate) mod queue;
 pub(crate) mod report;
+pub(crate) mod run_job;
+pub(crate) mod server;
+pub(crate) mod servers;
 pub(crate) mod simulate;
+pub(crate) mod status;
+pub(crate) mod submit;
 pub(crate) mod trace_convert;
 pub(crate) mod trace_generate;
 pub(crate) mod trace_info;
+pub(crate) mod up;
+pub(crate) mod wait;
+pub(crate) mod work;

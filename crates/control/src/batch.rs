@@ -22,6 +22,9 @@ pub enum Event {
         job: JobId,
         /// How it ended.
         exit: Exit,
+        /// How long it ran, in milliseconds, if that was measured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        elapsed_ms: Option<u64>,
     },
 }
 
@@ -69,6 +72,8 @@ pub enum News {
         job: JobId,
         /// How.
         exit: Exit,
+        /// How long it ran, in milliseconds, if that was measured.
+        elapsed_ms: Option<u64>,
     },
 }
 

@@ -128,7 +128,7 @@ impl Embedded {
         }
     }
 
-    fn ended(&mut self, now: Time, job: JobId, exit: Exit, effects: &mut Effects) {
+    fn ended(&mut self, now: Time, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
         // An end that is told twice is no news.
         let Some(started) = self.started.remove(&job) else { return };
         if started.cores.is_empty() {
@@ -139,7 +139,7 @@ impl Embedded {
             self.scheduler.finish(now, job);
         }
         self.changed = true;
-        effects.news.push(News::Ended { job, exit });
+        effects.news.push(News::Ended { job, exit, elapsed_ms });
     }
 }
 
@@ -158,14 +158,14 @@ impl BatchSystem for Embedded {
         if self.scheduler.cancel(now, &[job]) == 1 {
             self.asked.remove(&job);
             self.changed = true;
-            effects.news.push(News::Ended { job, exit: Exit::Cancelled });
+            effects.news.push(News::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
             return;
         }
         // It may have come due without having been handed out yet.
         self.hand_out(now);
         let Some(started) = self.started.get(&job) else { return };
         if started.cores.is_empty() {
-            self.ended(now, job, Exit::Cancelled, effects);
+            self.ended(now, job, Exit::Cancelled, None, effects);
         } else {
             effects.commands.push(Command::Terminate { job });
         }
@@ -174,7 +174,7 @@ impl BatchSystem for Embedded {
 
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
-            Event::Ended { job, exit } => self.ended(now, job, exit, effects),
+            Event::Ended { job, exit, elapsed_ms } => self.ended(now, job, exit, elapsed_ms, effects),
         }
     }
 

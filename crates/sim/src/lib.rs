@@ -9,6 +9,7 @@ pub mod campaign;
 mod engine;
 pub mod limits;
 pub mod protocol;
+pub mod recorded;
 mod ready;
 mod stream;
 

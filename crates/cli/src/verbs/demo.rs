@@ -1,209 +1,251 @@
-//! `pliant demo`: a generated month on a Grid'5000-like federation, without reallocation, under the four
-//! reallocation policies of paper 000 and under the guard against starvation.
+//! `pliant demo`: a whole federation on this machine, real work of two users on it, and what other policies would
+//! have made of the same day. With `--simulate`, a generated month instead.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::ProgressBar;
-use pliant_model::{Platform, Run};
-use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
-use pliant_report::html::{NamedRun, render_runs};
-use pliant_report::{Comparison, Summary, compare, summarize};
-use pliant_sim::campaign::{Moldable, sim_jobs};
-use pliant_sim::{Policies, SimJob, simulate};
-use pliant_trace::generate::{self, Month};
-use rayon::prelude::*;
-use serde_json::{Value, json};
+use pliant_control::agent::Found;
+use pliant_control::job::{JobRecord, JobState};
+use pliant_control::names::Key;
+use pliant_live::client::{Client, Order, Step};
+use pliant_live::config::ClientFile;
+use pliant_live::wire::Submitted;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use tokio::sync::mpsc;
 
+use super::{demo_month, demo_replay};
 use crate::failure::Failure;
-use crate::input;
+
+use crate::local::{self, CLUSTERS, Folder, Unit};
 use crate::output::Output;
-use crate::progress::{JobsOn, bar};
-use crate::table::{Table, counted, decimals, grouped};
-use crate::verbs::report::write_page;
-use crate::words;
-
-/// Seed of the month's jobs, as in `campaigns/paper-000.toml`; `--seed` draws their types.
-const WORKLOAD_SEED: u64 = 1;
-
-/// The name of the page in its folder.
-const PAGE: &str = "report.html";
-
-/// The policies shown; the first is the reference.
-const POLICIES: &[(&str, Option<(Algorithm, Heuristic)>)] = &[
-    ("no reallocation", None),
-    ("MCT-reg", Some((Algorithm::Regular, Heuristic::Mct))),
-    ("MCT-can", Some((Algorithm::AllCancellation, Heuristic::Mct))),
-    ("MinMin-reg", Some((Algorithm::Regular, Heuristic::MinMin))),
-    ("MinMin-can", Some((Algorithm::AllCancellation, Heuristic::MinMin))),
-    ("no-worse", Some((Algorithm::NoWorse, Heuristic::Mct))),
-];
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Seed of the job types.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Month of paper 000, Table 1: january ... june.
-    #[arg(long, value_name = "MONTH", value_parser = words::month(), default_value = "june")]
-    month: &'static Month,
-    /// The folder of report.html, the page with the charts.
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    out: PathBuf,
+    /// Simulates a generated month instead of starting a federation.
+    #[arg(long)]
+    simulate: bool,
+    #[command(flatten)]
+    month: demo_month::Arguments,
 }
 
-/// A finished run of the demonstration.
-struct Shown {
-    name: &'static str,
-    run: Run,
-    summary: Summary,
-    comparison: Option<Comparison>,
-}
+/// The users of the demonstration.
+const USERS: [&str; 2] = ["alice", "bob"];
+/// Time between two submissions.
+const PAUSE: Duration = Duration::from_millis(700);
+/// When the demonstration gives up, whatever the machine is busy with.
+const LONGEST: Duration = Duration::from_secs(110);
+
+/// What is submitted: user, service, and how much of it, in units of [`Unit`].
+const WORK: [(usize, &str, f64); 14] = [
+    (0, "pi", 0.9),
+    (1, "matrix", 0.8),
+    (0, "pi", 0.4),
+    (1, "matrix", 1.2),
+    (0, "pi", 1.5),
+    (0, "pi", 0.3),
+    (1, "matrix", 0.5),
+    (0, "pi", 1.0),
+    (1, "matrix", 0.9),
+    (1, "matrix", 0.3),
+    (0, "pi", 0.6),
+    (1, "matrix", 1.4),
+    (0, "pi", 1.2),
+    (1, "matrix", 0.4),
+];
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let path = page_in(&arguments.out)?;
-    let platform = input::platform("grid5000")?;
-    let jobs = generate::grid5000(arguments.month, WORKLOAD_SEED).jobs;
-    let jobs = sim_jobs(jobs, Moldable::Paper, 1.0, arguments.seed);
-    let progress = bar((jobs.len() * POLICIES.len()) as u64, &format!("jobs of {} runs", POLICIES.len()));
-    let shown = simulate_all(&platform, &jobs, arguments.seed, &progress)?;
-    progress.finish_and_clear();
-    let named: Vec<NamedRun<'_>> =
-        shown.iter().map(|one| NamedRun { name: one.name, run: &one.run, summary: &one.summary }).collect();
-    let title = format!("{} on three clusters", capitalized(arguments.month.name));
-    let page =
-        render_runs(&title, &note(jobs.len(), &platform, arguments.seed), &named).map_err(Failure::input)?;
-    write_page(&path, &page)?;
-    let text = || {
-        format!(
-            "{}\n\n{}\n{}\n\nCharts, to open in a browser: {}\n",
-            note(jobs.len(), &platform, arguments.seed),
-            table(&shown),
-            findings(&shown),
-            path.display()
-        )
-    };
-    output.print("demo", text, value(&shown, arguments, &path))
-}
-
-/// The page's path in a folder, which is made if needed: before the simulation, as it may be impossible.
-fn page_in(dir: &Path) -> Result<PathBuf, Failure> {
-    if dir.is_file() {
-        return Err(Failure::input(format!("{}: expected a folder, found a file", dir.display()))
-            .hint("--out names the folder that report.html is written to"));
+    if arguments.simulate {
+        return demo_month::run(output, &arguments.month);
     }
-    std::fs::create_dir_all(dir).map_err(|source| Failure::io(dir, "create this folder", &source))?;
-    Ok(if dir == Path::new(".") { PathBuf::from(PAGE) } else { dir.join(PAGE) })
+    let scratch = Scratch::new()?;
+    let folder = Folder::of(Some(&scratch.0))?;
+    let guard = Guard { folder: folder.clone() };
+    tell("Starting an agent and three servers on this machine ...");
+    local::start(&folder, &USERS)?;
+    for cluster in &CLUSTERS {
+        tell(&format!("  {:<9} {} processors of speed {}", cluster.name, cluster.procs, cluster.speed));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
+    let records = runtime.block_on(play(&folder));
+    // Its connections with it.
+    drop(runtime);
+    let records = records?;
+    let stopped = local::stop(&folder)?;
+    std::mem::forget(guard);
+    tell(&format!("Stopped {} daemons; nothing of the federation runs any more.\n", stopped.daemons));
+    demo_replay::run(output, &folder, records)
 }
 
-fn simulate_all(
-    platform: &Platform,
-    jobs: &[SimJob],
-    seed: u64,
-    progress: &ProgressBar,
-) -> Result<Vec<Shown>, Failure> {
-    let simulate_one = |&(name, reallocation): &(&'static str, Option<(Algorithm, Heuristic)>)| {
-        let reallocation = reallocation.map(|(algorithm, heuristic)| Reallocation::new(algorithm, heuristic));
-        let policies = Policies { reallocation, seed, ..Policies::default() };
-        let run = simulate(platform, jobs, &policies, &mut JobsOn::new(progress)).map_err(Failure::input)?;
-        let summary = summarize(&run);
-        Ok(Shown { name, run, summary, comparison: None })
-    };
-    let mut shown: Vec<Shown> = POLICIES.par_iter().map(simulate_one).collect::<Result<_, Failure>>()?;
-    if let Some((reference, variants)) = shown.split_first_mut() {
-        for one in variants {
-            one.comparison = Some(compare(&one.run, &reference.run).map_err(Failure::input)?);
+/// Says something on the way: on standard error, so that results can be piped.
+fn tell(line: &str) {
+    let mut err = std::io::stderr().lock();
+    // A terminal that is gone is told nothing.
+    let _ = writeln!(err, "{line}");
+}
+
+/// The folder of the demonstration, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch, Failure> {
+        let path = std::env::temp_dir().join(format!("pliant-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| Failure::io(&path, "make", &error))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // In a folder of temporary files it does no harm if it stays.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Stops the federation however the demonstration ends.
+struct Guard {
+    folder: Folder,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Err(failure) = local::stop(&self.folder) {
+            failure.print();
         }
     }
-    Ok(shown)
 }
 
-fn note(jobs: usize, platform: &Platform, seed: u64) -> String {
-    let clusters: Vec<String> = platform
-        .clusters()
+/// Submits the work and follows it to its end. Ctrl-C ends it early.
+async fn play(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::select! {
+        records = submit_all(folder) => records,
+        _ = interrupted => Err(Failure::system("interrupted: the federation was stopped")),
+        () = tokio::time::sleep(LONGEST) => Err(Failure::system(format!(
+            "the work did not end within {} s: is this machine busy with something else?", LONGEST.as_secs()
+        ))),
+    }
+}
+
+async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
+    let unit = Unit::read(folder)?;
+    let clients = USERS.map(|user| {
+        Client::new(&ClientFile::read(&folder.client(user)).map_err(crate::daemon::wrong_file)?)
+            .map_err(Failure::from)
+    });
+    let clients = clients.into_iter().collect::<Result<Vec<Client>, Failure>>()?;
+    let mut keys = ChaCha8Rng::from_os_rng();
+    let begun = Instant::now();
+    let (sender, mut changes) = mpsc::unbounded_channel();
+    let total = WORK.len();
+    tell(&format!(
+        "\n{} submit {total} jobs that really compute; each goes where it completes first, sized for it:\n",
+        USERS.join(" and ")
+    ));
+    let submitting = tokio::spawn({
+        let clients = clients.clone();
+        async move {
+            for (index, (user, service, amount)) in WORK.into_iter().enumerate() {
+                let order = order(&mut keys, service, unit.of(service, amount), index);
+                let client = clients[user].clone();
+                let mut found = None;
+                let record = client
+                    .submit(&order, |step| {
+                        if let Step::Compared(compared) = step {
+                            found = Some(compared.clone());
+                        }
+                    })
+                    .await?;
+                tell(&accepted(begun.elapsed(), USERS[user], &record, found.as_ref()));
+                tokio::spawn(follow(client, record, sender.clone()));
+                tokio::time::sleep(PAUSE).await;
+            }
+            Ok::<(), pliant_live::client::ClientError>(())
+        }
+    });
+    let mut records: BTreeMap<_, JobRecord> = BTreeMap::new();
+    while let Some(record) = changes.recv().await {
+        tell(&changed(begun.elapsed(), &record));
+        if record.state.is_final() {
+            records.insert(record.handle.clone(), record);
+        }
+    }
+    submitting.await.map_err(|_| Failure::system("submitting failed"))?.map_err(Failure::from)?;
+    if records.len() != total {
+        return Err(Failure::system(format!("expected {total} jobs to end, found {}", records.len())));
+    }
+    Ok(records.into_values().collect())
+}
+
+fn order(keys: &mut ChaCha8Rng, service: &str, amount: u64, seed: usize) -> Order {
+    let mut key = [0; 16];
+    keys.fill_bytes(&mut key);
+    let argument = if service == "pi" { "samples" } else { "repeat" };
+    let arguments = [(argument, amount.to_string()), ("seed", (seed + 1).to_string())]
+        .map(|(name, value)| (name.to_owned(), value));
+    let what = Submitted::Service { name: service.to_owned(), arguments: arguments.into() };
+    Order { key: Key(key), what, inputs: Vec::new(), only: None, patience: Duration::from_secs(30) }
+}
+
+/// Reports each change of a job.
+async fn follow(client: Client, accepted: Box<JobRecord>, changes: mpsc::UnboundedSender<JobRecord>) {
+    let waited = client.wait(&accepted.handle, |record| {
+        if record.state != JobState::Queued {
+            // Whoever listens has what it waited for.
+            let _ = changes.send(record.clone());
+        }
+    });
+    if let Err(error) = waited.await {
+        tell(&format!("{}: {error}", accepted.handle));
+    }
+}
+
+fn accepted(at: Duration, user: &str, record: &JobRecord, found: Option<&Found>) -> String {
+    let (own, submitted) = (&record.expected, record.submitted);
+    let others: Vec<String> = found
         .iter()
-        .map(|one| format!("{} ({} processors, speed {})", one.name, one.procs, one.speed.get()))
+        .flat_map(|found| found.vectors.iter().filter(|one| one.server != record.handle.server))
+        .map(|one| format!("{} {} s", one.server, (one.estimate.completion() - submitted).0))
         .collect();
-    format!(
-        "{} on {}; moldable as in paper 000, each sent where it completes first, seed {seed}.",
-        counted(jobs as u64, "generated job"),
-        clusters.join(", ")
+    let others = if others.is_empty() { String::new() } else { format!("; others: {}", others.join(", ")) };
+    line(
+        at,
+        &format!(
+            "{user:<5} {:<6} -> {:<12} {} processors, {} s; done in {} s at the latest{others}",
+            record.name,
+            record.handle.to_string(),
+            own.procs,
+            own.walltime.0,
+            (own.completion() - submitted).0,
+        ),
+        "36",
     )
 }
 
-fn table(shown: &[Shown]) -> String {
-    let mut table = Table::new(
-        1,
-        &[
-            "policy",
-            "jobs moved",
-            "moves %",
-            "impacted %",
-            "early %",
-            "rel. response",
-            "mean response h",
-            "mean wait h",
-        ],
-    );
-    for one in shown {
-        let comparison = one.comparison.as_ref();
-        table.row(vec![
-            one.name.to_owned(),
-            grouped(one.summary.jobs_moved),
-            decimals(comparison.map(|it| it.reallocations_percent), 1),
-            decimals(comparison.map(|it| it.impacted_percent), 1),
-            decimals(comparison.and_then(|it| it.early_percent), 1),
-            decimals(comparison.and_then(|it| it.relative_mean_response), 3),
-            decimals(Some(one.summary.mean_response_s / 3600.0), 2),
-            decimals(Some(one.summary.mean_wait_s / 3600.0), 2),
-        ]);
-    }
-    table.render()
-}
-
-/// What the table shows, in two sentences.
-fn findings(shown: &[Shown]) -> String {
-    let [reference, variants @ ..] = shown else { return String::new() };
-    let response = |one: &&Shown| one.summary.mean_response_s;
-    let Some(best) = variants.iter().min_by(|a, b| response(a).total_cmp(&response(b))) else {
-        return String::new();
-    };
-    let change = 100.0 * (1.0 - best.summary.mean_response_s / reference.summary.mean_response_s);
-    let first = if change > 0.0 {
-        format!(
-            "{} does best here: the mean response falls by {change:.1} %, from {:.2} h to {:.2} h, for {}.",
-            best.name,
-            reference.summary.mean_response_s / 3600.0,
-            best.summary.mean_response_s / 3600.0,
-            counted(best.summary.reallocations, "move"),
-        )
-    } else {
-        "Reallocation does not help here: no policy lowers the mean response.".to_owned()
-    };
-    let late = variants
-        .iter()
-        .filter_map(|one| Some((one.name, 100.0 - one.comparison.as_ref()?.early_percent?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    match late {
-        Some((name, late)) => format!(
-            "{first}\nNot everyone gains: of the jobs whose end changes, up to {late:.0} % ({name}) end later than without."
-        ),
-        None => first,
+fn changed(at: Duration, record: &JobRecord) -> String {
+    let handle = record.handle.to_string();
+    match (record.state, record.started, record.ended) {
+        (JobState::Active, Some(started), _) => {
+            let waited = (started - record.submitted).0;
+            line(at, &format!("{:<12} -> {handle:<12} runs, after waiting {waited} s", ""), "33")
+        }
+        (state, Some(started), Some(ended)) => {
+            let exit = record.exit.as_ref().map(ToString::to_string).unwrap_or_default();
+            let took = (ended - started).0;
+            line(at, &format!("{:<12} -> {handle:<12} {state} ({exit}) after running {took} s", ""), "32")
+        }
+        (state, ..) => line(at, &format!("{:<12} -> {handle:<12} {state}", ""), "31"),
     }
 }
 
-fn capitalized(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
-fn value(shown: &[Shown], arguments: &Arguments, page: &Path) -> Value {
-    let row =
-        |one: &Shown| json!({ "policy": one.name, "summary": one.summary, "comparison": one.comparison });
-    json!({
-        "month": arguments.month.name,
-        "seed": arguments.seed,
-        "page": page,
-        "runs": shown.iter().map(row).collect::<Vec<_>>(),
-    })
+fn line(at: Duration, text: &str, color: &str) -> String {
+    let clock = format!("{:>5.1} s", at.as_secs_f64());
+    if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        return format!("{clock}  \x1b[{color}m{text}\x1b[0m");
+    }
+    format!("{clock}  {text}")
 }

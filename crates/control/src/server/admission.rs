@@ -6,7 +6,7 @@ use pliant_model::{Estimate, JobId, Procs, Span, Speed, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Kept, Server, tell};
+use super::{Answer, Command, Kept, Lesson, Server, tell};
 use crate::job::{Compared, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 
@@ -30,6 +30,9 @@ pub struct Submit {
     pub compared: Vec<Compared>,
     /// What to run: the driver's own note.
     pub launch: String,
+    /// What its run teaches, if runtimes of its kind are learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lesson: Option<Lesson>,
 }
 
 /// Why a submission is not accepted. Normal results, not errors.
@@ -141,7 +144,7 @@ impl Server {
     ) -> Answer {
         let number = self.next;
         self.next += 1;
-        let Submit { key, owner, name, work, compared, launch, .. } = submit;
+        let Submit { key, owner, name, work, compared, launch, lesson, .. } = submit;
         let record = JobRecord {
             handle: self.handle(number),
             key,
@@ -163,7 +166,7 @@ impl Server {
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
         tell(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
-        self.jobs.insert(number, Kept { record, launch, run: None, cancelling: false });
+        self.jobs.insert(number, Kept { record, launch, lesson, run: None, cancelling: false });
         let submission = Submission { job: JobId(number), procs, walltime };
         self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
         answer

@@ -7,15 +7,18 @@
 //! that follow from it are carried out; questions change nothing and are not journaled.
 
 mod admission;
+mod learning;
 mod queries;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use pliant_model::{JobId, Procs, Span, Speed, Time};
 use pliant_policy::UnknownName;
+use pliant_policy::history::History;
 use pliant_policy::tuning::Tuner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -27,6 +30,7 @@ use crate::job::{Exit, JobRecord, JobState};
 use crate::names::{Handle, Key, Name, User};
 
 pub use admission::{Refused, Submit, tolerated};
+pub use learning::Lesson;
 pub use snapshot::ServerState;
 
 /// How long an ended job stays in memory: longer than it takes to be found in the archive.
@@ -122,6 +126,9 @@ struct Kept {
     record: JobRecord,
     /// What to run: the driver's own note, which means nothing here.
     launch: String,
+    /// What its run teaches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lesson: Option<Lesson>,
     /// How it was run, once it was.
     #[serde(default)]
     run: Option<batch::Run>,
@@ -141,6 +148,7 @@ pub struct Server {
     ended_keys: VecDeque<(Time, Key)>,
     /// How many jobs of each user wait.
     waiting: FxHashMap<User, u32>,
+    history: History,
     next: u32,
 }
 
@@ -156,6 +164,7 @@ impl Server {
             keys: FxHashMap::default(),
             ended_keys: VecDeque::new(),
             waiting: FxHashMap::default(),
+            history: learning::empty(),
             next: 1,
         })
     }
@@ -224,7 +233,12 @@ impl Server {
                 kept.record.walltime = walltime;
                 tell(&kept.record, commands);
             }
-            News::Ended { job, exit } => self.end(now, job, exit, commands),
+            News::Ended { job, exit, elapsed_ms } => {
+                if exit == Exit::Code(0) {
+                    self.learn_from(job.0, elapsed_ms.map(Duration::from_millis), now);
+                }
+                self.end(now, job, exit, commands);
+            }
         }
     }
 

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use pliant_model::Time;
+use pliant_policy::history::Recent;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Event, Kept, Server, ServerConfig};
+use super::{Command, Event, Kept, Server, ServerConfig, learning};
 use crate::embedded::{Dump, Embedded, RestoreError};
 use crate::job::JobState;
 use crate::names::{Key, User};
@@ -21,12 +22,14 @@ pub struct ServerState {
     keys: Vec<(Key, u32)>,
     ended_keys: VecDeque<(Time, Key)>,
     batch: Dump,
+    #[serde(default)]
+    history: Vec<Recent>,
 }
 
 impl Server {
     /// The server that had this state. Its cluster must have the same size and policy.
     pub fn from_state(config: ServerConfig, state: ServerState) -> Result<Server, RestoreError> {
-        let ServerState { next, jobs, ended, keys, ended_keys, batch } = state;
+        let ServerState { next, jobs, ended, keys, ended_keys, batch, history } = state;
         let batch = Embedded::restore(&config.policy, config.procs, batch)?;
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
         for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued) {
@@ -34,7 +37,7 @@ impl Server {
         }
         let jobs = jobs.into_iter().map(|kept| (kept.record.handle.number, kept)).collect();
         let keys = keys.into_iter().collect();
-        Ok(Server { config, batch: Box::new(batch), jobs, ended, keys, ended_keys, waiting, next })
+        Ok(Server { config, batch: Box::new(batch), jobs, ended, keys, ended_keys, waiting, history: learning::restore(&history), next })
     }
 }
 
@@ -65,6 +68,7 @@ impl Machine for Server {
             keys,
             ended_keys: self.ended_keys.clone(),
             batch: self.batch.dump(now),
+            history: self.history.dump(),
         }
     }
 }

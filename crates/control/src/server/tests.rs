@@ -69,7 +69,7 @@ impl Bench {
     }
 
     fn ended(&mut self, number: u32, exit: Exit) {
-        self.tell(Event::Batch(batch::Event::Ended { job: JobId(number), exit }));
+        self.tell(Event::Batch(batch::Event::Ended { job: JobId(number), exit, elapsed_ms: None }));
     }
 
     fn state(&self, number: u32) -> JobState {
@@ -91,6 +91,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         latest: None,
         compared: Vec::new(),
         launch: String::new(),
+        lesson: None,
     }
 }
 
@@ -239,4 +240,63 @@ fn an_explanation_says_what_a_job_waits_for() {
         "bob's job has no name for alice"
     );
     assert!(bench.server.explain(Time(103), 1, &alice).is_none());
+}
+
+#[test]
+fn what_a_run_took_is_learned_for_its_service() {
+    let mut bench = Bench::new("cbf", 4);
+    let half_parallel = Speedup::Amdahl { parallel: 0.5, limit: Procs(4) };
+    let work = Work { procs: Procs(1), walltime: Span(80), speedup: half_parallel };
+    let lesson = Some(Lesson { category: "fit".to_owned(), scale: 2.0 });
+    bench.accepted(Submit { work, lesson, ..rigid(1, 1, 80) });
+    assert_eq!(bench.at(100)[0].cores.len(), 4);
+    assert_eq!(bench.server.learned("fit"), None);
+    let ended = batch::Event::Ended { job: JobId(1), exit: Exit::Code(0), elapsed_ms: Some(12_500) };
+    bench.tell(Event::Batch(ended));
+    // 12.5 s on four processors are 20 s on one; half of that for a request of scale 1.
+    assert_eq!(bench.server.learned("fit"), Some(Span(10)));
+}
+
+#[test]
+fn a_server_made_again_from_data_goes_on_the_same() {
+    use crate::replay::Machine;
+    for policy in pliant_policy::batch::names() {
+        let mut bench = Bench::new(policy, 4);
+        bench.accepted(rigid(1, 3, 10));
+        bench.accepted(rigid(2, 4, 10));
+        bench.at(100);
+        bench.accepted(rigid(3, 1, 5));
+        bench.accepted(Submit { owner: user("bob"), ..rigid(4, 2, 7) });
+        bench.cancel(1, "alice");
+        let text = serde_json::to_string(&bench.server.dump(bench.now)).unwrap();
+        let state: ServerState = serde_json::from_str(&text).unwrap();
+        let server = Server::from_state(bench.server.config().clone(), state).unwrap();
+        let mut again = Bench { server, now: bench.now, commands: Vec::new(), calls: bench.calls };
+        for now in 100..140 {
+            assert_eq!(bench.at(now), again.at(now), "{policy} at {now}");
+            if now == 104 {
+                bench.ended(1, Exit::Cancelled);
+                again.ended(1, Exit::Cancelled);
+            }
+            assert_eq!(bench.server.next_due(), again.server.next_due(), "{policy} at {now}");
+        }
+        let states = |bench: &Bench| -> Vec<JobState> { bench.server.jobs().map(|job| job.state).collect() };
+        assert_eq!(states(&bench), states(&again), "{policy}");
+        assert_eq!(bench.accepted(rigid(3, 1, 5)).handle, again.accepted(rigid(3, 1, 5)).handle, "{policy}");
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_processors_can_be_cancelled() {
+    let mut bench = Bench::new("cbf", 4);
+    bench.accepted(rigid(1, 4, 10));
+    bench.accepted(rigid(2, 4, 10));
+    bench.at(100);
+    assert_eq!(bench.at(110), [], "job 1 is over its walltime and still there");
+    assert_eq!((bench.server.usage().waiting, bench.server.usage().running), (1, 1));
+    bench.cancel(2, "alice");
+    assert_eq!((bench.server.usage().waiting, bench.server.usage().running), (0, 1));
+    bench.ended(1, Exit::OverWalltime);
+    assert_eq!(bench.at(111), []);
+    assert_eq!(bench.state(2), JobState::Canceled);
 }

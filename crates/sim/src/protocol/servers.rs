@@ -90,7 +90,7 @@ impl Driver<'_> {
 
     /// A process is gone.
     pub(super) fn job_ended(&mut self, now: Time, index: usize, job: JobId) {
-        let ended = batch::Event::Ended { job, exit: Exit::Code(0) };
+        let ended = batch::Event::Ended { job, exit: Exit::Code(0), elapsed_ms: None };
         self.tell_server(now, index, server::Event::Batch(ended));
     }
 }

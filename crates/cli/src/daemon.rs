@@ -1,0 +1,92 @@
+//! What the verbs of daemons have in common: logs, signals, exit codes.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pliant_live::daemon::DaemonError;
+use pliant_live::telemetry::{LogFormat, logging};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::failure::Failure;
+
+/// The options of every daemon.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The daemon's file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// How log lines look: text for people, json for machines.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    log: LogFormat,
+    /// Which log lines are written: error, warn, info, debug, trace, or a filter like `info,pliant_live=debug`.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: String,
+    /// Writes the address that it listens on to this file once it takes calls.
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+}
+
+/// Runs a daemon until SIGTERM or SIGINT.
+pub(crate) fn run<F>(
+    options: &Options,
+    serve: impl FnOnce(watch::Receiver<bool>, Box<dyn FnOnce(SocketAddr) + Send>) -> F,
+) -> Result<(), Failure>
+where
+    F: Future<Output = Result<(), DaemonError>>,
+{
+    logging(options.log, &options.log_level).map_err(|error| {
+        let failure = Failure::input(&error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;
+    let ready_file = options.ready_file.clone();
+    runtime.block_on(async {
+        let (stop, stopping) = watch::channel(false);
+        let mut terminate = signal(SignalKind::terminate()).map_err(Failure::system)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::system)?;
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            // Nobody listens to a daemon that has ended by itself.
+            let _ = stop.send(true);
+        });
+        let ready = Box::new(move |address: SocketAddr| {
+            let Some(path) = ready_file else { return };
+            if let Err(error) = write_ready(&path, address) {
+                tracing::error!(path = %path.display(), %error, "cannot say that it is ready");
+            }
+        });
+        serve(stopping, ready).await.map_err(failed)
+    })
+}
+
+/// Whole or not at all: somebody waits for it.
+fn write_ready(path: &Path, address: SocketAddr) -> std::io::Result<()> {
+    let partial = path.with_extension("partial");
+    std::fs::write(&partial, format!("{address}\n"))?;
+    std::fs::rename(partial, path)
+}
+
+/// A wrong configuration ends with code 2, so that nobody starts the daemon again and again.
+fn failed(error: DaemonError) -> Failure {
+    let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// A file of a daemon or a client that cannot be used.
+pub(crate) fn wrong_file(error: pliant_live::config::ConfigError) -> Failure {
+    failed(DaemonError::Config(error))
+}

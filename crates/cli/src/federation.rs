@@ -1,0 +1,235 @@
+//! The way of the client verbs into a federation: which client's file is taken, the calls, and how their errors
+//! are told.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use pliant_control::names::Handle;
+use pliant_live::client::{Client, ClientError};
+use pliant_live::config::ClientFile;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+use crate::daemon::wrong_file;
+use crate::failure::Failure;
+use crate::local::{self, Folder};
+
+/// The variable that names the client's file.
+const VARIABLE: &str = "PLIANT_CONFIG";
+/// How many questions of one command are open at a time.
+const AT_A_TIME: usize = 64;
+/// The exit code of a command that was ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// The options of every verb that talks to a federation.
+#[derive(Args)]
+pub(crate) struct Access {
+    /// The client's file: agents and certificate. By default $PLIANT_CONFIG, then
+    /// ~/.config/pliant/client.toml, then that of a running `pliant up`.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// A client, and what drives it.
+pub(crate) struct Session {
+    runtime: Runtime,
+    pub(crate) client: Client,
+}
+
+impl Access {
+    /// Reads the client's file; connects with the first call.
+    pub(crate) fn open(&self) -> Result<Session, Failure> {
+        let path = choose(self.config.as_deref(), Places::read()?)?;
+        let file = ClientFile::read(&path).map_err(wrong_file)?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
+        let client = {
+            // Connections are tasks of the runtime from the beginning.
+            let _entered = runtime.enter();
+            Client::new(&file)?
+        };
+        Ok(Session { runtime, client })
+    }
+}
+
+impl Session {
+    /// Runs calls to their end.
+    pub(crate) fn run<F: Future>(&self, calls: F) -> F::Output {
+        self.runtime.block_on(calls)
+    }
+
+    /// Runs calls to their end, or to Ctrl-C: none then.
+    pub(crate) fn run_until_interrupted<F: Future>(&self, calls: F) -> Option<F::Output> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                done = calls => Some(done),
+                // If signals cannot be caught, Ctrl-C ends the process at once as usual.
+                Ok(()) = tokio::signal::ctrl_c() => None,
+            }
+        })
+    }
+
+    /// Asks about each of several things, some at a time; tells each answer with the position of what it is about.
+    pub(crate) async fn each<I, A, F>(
+        &self,
+        things: impl IntoIterator<Item = I>,
+        ask: impl Fn(Client, I) -> F,
+        mut answered: impl FnMut(usize, Result<A, ClientError>),
+    ) where
+        F: Future<Output = Result<A, ClientError>> + Send + 'static,
+        A: Send + 'static,
+    {
+        let mut waiting = things.into_iter().enumerate();
+        let mut open = JoinSet::new();
+        loop {
+            while open.len() < AT_A_TIME
+                && let Some((index, thing)) = waiting.next()
+            {
+                let asked = ask(self.client.clone(), thing);
+                open.spawn(async move { (index, asked.await) });
+            }
+            match open.join_next().await {
+                Some(Ok((index, answer))) => answered(index, answer),
+                // Nobody cancels them: it panicked, and so do we.
+                Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+                None => return,
+            }
+        }
+    }
+
+    /// Asks about each of several jobs: the answers in the order of the handles, and what failed.
+    pub(crate) fn each_job<A, F>(
+        &self,
+        handles: &[Handle],
+        ask: impl Fn(Client, Handle) -> F,
+    ) -> (Vec<A>, Vec<ClientError>)
+    where
+        F: Future<Output = Result<A, ClientError>> + Send + 'static,
+        A: Send + 'static,
+    {
+        let mut found: Vec<(usize, Result<A, ClientError>)> = Vec::with_capacity(handles.len());
+        self.run(self.each(handles.iter().cloned(), ask, |index, answer| found.push((index, answer))));
+        found.sort_by_key(|(index, _)| *index);
+        let (mut answers, mut errors) = (Vec::new(), Vec::new());
+        for (_, answer) in found {
+            match answer {
+                Ok(answer) => answers.push(answer),
+                Err(error) => errors.push(error),
+            }
+        }
+        (answers, errors)
+    }
+}
+
+/// A line for whoever watches: on standard error if that is a terminal, nowhere otherwise.
+pub(crate) fn tell(line: impl FnOnce() -> String) {
+    if std::io::stderr().is_terminal() {
+        eprintln!("{}", line());
+    }
+}
+
+/// Ended by Ctrl-C: what that means for what was going on.
+pub(crate) fn interrupted(message: impl std::fmt::Display, hint: impl std::fmt::Display) -> Failure {
+    let mut failure = Failure::system(message).hint(hint);
+    failure.code = INTERRUPTED;
+    failure
+}
+
+/// A failed call, as the user is told.
+pub(crate) fn failed(error: ClientError) -> Failure {
+    let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None if error.is_missing() => failure.hint("`pliant queue --ended` lists your jobs"),
+        None if error.may_pass() => failure.hint("try again in a moment"),
+        None => failure,
+    }
+}
+
+/// The failure of several calls, if some failed.
+pub(crate) fn none_failed(mut errors: Vec<ClientError>) -> Result<(), Failure> {
+    errors.dedup();
+    if errors.len() < 2 {
+        return errors.pop().map_or(Ok(()), |error| Err(error.into()));
+    }
+    let messages: Vec<String> = errors.iter().map(ClientError::to_string).collect();
+    let message = messages.join("\n  ");
+    let input = errors.iter().all(ClientError::is_input);
+    Err(if input { Failure::input(message) } else { Failure::system(message) })
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        failed(error)
+    }
+}
+
+/// Where a client's file may be.
+struct Places {
+    /// What [`VARIABLE`] says.
+    variable: Option<PathBuf>,
+    /// The user's own, whether it is there or not.
+    own: Option<PathBuf>,
+    /// The one of a running `pliant up`.
+    local: Option<PathBuf>,
+}
+
+impl Places {
+    fn read() -> Result<Places, Failure> {
+        let path = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty()).map(PathBuf::from);
+        let home = || path("HOME").map(|home| home.join(".config"));
+        // A relative folder is to be ignored (XDG Base Directory Specification).
+        let config = path("XDG_CONFIG_HOME").filter(|dir| dir.is_absolute()).or_else(home);
+        let local = match Folder::of(None) {
+            Ok(folder) => local::running(&folder)?.map(|_| folder.own_client()),
+            Err(_) => None,
+        };
+        let own = config.map(|dir| dir.join("pliant").join("client.toml"));
+        Ok(Places { variable: path(VARIABLE), own, local })
+    }
+}
+
+/// The client's file to take.
+fn choose(given: Option<&Path>, places: Places) -> Result<PathBuf, Failure> {
+    let own = places.own.clone().filter(|path| path.exists());
+    let chosen = given.map(Path::to_owned).or(places.variable).or(own).or(places.local);
+    chosen.ok_or_else(|| {
+        let own = places.own.map_or_else(String::new, |path| format!(" {} and", path.display()));
+        Failure::input(format!("expected a federation to talk to, found no{own} running `pliant up`")).hint(
+            "`pliant up` starts one on this machine; --config or PLIANT_CONFIG names the file of another",
+        )
+    })
+}
+
+/// Reads a length of time that is waited for.
+pub(crate) fn patience(text: &str) -> Result<Duration, pliant_live::services::DurationError> {
+    // Lengths of time that are read are positive.
+    pliant_live::services::parse_duration(text).map(|span| Duration::from_secs(span.seconds().unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_file_that_is_there_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, none) = (dir.path().join("client.toml"), dir.path().join("none.toml"));
+        std::fs::write(&own, "").unwrap();
+        let check =
+            |given: Option<&str>, variable: Option<&str>, own: &Path, local: Option<&str>, expected| {
+                let (variable, local) = (variable.map(PathBuf::from), local.map(PathBuf::from));
+                let places = Places { variable, own: Some(own.to_owned()), local };
+                let chosen = choose(given.map(Path::new), places);
+                assert_eq!(chosen.ok(), expected, "{given:?}");
+            };
+        let some = |path: &str| Some(PathBuf::from(path));
+        check(Some("given"), Some("variable"), &own, Some("local"), some("given"));
+        check(None, Some("variable"), &own, Some("local"), some("variable"));
+        check(None, None, &own, Some("local"), Some(own.clone()));
+        check(None, None, &none, Some("local"), some("local"));
+        check(None, None, &none, None, None);
+    }
+}

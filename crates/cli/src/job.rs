@@ -1,0 +1,179 @@
+//! Jobs as the client verbs show them: one place for their words and their keys.
+
+use pliant_control::job::{Exit, JobRecord, JobState};
+use pliant_live::services::{SpeedupSpec, show_duration};
+use pliant_model::{Estimate, Time};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::moment::{against_expected, both, from_now, rough};
+use crate::table::counted;
+
+/// The exit code of a verb that waited for a job which did not complete.
+const NOT_COMPLETED: u8 = 3;
+
+/// Every fact of a job, for scripts.
+pub(crate) fn described(record: &JobRecord) -> Value {
+    json!({
+        "handle": record.handle,
+        "name": record.name,
+        "owner": record.owner,
+        "server": record.handle.server,
+        "state": record.state,
+        "procs": record.procs,
+        "walltime_s": record.walltime,
+        "submitted_s": record.submitted,
+        "started_s": record.started,
+        "ended_s": record.ended,
+        "exit": record.exit.as_ref().map(exit),
+        "expected": estimate(&record.expected),
+        "start_error_s": record.start_error(),
+        "completion_error_s": record.completion_error(),
+        "requested": {
+            "procs": record.work.procs,
+            "walltime_s": record.work.walltime,
+            "speedup": speedup(record),
+        },
+    })
+}
+
+/// An estimate, for scripts.
+pub(crate) fn estimate(estimate: &Estimate) -> Value {
+    json!({
+        "procs": estimate.procs,
+        "walltime_s": estimate.walltime,
+        "start_s": estimate.start,
+        "completion_s": estimate.completion(),
+    })
+}
+
+fn exit(exit: &Exit) -> Value {
+    match exit {
+        Exit::Code(code) => json!({ "how": "code", "code": code }),
+        Exit::Signal(signal) => json!({ "how": "signal", "signal": signal }),
+        Exit::OverWalltime => json!({ "how": "over-walltime" }),
+        Exit::Cancelled => json!({ "how": "cancelled" }),
+        Exit::NotStarted(why) => json!({ "how": "not-started", "why": why }),
+        Exit::Lost(why) => json!({ "how": "lost", "why": why }),
+    }
+}
+
+/// How a job ended, in a table: its exit code, or a word or two.
+pub(crate) fn short_exit(record: &JobRecord) -> String {
+    match &record.exit {
+        None => "-".to_owned(),
+        Some(Exit::Code(code)) => code.to_string(),
+        Some(Exit::NotStarted(_)) => "not started".to_owned(),
+        Some(Exit::Lost(_)) => "lost".to_owned(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// How a job scales, as `--speedup` takes it.
+fn speedup(record: &JobRecord) -> String {
+    SpeedupSpec { speedup: record.work.speedup.clone(), procs: record.work.procs }.to_string()
+}
+
+/// Every fact of a job, for people.
+pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
+    let mut lines = vec![
+        ("state", record.state.to_string()),
+        ("name", record.name.clone()),
+        ("owner", record.owner.to_string()),
+        ("where", format!("{}, {}", record.handle.server, processors(record))),
+        ("walltime", show_duration(record.walltime)),
+        ("asked for", format!("{}, {}", speedup(record), show_duration(record.work.walltime))),
+        ("submitted", both(record.submitted, now)),
+    ];
+    let error =
+        |error: Option<_>| error.map_or_else(String::new, |error| format!(", {}", against_expected(error)));
+    match record.started {
+        Some(started) => {
+            lines.push(("started", format!("{}{}", both(started, now), error(record.start_error()))));
+        }
+        None if record.state.is_final() => {}
+        None => lines.push(("starts", format!("{}, as expected", both(record.expected.start, now)))),
+    }
+    match record.ended {
+        Some(ended) => {
+            lines.push(("ended", format!("{}{}", both(ended, now), error(record.completion_error()))));
+        }
+        None => lines.push(("ends by", both(end_by(record), now))),
+    }
+    if let (Some(started), Some(ended)) = (record.started, record.ended) {
+        lines.push(("took", show_duration(ended - started)));
+    }
+    if let Some(exit) = &record.exit {
+        lines.push(("exit", exit.to_string()));
+    }
+    let mut text = format!("{}\n", record.handle);
+    for (name, value) in lines {
+        text.push_str(format!("  {name:<9}  {value}").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn processors(record: &JobRecord) -> String {
+    let procs = counted(record.procs.0.into(), "processor");
+    if record.procs == record.expected.procs {
+        return procs;
+    }
+    format!("{procs} ({} expected)", record.expected.procs.0)
+}
+
+/// When a job will have ended at the latest, as far as is known.
+pub(crate) fn end_by(record: &JobRecord) -> Time {
+    record.started.map_or_else(|| record.expected.completion(), |started| started + record.walltime)
+}
+
+/// What a job that was just accepted may expect.
+pub(crate) fn promise(record: &JobRecord, now: Time) -> String {
+    let Estimate { procs, walltime, start } = record.expected;
+    let start = if start <= now { "now".to_owned() } else { from_now(start, now) };
+    format!(
+        "{}: {} of {} for at most {}, expected to start {start} and to end by {}",
+        record.handle,
+        counted(procs.0.into(), "processor"),
+        record.handle.server,
+        rough(walltime),
+        both(record.expected.completion(), now),
+    )
+}
+
+/// A change of a job's state, on a line.
+pub(crate) fn change(record: &JobRecord, now: Time) -> String {
+    let state = match (record.state, &record.exit) {
+        (JobState::Active, _) => format!(
+            "ACTIVE on {}, ends by {}",
+            counted(record.procs.0.into(), "processor"),
+            both(end_by(record), now)
+        ),
+        (state @ (JobState::New | JobState::Queued), _) => {
+            format!("{state}, expected to start {}", from_now(record.expected.start, now))
+        }
+        (state, Some(exit)) => format!("{state}, {exit}"),
+        (state, None) => state.to_string(),
+    };
+    format!("{} {state}", record.handle)
+}
+
+/// An error if one of the jobs, which have all ended, did not complete.
+pub(crate) fn all_completed(records: &[JobRecord]) -> Result<(), Failure> {
+    let others: Vec<&JobRecord> = records.iter().filter(|one| one.state != JobState::Completed).collect();
+    let Some(first) = others.first() else { return Ok(()) };
+    let how = first.exit.as_ref().map_or_else(String::new, |exit| format!(": {exit}"));
+    let message = match others.len() {
+        1 => format!("{} {}{how}", first.handle, first.state),
+        count => {
+            let all = counted(records.len() as u64, "job");
+            format!("{count} of {all} did not complete; the first is {}, {}{how}", first.handle, first.state)
+        }
+    };
+    let mut failure = Failure::system(message);
+    failure.code = NOT_COMPLETED;
+    // One that never ran wrote nothing.
+    let ran = first.started.is_some();
+    let hint = format!("`pliant logs {} --stderr` shows what it complained about", first.handle);
+    Err(if ran { failure.hint(hint) } else { failure })
+}

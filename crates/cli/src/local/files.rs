@@ -1,0 +1,214 @@
+//! The files of a local federation: certificates, one TOML file per daemon and per user.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pliant_control::agent::ServerInfo;
+use pliant_live::config::ServerFile;
+use pliant_live::identity::{Authority, AuthorityError, Identity, Order, Role};
+use pliant_model::Time;
+use serde::{Deserialize, Serialize};
+
+use super::calibrate::{MATRIX_SIZE, Speed, measure};
+use super::{CLUSTERS, Cluster, Folder, reference_share};
+use crate::failure::Failure;
+
+/// The name of the agent.
+pub(super) const AGENT: &str = "master";
+
+/// The file of the unit of work.
+const UNIT: &str = "unit.json";
+/// Core seconds in a unit of work.
+const UNIT_CORE_S: f64 = 4.0;
+
+/// An amount of work that takes every machine about as long: four seconds of one of its cores.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Unit {
+    samples: f64,
+    products: f64,
+}
+
+impl Unit {
+    fn new(speed: Speed) -> Unit {
+        Unit { samples: UNIT_CORE_S * speed.samples_per_s, products: UNIT_CORE_S * speed.products_per_s }
+    }
+
+    /// The unit of a federation that was started.
+    pub(crate) fn read(folder: &Folder) -> Result<Unit, Failure> {
+        let path = folder.path().join(UNIT);
+        let text = fs::read_to_string(&path).map_err(|error| Failure::io(&path, "read", &error))?;
+        serde_json::from_str(&text).map_err(|error| Failure::system(format!("{}: {error}", path.display())))
+    }
+
+    /// So many units of a service: samples of `pi`, products of `matrix`.
+    pub(crate) fn of(self, service: &str, amount: f64) -> u64 {
+        let each = if service == "pi" { self.samples } else { self.products };
+        (each * amount).max(1.0) as u64
+    }
+}
+
+/// The servers of a federation on this machine, as they described themselves.
+pub(crate) fn server_infos(folder: &Folder) -> Result<Vec<ServerInfo>, Failure> {
+    let info = |cluster: &Cluster| {
+        let path = folder.daemon(cluster.name).join("server.toml");
+        let file = ServerFile::read(&path).map_err(crate::daemon::wrong_file)?;
+        let speed =
+            file.cluster.speed().map_err(|(key, message)| Failure::input(format!("{key}: {message}")))?;
+        Ok(ServerInfo {
+            name: file.name.clone(),
+            address: file.address(),
+            rank: file.rank,
+            procs: file.cluster.procs(),
+            speed,
+            policy: file.cluster.batch.clone(),
+            services: Vec::new(),
+            scripts: file.scripts,
+        })
+    };
+    CLUSTERS.iter().map(info).collect()
+}
+
+/// Where a daemon is reached.
+#[derive(Clone, Debug)]
+pub(super) struct Ports {
+    pub(super) address: String,
+    pub(super) http: String,
+}
+
+/// Makes every file, for the users of those names; whoever starts the federation is its operator. Returns the
+/// daemons to start: verb, name, where they listen.
+pub(super) fn write_all(
+    folder: &Folder,
+    users: &[&str],
+) -> Result<Vec<(&'static str, &'static str, Ports)>, Failure> {
+    let path = folder.path();
+    fs::create_dir_all(path).map_err(|error| Failure::io(path, "make", &error))?;
+    let authority = authority(&path.join("ca"))?;
+    let agent = ports()?;
+    let mut daemons = vec![("agent", AGENT, agent.clone())];
+    certificate(&authority, &folder.daemon(AGENT), Role::Agent, AGENT)?;
+    write(&folder.daemon(AGENT).join("agent.toml"), &agent_file(&agent))?;
+    let speed = measure();
+    let unit = Unit::new(speed);
+    let text = serde_json::to_string(&unit).map_err(Failure::system)?;
+    write(&path.join(UNIT), &text)?;
+    for cluster in &CLUSTERS {
+        let own = ports()?;
+        certificate(&authority, &folder.daemon(cluster.name), Role::Server, cluster.name)?;
+        let text = server_file(cluster, &own, &agent, speed);
+        write(&folder.daemon(cluster.name).join("server.toml"), &text)?;
+        daemons.push(("server", cluster.name, own));
+    }
+    let own = own_name();
+    certificate(&authority, path, Role::Operator, &own)?;
+    write(&folder.own_client(), &client_file(&agent))?;
+    for user in users {
+        let client = folder.client(user);
+        certificate(&authority, client.parent().unwrap_or(path), Role::User, user)?;
+        write(&client, &client_file(&agent))?;
+    }
+    Ok(daemons)
+}
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(since.as_secs() as i64)
+}
+
+fn authority(dir: &Path) -> Result<Authority, Failure> {
+    let opened = if dir.exists() { Authority::open(dir) } else { Authority::init(dir, "local", now()) };
+    opened.map_err(failed)
+}
+
+fn certificate(authority: &Authority, dir: &Path, role: Role, name: &str) -> Result<(), Failure> {
+    let identity = Identity::new(role, name).map_err(Failure::input)?;
+    let order = Order { renew: true, ..Order::new(identity) };
+    authority.issue_into(dir, &order, now()).map_err(failed)?;
+    Ok(())
+}
+
+fn failed(error: AuthorityError) -> Failure {
+    let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Two ports that are free now.
+fn ports() -> Result<Ports, Failure> {
+    let free =
+        || -> std::io::Result<String> { Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string()) };
+    let failed = |error| Failure::system(format!("no free port on the loopback address: {error}"));
+    Ok(Ports { address: free().map_err(failed)?, http: free().map_err(failed)? })
+}
+
+/// The name of whoever runs this, as far as a certificate takes it.
+fn own_name() -> String {
+    let name = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
+    match Identity::new(Role::Operator, &name) {
+        Ok(_) => name,
+        Err(_) => "operator".to_owned(),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::io(path, "write", &error))
+}
+
+const TLS: &str = "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\ncrl = \"crl.pem\"\n";
+
+fn agent_file(ports: &Ports) -> String {
+    let Ports { address, http } = ports;
+    format!(
+        "name = \"{AGENT}\"\nlisten = \"{address}\"\nstate = \"state\"\n\n{TLS}\n[http]\nlisten = \"{http}\"\n"
+    )
+}
+
+fn client_file(agent: &Ports) -> String {
+    format!("[[agent]]\nname = \"{AGENT}\"\naddress = \"{}\"\n\n{TLS}", agent.address)
+}
+
+fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: Speed) -> String {
+    let Cluster { name, procs, speed: factor } = cluster;
+    let Ports { address, http } = ports;
+    let share = reference_share() * factor;
+    format!(
+        "name = \"{name}\"\nlisten = \"{address}\"\nstate = \"state\"\n\n\
+         [[parent]]\nname = \"{AGENT}\"\naddress = \"{}\"\n\n\
+         [cluster]\nprocs = {procs}\nspeed = {factor}\nbatch = \"cbf\"\n\
+         # Each processor is worth this share of one of this machine's, so that all clusters fit on it.\n\
+         cpu_share = {share:.4}\n\n\
+         {TLS}\n[http]\nlisten = \"{http}\"\n\n{}",
+        agent.address,
+        services(speed),
+    )
+}
+
+/// What the servers offer: runtimes at speed 1 are what this machine takes, spread over its shares.
+fn services(speed: Speed) -> String {
+    // For one processor of speed 1, in seconds.
+    let seconds = |work: f64| (work / reference_share()).ceil().max(1.0);
+    let samples = 1_000_000_000.0;
+    let pi_s = seconds(samples / speed.samples_per_s);
+    let matrix_s = seconds(100.0 / speed.products_per_s);
+    format!(
+        "[[service]]\nname = \"pi\"\nsummary = \"estimates pi by Monte Carlo\"\n\
+         command = [\"{{pliant}}\", \"work\", \"pi\", \"--samples\", \"{{samples}}\", \"--seed\", \"{{seed}}\", \
+         \"--out\", \"pi.json\"]\n\
+         speedup = \"amdahl:0.99,64\"\nruntime = \"{pi_s}s\"\nwalltime_factor = 2.0\n\
+         runtime_per = {{ argument = \"samples\", exponent = 1.0, at = {samples} }}\n\n\
+         [service.arguments.samples]\ntype = \"integer\"\nmin = 1\nmax = 1_000_000_000_000\n\
+         default = 1_000_000_000\nsummary = \"random points\"\n\n\
+         [service.arguments.seed]\ntype = \"integer\"\nmin = 0\ndefault = 1\n\n\
+         [[service]]\nname = \"matrix\"\nsummary = \"multiplies two random {MATRIX_SIZE} x {MATRIX_SIZE} matrices again and again\"\n\
+         command = [\"{{pliant}}\", \"work\", \"matrix\", \"--size\", \"{MATRIX_SIZE}\", \"--repeat\", \"{{repeat}}\", \
+         \"--seed\", \"{{seed}}\", \"--out\", \"matrix.json\"]\n\
+         speedup = \"amdahl:0.95,16\"\nruntime = \"{matrix_s}s\"\nwalltime_factor = 2.0\n\
+         runtime_per = {{ argument = \"repeat\", exponent = 1.0, at = 100 }}\n\n\
+         [service.arguments.repeat]\ntype = \"integer\"\nmin = 1\nmax = 1_000_000\ndefault = 100\nsummary = \"products\"\n\n\
+         [service.arguments.seed]\ntype = \"integer\"\nmin = 0\ndefault = 1\n"
+    )
+}

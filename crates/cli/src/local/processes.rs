@@ -1,0 +1,203 @@
+//! Starting and stopping the daemons of a local federation.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pliant_live::processes as jobs;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::files::{Ports, write_all};
+use super::{CLUSTERS, Daemon, Federation, Folder};
+use crate::failure::Failure;
+
+/// How long a daemon may take to be ready.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// How long a daemon may take to stop once it was asked to.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What was stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Stopped {
+    /// Daemons that ran.
+    pub(crate) daemons: usize,
+    /// Jobs that ran and were ended.
+    pub(crate) jobs: usize,
+}
+
+/// The federation of a folder, if any of its daemons runs.
+pub(crate) fn running(folder: &Folder) -> Result<Option<Federation>, Failure> {
+    let known = read(folder)?;
+    Ok(known.filter(|federation| federation.daemons.iter().any(is_running)))
+}
+
+/// Starts a federation in a folder, with clients for `users` beside the one of whoever starts it.
+pub(crate) fn start(folder: &Folder, users: &[&str]) -> Result<Federation, Failure> {
+    let mut federation = Federation { daemons: Vec::new() };
+    for (verb, name, ports) in write_all(folder, users)? {
+        match launch(folder, verb, name, &ports) {
+            Ok(daemon) => federation.daemons.push(daemon),
+            Err(failure) => {
+                write(folder, &federation)?;
+                // What cannot be stopped either is still in the record for `pliant down`.
+                stop(folder)?;
+                return Err(failure);
+            }
+        }
+        write(folder, &federation)?;
+    }
+    Ok(federation)
+}
+
+fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daemon, Failure> {
+    let own = folder.daemon(name);
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::system(format!("no path to this program: {error}")))?;
+    let (log, ready) = (own.join("log"), own.join("ready"));
+    let output = File::create(&log).map_err(|error| Failure::io(&log, "write", &error))?;
+    if ready.exists() {
+        fs::remove_file(&ready).map_err(|error| Failure::io(&ready, "remove", &error))?;
+    }
+    let mut child = Command::new(&program)
+        .arg(verb)
+        .arg("--config")
+        .arg(own.join(format!("{verb}.toml")))
+        .arg("--ready-file")
+        .arg(&ready)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(output)
+        // Ctrl-C in the terminal is not for it.
+        .process_group(0)
+        .current_dir("/")
+        .spawn()
+        .map_err(|error| Failure::io(&program, "start", &error))?;
+    let deadline = Instant::now() + STARTS_WITHIN;
+    while !ready.exists() {
+        if let Ok(Some(status)) = child.try_wait() {
+            let last = last_line(&log);
+            return Err(Failure::system(format!("{verb} {name} ended at once ({status}): {last}")));
+        }
+        if Instant::now() > deadline {
+            // It is ours and did nothing yet.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Failure::system(format!("{verb} {name} was not ready in time: {}", last_line(&log))));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let pid = child.id() as i32;
+    let started_ticks = started_ticks(pid).unwrap_or_default();
+    let Ports { address, http } = ports.clone();
+    Ok(Daemon { name: name.to_owned(), verb: verb.to_owned(), pid, started_ticks, address, http })
+}
+
+/// Stops the daemons of a folder and ends their jobs; nothing runs afterwards.
+pub(crate) fn stop(folder: &Folder) -> Result<Stopped, Failure> {
+    let mut stopped = Stopped::default();
+    let Some(federation) = read(folder)? else { return Ok(stopped) };
+    // Servers first, so that nothing is started any more.
+    let (agents, servers): (Vec<Daemon>, Vec<Daemon>) =
+        federation.daemons.into_iter().partition(|daemon| daemon.verb == "agent");
+    for daemons in [servers, agents] {
+        stopped.daemons += stop_daemons(&daemons);
+    }
+    for cluster in &CLUSTERS {
+        stopped.jobs += end_jobs(&folder.daemon(cluster.name).join("state").join("jobs"))?;
+    }
+    let record = folder.record();
+    fs::remove_file(&record).map_err(|error| Failure::io(&record, "remove", &error))?;
+    Ok(stopped)
+}
+
+fn stop_daemons(daemons: &[Daemon]) -> usize {
+    let running: Vec<&Daemon> = daemons.iter().filter(|daemon| is_running(daemon)).collect();
+    for daemon in &running {
+        signal(daemon, Signal::TERM);
+    }
+    let deadline = Instant::now() + STOPS_WITHIN;
+    for daemon in &running {
+        while is_running(daemon) {
+            if Instant::now() > deadline {
+                signal(daemon, Signal::KILL);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+    running.len()
+}
+
+/// Ends what still runs of a server's jobs.
+fn end_jobs(dir: &Path) -> Result<usize, Failure> {
+    let Ok(entries) = fs::read_dir(dir) else { return Ok(0) };
+    let failed = |error| Failure::system(format!("cannot end a job: {error}"));
+    let mut asked = Vec::new();
+    for entry in entries.flatten() {
+        let dir = entry.path();
+        if let jobs::Found::Running(_) = jobs::find(&dir).map_err(failed)? {
+            jobs::terminate(&dir).map_err(failed)?;
+            asked.push(dir);
+        }
+    }
+    for dir in &asked {
+        while let jobs::Found::Running(_) = jobs::find(dir).map_err(failed)? {
+            std::thread::sleep(LOOK);
+        }
+    }
+    Ok(asked.len())
+}
+
+fn signal(daemon: &Daemon, signal: Signal) {
+    if is_running(daemon)
+        && let Some(pid) = Pid::from_raw(daemon.pid)
+    {
+        // It may have gone by itself in the meantime.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// True if the process is there and is the one that was started.
+pub(crate) fn is_running(daemon: &Daemon) -> bool {
+    started_ticks(daemon.pid) == Some(daemon.started_ticks)
+}
+
+/// When a process was started, by the kernel's count; none if there is none, or only its corpse.
+fn started_ticks(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    // Field 22 of proc(5); the state is field 3.
+    fields.nth(18)?.parse().ok()
+}
+
+fn last_line(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(2);
+    if lines.is_empty() { format!("see {}", log.display()) } else { lines[from..].join(" ") }
+}
+
+fn read(folder: &Folder) -> Result<Option<Federation>, Failure> {
+    let path = folder.record();
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::io(&path, "read", &error)),
+    };
+    let federation = serde_json::from_str(&text);
+    federation.map(Some).map_err(|error| Failure::system(format!("{}: {error}", path.display())))
+}
+
+fn write(folder: &Folder, federation: &Federation) -> Result<(), Failure> {
+    let path = folder.record();
+    let text = serde_json::to_string_pretty(federation).map_err(Failure::system)?;
+    fs::write(&path, text + "\n").map_err(|error| Failure::io(&path, "write", &error))
+}

@@ -1,0 +1,225 @@
+//! `pliant ca`: the authority of a federation, and the certificates of its daemons and people.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use pliant_live::identity::{
+    Authority, AuthorityError, Credentials, DAYS_DEFAULT, Identity, Order, Record, Revocation, Role,
+};
+use pliant_model::Time;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::numbers::whole;
+use crate::output::Output;
+use crate::table::{Table, counted};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Makes the authority of a new federation in a folder.
+    Init(Init),
+    /// Issues a certificate with its key.
+    Issue(Issue),
+    /// Revokes certificates; daemons refuse their holders once they have the new list.
+    Revoke(Revoke),
+    /// Lists all certificates.
+    List(List),
+}
+
+#[derive(Args)]
+struct Init {
+    /// The folder; whoever can read it can be anybody in the federation.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// The name of the federation.
+    #[arg(long, value_name = "NAME", default_value = "pliant")]
+    name: String,
+}
+
+#[derive(Args)]
+struct Issue {
+    /// The folder of the authority.
+    #[arg(long, value_name = "DIR")]
+    ca: PathBuf,
+    /// What the holder is.
+    #[arg(value_name = "ROLE", value_parser = role())]
+    role: Role,
+    /// The holder's name: lower-case letters, digits, - and _, for people also . and @.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The folder to write ca.pem, cert.pem, key.pem and crl.pem to.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// How many days the certificate lasts.
+    #[arg(long, value_name = "N", default_value_t = DAYS_DEFAULT, value_parser = whole(1..=u32::MAX), allow_negative_numbers = true)]
+    days: u32,
+    /// Further DNS names and addresses of a daemon, for tools that know nothing of roles.
+    #[arg(long = "also", value_name = "HOST")]
+    extra_names: Vec<String>,
+    /// Issues another certificate to a holder who has one, and replaces the files in the folder.
+    #[arg(long)]
+    renew: bool,
+}
+
+#[derive(Args)]
+struct Revoke {
+    /// The folder of the authority.
+    #[arg(long, value_name = "DIR")]
+    ca: PathBuf,
+    /// The holder (NAME or ROLE/NAME), or the serial of one certificate.
+    #[arg(value_name = "NAME|SERIAL")]
+    which: String,
+}
+
+#[derive(Args)]
+struct List {
+    /// The folder of the authority.
+    #[arg(long, value_name = "DIR")]
+    ca: PathBuf,
+}
+
+fn role() -> impl TypedValueParser<Value = Role> {
+    PossibleValuesParser::new(Role::ALL.map(Role::name)).try_map(|word| word.parse::<Role>())
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let now = now()?;
+    match &arguments.verb {
+        Verb::Init(init) => run_init(output, init, now),
+        Verb::Issue(issue) => run_issue(output, issue, now),
+        Verb::Revoke(revoke) => run_revoke(output, revoke, now),
+        Verb::List(list) => run_list(output, list, now),
+    }
+}
+
+fn run_init(output: Output, arguments: &Init, now: Time) -> Result<(), Failure> {
+    let authority = Authority::init(&arguments.dir, &arguments.name, now)?;
+    let value = json!({
+        "federation": arguments.name,
+        "ca": authority.ca_path(),
+        "crl": authority.crl_path(),
+    });
+    let text = || {
+        format!(
+            "made the authority of {} in {}\nkeep its ca.key secret, and a copy of the folder\n",
+            arguments.name,
+            arguments.dir.display()
+        )
+    };
+    output.print("ca-init", text, value)
+}
+
+fn run_issue(output: Output, arguments: &Issue, now: Time) -> Result<(), Failure> {
+    let authority = Authority::open(&arguments.ca)?;
+    let order = Order {
+        identity: Identity::new(arguments.role, &arguments.name).map_err(Failure::input)?,
+        days: arguments.days,
+        extra_names: arguments.extra_names.clone(),
+        renew: arguments.renew,
+    };
+    let (record, files) = authority.issue_into(&arguments.out, &order, now)?;
+    let Credentials { ca, cert, key, crl } = &files;
+    let mut value = described(&record, now);
+    value["files"] = json!({ "ca": ca, "cert": cert, "key": key, "crl": crl });
+    let text = || {
+        format!(
+            "issued {} to {}, until {}\nto {}; its key.pem is for the holder alone\n",
+            record.serial,
+            record.holder(),
+            record.last_day(),
+            arguments.out.display()
+        )
+    };
+    output.print("ca-issue", text, value)
+}
+
+fn run_revoke(output: Output, arguments: &Revoke, now: Time) -> Result<(), Failure> {
+    let authority = Authority::open(&arguments.ca)?;
+    let revocation = authority.revoke(&arguments.which, now)?;
+    let value = json!({
+        "revoked": revocation.records.iter().map(|record| described(record, now)).collect::<Vec<_>>(),
+        "newly": revocation.newly,
+        "crl_number": revocation.crl_number,
+        "crl": authority.crl_path(),
+    });
+    output.print("ca-revoke", || revoke_text(&authority, &revocation), value)
+}
+
+fn revoke_text(authority: &Authority, revocation: &Revocation) -> String {
+    let before = revocation.records.len() - revocation.newly;
+    let mut text = format!("revoked {}", counted(revocation.newly as u64, "certificate"));
+    if before > 0 {
+        text.push_str(&format!(" ({before} had been revoked before)"));
+    }
+    text.push('\n');
+    for record in &revocation.records {
+        text.push_str(&format!("  {}  {}\n", record.serial, record.holder()));
+    }
+    text.push_str(&format!(
+        "list {} is in {}: daemons on other hosts need a copy, and read it without a restart\n",
+        revocation.crl_number,
+        authority.crl_path().display()
+    ));
+    text
+}
+
+fn run_list(output: Output, arguments: &List, now: Time) -> Result<(), Failure> {
+    let authority = Authority::open(&arguments.ca)?;
+    let (federation, records) = (authority.federation()?, authority.list()?);
+    let value = json!({
+        "federation": federation,
+        "certificates": records.iter().map(|record| described(record, now)).collect::<Vec<_>>(),
+    });
+    let text = || {
+        let mut table = Table::new(5, &["role", "name", "state", "until", "serial"]);
+        for record in &records {
+            table.row(vec![
+                record.role.to_string(),
+                record.name.clone(),
+                record.state(now).to_owned(),
+                record.last_day(),
+                record.serial.to_string(),
+            ]);
+        }
+        format!("{federation}: {}\n{}", counted(records.len() as u64, "certificate"), table.render())
+    };
+    output.print("ca-list", text, value)
+}
+
+fn described(record: &Record, now: Time) -> Value {
+    json!({
+        "serial": record.serial.as_str(),
+        "role": record.role.name(),
+        "name": record.name,
+        "state": record.state(now),
+        "issued_s": record.issued,
+        "not_after_s": record.not_after,
+        "revoked_s": record.revoked,
+    })
+}
+
+/// Whole seconds since the Unix epoch.
+fn now() -> Result<Time, Failure> {
+    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
+    let seconds = elapsed.and_then(|elapsed| i64::try_from(elapsed.as_secs()).ok());
+    let early = || Failure::system("expected a clock after 1970, found one before").hint("set the clock");
+    seconds.map(Time).ok_or_else(early)
+}
+
+impl From<AuthorityError> for Failure {
+    fn from(error: AuthorityError) -> Failure {
+        let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}

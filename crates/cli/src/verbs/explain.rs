@@ -1,0 +1,299 @@
+//! `pliant explain`: why a job is where it is, or why it waits.
+
+use clap::Args;
+use pliant_control::explain::{Explanation, Release, Wait};
+use pliant_control::job::{Compared, JobRecord};
+use pliant_control::names::Handle;
+use pliant_live::services::show_duration;
+use pliant_model::{Estimate, Time};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::federation::Access;
+use crate::job::{change, described, estimate};
+use crate::moment::{both, moment, rough};
+use crate::output::Output;
+use crate::table::{Table, counted};
+
+/// Running jobs that a text lists; the others are counted.
+const SHOWN: usize = 12;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The job, by its handle.
+    #[arg(value_name = "HANDLE")]
+    handle: Handle,
+    #[command(flatten)]
+    access: Access,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let session = arguments.access.open()?;
+    let explanation = session.run(session.client.explain(&arguments.handle))?;
+    output.print("explain", || text(&explanation), value(&explanation))
+}
+
+fn value(explanation: &Explanation) -> Value {
+    let Explanation { record, at, waits } = explanation;
+    let compared = |one: &Compared| {
+        let mut value = estimate(&one.estimate);
+        value["server"] = json!(one.server);
+        value["chosen"] = json!(one.server == record.handle.server);
+        value
+    };
+    json!({
+        "job": described(record),
+        "at_s": at,
+        "compared": record.compared.iter().map(compared).collect::<Vec<Value>>(),
+        "reason": reason(record).word(),
+        "waits": waits.as_ref().map(wait_value),
+    })
+}
+
+fn wait_value(wait: &Wait) -> Value {
+    let release = |one: &Release| json!({ "handle": one.handle, "end_s": one.end, "procs": one.procs });
+    json!({
+        "ahead": wait.ahead,
+        "free_procs": wait.free,
+        "plan": estimate(&wait.plan),
+        "until": wait.until.iter().map(release).collect::<Vec<Value>>(),
+    })
+}
+
+/// Why a job is where it is.
+#[derive(Clone, PartialEq, Debug)]
+enum Reason<'a> {
+    /// It is not known what was compared.
+    Unknown,
+    /// No other server offered to take it.
+    Only,
+    /// It completes there earlier than at the next best one.
+    Earliest(&'a Compared),
+    /// As early as at another, which comes later in the order of the federation.
+    Tie(&'a Compared),
+    /// Another would have completed it earlier.
+    PassedOver(&'a Compared),
+}
+
+impl Reason<'_> {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Only => "only-one",
+            Self::Earliest(_) => "earliest-completion",
+            Self::Tie(_) => "tie",
+            Self::PassedOver(_) => "passed-over",
+        }
+    }
+}
+
+fn reason(record: &JobRecord) -> Reason<'_> {
+    let chosen = record.compared.iter().find(|one| one.server == record.handle.server);
+    let others = record.compared.iter().filter(|one| one.server != record.handle.server);
+    let best = others.min_by_key(|one| one.estimate.completion());
+    match (chosen, best) {
+        (None, _) => Reason::Unknown,
+        (Some(_), None) => Reason::Only,
+        (Some(chosen), Some(best)) => match best.estimate.completion().cmp(&chosen.estimate.completion()) {
+            std::cmp::Ordering::Greater => Reason::Earliest(best),
+            std::cmp::Ordering::Equal => Reason::Tie(best),
+            std::cmp::Ordering::Less => Reason::PassedOver(best),
+        },
+    }
+}
+
+fn why(record: &JobRecord) -> String {
+    let server = &record.handle.server;
+    let apart = |other: &Compared| {
+        let chosen = record.compared.iter().find(|one| one.server == *server);
+        let chosen = chosen.map_or(other.estimate.completion(), |one| one.estimate.completion());
+        let (first, last) =
+            (chosen.min(other.estimate.completion()), chosen.max(other.estimate.completion()));
+        rough(last - first)
+    };
+    match reason(record) {
+        Reason::Unknown => format!("It is on {server}; which estimates were compared is not known.\n"),
+        Reason::Only => format!("It is on {server}: no other server was asked that can take it.\n"),
+        Reason::Earliest(next) => {
+            format!("It is on {server}, which completes it first: {} before {}.\n", apart(next), next.server)
+        }
+        Reason::Tie(other) => format!(
+            "It is on {server}: {} completes it at the same time and comes later by rank, then by name.\n",
+            other.server
+        ),
+        Reason::PassedOver(other) => format!(
+            "It is on {server}: {} would have completed it {} earlier, but could not be reached or did not take \
+             it when it was submitted.\n",
+            other.server,
+            apart(other)
+        ),
+    }
+}
+
+fn text(explanation: &Explanation) -> String {
+    let Explanation { record, at, waits } = explanation;
+    let mut text = format!("{} ({} of {})\n", change(record, *at), record.name, record.owner);
+    text.push_str(&format!("Submitted {}.\n\n", both(record.submitted, *at)));
+    if !record.compared.is_empty() {
+        text.push_str("Estimates when it was submitted:\n");
+        text.push_str(&compared(record));
+        text.push('\n');
+    }
+    text.push_str(&why(record));
+    text.push_str(&format!("{} promised {}.\n", record.handle.server, shape(&record.expected, *at)));
+    if let Some(wait) = waits {
+        text.push('\n');
+        text.push_str(&waiting(wait, *at));
+    }
+    text
+}
+
+fn compared(record: &JobRecord) -> String {
+    let mut table = Table::new(4, &["", "server", "start", "completion", "procs", "walltime"]);
+    for Compared { server, estimate } in &record.compared {
+        let mark = if *server == record.handle.server { "*" } else { "" };
+        table.row(vec![
+            mark.to_owned(),
+            server.to_string(),
+            moment(estimate.start),
+            moment(estimate.completion()),
+            estimate.procs.to_string(),
+            show_duration(estimate.walltime),
+        ]);
+    }
+    table.render()
+}
+
+/// What an estimate gives.
+fn shape(estimate: &Estimate, now: Time) -> String {
+    let procs = counted(estimate.procs.0.into(), "processor");
+    format!(
+        "{procs} for {}, start {}, completion {}",
+        show_duration(estimate.walltime),
+        both(estimate.start, now),
+        both(estimate.completion(), now)
+    )
+}
+
+fn waiting(wait: &Wait, now: Time) -> String {
+    let Wait { ahead, plan, free, until } = wait;
+    let ahead = match ahead {
+        0 => "no job is ahead of it".to_owned(),
+        1 => "1 job is ahead of it".to_owned(),
+        ahead => format!("{ahead} jobs are ahead of it"),
+    };
+    let mut text = format!(
+        "It waits: {ahead}; it needs {}, {} free now.\nPlanned start {}",
+        counted(plan.procs.0.into(), "processor"),
+        free.0,
+        both(plan.start, now)
+    );
+    if until.is_empty() {
+        text.push_str(".\n");
+        return text;
+    }
+    text.push_str(", when these running jobs have ended:\n");
+    // The last ones decide.
+    let from = until.len().saturating_sub(SHOWN);
+    if from > 0 {
+        text.push_str(&format!("  {} before these\n", counted(from as u64, "job")));
+    }
+    let mut table = Table::new(2, &["  job", "end at the latest", "procs"]);
+    for Release { handle, end, procs } in &until[from..] {
+        let whose = handle.as_ref().map_or_else(|| "another user's".to_owned(), Handle::to_string);
+        table.row(vec![format!("  {whose}"), both(*end, now), procs.to_string()]);
+    }
+    text.push_str(&table.render());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_control::job::{JobState, Work};
+    use pliant_control::names::Key;
+    use pliant_model::{Procs, Span, Speedup};
+
+    use super::*;
+
+    fn estimate(start: i64, walltime: i64) -> Estimate {
+        Estimate { procs: Procs(4), walltime: Span(walltime), start: Time(start) }
+    }
+
+    /// A job on lyon, compared with what these servers would have given: start and walltime.
+    fn job(compared: &[(&str, i64, i64)]) -> JobRecord {
+        let one = |(server, start, walltime): &(&str, i64, i64)| Compared {
+            server: server.parse().unwrap(),
+            estimate: estimate(*start, *walltime),
+        };
+        JobRecord {
+            handle: "lyon.7".parse().unwrap(),
+            key: Key([0; 16]),
+            owner: "alice".parse().unwrap(),
+            name: "pi".to_owned(),
+            work: Work { procs: Procs(1), walltime: Span(400), speedup: Speedup::Folding },
+            state: JobState::Queued,
+            submitted: Time(1_000),
+            expected: estimate(1_100, 100),
+            procs: Procs(4),
+            walltime: Span(100),
+            started: None,
+            ended: None,
+            exit: None,
+            compared: compared.iter().map(one).collect(),
+        }
+    }
+
+    #[test]
+    fn the_reason_follows_from_the_estimates() {
+        let check = |compared: &[(&str, i64, i64)], word: &str, expected: &str| {
+            let job = job(compared);
+            assert_eq!(reason(&job).word(), word);
+            assert!(why(&job).contains(expected), "{}", why(&job));
+        };
+        check(&[], "unknown", "not known");
+        check(&[("lyon", 1_100, 100)], "only-one", "no other server");
+        check(
+            &[("lyon", 1_100, 100), ("nancy", 1_000, 230), ("nice", 1_000, 260)],
+            "earliest-completion",
+            "30s before nancy",
+        );
+        check(&[("lyon", 1_100, 100), ("nancy", 1_000, 200)], "tie", "nancy completes it at the same time");
+        check(
+            &[("nancy", 1_000, 140), ("lyon", 1_100, 100)],
+            "passed-over",
+            "nancy would have completed it 1m earlier",
+        );
+    }
+
+    #[test]
+    fn a_waiting_job_is_told_what_it_waits_for() {
+        let release = |handle: Option<&str>, end| Release {
+            handle: handle.map(|handle| handle.parse().unwrap()),
+            end: Time(end),
+            procs: Procs(2),
+        };
+        let until = vec![release(Some("lyon.5"), 1_060), release(None, 1_090)];
+        let wait = Wait { ahead: 2, plan: estimate(1_090, 100), free: Procs(1), until };
+        let record = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
+        let told = text(&Explanation { record, at: Time(1_030), waits: Some(wait) });
+        let expected = "\
+lyon.7 QUEUED, expected to start in 1m10s (pi of alice)
+Submitted 1970-01-01 00:16:40Z (30s ago).
+
+Estimates when it was submitted:
+   server  start                 completion            procs  walltime
+*  lyon    1970-01-01 00:18:20Z  1970-01-01 00:20:00Z      4     1m40s
+   nancy   1970-01-01 00:16:40Z  1970-01-01 00:20:30Z      4     3m50s
+
+It is on lyon, which completes it first: 30s before nancy.
+lyon promised 4 processors for 1m40s, start 1970-01-01 00:18:20Z (in 1m10s), completion 1970-01-01 00:20:00Z (in 2m50s).
+
+It waits: 2 jobs are ahead of it; it needs 4 processors, 1 free now.
+Planned start 1970-01-01 00:18:10Z (in 1m), when these running jobs have ended:
+  job             end at the latest               procs
+  lyon.5          1970-01-01 00:17:40Z (in 30s)       2
+  another user's  1970-01-01 00:18:10Z (in 1m)        2
+";
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,83 @@
+//! `pliant logs`: what a job writes on its standard output or error.
+
+use std::io::{self, ErrorKind, Write};
+
+use clap::Args;
+use pliant_control::job::JobState;
+use pliant_control::names::Handle;
+use pliant_live::client::ClientError;
+use pliant_live::staging::ResultName;
+use pliant_live::wire::Download;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::federation::{Access, Session};
+use crate::output::Output;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The job, by its handle.
+    #[arg(value_name = "HANDLE")]
+    handle: Handle,
+    /// Goes on until the job has ended; one that waits is waited for.
+    #[arg(short, long)]
+    follow: bool,
+    /// What it writes on standard error, in place of standard output.
+    #[arg(long)]
+    stderr: bool,
+    #[command(flatten)]
+    access: Access,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let Arguments { handle, follow, stderr, access } = arguments;
+    if *follow && output == Output::Json {
+        let problem = "expected --follow or --output json, found both";
+        return Err(Failure::input(problem).hint("a document ends, a log that is followed goes on"));
+    }
+    let session = access.open()?;
+    let name = if *stderr { ResultName::Stderr } else { ResultName::Stdout };
+    let wanted = Download { handle: handle.clone(), name: name.clone(), offset: 0, follow: *follow };
+    if output == Output::Text {
+        return copy(&session, &wanted);
+    }
+    let mut bytes = Vec::new();
+    let piece = |piece: &[u8]| bytes.write_all(piece);
+    session.run(session.client.output(&wanted, piece)).map_err(|error| told(&session, handle, error))?;
+    let value = json!({ "handle": handle, "stream": name, "text": String::from_utf8_lossy(&bytes) });
+    output.print("logs", String::new, value)
+}
+
+/// Copies it to standard output as it is.
+fn copy(session: &Session, wanted: &Download) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let mut seen_enough = false;
+    let piece = |piece: &[u8]| {
+        let written = out.write_all(piece).and_then(|()| out.flush());
+        seen_enough = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
+        written
+    };
+    match session.run(session.client.output(wanted, piece)) {
+        // A reader that closed the pipe is no failure.
+        Err(_) if seen_enough => Ok(()),
+        Err(error) => Err(told(session, &wanted.handle, error)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Says so if there is nothing because the job has not run.
+fn told(session: &Session, handle: &Handle, error: ClientError) -> Failure {
+    match session.run(session.client.job(handle)) {
+        Ok(record) if record.started.is_some() => error.into(),
+        Ok(record) if record.state == JobState::Canceled => {
+            Failure::input(format!("{handle} was cancelled before it started: it wrote nothing"))
+        }
+        Ok(record) if record.state.is_final() => {
+            let why = record.exit.map_or_else(|| record.state.to_string(), |exit| exit.to_string());
+            Failure::input(format!("{handle} did not run ({why}): it wrote nothing"))
+        }
+        Ok(_) => Failure::input(format!("{handle} has not started: it wrote nothing yet"))
+            .hint("--follow waits for it, `pliant explain` tells when it will start"),
+        Err(_) => error.into(),
+    }
+}

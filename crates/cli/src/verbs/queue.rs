@@ -1,0 +1,158 @@
+//! `pliant queue`: jobs, newest first.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pliant_control::job::{JobRecord, JobState};
+use pliant_control::names::{Name, User};
+use pliant_live::services::show_duration;
+use pliant_live::wire::{JobsPage, JobsQuery, bounds};
+use pliant_model::Time;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::federation::{Access, tell};
+use crate::job::{described, end_by, short_exit};
+use crate::moment::{from_now, now};
+use crate::numbers::whole;
+use crate::output::Output;
+use crate::table::Table;
+
+/// The most jobs of one answer.
+const LAST_MAX: u32 = bounds::JOBS_MAX as u32;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Everybody's jobs; for operators.
+    #[arg(long, conflicts_with = "user")]
+    all: bool,
+    /// Only the jobs of this user; other users' are for operators.
+    #[arg(long, value_name = "USER")]
+    user: Option<User>,
+    /// Only the jobs of this server.
+    #[arg(long, value_name = "NAME")]
+    server: Option<Name>,
+    /// Only jobs in these states, separated by commas.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', ignore_case = true, value_parser = state())]
+    state: Vec<JobState>,
+    /// Also jobs that have ended.
+    #[arg(long, conflicts_with = "state")]
+    ended: bool,
+    /// At most so many, the newest ones.
+    #[arg(long, value_name = "N", default_value_t = bounds::JOBS_DEFAULT, value_parser = whole(1..=LAST_MAX))]
+    last: u32,
+    #[command(flatten)]
+    access: Access,
+}
+
+fn state() -> impl TypedValueParser<Value = JobState> {
+    let named = |word: String| JobState::from_word(&word.to_uppercase()).ok_or("no job state");
+    PossibleValuesParser::new(JobState::ALL.map(JobState::word)).try_map(named)
+}
+
+impl Arguments {
+    fn query(&self) -> JobsQuery {
+        let states = match (self.ended, self.state.is_empty()) {
+            (true, _) => Vec::new(),
+            (false, true) => JobState::ALL.into_iter().filter(|state| !state.is_final()).collect(),
+            (false, false) => self.state.clone(),
+        };
+        JobsQuery {
+            owner: self.user.clone(),
+            all: self.all,
+            server: self.server.clone(),
+            states,
+            limit: self.last,
+            ended_after: None,
+        }
+    }
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let session = arguments.access.open()?;
+    let JobsPage { jobs, more } = session.run(session.client.jobs(&arguments.query()))?;
+    let owners = arguments.all || arguments.user.is_some();
+    let value = json!({ "jobs": jobs.iter().map(described).collect::<Vec<Value>>(), "more": more });
+    output.print("queue", || table(&jobs, owners, now()), value)?;
+    if more && output == Output::Text {
+        eprintln!("warning: there are more jobs; --last {LAST_MAX} shows up to {LAST_MAX}");
+    }
+    if jobs.is_empty() && !arguments.ended && arguments.state.is_empty() {
+        tell(|| "no job waits or runs; --ended shows those that have ended, too".to_owned());
+    }
+    Ok(())
+}
+
+fn table(jobs: &[JobRecord], owners: bool, now: Time) -> String {
+    let mut header = vec!["job", "name", "state", "submitted", "start", "end", "exit", "procs", "walltime"];
+    if owners {
+        header.insert(1, "owner");
+    }
+    let mut table = Table::new(header.len() - 2, &header);
+    for job in jobs {
+        let mut row = vec![
+            job.handle.to_string(),
+            job.name.clone(),
+            job.state.to_string(),
+            from_now(job.submitted, now),
+            start(job, now),
+            end(job, now),
+            short_exit(job),
+            job.procs.0.to_string(),
+            show_duration(job.walltime),
+        ];
+        if owners {
+            row.insert(1, job.owner.to_string());
+        }
+        table.row(row);
+    }
+    table.render()
+}
+
+/// When a job started, or is expected to.
+fn start(job: &JobRecord, now: Time) -> String {
+    match job.started {
+        Some(started) => from_now(started, now),
+        None if job.state.is_final() => "-".to_owned(),
+        None => expected(job.expected.start, now),
+    }
+}
+
+/// When a job ended, or will have at the latest.
+fn end(job: &JobRecord, now: Time) -> String {
+    job.ended.map_or_else(|| expected(end_by(job), now), |ended| from_now(ended, now))
+}
+
+/// An instant that should be still to come.
+fn expected(time: Time, now: Time) -> String {
+    if time < now { format!("due {}", from_now(time, now)) } else { from_now(time, now) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn what_is_asked_for() {
+        let check = |line: &str, states: &[JobState]| {
+            let words = std::iter::once("queue").chain(line.split_whitespace());
+            let query = Line::try_parse_from(words).ok().unwrap().arguments.query();
+            assert_eq!(query.states, states, "{line}");
+        };
+        check("", &[JobState::New, JobState::Queued, JobState::Active]);
+        check("--ended", &[]);
+        check("--state failed,Active", &[JobState::Failed, JobState::Active]);
+        for bad in ["--state done", "--ended --state failed", "--last 0", "--all --user alice", "--user a/b"]
+        {
+            let words = std::iter::once("queue").chain(bad.split_whitespace());
+            assert!(Line::try_parse_from(words).is_err(), "{bad}");
+        }
+    }
+}

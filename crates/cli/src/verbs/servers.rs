@@ -1,0 +1,263 @@
+//! `pliant servers`: the servers of the federation, what they offer, and how good their estimates were.
+
+use clap::Args;
+use pliant_control::names::Name;
+use pliant_live::client::{Client, ClientError};
+use pliant_live::wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedService, ServerStatus, bounds};
+use pliant_model::Span;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::federation::{Access, Session};
+use crate::moment::{both, now, signed};
+use crate::numbers::whole;
+use crate::output::Output;
+use crate::table::{Table, grouped};
+
+/// The quantiles of errors, in percent.
+const QUANTILES: [u32; 5] = [5, 25, 50, 75, 95];
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// How far estimates were from what happened, by quantile.
+    #[arg(long)]
+    accuracy: bool,
+    /// With --accuracy, of so many jobs of each server, the last that ended.
+    #[arg(long, value_name = "N", requires = "accuracy", default_value_t = bounds::ACCURACY_JOBS_DEFAULT,
+        value_parser = whole(1..=bounds::ACCURACY_JOBS_MAX))]
+    last: u32,
+    /// What each server offers, with the arguments.
+    #[arg(long)]
+    services: bool,
+    #[command(flatten)]
+    access: Access,
+}
+
+/// What a server offers, or why that is not known.
+type Offered = (Name, Result<Offer, String>);
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let session = arguments.access.open()?;
+    let federation = session.run(session.client.servers())?;
+    let accuracy = match arguments.accuracy {
+        true => Some(session.run(session.client.accuracy(arguments.last))?),
+        false => None,
+    };
+    let offers = arguments.services.then(|| offers(&session, &federation));
+    let text = || {
+        let accuracy = accuracy.as_deref().map(|accuracy| accuracy_text(accuracy, arguments.last));
+        let offers = offers.as_deref().map(offers_text);
+        let sections: Vec<String> = accuracy.into_iter().chain(offers).collect();
+        if sections.is_empty() { federation_text(&federation) } else { sections.join("\n") }
+    };
+    output.print("servers", text, value(&federation, accuracy.as_deref(), offers.as_deref()))
+}
+
+/// Asks every server that is there.
+fn offers(session: &Session, federation: &Federation) -> Vec<Offered> {
+    let there: Vec<&ServerStatus> = federation.servers.iter().filter(|server| server.attached).collect();
+    let mut offers: Vec<Offered> = Vec::with_capacity(there.len());
+    let ask = |client: Client, (name, address): (Name, String)| async move {
+        let offer = client.offer(&name, &address).await;
+        // One that cannot be asked says nothing about the others.
+        Ok::<Offered, ClientError>((name, offer.map_err(|error| error.to_string())))
+    };
+    let whom = there.iter().map(|server| (server.info.name.clone(), server.info.address.clone()));
+    session.run(session.each(whom, ask, |_, offered| offers.extend(offered.ok())));
+    offers.sort_by(|(first, _), (second, _)| first.cmp(second));
+    offers
+}
+
+fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<&[Offered]>) -> Value {
+    let server = |server: &ServerStatus| {
+        let info = &server.info;
+        let mut value = json!({
+            "name": info.name,
+            "address": info.address,
+            "rank": info.rank,
+            "procs": info.procs,
+            "speed": info.speed.get(),
+            "policy": info.policy,
+            "via": server.via,
+            "attached": server.attached,
+            "queued": server.queued,
+            "active": server.active,
+            "scripts": info.scripts,
+            "services": info.services.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        });
+        if let Some(offers) = offers {
+            let own = offers.iter().find(|(name, _)| *name == info.name);
+            value["offer"] = json!(own.and_then(|(_, offer)| offer.as_ref().ok()).map(offer_value));
+        }
+        if let Some(accuracy) = accuracy {
+            let own = accuracy.iter().find(|one| one.server == info.name);
+            value["accuracy"] = json!(own.map(accuracy_value));
+        }
+        value
+    };
+    let agents = federation
+        .agents
+        .iter()
+        .map(|agent| json!({ "name": agent.name, "attached": agent.attached, "since_s": agent.since }));
+    json!({
+        "servers": federation.servers.iter().map(server).collect::<Vec<Value>>(),
+        "agents": agents.collect::<Vec<Value>>(),
+    })
+}
+
+fn accuracy_value(accuracy: &Accuracy) -> Value {
+    json!({
+        "jobs": accuracy.jobs,
+        "percent": QUANTILES,
+        "start_error_s": accuracy.start_error,
+        "completion_error_s": accuracy.completion_error,
+    })
+}
+
+fn offer_value(offer: &Offer) -> Value {
+    let argument = |argument: &OfferedArgument| {
+        json!({
+            "name": argument.name,
+            "takes": argument.takes,
+            "required": argument.required,
+            "default": Some(&argument.default).filter(|default| !default.is_empty()),
+        })
+    };
+    let service = |service: &OfferedService| {
+        json!({
+            "name": service.name,
+            "summary": service.summary,
+            "speedup": service.speedup,
+            "arguments": service.arguments.iter().map(argument).collect::<Vec<Value>>(),
+        })
+    };
+    offer.services.iter().map(service).collect()
+}
+
+fn federation_text(federation: &Federation) -> String {
+    let header =
+        ["server", "state", "via", "policy", "procs", "speed", "rank", "active", "queued", "services"];
+    let mut table = Table::new(4, &header);
+    for ServerStatus { info, via, attached, queued, active } in &federation.servers {
+        table.row(vec![
+            info.name.to_string(),
+            if *attached { "there" } else { "away" }.to_owned(),
+            // A server that hangs on the agent itself is its own child.
+            if *via == info.name { "-".to_owned() } else { via.to_string() },
+            info.policy.clone(),
+            info.procs.to_string(),
+            info.speed.get().to_string(),
+            info.rank.to_string(),
+            active.to_string(),
+            queued.to_string(),
+            info.services.len().to_string(),
+        ]);
+    }
+    let mut text = table.render();
+    let now = now();
+    for agent in federation.agents.iter().filter(|agent| !agent.attached) {
+        text.push_str(&format!("agent {} is away since {}\n", agent.name, both(agent.since, now)));
+    }
+    text
+}
+
+fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
+    let quantiles = QUANTILES.map(|percent| format!("{percent} %"));
+    let mut header = vec!["server", "error of", "jobs"];
+    header.extend(quantiles.iter().map(String::as_str));
+    let mut table = Table::new(2, &header);
+    for one in accuracy {
+        for (what, errors) in [("start", &one.start_error), ("completion", &one.completion_error)] {
+            let mut row = vec![one.server.to_string(), what.to_owned(), grouped(one.jobs.into())];
+            let shown = |errors: &[Span; 5]| errors.map(signed).to_vec();
+            row.extend(errors.as_ref().map_or_else(|| vec!["-".to_owned(); QUANTILES.len()], shown));
+            table.row(row);
+        }
+    }
+    format!(
+        "Errors of estimates by quantile, of the last {} jobs of each server; later than expected is +\n{}",
+        grouped(last.into()),
+        table.render()
+    )
+}
+
+/// Servers that offer the same are told together.
+fn offers_text(offers: &[Offered]) -> String {
+    let mut groups: Vec<(Vec<&str>, &Result<Offer, String>)> = Vec::new();
+    for (name, offer) in offers {
+        match groups.iter_mut().find(|(_, same)| *same == offer) {
+            Some((names, _)) => names.push(name.as_str()),
+            None => groups.push((vec![name.as_str()], offer)),
+        }
+    }
+    let group = |(names, offer): &(Vec<&str>, &Result<Offer, String>)| {
+        let names = names.join(", ");
+        match offer {
+            Ok(offer) => format!("{names}\n{}", offer_text(offer)),
+            Err(why) => format!("{names}\n  cannot be asked: {why}\n"),
+        }
+    };
+    groups.iter().map(group).collect::<Vec<_>>().join("\n")
+}
+
+fn offer_text(offer: &Offer) -> String {
+    let mut text = String::new();
+    for OfferedService { name, summary, speedup, arguments } in &offer.services {
+        let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };
+        text.push_str(&format!("  {name}{summary} ({speedup})\n"));
+        let width = arguments.iter().map(|argument| argument.name.chars().count()).max().unwrap_or(0);
+        for OfferedArgument { name, takes, required, default } in arguments {
+            let absent = match (required, default.as_str()) {
+                (true, _) => ", required".to_owned(),
+                (false, "") => String::new(),
+                (false, default) => format!(", by default {default}"),
+            };
+            text.push_str(&format!("    {name:<width$}  {takes}{absent}\n"));
+        }
+    }
+    text.push_str(if offer.scripts { "  takes scripts\n" } else { "  takes no scripts\n" });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_offer_the_same_are_told_together() {
+        let argument = |name: &str, required, default: &str| OfferedArgument {
+            name: name.to_owned(),
+            takes: "an integer".to_owned(),
+            required,
+            default: default.to_owned(),
+        };
+        let pi = OfferedService {
+            name: "pi".to_owned(),
+            summary: "estimates pi".to_owned(),
+            speedup: "amdahl:0.99,64".to_owned(),
+            arguments: vec![argument("samples", true, ""), argument("seed", false, "1")],
+        };
+        let offer = |services: &[OfferedService], scripts| Ok(Offer { services: services.to_vec(), scripts });
+        let name = |text: &str| text.parse::<Name>().unwrap();
+        let offers = [
+            (name("lyon"), offer(&[pi.clone()], true)),
+            (name("nancy"), offer(&[], false)),
+            (name("nice"), Err("no answer".to_owned())),
+            (name("rennes"), offer(&[pi], true)),
+        ];
+        let expected = "\
+lyon, rennes
+  pi: estimates pi (amdahl:0.99,64)
+    samples  an integer, required
+    seed     an integer, by default 1
+  takes scripts
+
+nancy
+  takes no scripts
+
+nice
+  cannot be asked: no answer
+";
+        assert_eq!(offers_text(&offers), expected);
+    }
+}

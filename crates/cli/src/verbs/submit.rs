@@ -1,0 +1,388 @@
+//! `pliant submit`: hands work to the federation, which chooses the cluster, the processors and the walltime.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use pliant_control::job::{JobRecord, Work};
+use pliant_control::names::{Key, Name};
+use pliant_live::client::{ClientError, Order, Step};
+use pliant_live::services::{DurationError, SpeedupSpec, parse_duration};
+use pliant_live::staging::{Checksum, FileName, FileSpec, check_manifest};
+use pliant_live::wire::{Script, Submitted, bounds};
+use pliant_model::{Procs, Span, Speedup};
+use rand_chacha::rand_core::{OsRng, TryRngCore};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::federation::{Access, Session, interrupted, patience, tell};
+use crate::job::{all_completed, described, promise};
+use crate::moment::now;
+use crate::numbers::whole;
+use crate::output::Output;
+use crate::table::counted;
+use crate::verbs::{fetch, wait};
+
+const USAGE: &str = "pliant submit [OPTIONS] SERVICE [KEY=VALUE]...
+       pliant submit [OPTIONS] --script FILE --time TIME [-- ARGUMENT...]";
+
+#[derive(Args)]
+#[command(override_usage = USAGE)]
+pub(crate) struct Arguments {
+    /// A service of the federation; `pliant servers --services` lists them.
+    #[arg(value_name = "SERVICE", required_unless_present = "script")]
+    service: Option<String>,
+    /// Its arguments.
+    #[arg(value_name = "KEY=VALUE", value_parser = argument)]
+    arguments: Vec<(String, String)>,
+    /// An input file, under its own name or another, in the job's folder; may be repeated.
+    #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
+    inputs: Vec<Input>,
+    /// Your own script, in place of a service; its first line says what runs it (#!).
+    #[arg(long, value_name = "FILE", conflicts_with = "service", requires = "time")]
+    script: Option<PathBuf>,
+    /// How the script's time changes with the number of processors: amdahl:0.95,64, downey:40,0.7,
+    /// table:1=100,2=55, folding:8.
+    #[arg(long, value_name = "MODEL", requires = "script", conflicts_with = "rigid")]
+    speedup: Option<SpeedupSpec>,
+    /// The script takes so many processors, no more and no fewer; 1 if neither is said.
+    #[arg(long, value_name = "N", requires = "script", value_parser = whole(bounds::PROCS))]
+    rigid: Option<u32>,
+    /// Walltime of the script at speed 1: on 1 processor, or on those that the model says.
+    #[arg(long, value_name = "TIME", requires = "script", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    time: Option<Span>,
+    /// What the script is started with.
+    #[arg(last = true, value_name = "ARGUMENT", requires = "script")]
+    script_arguments: Vec<String>,
+    /// Only this server.
+    #[arg(long, value_name = "NAME")]
+    server: Option<Name>,
+    /// Waits until the job has ended.
+    #[arg(long)]
+    wait: bool,
+    /// Waits, and fetches what the job left into this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Makes the submission unique: the same key again gives the same job. Drawn if not given.
+    #[arg(long, value_name = "HEX")]
+    key: Option<Key>,
+    /// How long to try if nobody takes it at once.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
+    patience: Duration,
+    #[command(flatten)]
+    access: Access,
+}
+
+/// An input file: its name in the job's folder, and where it is.
+#[derive(Clone, PartialEq, Debug)]
+struct Input {
+    name: FileName,
+    path: PathBuf,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(out) = &arguments.out {
+        fetch::is_folder(out)?;
+    }
+    let session = arguments.access.open()?;
+    let order = arguments.order()?;
+    let accepted = submit(&session, &order)?;
+    tell(|| promise(&accepted, now()));
+    let waits = arguments.wait || arguments.out.is_some();
+    let handle = accepted.handle.clone();
+    let document = |record: &JobRecord| {
+        let mut value = described(record);
+        value["key"] = json!(order.key);
+        value
+    };
+    if !waits || output == Output::Text {
+        // At once, so that it is known whatever happens next.
+        output.print("submit", || format!("{handle}\n"), document(&accepted))?;
+    }
+    if !waits {
+        return Ok(());
+    }
+    let ended = wait::until_ended(&session, std::slice::from_ref(&handle), None)?.ended;
+    let mut value = document(ended.first().unwrap_or(&accepted));
+    if let Some(out) = &arguments.out {
+        let files = fetch::into(&session, &handle, out)?;
+        tell(|| format!("{} in {}", counted(files.len() as u64, "file"), out.display()));
+        value["files"] = fetch::described(&files);
+    }
+    if output == Output::Json {
+        output.print("submit", String::new, value)?;
+    }
+    all_completed(&ended)
+}
+
+/// Submits until it is accepted or that is hopeless.
+fn submit(session: &Session, order: &Order) -> Result<Box<JobRecord>, Failure> {
+    let again = format!("the same command with --key {} gives the same job, never a second one", order.key);
+    let step = |step: Step<'_>| tell(|| told(&step, order));
+    match session.run_until_interrupted(session.client.submit(order, step)) {
+        Some(Ok(record)) => Ok(record),
+        Some(Err(error)) => Err(refused(error, &again)),
+        None => Err(interrupted("interrupted; the job may have been accepted", again)),
+    }
+}
+
+/// A submission that failed: if it may have been accepted all the same, the way to know is the key.
+fn refused(error: ClientError, again: &str) -> Failure {
+    if error.is_input() || error.may_pass() { error.into() } else { Failure::system(error).hint(again) }
+}
+
+/// What a submission is doing.
+fn told(step: &Step<'_>, order: &Order) -> String {
+    match step {
+        Step::Compared(found) => {
+            let count = counted(found.vectors.len() as u64, "server");
+            match found.vectors.first() {
+                Some(best) => format!("{count} would take it, {} completes it first", best.server),
+                None => "no server would take it".to_owned(),
+            }
+        }
+        Step::Submitting(to) if order.inputs.is_empty() => format!("submitting to {}", to.server),
+        Step::Submitting(to) => {
+            let files = counted(order.inputs.len() as u64, "file");
+            format!("sending {files} to {}", to.server)
+        }
+        Step::Waiting(why) => format!("trying again in a moment: {why}"),
+    }
+}
+
+impl Arguments {
+    fn order(&self) -> Result<Order, Failure> {
+        let what = match (&self.service, &self.script) {
+            (_, Some(path)) => Submitted::Script(self.script(path)?),
+            (service, None) => Submitted::Service {
+                name: service.clone().unwrap_or_default(),
+                arguments: once_each(&self.arguments)?,
+            },
+        };
+        let inputs = self.inputs.iter().map(Input::announced).collect::<Result<Vec<_>, _>>()?;
+        let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        check_manifest(&specs).map_err(|error| Failure::input(&error).hint(error.hint()))?;
+        let key = self.key.map_or_else(drawn, Ok)?;
+        Ok(Order { key, what, inputs, only: self.server.clone(), patience: self.patience })
+    }
+
+    fn script(&self, path: &Path) -> Result<Script, Failure> {
+        let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
+        let shown = path.display();
+        if text.len() > bounds::SCRIPT_BYTES_MAX {
+            let (most, found) = (bounds::SCRIPT_BYTES_MAX, text.len());
+            return Err(Failure::input(format!(
+                "{shown}: expected a script of at most {most} bytes, found {found}"
+            ))
+            .hint("give large data as input files, with --in"));
+        }
+        if !text.starts_with(b"#!") {
+            let problem =
+                format!("{shown}:1: expected a first line that says what runs the script, found none");
+            return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
+        }
+        let SpeedupSpec { speedup, procs } = match (&self.speedup, self.rigid) {
+            (Some(spec), _) => spec.clone(),
+            (None, procs) => SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(1)) },
+        };
+        // The command line cannot be without it.
+        let walltime =
+            self.time.ok_or_else(|| Failure::input("expected --time with --script, found none"))?;
+        let work = Work { procs, walltime, speedup };
+        Ok(Script { name: own_name(path)?.to_owned(), text, work, arguments: self.script_arguments.clone() })
+    }
+}
+
+impl Input {
+    /// Reads the file for its size and checksum.
+    fn announced(&self) -> Result<(FileSpec, PathBuf), Failure> {
+        let path = &self.path;
+        let failed = |error: std::io::Error| Failure::io(path, "read", &error);
+        // Looked at before it is opened: a pipe without a writer would wait for ever.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            let problem = format!("--in: {}: expected a file, found something else", path.display());
+            return Err(Failure::input(problem).hint("pack a folder into an archive"));
+        }
+        let (sha256, size) = Checksum::of_reader(File::open(path).map_err(failed)?).map_err(failed)?;
+        Ok((FileSpec { name: self.name.clone(), size, sha256 }, path.clone()))
+    }
+}
+
+/// `KEY=VALUE`.
+fn argument(text: &str) -> Result<(String, String), String> {
+    let found = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = found.ok_or_else(|| format!("expected KEY=VALUE, found `{text}`"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// `FILE` or `NAME=FILE`.
+fn input(text: &str) -> Result<Input, String> {
+    let (name, path) = match text.split_once('=') {
+        Some((name, path)) if !path.is_empty() => (name.to_owned(), PathBuf::from(path)),
+        Some(_) => return Err(format!("expected a file behind `=`, found `{text}`")),
+        None => {
+            let path = PathBuf::from(text);
+            (own_name(&path).map_err(|_| format!("expected a file, found `{text}`"))?.to_owned(), path)
+        }
+    };
+    let named = name.parse::<FileName>();
+    let name = named.map_err(|error| format!("{error}; NAME=FILE sends it under another name"))?;
+    Ok(Input { name, path })
+}
+
+/// The last part of a path.
+fn own_name(path: &Path) -> Result<&str, Failure> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.ok_or_else(|| {
+        Failure::input(format!("{}: expected a file name in UTF-8, found none", path.display()))
+    })
+}
+
+fn once_each(arguments: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut given = BTreeMap::new();
+    for (key, value) in arguments {
+        if let Some(before) = given.insert(key.clone(), value.clone()) {
+            let problem = format!("{key}: expected one value, found `{before}` and `{value}`");
+            return Err(Failure::input(problem));
+        }
+    }
+    Ok(given)
+}
+
+/// A key that nobody else has.
+fn drawn() -> Result<Key, Failure> {
+    let mut bytes = [0; 16];
+    let filled = OsRng.try_fill_bytes(&mut bytes);
+    filled.map_err(|error| {
+        Failure::system(format!("cannot draw a key: {error}")).hint("give one with --key")
+    })?;
+    Ok(Key(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parsed(line: &str) -> Result<Arguments, String> {
+        let words = std::iter::once("submit").chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.arguments).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn arguments_of_services() {
+        let check = |text: &str, expected: Option<(&str, &str)>| {
+            let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            assert_eq!(argument(text).ok(), expected, "{text}");
+        };
+        check("size=12", Some(("size", "12")));
+        check("text=a=b c", Some(("text", "a=b c")));
+        check("empty=", Some(("empty", "")));
+        check("=12", None);
+        check("size", None);
+        let twice = parsed("matrix size=1 size=2").unwrap().order().unwrap_err();
+        assert_eq!(twice.code, 2);
+    }
+
+    #[test]
+    fn inputs_have_a_name_in_the_folder_of_the_job() {
+        let check = |text: &str, expected: Result<(&str, &str), &str>| match (input(text), expected) {
+            (Ok(found), Ok((name, path))) => {
+                assert_eq!((found.name.as_str(), found.path.as_path()), (name, Path::new(path)), "{text}");
+            }
+            (Err(found), Err(part)) => assert!(found.contains(part), "{text}: {found}"),
+            (found, _) => panic!("{text}: {found:?}"),
+        };
+        check("data.csv", Ok(("data.csv", "data.csv")));
+        check("../far/data.csv", Ok(("data.csv", "../far/data.csv")));
+        check("in/a.csv=/tmp/b=c.csv", Ok(("in/a.csv", "/tmp/b=c.csv")));
+        check("..", Err("expected a file"));
+        check("", Err("expected a file"));
+        check("a=", Err("expected a file behind `=`"));
+        check("../a=b", Err("without `.` and `..`"));
+        check("=b", Err("not empty"));
+        check("a;b", Err("NAME=FILE sends it under another name"));
+    }
+
+    #[test]
+    fn a_service_or_a_script() {
+        let check = |line: &str, problem: &str| match parsed(line) {
+            Ok(_) => assert_eq!(problem, "", "{line}"),
+            Err(message) => {
+                assert!(!problem.is_empty() && message.contains(problem), "{line}: {message}");
+            }
+        };
+        check("pi samples=3 --in a --in b=c --out d", "");
+        check("--script a --time 30m -- x --y", "");
+        check("--script a --time 30m --speedup amdahl:0.95,64", "");
+        check("", "SERVICE");
+        check("pi samples", "expected KEY=VALUE, found `samples`");
+        check("--script a", "--time");
+        check("pi --script a --time 1h", "cannot be used with");
+        check("pi --time 1h", "--script");
+        check("pi -- x", "--script");
+        check("--script a --time 90", "with its unit");
+        check("--script a --time 1h --rigid 2 --speedup folding:2", "cannot be used with");
+        check("--script a --time 1h --rigid 0", "from 1 to");
+        check("--script a --time 1h --speedup linear:4", "expected a speedup model");
+        check("pi --key 12", "32 hexadecimal digits");
+        check("pi --patience 0s", "length of time");
+    }
+
+    #[test]
+    fn a_script_is_ordered_with_its_work() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job.sh");
+        let order = |text: &str, more: &str| {
+            std::fs::write(&path, text).unwrap();
+            let line = format!("--script {} --time 1h {more}", path.display());
+            parsed(&line).unwrap().order()
+        };
+        let check = |more: &str, expected: Work, arguments: &[&str]| {
+            let Submitted::Script(script) = order("#!/bin/sh\n", more).unwrap().what else {
+                panic!("{more}")
+            };
+            assert_eq!((script.name.as_str(), &script.work), ("job.sh", &expected), "{more}");
+            assert_eq!(script.arguments, arguments);
+        };
+        let work = |procs, speedup| Work { procs: Procs(procs), walltime: Span(3600), speedup };
+        check("", work(1, Speedup::Rigid), &[]);
+        check("--rigid 8 -- -v a=b", work(8, Speedup::Rigid), &["-v", "a=b"]);
+        check("--speedup amdahl:0.5,4", work(1, Speedup::Amdahl { parallel: 0.5, limit: Procs(4) }), &[]);
+        assert_eq!(order("echo\n", "").unwrap_err().code, 2);
+        assert_eq!(order(&format!("#!{}", "x".repeat(1 << 20)), "").unwrap_err().code, 2);
+    }
+
+    #[test]
+    fn inputs_are_announced_as_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("abc");
+        std::fs::write(&path, "abc").unwrap();
+        let line = format!("pi --in {0} --in other={0}", path.display());
+        let order = parsed(&line).unwrap().order().unwrap();
+        let announced: Vec<(&str, u64)> =
+            order.inputs.iter().map(|(spec, _)| (spec.name.as_str(), spec.size)).collect();
+        assert_eq!(announced, [("abc", 3), ("other", 3)]);
+        assert_eq!(order.inputs[0].0.sha256, Checksum::of(b"abc"));
+        let refused = |more: &str| parsed(&format!("{line} {more}")).unwrap().order().unwrap_err().code;
+        assert_eq!(refused(&format!("--in abc={}", path.display())), 2, "a name twice");
+        assert_eq!(refused(&format!("--in d={}", dir.path().display())), 2, "a folder");
+        assert_eq!(refused("--in none"), 1, "not there");
+    }
+
+    #[test]
+    fn keys_are_drawn_anew() {
+        assert_ne!(drawn().unwrap(), drawn().unwrap());
+        let key = "000102030405060708090a0b0c0d0e0f";
+        assert_eq!(parsed(&format!("pi --key {key}")).unwrap().order().unwrap().key.to_string(), key);
+    }
+}

@@ -1,0 +1,65 @@
+//! `pliant up`: a whole federation on this machine, without configuration.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::local::{self, CLUSTERS, Federation, Folder};
+use crate::output::Output;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The federation's folder; by default $XDG_STATE_HOME/pliant/up or ~/.local/state/pliant/up.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Makes certificates for these users as well; their clients' files are in DIR/users.
+    #[arg(long, value_name = "NAME")]
+    user: Vec<String>,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let folder = Folder::of(arguments.dir.as_deref())?;
+    if let Some(running) = local::running(&folder)? {
+        return print(output, &folder, &running, false);
+    }
+    let users: Vec<&str> = arguments.user.iter().map(String::as_str).collect();
+    let federation = local::start(&folder, &users)?;
+    print(output, &folder, &federation, true)
+}
+
+fn print(output: Output, folder: &Folder, federation: &Federation, is_new: bool) -> Result<(), Failure> {
+    let text = || {
+        let mut text = String::new();
+        let state = if is_new { "A federation runs on this machine" } else { "It runs already" };
+        text.push_str(&format!("{state}: an agent and {} servers, in {}\n", CLUSTERS.len(), folder.path().display()));
+        for daemon in &federation.daemons {
+            let what = match CLUSTERS.iter().find(|cluster| cluster.name == daemon.name) {
+                Some(cluster) => format!("{} processors of speed {}", cluster.procs, cluster.speed),
+                None => "agent".to_owned(),
+            };
+            text.push_str(&format!(
+                "  {:<9} {:<27} {}   http://{}/metrics\n",
+                daemon.name, what, daemon.address, daemon.http
+            ));
+        }
+        let default = Folder::of(None).is_ok_and(|default| default.path() == folder.path());
+        let config = if default {
+            String::new()
+        } else {
+            format!("  export PLIANT_CONFIG={}\n", folder.own_client().display())
+        };
+        text.push_str(&format!(
+            "Try:\n{config}  pliant servers --services\n  pliant submit pi samples=200000000 --out result\n  pliant queue\n  pliant down\n"
+        ));
+        text
+    };
+    let value = json!({
+        "dir": folder.path(),
+        "started": is_new,
+        "client": folder.own_client(),
+        "daemons": federation.daemons,
+    });
+    output.print("up", text, value)
+}

@@ -1,0 +1,140 @@
+//! What the verbs of a federation say when there is none, or nobody answers: a message, a way out, an exit code.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+
+mod support;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use support::{Said, pliant, run};
+
+/// One call of every verb.
+const VERBS: [&str; 9] = [
+    "submit pi samples=10",
+    "status lyon.1",
+    "queue",
+    "servers",
+    "explain lyon.1",
+    "wait lyon.1",
+    "cancel lyon.1",
+    "fetch lyon.1 --out out",
+    "logs lyon.1",
+];
+
+/// Runs the command for a user whose home is `dir`; `config` is what PLIANT_CONFIG says.
+fn go(dir: &Path, arguments: &str, config: Option<&str>) -> Said {
+    let mut command = pliant(&arguments.split_whitespace().collect::<Vec<_>>(), dir);
+    command.env("HOME", dir).env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
+    match config {
+        Some(config) => command.env("PLIANT_CONFIG", config),
+        None => command.env_remove("PLIANT_CONFIG"),
+    };
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!stderr.contains("internal error") && !stderr.contains("panicked"), "{stderr}");
+    Said { code: output.status.code().unwrap(), stdout: String::from_utf8(output.stdout).unwrap(), stderr }
+}
+
+fn refused(said: &Said, what: &str, code: i32, error: &str, hint: &str) {
+    assert_eq!((said.code, said.stdout.as_str()), (code, ""), "{what}: {}", said.stderr);
+    assert!(said.stderr.starts_with("error: ") && said.stderr.contains(error), "{what}: {}", said.stderr);
+    assert!(said.stderr.contains(hint), "{what}: {}", said.stderr);
+}
+
+#[test]
+fn no_federation_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    for verb in VERBS {
+        let said = go(dir.path(), verb, None);
+        refused(&said, verb, 2, ".config/pliant/client.toml", "`pliant up` starts one");
+        assert!(!dir.path().join("out").exists(), "{verb}: nothing is made");
+    }
+}
+
+#[test]
+fn the_client_file_cannot_be_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join(".config/pliant");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("client.toml"), "agent = 7\n").unwrap();
+    fs::write(dir.path().join("none.toml"), "agent = []\n[tls]\nca = \"a\"\ncert = \"b\"\nkey = \"c\"\n")
+        .unwrap();
+    let check = |arguments: &str, config: Option<&str>, error: &str, hint: &str| {
+        let said = go(dir.path(), arguments, config);
+        assert!([1, 2].contains(&said.code), "{arguments}: {}", said.stderr);
+        refused(&said, arguments, said.code, error, hint);
+    };
+    check("queue", None, "client.toml:1:9: expected a list", "[[agent]]");
+    check("queue", Some("variable.toml"), "cannot read variable.toml", "");
+    check("queue --config given.toml", Some("variable.toml"), "cannot read given.toml", "");
+    check("queue --config none.toml", None, "expected at least one [[agent]]", "");
+}
+
+/// A user's certificate and a client's file for an agent that nobody is behind.
+fn client_of_nobody(dir: &Path) {
+    let done = |arguments: &str| {
+        let said = run(&arguments.split_whitespace().collect::<Vec<_>>(), dir);
+        assert_eq!(said.code, 0, "{arguments}: {}", said.stderr);
+    };
+    done("ca init authority");
+    done("ca issue --ca authority user alice --out alice");
+    // A port that was free a moment ago, and that nobody listens on.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = format!(
+        "[[agent]]\nname = \"master\"\naddress = \"127.0.0.1:{port}\"\n\n\
+         [tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\n"
+    );
+    fs::write(dir.join("alice/client.toml"), file).unwrap();
+}
+
+#[test]
+fn nobody_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    client_of_nobody(dir.path());
+    for verb in VERBS {
+        // Waiting goes on until somebody is there, submitting as long as it is told to.
+        let verb = match verb {
+            verb if verb.starts_with("wait") => format!("{verb} --timeout 1s"),
+            verb if verb.starts_with("submit") => format!("{verb} --patience 1s"),
+            verb => verb.to_owned(),
+        };
+        let said = go(dir.path(), &format!("{verb} --config alice/client.toml"), None);
+        assert_ne!(said.code, 0, "{verb}");
+        if verb.starts_with("wait") {
+            assert_eq!(said.code, 4, "{}", said.stderr);
+            assert!(said.stderr.contains("1 of 1 job have not ended"), "{}", said.stderr);
+            assert_eq!(said.stdout.lines().count(), 1, "only the header");
+            continue;
+        }
+        assert_eq!(said.stdout, "", "{verb}");
+        assert!(said.stderr.contains("cannot connect to agent"), "{verb}: {}", said.stderr);
+        if !verb.starts_with("submit") {
+            refused(&said, &verb, 1, "127.0.0.1:", "hint: check the address, and that the daemon runs");
+        }
+    }
+}
+
+#[test]
+fn wrong_words_are_refused_before_anybody_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    client_of_nobody(dir.path());
+    fs::write(dir.path().join("a"), "").unwrap();
+    let check = |arguments: &str, code: i32, error: &str, hint: &str| {
+        let said = go(dir.path(), &format!("{arguments} --config alice/client.toml"), None);
+        refused(&said, arguments, code, error, hint);
+    };
+    check("status lyon", 2, "expected a job handle like `lyon.17`, found `lyon`", "");
+    check("submit pi samples", 2, "expected KEY=VALUE", "");
+    check("submit pi a=1 a=2", 2, "a: expected one value, found `1` and `2`", "");
+    check("submit pi --in a --in a", 2, "found `a` twice", "give each input a name of its own");
+    check("submit pi --in none", 1, "none: cannot read", "");
+    check("submit pi --in .", 2, "expected a file", "");
+    check("submit pi --in b=.", 2, "expected a file, found something else", "archive");
+    check("submit pi --out a", 2, "expected a folder, found the file a", "");
+    check("submit --script a --time 1m", 2, "a:1: expected a first line", "#!/bin/sh");
+    check("fetch lyon.1 --out a", 2, "expected a folder, found the file a", "");
+    check("logs lyon.1 -f --output json", 2, "expected --follow or --output json, found both", "");
+    check("wait lyon.1 --timeout 90", 2, "with its unit, found `90`", "");
+    check("queue --state done", 2, "COMPLETED", "");
+}

@@ -1,0 +1,61 @@
+//! Runtimes learned from finished runs, for services that promise what history says.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use pliant_model::{Span, Time};
+use pliant_policy::history::{Choice, FinishedRun, History};
+use serde::{Deserialize, Serialize};
+
+use super::{Kept, Server};
+
+/// How many runs of a category are remembered.
+const WINDOW: NonZeroUsize = NonZeroUsize::new(200).expect("more than none");
+/// So many runs of a category were no longer than what is promised, as a share.
+const QUANTILE: f64 = 0.95;
+
+/// What a run teaches.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Lesson {
+    /// About what: the service.
+    pub category: String,
+    /// How much longer this request takes than what is learned of the category; positive.
+    pub scale: f64,
+}
+
+/// A history that remembers nothing yet.
+pub(super) fn empty() -> History {
+    History::new(WINDOW)
+}
+
+/// A history that remembers what was dumped.
+pub(super) fn restore(dump: &[pliant_policy::history::Recent]) -> History {
+    History::restore(WINDOW, dump)
+}
+
+impl Server {
+    /// How long a run of the category takes at speed 1 on the processors that it is declared for, to be on the safe
+    /// side; none if none has finished.
+    pub fn learned(&self, category: &str) -> Option<Span> {
+        let choice = Choice::new(QUANTILE, 1.0).ok()?;
+        self.history.predict(category, choice)
+    }
+
+    /// A run has ended well, after `elapsed` if that was measured.
+    pub(super) fn learn_from(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
+        let Some(Kept { record, lesson: Some(lesson), run, .. }) = self.jobs.get(&number) else { return };
+        let Some(started) = record.started else { return };
+        let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
+        // A folded job ran in rounds.
+        let asked = run.as_ref().map_or(record.procs, |run| run.procs);
+        let rounds = asked.0.div_ceil(record.procs.0.max(1)).max(1);
+        let run = FinishedRun {
+            runtime: elapsed.div_f64(f64::from(rounds) * lesson.scale),
+            procs: asked,
+            speed: self.config.speed,
+            requested: record.work.procs,
+            speedup: &record.work.speedup,
+        };
+        self.history.tell(&lesson.category, &run);
+    }
+}

@@ -1,0 +1,45 @@
+//! A local agent as the child of its parent.
+
+use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event, ServerInfo};
+use pliant_control::names::Name;
+
+use crate::daemon::Mailbox;
+use crate::uplink::Child;
+
+/// What hangs on the parent: this agent and all below it.
+pub(super) struct Below {
+    pub(super) name: Name,
+    pub(super) journal: u64,
+    pub(super) mailbox: Mailbox<Agent>,
+}
+
+impl Child for Below {
+    fn name(&self) -> Name {
+        self.name.clone()
+    }
+
+    fn kind(&self) -> ChildKind {
+        ChildKind::Agent
+    }
+
+    fn journal(&self) -> u64 {
+        self.journal
+    }
+
+    async fn servers(&self) -> Vec<ServerInfo> {
+        let servers = |agent: &mut Agent, _| {
+            agent.servers().filter(|(_, _, attached)| *attached).map(|(server, ..)| server.clone()).collect()
+        };
+        // An agent that has stopped has none.
+        self.mailbox.ask(servers).await.unwrap_or_default()
+    }
+
+    async fn asked(&self, discovery: u64, ask: Ask) {
+        // An agent that has stopped does not answer; the parent's patience runs out.
+        let _ = self.mailbox.tell(Event::Asked { by: Asker::Parent(discovery), ask: Box::new(ask) });
+    }
+
+    fn acknowledged(&self, sequence: u64) {
+        self.mailbox.acknowledged(sequence);
+    }
+}

@@ -1,0 +1,279 @@
+//! What clients ask an agent.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pliant_control::access::Caller;
+use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event, Found, ServerInfo};
+use pliant_control::job::{JobRecord, JobState};
+use pliant_control::names::{Handle, Name, User};
+use pliant_control::server::Token;
+use pliant_model::Span;
+use tokio::sync::watch;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument;
+
+use super::driver::{Askers, Lines, locked};
+use super::line::{attach, stopped};
+use crate::daemon::Mailbox;
+use crate::gate::Gate;
+use crate::identity::ServerTls;
+use crate::journal::{Archive, Filter, JobRow, JournalError};
+use crate::telemetry::{RequestId, names};
+use crate::wire::{self, Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, proto};
+
+/// The archive, for whoever asks: a connection of its own.
+pub(crate) type SharedArchive = Arc<Mutex<Box<dyn Archive>>>;
+
+/// The service that clients and children call.
+pub(super) struct Service {
+    pub(super) gate: Gate,
+    pub(super) mailbox: Mailbox<Agent>,
+    pub(super) lines: Lines,
+    pub(super) askers: Askers,
+    pub(super) archive: SharedArchive,
+    pub(super) tokens: Arc<AtomicU64>,
+    pub(super) tls: Arc<ServerTls>,
+    pub(super) patience: Span,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+/// A client's place among those who wait, given up when dropped.
+struct Place {
+    askers: Askers,
+    token: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.askers.forget(self.token);
+    }
+}
+
+#[tonic::async_trait]
+impl proto::agent_server::Agent for Service {
+    async fn discover(
+        &self,
+        request: Request<proto::DiscoverRequest>,
+    ) -> Result<Response<proto::DiscoverReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let span = RequestId::of_call(request.metadata()).span();
+        let ask = wire::asked(request.into_inner(), caller, None)?;
+        let found = self.find(ask).instrument(span).await?;
+        Ok(Response::new(proto::DiscoverReply { found: Some((&found).into()) }))
+    }
+
+    async fn servers(
+        &self,
+        request: Request<proto::ServersRequest>,
+    ) -> Result<Response<proto::ServersReply>, Status> {
+        let _pass = self.gate.user(&request)?;
+        let federation = self.mailbox.ask(|agent, _| federation(agent)).await.map_err(|_| stopped())?;
+        Ok(Response::new((&federation).into()))
+    }
+
+    async fn jobs(&self, request: Request<proto::JobsRequest>) -> Result<Response<proto::JobsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let wanted = Wanted::read(request.into_inner().try_into()?, &caller)?;
+        let limit = wanted.query.limit as usize;
+        let in_memory = wanted.clone();
+        let present = move |agent: &mut Agent, _| -> Vec<JobRecord> {
+            agent.jobs().filter(|record| in_memory.takes(record)).cloned().collect()
+        };
+        let mut jobs = self.mailbox.ask(present).await.map_err(|_| stopped())?;
+        let known: std::collections::BTreeSet<Handle> = jobs.iter().map(|job| job.handle.clone()).collect();
+        if let Some(filter) = wanted.in_archive() {
+            let rows = archived(&self.archive, move |archive| archive.jobs(&filter)).await?;
+            let records = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
+            jobs.extend(records.into_iter().filter(|record| !known.contains(&record.handle)));
+        }
+        jobs.sort_by(|a, b| (b.submitted, &b.handle).cmp(&(a.submitted, &a.handle)));
+        let more = jobs.len() > limit;
+        jobs.truncate(limit);
+        Ok(Response::new((&JobsPage { jobs, more }).into()))
+    }
+
+    async fn find_job(
+        &self,
+        request: Request<proto::FindJobRequest>,
+    ) -> Result<Response<proto::FindJobReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let handle = wire::handle_of(&request.into_inner().handle)?;
+        let wanted = handle.clone();
+        let present = move |agent: &mut Agent, _| {
+            let server = agent.servers().find(|(server, ..)| server.name == wanted.server);
+            let server = server.map(|(server, _, attached)| (server.address.clone(), attached));
+            (agent.job(&wanted).cloned(), server)
+        };
+        let (job, server) = self.mailbox.ask(present).await.map_err(|_| stopped())?;
+        let record = match job {
+            Some(job) => Some(job),
+            None => self.archived_job(handle.clone()).await?,
+        };
+        // Whether it exists is nobody's business but the owner's.
+        let record = record.filter(|record| caller.may_touch(&record.owner));
+        let record = record.ok_or_else(|| no_such_job(&handle))?;
+        let attached = server.as_ref().is_some_and(|(_, attached)| *attached);
+        let located = LocatedJob { record, address: server.map(|(address, _)| address), attached };
+        Ok(Response::new((&located).into()))
+    }
+
+    async fn accuracy(
+        &self,
+        request: Request<proto::AccuracyRequest>,
+    ) -> Result<Response<proto::AccuracyReply>, Status> {
+        let _pass = self.gate.user(&request)?;
+        let last = wire::accuracy_query(request.into_inner())?;
+        let errors = archived(&self.archive, move |archive| archive.accuracy(None, last)).await?;
+        let mut servers: BTreeMap<String, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
+        for (server, start, completion) in errors {
+            let (starts, completions) = servers.entry(server).or_default();
+            starts.push(start);
+            completions.push(completion);
+        }
+                let accuracy = |(server, (mut starts, mut completions)): (String, (Vec<i64>, Vec<i64>))| {
+            Some(Accuracy {
+                server: server.parse().ok()?,
+                jobs: starts.len() as u32,
+                start_error: quantiles(&mut starts),
+                completion_error: quantiles(&mut completions),
+            })
+        };
+        let servers: Vec<Accuracy> = servers.into_iter().filter_map(accuracy).collect();
+        Ok(Response::new(wire::accuracy_reply(&servers)))
+    }
+
+    type AttachStream = ReceiverStream<Result<proto::Down, Status>>;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<proto::Up>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        attach(request, self.mailbox.clone(), self.lines.clone(), self.tls.clone(), self.stop.clone()).await
+    }
+}
+
+impl Service {
+    async fn find(&self, ask: Ask) -> Result<Found, Status> {
+        let begun = Instant::now();
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = self.askers.wait(token);
+        let _place = Place { askers: self.askers.clone(), token };
+        let user = ask.caller.user.clone();
+        let asked = Event::Asked { by: Asker::Client(Token(token)), ask: Box::new(ask) };
+        self.mailbox.tell(asked).map_err(|_| stopped())?;
+        // The machine runs out of patience by itself; this is for one that has stopped.
+        let limit = Duration::from_secs(self.patience.0 as u64 + 5);
+        let found = tokio::time::timeout(limit, answer).await;
+        let found =
+            found.map_err(|_| Status::deadline_exceeded("no answer in time"))?.map_err(|_| stopped())?;
+        metrics::histogram!(names::DISCOVERY_SECONDS).record(begun.elapsed().as_secs_f64());
+        let outcome = if found.vectors.is_empty() { "nobody" } else { "found" };
+        metrics::counter!(names::DISCOVERIES, "outcome" => outcome).increment(1);
+        let best = found.vectors.first().map(|vector| vector.server.to_string());
+        tracing::debug!(%user, best, answers = found.vectors.len(), "discovery");
+        Ok(found)
+    }
+
+    async fn archived_job(&self, handle: Handle) -> Result<Option<JobRecord>, Status> {
+        let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
+        archived(&self.archive, look).await?.as_ref().map(record).transpose()
+    }
+}
+
+
+fn federation(agent: &mut Agent) -> Federation {
+    let mut counts: BTreeMap<Name, (u32, u32)> = BTreeMap::new();
+    for job in agent.jobs() {
+        let (queued, active) = counts.entry(job.handle.server.clone()).or_default();
+        *queued += u32::from(job.state == JobState::Queued);
+        *active += u32::from(job.state == JobState::Active);
+    }
+    let status = |(info, via, attached): (&ServerInfo, &Name, bool)| {
+        let (queued, active) = counts.get(&info.name).copied().unwrap_or_default();
+        ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active }
+    };
+    let servers = agent.servers().map(status).collect();
+    let agents = agent.children().filter(|(_, kind, ..)| *kind == ChildKind::Agent).map(
+        |(name, _, attached, since)| AgentStatus { name: name.clone(), attached, since },
+    );
+    Federation { servers, agents: agents.collect() }
+}
+
+/// Which jobs a caller asks for, and may see.
+#[derive(Clone)]
+struct Wanted {
+    /// None: everybody's.
+    owner: Option<User>,
+    query: JobsQuery,
+}
+
+impl Wanted {
+    fn read(query: JobsQuery, caller: &Caller) -> Result<Wanted, Status> {
+        let others = query.all || query.owner.as_ref().is_some_and(|owner| *owner != caller.user);
+        if others && !caller.operator {
+            return Err(Status::permission_denied("only an operator sees the jobs of others"));
+        }
+        let own = (!query.all).then(|| caller.user.clone());
+        Ok(Wanted { owner: query.owner.clone().or(own), query })
+    }
+
+    fn takes(&self, record: &JobRecord) -> bool {
+        let JobsQuery { server, states, ended_after, .. } = &self.query;
+        self.owner.as_ref().is_none_or(|owner| *owner == record.owner)
+            && server.as_ref().is_none_or(|server| *server == record.handle.server)
+            && (states.is_empty() || states.contains(&record.state))
+            && ended_after.is_none_or(|after| record.ended.is_none_or(|ended| ended > after))
+    }
+
+    /// What to look for in the archive; none if only jobs that have not ended are wanted.
+    fn in_archive(&self) -> Option<Filter> {
+        let JobsQuery { server, states, limit, ended_after, .. } = &self.query;
+        let ended = states.is_empty() || states.iter().any(|state| state.is_final());
+        ended.then(|| Filter {
+            owner: self.owner.as_ref().map(User::to_string),
+            server: server.as_ref().map(Name::to_string),
+            states: states.iter().map(|state| state.word().to_owned()).collect(),
+            ended_after: ended_after.map(|after| after.0),
+            limit: limit + 1,
+            before: None,
+        })
+    }
+}
+
+/// Asks the archive, off the threads that serve connections.
+pub(crate) async fn archived<A: Send + 'static>(
+    archive: &SharedArchive,
+    look: impl FnOnce(&mut dyn Archive) -> Result<A, JournalError> + Send + 'static,
+) -> Result<A, Status> {
+    let archive = archive.clone();
+    let found = tokio::task::spawn_blocking(move || look(locked(&archive).as_mut())).await;
+    let found = found.map_err(|_| Status::internal("looking into the archive failed"))?;
+    found.map_err(|error| {
+        tracing::error!(%error, "cannot read the archive");
+        Status::unavailable("the archive cannot be read at the moment")
+    })
+}
+
+/// The record in a row.
+pub(crate) fn record(row: &JobRow) -> Result<JobRecord, Status> {
+    serde_json::from_str(&row.record).map_err(|error| {
+        tracing::error!(%error, server = %row.server, number = row.number, "unreadable record in the archive");
+        Status::data_loss(format!("the record of {}.{} cannot be read", row.server, row.number))
+    })
+}
+
+/// What anybody is told about a job that is not theirs, or is none.
+pub(crate) fn no_such_job(handle: &Handle) -> Status {
+    Status::not_found(format!("no job {handle} of yours"))
+}
+
+/// The 5, 25, 50, 75 and 95 % quantiles, the lower of two neighbours; none of nothing.
+fn quantiles(values: &mut [i64]) -> Option<[Span; 5]> {
+    values.sort_unstable();
+    let last = values.len().checked_sub(1)?;
+    Some([5, 25, 50, 75, 95].map(|percent| Span(values[last * percent / 100])))
+}

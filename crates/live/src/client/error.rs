@@ -1,0 +1,108 @@
+//! Why a call did not do what it should.
+
+use std::fmt;
+
+use tonic::{Code, Status};
+
+use crate::identity::{TlsError, not_sent};
+
+/// Why a call did not do what it should.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientError {
+    kind: Kind,
+    message: String,
+    hint: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// What was asked for is wrong.
+    Usage,
+    /// There is no such thing, or none that we may know of.
+    Missing,
+    /// Nobody is there to answer.
+    Absent,
+    /// It may work later.
+    Busy,
+    /// It failed.
+    Failed,
+}
+
+impl ClientError {
+    /// What was asked for is wrong.
+    pub(crate) fn usage(message: impl fmt::Display) -> ClientError {
+        ClientError { kind: Kind::Usage, message: message.to_string(), hint: None }
+    }
+
+    /// Nobody is there to answer.
+    pub(crate) fn absent(message: impl fmt::Display) -> ClientError {
+        ClientError { kind: Kind::Absent, message: message.to_string(), hint: None }
+    }
+
+    /// It failed.
+    pub(crate) fn failed(message: impl fmt::Display) -> ClientError {
+        ClientError { kind: Kind::Failed, message: message.to_string(), hint: None }
+    }
+
+    /// An answer that cannot be understood.
+    pub(crate) fn protocol(error: impl fmt::Display) -> ClientError {
+        let message = format!("the answer cannot be understood: {error}");
+        let hint = Some("is it of a much later version?".to_owned());
+        ClientError { kind: Kind::Failed, message, hint }
+    }
+
+    /// Our certificate cannot be used.
+    pub(crate) fn tls(error: TlsError) -> ClientError {
+        let hint = error.hint().map(str::to_owned);
+        ClientError { kind: Kind::Usage, message: error.to_string(), hint }
+    }
+
+    /// A call that failed.
+    pub(crate) fn call(whom: impl fmt::Display, status: &Status) -> ClientError {
+        if let Some(error) = not_sent(status) {
+            let hint = error.hint().map(str::to_owned);
+            return ClientError { kind: Kind::Absent, message: format!("{whom}: {error}"), hint };
+        }
+        let kind = match status.code() {
+            Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists => Kind::Usage,
+            Code::FailedPrecondition | Code::OutOfRange => Kind::Usage,
+            Code::NotFound => Kind::Missing,
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Kind::Absent,
+            Code::ResourceExhausted | Code::Aborted => Kind::Busy,
+            _ => Kind::Failed,
+        };
+        let message = match kind {
+            Kind::Usage | Kind::Missing => status.message().to_owned(),
+            _ => format!("{whom}: {}", status.message()),
+        };
+        ClientError { kind, message, hint: None }
+    }
+
+    /// True if what was asked for is wrong, or is not there.
+    pub fn is_input(&self) -> bool {
+        matches!(self.kind, Kind::Usage | Kind::Missing)
+    }
+
+    /// True if there is no such thing, or none that we may know of.
+    pub fn is_missing(&self) -> bool {
+        self.kind == Kind::Missing
+    }
+
+    /// True if the same may work later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self.kind, Kind::Absent | Kind::Busy)
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ClientError {}

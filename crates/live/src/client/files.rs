@@ -1,0 +1,166 @@
+//! Files: inputs up, results and output down.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+
+use pliant_control::names::{Handle, Key};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use super::{Client, ClientError};
+use crate::staging::{self, FileSpec};
+use crate::wire::proto::server_client::ServerClient;
+use crate::wire::{self, Download, Fetchable, Upload, UploadAnswer, proto};
+
+/// Bytes in one piece.
+const PIECE: usize = 256 << 10;
+/// How often a file is begun again where it was cut.
+const ATTEMPTS: u32 = 5;
+
+impl Client {
+    /// Uploads a file, going on where an earlier attempt was cut.
+    pub(super) async fn upload(
+        &self,
+        server: &mut ServerClient<Channel>,
+        key: Key,
+        spec: &FileSpec,
+        path: &Path,
+    ) -> Result<(), ClientError> {
+        let mut attempt = 1;
+        loop {
+            match self.upload_once(server, key, spec, path).await {
+                Err(error) if error.may_pass() && attempt < ATTEMPTS => {
+                    attempt += 1;
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn upload_once(
+        &self,
+        server: &mut ServerClient<Channel>,
+        key: Key,
+        spec: &FileSpec,
+        path: &Path,
+    ) -> Result<(), ClientError> {
+        let (sender, receiver) = mpsc::channel(4);
+        let begin = Upload::Begin { key, file: spec.clone() };
+        // The channel has room for it.
+        let _ = sender.send((&begin).into()).await;
+        let mut request = Request::new(ReceiverStream::new(receiver));
+        self.request.add_to_call(request.metadata_mut());
+        let failed = |status: Status| ClientError::call(spec.name.as_str(), &status);
+        let mut answers = server.upload(request).await.map_err(failed)?.into_inner();
+        let first = answers.message().await.map_err(failed)?.map(UploadAnswer::try_from);
+        let offset = match first.transpose().map_err(ClientError::protocol)? {
+            Some(UploadAnswer::Offset(offset)) => offset,
+            Some(UploadAnswer::Complete) => return Ok(()),
+            None => return Err(ClientError::absent("the server broke the upload off")),
+        };
+        let path = path.to_owned();
+        let reading = tokio::task::spawn_blocking(move || read(&path, offset, &sender));
+        let last = answers.message().await;
+        // A file that cannot be read explains more than an upload that was cut.
+        let read = reading.await.map_err(|_| ClientError::failed("reading the file failed"))?;
+        read.map_err(|error| ClientError::usage(format!("{}: cannot read: {error}", spec.name.as_str())))?;
+        let last = last.map_err(failed)?.map(UploadAnswer::try_from);
+        match last.transpose().map_err(ClientError::protocol)? {
+            Some(UploadAnswer::Complete) => Ok(()),
+            _ => Err(ClientError::absent("the server broke the upload off")),
+        }
+    }
+
+    /// The result files of a job that has ended.
+    pub async fn results(&self, handle: &Handle) -> Result<Vec<Fetchable>, ClientError> {
+        let mut server = self.server_of(handle).await?;
+        let reply = server.results(self.request(wire::job_request(handle))).await;
+        let reply = reply.map_err(|status| self.server_failed(handle, &status))?;
+        wire::fetchables(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Fetches one result into a folder, going on where an earlier attempt was cut, and checks it.
+    pub async fn fetch(&self, handle: &Handle, file: &Fetchable, folder: &Path) -> Result<(), ClientError> {
+        let mut attempt = 1;
+        loop {
+            match self.fetch_once(handle, file, folder).await {
+                Err(error) if error.may_pass() && attempt < ATTEMPTS => {
+                    attempt += 1;
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn fetch_once(&self, handle: &Handle, file: &Fetchable, folder: &Path) -> Result<(), ClientError> {
+        let name = file.name.to_string().parse().map_err(ClientError::protocol)?;
+        let spec = FileSpec { name, size: file.size, sha256: file.sha256 };
+        let failed = |error: staging::StagingError| ClientError::failed(error);
+        let mut download = staging::Download::begin(folder, spec).map_err(failed)?;
+        let mut offset = download.offset();
+        let wanted = Download { handle: handle.clone(), name: file.name.clone(), offset, follow: false };
+        let mut chunks = self.chunks(&wanted).await?;
+        while let Some(chunk) = chunks.message().await.map_err(|status| self.server_failed(handle, &status))? {
+            offset = download.append(offset, &chunk.data).map_err(failed)?;
+        }
+        download.finish().map_err(failed)
+    }
+
+    /// Standard output or error of a job, from an offset on; `follow` goes on until it has ended. Returns the
+    /// offset reached.
+    pub async fn output(
+        &self,
+        wanted: &Download,
+        mut piece: impl FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<u64, ClientError> {
+        let mut wanted = wanted.clone();
+        loop {
+            let mut chunks = self.chunks(&wanted).await?;
+            let broken = loop {
+                match chunks.message().await {
+                    Ok(Some(chunk)) => {
+                        wanted.offset += chunk.data.len() as u64;
+                        piece(&chunk.data).map_err(ClientError::failed)?;
+                    }
+                    Ok(None) => return Ok(wanted.offset),
+                    Err(status) => break self.server_failed(&wanted.handle, &status),
+                }
+            };
+            if !(wanted.follow && broken.may_pass()) {
+                return Err(broken);
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    async fn chunks(&self, wanted: &Download) -> Result<tonic::Streaming<proto::Chunk>, ClientError> {
+        let mut server = self.server_of(&wanted.handle).await?;
+        let mut request = Request::new(proto::DownloadRequest::from(wanted));
+        self.request.add_to_call(request.metadata_mut());
+        let reply = server.download(request).await;
+        Ok(reply.map_err(|status| self.server_failed(&wanted.handle, &status))?.into_inner())
+    }
+}
+
+/// Sends a file from an offset on.
+fn read(path: &Path, offset: u64, sender: &mpsc::Sender<proto::UploadRequest>) -> std::io::Result<()> {
+    let mut file = std::fs::File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    loop {
+        let mut piece = vec![0; PIECE];
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            return Ok(());
+        }
+        piece.truncate(length);
+        // A server that takes no more says why in its answer.
+        if sender.blocking_send((&Upload::Data(piece)).into()).is_err() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A submission, carried out: the machine of `control` decides, this talks.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pliant_control::agent::{Found, What};
+use pliant_control::client::{self, Command, Event, Outcome};
+use pliant_control::job::{Compared, JobRecord};
+use pliant_control::names::{Key, Name};
+use pliant_control::server::Refused;
+use pliant_control::vector::Vector;
+use pliant_model::Time;
+use tonic::{Code, Status};
+
+use super::{Client, ClientError};
+use crate::daemon::Clock;
+use crate::identity::not_sent;
+use crate::staging::FileSpec;
+use crate::wire::{Declined, Submission, SubmitAnswer, Submitted, proto};
+
+/// Candidates asked for.
+const BEST: u32 = 3;
+
+/// What a user orders.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Order {
+    /// What makes it unique: the same key again gives the same job.
+    pub key: Key,
+    /// What is to run.
+    pub what: Submitted,
+    /// Its input files, and where they are here.
+    pub inputs: Vec<(FileSpec, PathBuf)>,
+    /// Only this server, if the user chose one.
+    pub only: Option<Name>,
+    /// How long to try.
+    pub patience: Duration,
+}
+
+/// What a submission is doing, for whoever watches.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Step<'a> {
+    /// The agent was asked; these servers answered, best first.
+    Compared(&'a Found),
+    /// It goes to this server.
+    Submitting(&'a Vector),
+    /// It is tried again in a moment, and why.
+    Waiting(&'a str),
+}
+
+impl Order {
+    /// What the federation is asked.
+    pub fn question(&self) -> What {
+        match &self.what {
+            Submitted::Service { name, arguments } => {
+                What::Service { name: name.clone(), arguments: arguments.clone() }
+            }
+            Submitted::Script(script) => What::Work(script.work.clone()),
+        }
+    }
+}
+
+impl Client {
+    /// Submits an order, telling each step, until it is accepted or that is hopeless.
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes it, with every reason; or if its fate is unknown, with the server that knows it.
+    pub async fn submit(
+        &self,
+        order: &Order,
+        mut step: impl FnMut(Step<'_>),
+    ) -> Result<Box<JobRecord>, ClientError> {
+        let clock = Clock::start(Time(0));
+        let until = Time(clock.now().0 + order.patience.as_secs() as i64);
+        let mut machine = client::Submission::new(until);
+        let mut event = Event::Begin;
+        let mut why = String::new();
+        loop {
+            match &event {
+                Event::Found(found) => step(Step::Compared(found)),
+                Event::NoAgent(reason) | Event::Unreachable(reason) | Event::Interrupted(reason) => {
+                    why.clone_from(reason);
+                }
+                Event::Refused(refused) => why = refused.to_string(),
+                _ => {}
+            }
+            let command = machine.on(clock.now(), event).expect("each event answers the command before it");
+            event = match command {
+                Command::Discover => {
+                    match self.discover(&order.question(), BEST, order.only.as_ref()).await {
+                        Ok(found) => Event::Found(found),
+                        Err(error) if error.may_pass() => Event::NoAgent(error.to_string()),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Command::Submit { to, latest, compared } => {
+                    step(Step::Submitting(&to));
+                    self.send(order, &to, latest, compared).await
+                }
+                Command::WakeAt(at) => {
+                    step(Step::Waiting(&why));
+                    tokio::time::sleep(clock.until(at)).await;
+                    Event::Due
+                }
+                Command::Done(outcome) => return ended(*outcome),
+            };
+        }
+    }
+
+    /// Sends the files and the submission to a server; says what came of it.
+    async fn send(&self, order: &Order, to: &Vector, latest: Option<Time>, compared: Vec<Compared>) -> Event {
+        let mut server = match self.server(&to.server, &to.address) {
+            Ok(server) => server,
+            Err(error) => return Event::Rejected(error.to_string()),
+        };
+        for (spec, path) in &order.inputs {
+            if let Err(error) = self.upload(&mut server, order.key, spec, path).await {
+                // Files that lie there do no harm: nothing was submitted.
+                return match error {
+                    error if error.may_pass() => Event::Unreachable(error.to_string()),
+                    error => Event::Rejected(error.to_string()),
+                };
+            }
+        }
+        let inputs = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        let submission = Submission { key: order.key, what: order.what.clone(), inputs, latest, compared };
+        match server.submit(self.request(proto::SubmitRequest::from(&submission))).await {
+            Ok(reply) => match SubmitAnswer::try_from(reply.into_inner()) {
+                Ok(SubmitAnswer::Accepted(record)) => Event::Accepted(record),
+                Ok(SubmitAnswer::Declined(declined)) => declined_event(declined),
+                Err(malformed) => Event::Interrupted(malformed.to_string()),
+            },
+            Err(status) => failed(&status),
+        }
+    }
+}
+
+fn declined_event(declined: Declined) -> Event {
+    match declined.now {
+        Some(now) => Event::Refused(Refused::Stale { now }),
+        // No server would take another user's key.
+        None if declined.word == Refused::KeyTaken.word() => Event::Rejected(declined.why),
+        None => Event::Refused(Refused::Other(declined.why)),
+    }
+}
+
+/// What a failed call means: whether it may have been done is what matters.
+fn failed(status: &Status) -> Event {
+    if let Some(error) = not_sent(status) {
+        return Event::Unreachable(error.to_string());
+    }
+    let why = status.message().to_owned();
+    match status.code() {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::PermissionDenied => Event::Rejected(why),
+        Code::Unauthenticated | Code::AlreadyExists | Code::NotFound => Event::Rejected(why),
+        // A message that is too large for the server's taste.
+        Code::OutOfRange => Event::Rejected(why),
+        // Turned away at the door: nothing was done this time, which says nothing of the times before.
+        Code::ResourceExhausted => Event::Unreachable(why),
+        _ => Event::Interrupted(why),
+    }
+}
+
+fn ended(outcome: Outcome) -> Result<Box<JobRecord>, ClientError> {
+    match outcome {
+        Outcome::Accepted(record) => Ok(record),
+        Outcome::Refused(reasons) if reasons.is_empty() => {
+            Err(ClientError::absent("no server of the federation is there"))
+        }
+        Outcome::Refused(reasons) => {
+            let reason = |(server, why): &(Option<Name>, String)| match server {
+                Some(server) => format!("{server}: {why}"),
+                None => why.clone(),
+            };
+            let mut reasons: Vec<String> = reasons.iter().map(reason).collect();
+            reasons.dedup();
+            Err(ClientError::usage(format!("no server takes it\n  {}", reasons.join("\n  "))))
+        }
+        Outcome::Unknown { server, why } => Err(ClientError::failed(format!(
+            "server {server} does not answer ({why}); whether it accepted the job is not known: submit again with \
+             the same key"
+        ))),
+    }
+}

@@ -1,0 +1,179 @@
+//! The file of a server.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use pliant_control::names::Name;
+use pliant_model::{Procs, Speed};
+use pliant_policy::tuning::Tuner;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::agent::history_days;
+use super::{AgentAddress, ConfigError, HttpFile, LimitsFile, beside, credentials_beside, read};
+use crate::identity::Credentials;
+use crate::services::{Catalogue, Declared};
+
+const HINT: &str = "a server's file has name, listen, [[parent]], state, [cluster] with procs, and [tls]";
+
+/// What a server is told at its start.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerFile {
+    /// Its name; its certificate must say the same.
+    pub name: Name,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where clients reach it, if that is not where it listens.
+    #[serde(default)]
+    pub advertise: Option<String>,
+    /// The agents to register with: the first one that answers is taken.
+    pub parent: Vec<AgentAddress>,
+    /// The folder of its journal and of its jobs' files.
+    pub state: PathBuf,
+    /// Its cluster.
+    pub cluster: ClusterFile,
+    /// Decides between equal completions: the lower first.
+    #[serde(default)]
+    pub rank: u32,
+    /// How many jobs of one user may wait.
+    #[serde(default = "waiting_per_user")]
+    pub waiting_per_user: u32,
+    /// How long ended jobs' files are kept, in days.
+    #[serde(default = "results_days")]
+    pub results_days: u32,
+    /// How many days of history the journal keeps for replays.
+    #[serde(default = "history_days")]
+    pub history_days: u32,
+    /// Whether users may run their own scripts.
+    #[serde(default = "yes")]
+    pub scripts: bool,
+    /// Its certificate.
+    pub tls: Credentials,
+    /// Metrics and health.
+    #[serde(default)]
+    pub http: Option<HttpFile>,
+    /// Limits on its users.
+    #[serde(default)]
+    pub limits: LimitsFile,
+    /// What it offers, as it stands in the file.
+    #[serde(default)]
+    service: Vec<Spanned<Declared>>,
+    /// What it offers.
+    #[serde(skip)]
+    pub catalogue: Catalogue,
+}
+
+/// The cluster behind a server, under the embedded batch system.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterFile {
+    /// Processors.
+    pub procs: u32,
+    /// How fast they are, relative to the federation's reference.
+    #[serde(default = "reference")]
+    pub speed: f64,
+    /// The local batch policy.
+    #[serde(default = "cbf")]
+    pub batch: String,
+    /// How moldable requests are sized.
+    #[serde(default = "exact")]
+    pub tuner: String,
+    /// Whether jobs are bound to the processors they are given, by their numbers.
+    #[serde(default)]
+    pub pin: bool,
+    /// The first processor of this host to bind to.
+    #[serde(default)]
+    pub first_core: u32,
+    /// Emulates slower processors: each is worth this share of one of this host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_share: Option<f64>,
+    /// How long a job may take to end once it was asked to, in seconds.
+    #[serde(default = "grace_s")]
+    pub grace_s: u32,
+}
+
+fn waiting_per_user() -> u32 {
+    10_000
+}
+
+fn results_days() -> u32 {
+    30
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn reference() -> f64 {
+    1.0
+}
+
+fn cbf() -> String {
+    "cbf".to_owned()
+}
+
+fn exact() -> String {
+    "exact".to_owned()
+}
+
+fn grace_s() -> u32 {
+    5
+}
+
+impl ServerFile {
+    /// Reads and checks the file.
+    pub fn read(path: &Path) -> Result<ServerFile, ConfigError> {
+        let (mut file, source): (ServerFile, _) = read(path, HINT)?;
+        credentials_beside(path, &mut file.tls);
+        beside(path, &mut file.state);
+        file.catalogue =
+            Catalogue::new(&file.service, file.scripts, &source).map_err(ConfigError::Content)?;
+        file.check().map_err(|(key, message)| ConfigError::Value { path: path.to_owned(), key, message })?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.parent.is_empty() {
+            return Err((
+                "parent",
+                "expected at least one [[parent]] with name and address, found none".into(),
+            ));
+        }
+        if !(1..=1_000_000).contains(&self.cluster.procs) {
+            return Err(("cluster.procs", format!("expected 1 to 1000000, found {}", self.cluster.procs)));
+        }
+        self.cluster.speed()?;
+        self.cluster.tuner()?;
+        let policy = pliant_policy::batch::by_name(&self.cluster.batch);
+        policy.map_err(|error| ("cluster.batch", error.to_string()))?;
+        if let Some(share) = self.cluster.cpu_share
+            && !(0.01..=1.0).contains(&share)
+        {
+            return Err(("cluster.cpu_share", format!("expected 0.01 to 1, found {share}")));
+        }
+        Ok(())
+    }
+
+    /// Where clients reach it.
+    pub fn address(&self) -> String {
+        self.advertise.clone().unwrap_or_else(|| self.listen.to_string())
+    }
+}
+
+impl ClusterFile {
+    /// Processors.
+    pub fn procs(&self) -> Procs {
+        Procs(self.procs)
+    }
+
+    /// How fast they are.
+    pub fn speed(&self) -> Result<Speed, (&'static str, String)> {
+        Speed::new(self.speed).map_err(|error| ("cluster.speed", error.to_string()))
+    }
+
+    /// How requests are sized.
+    pub fn tuner(&self) -> Result<Tuner, (&'static str, String)> {
+        self.tuner.parse().map_err(|error: pliant_policy::UnknownName| ("cluster.tuner", error.to_string()))
+    }
+}

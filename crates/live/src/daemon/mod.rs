@@ -1,0 +1,28 @@
+//! What agents and servers have in common: one thread owns the machine, journals what it is told, and carries
+//! out what follows.
+
+mod clock;
+mod error;
+mod pages;
+mod runner;
+
+pub use clock::Clock;
+pub use error::DaemonError;
+pub(crate) use pages::listen_pages;
+pub use runner::{Driver, Kept, Mailbox, RunnerError, Settings, Stopped, digest};
+pub(crate) use runner::{mailbox, recover, run};
+
+/// Waits until a daemon is to stop.
+pub(crate) async fn stopped(mut stop: tokio::sync::watch::Receiver<bool>) {
+    // A daemon whose end nobody can tell any more has ended.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// How long open calls have to end once a daemon is to stop.
+pub(crate) const GRACE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Waits until a daemon has been about to stop for so long.
+pub(crate) async fn stopped_for(stop: tokio::sync::watch::Receiver<bool>, time: std::time::Duration) {
+    stopped(stop).await;
+    tokio::time::sleep(time).await;
+}

@@ -1,0 +1,150 @@
+//! Limits on users: how many requests each has open, and how often each asks.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use pliant_control::access::Caller;
+use tonic::{Request, Status};
+
+use crate::config::LimitsFile;
+use crate::identity::{self, Role};
+use crate::telemetry::names;
+
+/// Lets requests in, user by user.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    limits: LimitsFile,
+    users: Arc<Mutex<BTreeMap<String, Account>>>,
+}
+
+/// What a user has used up.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    open: u32,
+    /// Requests that may be made at once.
+    tokens: f64,
+    at: Instant,
+}
+
+/// An open request; closed when dropped.
+#[derive(Debug)]
+pub struct Pass {
+    gate: Gate,
+    user: String,
+}
+
+impl Gate {
+    /// A gate with these limits.
+    pub fn new(limits: LimitsFile) -> Gate {
+        Gate { limits, users: Arc::default() }
+    }
+
+    /// Who calls, if it is a user or an operator within the limits.
+    pub fn user<T>(&self, request: &Request<T>) -> Result<(Caller, Pass), Status> {
+        let identity::Caller { peer, address } = caller(request)?;
+        let operator = match peer.role {
+            Role::User => false,
+            Role::Operator => true,
+            Role::Agent | Role::Server => {
+                tracing::warn!(remote = %address, peer = %peer.name, "request refused: daemons submit nothing");
+                return Err(Status::permission_denied("expected a user's certificate, found a daemon's"));
+            }
+        };
+        let user = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
+        let pass = self.enter(&peer.name).inspect_err(|status| {
+            tracing::warn!(remote = %address, user = %peer.name, reason = %status.message(), "request refused");
+        })?;
+        Ok((Caller { user, operator }, pass))
+    }
+
+    fn enter(&self, user: &str) -> Result<Pass, Status> {
+        let LimitsFile { open_requests, requests_per_second, burst, .. } = self.limits;
+        let now = Instant::now();
+        let mut users = locked(&self.users);
+        let full = Account { open: 0, tokens: f64::from(burst), at: now };
+        let account = users.entry(user.to_owned()).or_insert(full);
+        let earned = now.duration_since(account.at).as_secs_f64() * requests_per_second;
+        account.tokens = (account.tokens + earned).min(f64::from(burst));
+        account.at = now;
+        if account.open >= open_requests {
+            metrics::counter!(names::REQUESTS_LIMITED, "limit" => "open").increment(1);
+            let limit = format!("{open_requests} requests of {user} are open, the most allowed");
+            return Err(Status::resource_exhausted(limit));
+        }
+        if account.tokens < 1.0 {
+            metrics::counter!(names::REQUESTS_LIMITED, "limit" => "rate").increment(1);
+            let limit =
+                format!("{user} asks more than {requests_per_second} times a second, the most allowed");
+            return Err(Status::resource_exhausted(limit));
+        }
+        account.tokens -= 1.0;
+        account.open += 1;
+        Ok(Pass { gate: self.clone(), user: user.to_owned() })
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let burst = f64::from(self.gate.limits.burst);
+        let mut users = locked(&self.gate.users);
+        let Some(account) = users.get_mut(&self.user) else { return };
+        account.open -= 1;
+        // Nobody is remembered for having been here once.
+        if account.open == 0 && account.tokens >= burst - 1.0 {
+            users.remove(&self.user);
+        }
+    }
+}
+
+/// The daemon that calls: of that role, or nobody.
+pub fn daemon<T>(request: &Request<T>, roles: &[Role]) -> Result<identity::Caller, Status> {
+    let found = caller(request)?;
+    if roles.contains(&found.peer.role) {
+        return Ok(found);
+    }
+    let role = found.peer.role.name();
+    tracing::warn!(remote = %found.address, peer = %found.peer.name, role, "request refused: not a daemon");
+    Err(Status::permission_denied(format!("expected a daemon's certificate, found a {role}'s")))
+}
+
+fn caller<T>(request: &Request<T>) -> Result<identity::Caller, Status> {
+    let found = request.extensions().get::<identity::Caller>().cloned();
+    found.ok_or_else(|| Status::unauthenticated("expected a caller with a certificate, found none"))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whoever panicked in between left a count that is off by one at most.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(open_requests: u32, burst: u32) -> Gate {
+        Gate::new(LimitsFile { open_requests, burst, requests_per_second: 0.0, ..LimitsFile::default() })
+    }
+
+    #[test]
+    fn open_requests_are_counted_by_user_and_closed_when_dropped() {
+        let gate = gate(2, 100);
+        let _first = gate.enter("alice").unwrap();
+        let second = gate.enter("alice").unwrap();
+        assert_eq!(gate.enter("alice").unwrap_err().code(), tonic::Code::ResourceExhausted);
+        assert!(gate.enter("bob").is_ok());
+        drop(second);
+        assert!(gate.enter("alice").is_ok());
+    }
+
+    #[test]
+    fn a_burst_is_used_up() {
+        let gate = gate(100, 3);
+        for _ in 0..3 {
+            gate.enter("alice").unwrap();
+        }
+        let refused = gate.enter("alice").unwrap_err();
+        assert!(refused.message().contains("times a second"), "{}", refused.message());
+        assert!(gate.enter("bob").is_ok());
+    }
+}

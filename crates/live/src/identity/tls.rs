@@ -1,0 +1,174 @@
+//! TLS 1.3 with certificates on both sides, and no resumption: every connection shows its certificate anew, so that
+//! a revocation meets all of them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ServerConfig};
+
+use super::credentials::{Credentials, Holder, TlsError};
+use super::peer::Peer;
+use super::trust::{RevocationList, Trust, locked};
+
+/// The protocol inside TLS: HTTP/2.
+pub(super) const PROTOCOL: &[u8] = b"h2";
+
+/// The certificate of an open connection has been revoked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Revoked {
+    /// Its holder.
+    pub peer: Peer,
+}
+
+impl fmt::Display for Revoked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the certificate {} of {} has been revoked", self.peer.serial, self.peer)
+    }
+}
+
+impl std::error::Error for Revoked {}
+
+/// The side that accepts connections. Cheap to share.
+pub struct ServerTls {
+    side: Side<ServerConfig>,
+}
+
+/// The side that makes connections. Cheap to share.
+pub struct ClientTls {
+    side: Side<ClientConfig>,
+}
+
+impl ServerTls {
+    /// Reads a daemon's files.
+    pub fn load(credentials: &Credentials) -> Result<ServerTls, TlsError> {
+        let side = Side::load(credentials, server_config)?;
+        if !side.holder.peer.role.is_daemon() {
+            return Err(TlsError::NotADaemon { path: side.holder.path, found: side.holder.peer });
+        }
+        Ok(ServerTls { side })
+    }
+
+    /// Who accepts.
+    pub fn own(&self) -> &Peer {
+        &self.side.holder.peer
+    }
+
+    /// Whether the certificate of an open connection is still good. Costs a look at the list's file; to be called
+    /// for every request.
+    pub fn check(&self, peer: &Peer) -> Result<(), Revoked> {
+        self.side.check(peer)
+    }
+
+    pub(super) fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        self.side.config()
+    }
+}
+
+impl ClientTls {
+    /// Reads a participant's files.
+    pub fn load(credentials: &Credentials) -> Result<ClientTls, TlsError> {
+        Ok(ClientTls { side: Side::load(credentials, client_config)? })
+    }
+
+    /// Who connects.
+    pub fn own(&self) -> &Peer {
+        &self.side.holder.peer
+    }
+
+    /// Whether a daemon's certificate is still good; see [`ServerTls::check`].
+    pub fn check(&self, peer: &Peer) -> Result<(), Revoked> {
+        self.side.check(peer)
+    }
+
+    pub(super) fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        self.side.config()
+    }
+}
+
+/// What both sides have: a configuration that follows the revocation list.
+struct Side<C> {
+    trust: Trust,
+    holder: Holder,
+    build: Build<C>,
+    built: Mutex<(Option<Arc<RevocationList>>, Arc<C>)>,
+}
+
+type Build<C> = fn(&Trust, Option<&RevocationList>, &Holder) -> Result<C, rustls::Error>;
+
+impl<C> Side<C> {
+    fn load(credentials: &Credentials, build: Build<C>) -> Result<Side<C>, TlsError> {
+        let trust = Trust::load(credentials)?;
+        let holder = Holder::read(credentials)?;
+        let list = trust.list();
+        let config = build(&trust, list.as_deref(), &holder)
+            .map_err(|source| TlsError::Unusable { path: holder.path.clone(), source })?;
+        Ok(Side { trust, holder, build, built: Mutex::new((list, Arc::new(config))) })
+    }
+
+    fn check(&self, peer: &Peer) -> Result<(), Revoked> {
+        if self.trust.is_revoked(peer) { Err(Revoked { peer: peer.clone() }) } else { Ok(()) }
+    }
+
+    /// The configuration with the newest list.
+    fn config(&self) -> Result<Arc<C>, TlsError> {
+        let list = self.trust.list();
+        let mut built = locked(&self.built);
+        if built.0.as_ref().map(Arc::as_ptr) != list.as_ref().map(Arc::as_ptr) {
+            let config = (self.build)(&self.trust, list.as_deref(), &self.holder)
+                .map_err(|source| TlsError::Unusable { path: self.holder.path.clone(), source })?;
+            *built = (list, Arc::new(config));
+        }
+        Ok(built.1.clone())
+    }
+}
+
+fn server_config(
+    trust: &Trust,
+    list: Option<&RevocationList>,
+    holder: &Holder,
+) -> Result<ServerConfig, rustls::Error> {
+    let provider = provider();
+    let verifier = WebPkiClientVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
+        .with_crls(list.map(|list| list.der.clone()))
+        .build()
+        .map_err(verifier_error)?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(holder.chain.clone(), holder.key.clone_key())?;
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+fn client_config(
+    trust: &Trust,
+    list: Option<&RevocationList>,
+    holder: &Holder,
+) -> Result<ClientConfig, rustls::Error> {
+    let provider = provider();
+    let verifier = WebPkiServerVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
+        .with_crls(list.map(|list| list.der.clone()))
+        .build()
+        .map_err(verifier_error)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_webpki_verifier(verifier)
+        .with_client_auth_cert(holder.chain.clone(), holder.key.clone_key())?;
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn verifier_error(error: VerifierBuilderError) -> rustls::Error {
+    rustls::Error::General(error.to_string())
+}

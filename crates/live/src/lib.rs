@@ -1,0 +1,17 @@
+//! The live federation: sockets, certificates, journals, processes. The only crate that touches the outside;
+//! decisions are made in `pliant-control` and `pliant-policy`.
+
+pub mod agent;
+pub mod client;
+pub mod config;
+pub mod daemon;
+pub mod gate;
+pub mod identity;
+pub mod journal;
+pub mod processes;
+pub mod server;
+pub mod services;
+pub mod staging;
+pub mod telemetry;
+mod uplink;
+pub mod wire;

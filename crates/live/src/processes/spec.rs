@@ -1,0 +1,216 @@
+//! What to run, as the server writes it and the supervisor reads it.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::path::Path;
+
+use rustix::thread::CpuSet;
+use serde::{Deserialize, Serialize};
+
+use super::folder::{Folder, FolderError};
+
+/// One job, ready to be run on this host.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// Program and arguments. The program is a path, or a name that is looked for in `PATH`; no shell is involved. A
+    /// relative path is relative to the job's work folder.
+    pub program: Vec<String>,
+    /// The environment, on top of a fixed base: `PATH`, `HOME` (the work folder) and `LANG`. Nothing is inherited
+    /// from the server. [`FOLDER_VARIABLE`](super::FOLDER_VARIABLE) is always added.
+    pub env: BTreeMap<String, String>,
+    /// Seconds after which the job is ended.
+    pub walltime_s: u64,
+    /// Seconds between TERM and KILL.
+    pub grace_s: u64,
+    /// The cores of this host the job is pinned to, by number from 0; `None` for all.
+    #[serde(default)]
+    pub cores: Option<Vec<u32>>,
+    /// Cores' worth of CPU time that the job may use on average, to stand for a slower or smaller machine; `None`
+    /// for no limit.
+    #[serde(default)]
+    pub cpu_share: Option<f64>,
+    /// Bytes that are kept of standard output and of standard error, each. What comes beyond is dropped and a notice
+    /// ends the file; the job goes on.
+    pub max_output_bytes: u64,
+}
+
+impl RunSpec {
+    /// Whether this can be run at all.
+    ///
+    /// # Errors
+    /// Names the field that is wrong.
+    pub fn check(&self) -> Result<(), SpecFault> {
+        match self.program.first() {
+            None => return Err(SpecFault::NoProgram),
+            Some(program) if program.is_empty() => return Err(SpecFault::NoProgram),
+            Some(_) => {}
+        }
+        if let Some(index) = self.program.iter().position(|argument| argument.contains('\0')) {
+            return Err(SpecFault::Argument { index });
+        }
+        let wrong = |(name, value): &(&String, &String)| {
+            name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+        };
+        if let Some((name, _)) = self.env.iter().find(wrong) {
+            return Err(SpecFault::Variable { name: name.clone() });
+        }
+        if let Some(cores) = &self.cores {
+            if cores.is_empty() {
+                return Err(SpecFault::NoCore);
+            }
+            if let Some(&core) = cores.iter().find(|&&core| core as usize >= CpuSet::MAX_CPU) {
+                return Err(SpecFault::Core { core });
+            }
+        }
+        match self.cpu_share {
+            Some(share) if !(MIN_CPU_SHARE..=MAX_CPU_SHARE).contains(&share) => {
+                Err(SpecFault::CpuShare { share })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the job's folder, with its work folder, and writes `spec.json` into it, durably.
+    ///
+    /// # Errors
+    /// The specification cannot be run, or the folder cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), SpecError> {
+        self.check().map_err(SpecError::Fault)?;
+        Folder::create(dir).and_then(|folder| folder.write_spec(self)).map_err(SpecError::Folder)
+    }
+}
+
+/// Below this a job would be stopped for most of a minute at a time.
+const MIN_CPU_SHARE: f64 = 0.001;
+/// More cores than any host has.
+const MAX_CPU_SHARE: f64 = 1_000_000.0;
+
+/// Why a specification cannot be run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SpecFault {
+    /// `program` is empty.
+    NoProgram,
+    /// An argument holds a zero byte.
+    Argument {
+        /// Its place in `program`.
+        index: usize,
+    },
+    /// A variable's name is empty or holds `=`, or it or its value holds a zero byte.
+    Variable {
+        /// Its name.
+        name: String,
+    },
+    /// `cores` is an empty list.
+    NoCore,
+    /// A core's number is beyond what the system can express.
+    Core {
+        /// The number.
+        core: u32,
+    },
+    /// `cpu_share` is no number of cores.
+    CpuShare {
+        /// What it is.
+        share: f64,
+    },
+}
+
+impl fmt::Display for SpecFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpecFault::NoProgram => f.write_str("program: expected a program and its arguments, found none"),
+            SpecFault::Argument { index } => write!(f, "program[{index}]: holds a zero byte"),
+            SpecFault::Variable { name } => {
+                write!(f, "env: {name:?} cannot be set (empty name, `=` in the name, or a zero byte)")
+            }
+            SpecFault::NoCore => f.write_str("cores: expected at least one core, found none"),
+            SpecFault::Core { core } => {
+                write!(f, "cores: expected numbers below {}, found {core}", CpuSet::MAX_CPU)
+            }
+            SpecFault::CpuShare { share } => {
+                write!(f, "cpu_share: expected {MIN_CPU_SHARE} to {MAX_CPU_SHARE} cores, found {share}")
+            }
+        }
+    }
+}
+
+impl Error for SpecFault {}
+
+/// Why a specification was not written.
+#[derive(Debug)]
+pub enum SpecError {
+    /// It cannot be run.
+    Fault(SpecFault),
+    /// Its folder cannot be written.
+    Folder(FolderError),
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpecError::Fault(fault) => write!(f, "the job cannot be run: {fault}"),
+            SpecError::Folder(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SpecError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            SpecError::Fault(fault) => Some(fault),
+            SpecError::Folder(error) => error.source(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> RunSpec {
+        RunSpec {
+            program: vec!["true".into()],
+            env: BTreeMap::from([("A".into(), "b".into())]),
+            walltime_s: 1,
+            grace_s: 1,
+            cores: Some(vec![0]),
+            cpu_share: Some(0.5),
+            max_output_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn faults_name_the_field() {
+        let check = |change: fn(&mut RunSpec), expected: &str| {
+            let mut changed = spec();
+            change(&mut changed);
+            let found = changed.check().map_or_else(|fault| fault.to_string(), |()| String::new());
+            assert!(found.starts_with(expected) && found.is_empty() == expected.is_empty(), "{found}");
+        };
+        check(|_| {}, "");
+        check(|spec| spec.program.clear(), "program: ");
+        check(|spec| spec.program[0].clear(), "program: ");
+        check(|spec| spec.program.push("a\0b".into()), "program[1]: ");
+        check(|spec| _ = spec.env.insert("A=B".into(), String::new()), "env: \"A=B\"");
+        check(|spec| _ = spec.env.insert(String::new(), String::new()), "env: \"\"");
+        check(|spec| _ = spec.env.insert("C".into(), "\0".into()), "env: \"C\"");
+        check(|spec| spec.cores = Some(vec![]), "cores: ");
+        check(|spec| spec.cores = Some(vec![0, 4096]), "cores: ");
+        check(|spec| spec.cpu_share = Some(0.0), "cpu_share: ");
+        check(|spec| spec.cpu_share = Some(-1.0), "cpu_share: ");
+        check(|spec| spec.cpu_share = Some(f64::NAN), "cpu_share: ");
+        check(|spec| spec.cpu_share = Some(f64::INFINITY), "cpu_share: ");
+    }
+
+    #[test]
+    fn written_and_read_back() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("a/job");
+        spec().write(&dir).unwrap();
+        assert_eq!(Folder::at(&dir).unwrap().read_spec().unwrap(), spec());
+        assert!(dir.join("work").is_dir());
+        let wrong = RunSpec { program: vec![], ..spec() };
+        assert!(matches!(wrong.write(&dir), Err(SpecError::Fault(SpecFault::NoProgram))));
+        assert_eq!(Folder::at(&dir).unwrap().read_spec().unwrap(), spec());
+    }
+}

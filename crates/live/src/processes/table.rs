@@ -1,0 +1,144 @@
+//! The host's processes, as `/proc` shows them (proc(5)).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::process::Pid;
+
+/// One process, from `/proc/PID/stat`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    pub(super) group: i32,
+    pub(super) session: i32,
+    /// It has ended and its parent has not noticed.
+    pub(super) is_zombie: bool,
+    /// CPU time of its threads, in clock ticks.
+    pub(super) own_ticks: u64,
+    /// CPU time of the children it waited for, with theirs, in clock ticks.
+    pub(super) children_ticks: u64,
+}
+
+impl Process {
+    /// A process by id; `None` if there is none.
+    pub(super) fn read(pid: i32) -> Option<Process> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Process::parse(&stat)
+    }
+
+    fn parse(stat: &[u8]) -> Option<Process> {
+        // `pid (name) state ...`: the name may hold anything, parentheses and line ends included.
+        let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+        let name_begin = stat.iter().position(|&byte| byte == b'(')?;
+        let pid = std::str::from_utf8(&stat[..name_begin]).ok()?.trim().parse().ok()?;
+        let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+        // Numbered from `state`, which is field 3 of the manual.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().take(15).collect();
+        let number = |index: usize| fields.get(index - 3)?.parse::<i32>().ok();
+        // The children's times are signed in the manual, though never below zero.
+        let ticks = |index: usize| fields.get(index - 3)?.parse::<u64>().ok();
+        Some(Process {
+            pid,
+            parent: number(4)?,
+            group: number(5)?,
+            session: number(6)?,
+            is_zombie: matches!(*fields.first()?, "Z" | "X"),
+            own_ticks: ticks(14)? + ticks(15)?,
+            children_ticks: ticks(16)? + ticks(17)?,
+        })
+    }
+
+    pub(super) fn id(&self) -> Option<Pid> {
+        Pid::from_raw(self.pid)
+    }
+}
+
+/// All processes. Costs some microseconds for each.
+pub(super) fn all() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(Process::read).collect()
+}
+
+/// Children of a process, theirs, and so on, without the process itself.
+pub(super) fn descendants(of: Pid) -> Vec<Process> {
+    descendants_among(all(), of.as_raw_nonzero().get())
+}
+
+fn descendants_among(processes: Vec<Process>, of: i32) -> Vec<Process> {
+    let mut children: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+    for (index, process) in processes.iter().enumerate() {
+        children.entry(process.parent).or_default().push(index);
+    }
+    let mut found = BTreeSet::new();
+    let mut unvisited = vec![of];
+    while let Some(pid) = unvisited.pop() {
+        for &index in children.get(&pid).into_iter().flatten() {
+            // The table is not read at one instant: a process id reused meanwhile could close a circle.
+            if found.insert(index) {
+                unvisited.push(processes[index].pid);
+            }
+        }
+    }
+    found.into_iter().map(|index| processes[index].clone()).collect()
+}
+
+/// Whether a process was started with this in its environment. False if that cannot be read.
+pub(super) fn has_variable(pid: i32, name: &str, value: &Path) -> bool {
+    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+    let expected = [OsStr::new(name), value.as_os_str()].map(OsStrExt::as_bytes).join(&b'=');
+    environment.split(|&byte| byte == 0).any(|variable| variable == expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, parent: i32) -> Process {
+        let (group, session) = (pid, pid);
+        Process { pid, parent, group, session, is_zombie: false, own_ticks: 0, children_ticks: 0 }
+    }
+
+    #[test]
+    fn stat_lines() {
+        let check = |line: &str, expected: Option<Process>| {
+            assert_eq!(Process::parse(line.as_bytes()), expected, "{line}");
+        };
+        let numbers = "7 8 9 0 -1 4194304 90 0 1 0 11 22 33 44 20 0 1 0 5 6 7";
+        let expected =
+            Process { group: 8, session: 9, own_ticks: 33, children_ticks: 77, ..process(1234, 7) };
+        check(&format!("1234 (sh) S {numbers}\n"), Some(expected.clone()));
+        check(&format!("1234 (a b) R (c) S {numbers}"), Some(expected.clone()));
+        check(&format!("1234 (()\n) R {numbers}"), Some(expected.clone()));
+        check(&format!("1234 (sh) Z {numbers}"), Some(Process { is_zombie: true, ..expected }));
+        check("1234 (sh) S 7 8", None);
+        check("1234 (sh", None);
+        check("", None);
+    }
+
+    #[test]
+    fn reads_this_process() {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get();
+        let found = Process::read(pid).unwrap();
+        assert_eq!((found.pid, found.parent, found.is_zombie), (pid, parent, false));
+        assert!(descendants(rustix::process::getppid().unwrap()).iter().any(|process| process.pid == pid));
+    }
+
+    #[test]
+    fn descendants_of_any_depth() {
+        let check = |parents: &[(i32, i32)], of: i32, expected: &[i32]| {
+            let processes = parents.iter().map(|&(pid, parent)| process(pid, parent)).collect();
+            let found: Vec<i32> = descendants_among(processes, of).iter().map(|found| found.pid).collect();
+            assert_eq!(found, expected, "{parents:?}");
+        };
+        check(&[(1, 0), (2, 1), (3, 1), (4, 3), (5, 4), (6, 2)], 3, &[4, 5]);
+        check(&[(5, 4), (4, 3), (3, 1)], 3, &[5, 4]);
+        check(&[(4, 5), (5, 4), (6, 4)], 4, &[4, 5, 6]);
+        check(&[(2, 1)], 7, &[]);
+    }
+}

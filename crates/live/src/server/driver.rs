@@ -1,0 +1,273 @@
+//! What a server's commands mean outside: replies, processes, news.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pliant_control::batch::{self, Run};
+use pliant_control::job::{Exit, JobRecord, JobState};
+use pliant_control::server::{Answer, Command, Event, Server};
+use pliant_model::{JobId, Time};
+use tokio::runtime::Handle;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use super::launch::{Host, Launch};
+use crate::agent::driver::{json, locked, observe_accuracy, row};
+use crate::daemon::{Driver, Kept, Mailbox};
+use crate::journal::{JournalError, Notice};
+use crate::processes::{self, Ending, Found, Running};
+use crate::staging::Store;
+use crate::telemetry::names;
+use crate::uplink::Upward;
+
+/// The pause before a job is looked for again that could not be looked for.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Calls that wait for an answer.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Calls(Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>);
+
+impl Calls {
+    /// A call begins to wait.
+    pub(super) fn wait(&self, token: u64) -> oneshot::Receiver<Answer> {
+        let (sender, receiver) = oneshot::channel();
+        locked(&self.0).insert(token, sender);
+        receiver
+    }
+
+    /// A call waits no more.
+    pub(super) fn forget(&self, token: u64) {
+        locked(&self.0).remove(&token);
+    }
+
+    fn answer(&self, token: u64, answer: Answer) {
+        if let Some(sender) = locked(&self.0).remove(&token) {
+            // Whoever called may have gone.
+            let _ = sender.send(answer);
+        }
+    }
+}
+
+/// Runs jobs as processes of this host.
+#[derive(Clone)]
+pub(super) struct Processes {
+    pub(super) host: Host,
+    pub(super) store: Store,
+    /// What starts a supervisor.
+    pub(super) supervisor: Arc<[OsString]>,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) runtime: Handle,
+    /// Jobs that were asked to end.
+    pub(super) cancelled: Arc<Mutex<BTreeSet<JobId>>>,
+}
+
+impl Processes {
+    /// Runs a job that was never started.
+    pub(super) fn run(&self, record: JobRecord, launch: String, run: Run) {
+        let own = self.clone();
+        self.runtime.spawn(async move {
+            let job = run.job;
+            let started = tokio::task::spawn_blocking({
+                let own = own.clone();
+                move || own.start(&record, &launch, &run)
+            });
+            let ended = match started.await {
+                Ok(Ok(running)) => own.follow(running).await,
+                Ok(Err(exit)) => (exit, None),
+                Err(_) => (Exit::NotStarted("internal error, the server's log says more".to_owned()), None),
+            };
+            own.ended(job, ended);
+        });
+    }
+
+    fn start(&self, record: &JobRecord, launch: &str, run: &Run) -> Result<Running, Exit> {
+        let not_started = |why: String| Exit::NotStarted(why);
+        let launch: Launch = serde_json::from_str(launch).map_err(|error| not_started(error.to_string()))?;
+        tracing::info!(
+            job = %record.handle, request = %launch.request, procs = run.procs.0, cores = run.cores.len(), "run"
+        );
+        let dir = self.host.prepare(&self.store, record, &launch, run);
+        let dir = dir.map_err(|error| not_started(error.to_string()))?;
+        if locked(&self.cancelled).contains(&run.job) {
+            return Err(Exit::Cancelled);
+        }
+        let _entered = self.runtime.enter();
+        let running = processes::spawn(&self.supervisor, &dir).map_err(|error| not_started(error.to_string()))?;
+        // Asked for while the folder was made.
+        if locked(&self.cancelled).contains(&run.job) {
+            end(&dir);
+        }
+        Ok(running)
+    }
+
+    /// Finds a job that ran when the server went down, and goes on with it.
+    pub(super) fn resume(&self, record: JobRecord, launch: String, run: Run, cancelling: bool) {
+        let own = self.clone();
+        self.runtime.spawn(async move {
+            let (job, dir) = (run.job, own.host.dir(record.handle.number));
+            if cancelling {
+                locked(&own.cancelled).insert(job);
+            }
+            let found = look(&dir, cancelling).await;
+            tracing::info!(job = %record.handle, found = found_word(&found), "found after a restart");
+            let ended = match found {
+                Found::NeverStarted if cancelling => (Exit::Cancelled, None),
+                Found::NeverStarted => return own.run(record, launch, run),
+                Found::Running(running) => own.follow(running).await,
+                Found::Ended(exit) => end_of(exit),
+                Found::Lost(why) => (Exit::Lost(why.to_string()), None),
+            };
+            own.ended(job, ended);
+        });
+    }
+
+    async fn follow(&self, mut running: Running) -> (Exit, Option<u64>) {
+        loop {
+            match running.ended().await {
+                Ok(Ending::Ended(exit)) => return end_of(exit),
+                Ok(Ending::Lost(why)) => return (Exit::Lost(why.to_string()), None),
+                Ok(Ending::NeverStarted(why)) => {
+                    let why = why.unwrap_or_else(|| "its supervisor gave up without a word".to_owned());
+                    return (Exit::NotStarted(why), None);
+                }
+                // Nothing may be concluded from that, least of all that the job has ended.
+                Err(error) => tracing::error!(%error, "cannot see whether a job has ended: looking again"),
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Ends a running job.
+    fn terminate(&self, job: JobId) {
+        locked(&self.cancelled).insert(job);
+        let dir = self.host.dir(job.0);
+        // A folder that is not there yet is being made: whoever makes it looks at the list afterwards.
+        self.runtime.spawn_blocking(move || end(&dir));
+    }
+
+    fn ended(&self, job: JobId, (exit, elapsed_ms): (Exit, Option<u64>)) {
+        locked(&self.cancelled).remove(&job);
+        // A server that has stopped finds out when it starts again.
+        let _ = self.mailbox.tell(Event::Batch(batch::Event::Ended { job, exit, elapsed_ms }));
+    }
+}
+
+/// Asks a job's supervisor for its end, if there is one.
+fn end(dir: &Path) {
+    if !dir.exists() {
+        return;
+    }
+    if let Err(error) = processes::terminate(dir) {
+        tracing::error!(%error, dir = %dir.display(), "cannot end a job");
+    }
+}
+
+/// What became of a job, once that can be seen.
+async fn look(dir: &Path, cancelling: bool) -> Found {
+    loop {
+        let dir = dir.to_owned();
+        let found = tokio::task::spawn_blocking(move || {
+            if cancelling {
+                end(&dir);
+            }
+            processes::find(&dir)
+        });
+        match found.await {
+            Ok(Ok(found)) => return found,
+            // Nothing may be concluded from that, least of all that the job may be started.
+            Ok(Err(error)) => tracing::error!(%error, "cannot see what became of a job: looking again"),
+            Err(error) => tracing::error!(%error, "looking for a job failed: looking again"),
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn found_word(found: &Found) -> &'static str {
+    match found {
+        Found::NeverStarted => "never started",
+        Found::Running(_) => "running",
+        Found::Ended(_) => "ended",
+        Found::Lost(_) => "lost",
+    }
+}
+
+/// How a process ended, as the federation tells it, and how long it ran.
+fn end_of(found: processes::Exit) -> (Exit, Option<u64>) {
+    let exit = match found.outcome {
+        _ if found.cancelled => Exit::Cancelled,
+        _ if found.over_walltime => Exit::OverWalltime,
+        processes::Outcome::NotStarted(why) => return (Exit::NotStarted(why), None),
+        processes::Outcome::ExitCode(code) => Exit::Code(code),
+        processes::Outcome::Signal(signal) => Exit::Signal(signal),
+    };
+    (exit, Some(found.elapsed_ms))
+}
+
+/// Carries out what a server wants done.
+pub(super) struct ServerDriver {
+    pub(super) calls: Calls,
+    pub(super) processes: Processes,
+    pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
+    pub(super) upward: mpsc::UnboundedSender<Upward>,
+    pub(super) healthy: Arc<Mutex<Option<String>>>,
+}
+
+impl Driver<Server> for ServerDriver {
+    fn keeps(&mut self, command: &Command) -> Kept {
+        match command {
+            Command::Tell(record) => Kept::Notice(json(record)),
+            Command::Archive(record) => Kept::Ended(Box::new(row(record))),
+            _ => Kept::Nothing,
+        }
+    }
+
+    fn is_early(&self, _command: &Command) -> bool {
+        false
+    }
+
+    fn carry_out(&mut self, machine: &Server, _now: Time, command: Command, notice: Option<u64>) {
+        match command {
+            Command::Reply { to, answer } => {
+                count(&answer);
+                self.calls.answer(to.0, answer);
+            }
+            Command::Batch(batch::Command::Run(run)) => {
+                let number = run.job.0;
+                if let (Some(record), Some(launch)) = (machine.job(number), machine.launch(number)) {
+                    self.processes.run(record.clone(), launch.to_owned(), run);
+                }
+            }
+            Command::Batch(batch::Command::Terminate { job }) => self.processes.terminate(job),
+            Command::Tell(record) => {
+                let news = notice.map(|seq| Upward::News(Notice { seq, body: json(&record) }));
+                // The line ends only with the daemon.
+                news.map(|news| self.upward.send(news));
+                // Nobody need be watching.
+                let _ = self.changes.send(Arc::from(record));
+            }
+            Command::Archive(record) => observe_accuracy(&record),
+        }
+    }
+
+    fn committed(&mut self, machine: &Server, outcome: Result<(), &JournalError>) {
+        *locked(&self.healthy) = outcome.err().map(ToString::to_string);
+        let usage = machine.usage();
+        metrics::gauge!(names::QUEUE_LENGTH).set(f64::from(usage.waiting));
+        metrics::gauge!(names::FREE_PROCS).set(f64::from(usage.free.0));
+        for (state, count) in [(JobState::Queued, usage.waiting), (JobState::Active, usage.running)] {
+            metrics::gauge!(names::JOBS, "state" => state.word()).set(f64::from(count));
+        }
+    }
+}
+
+fn count(answer: &Answer) {
+    match answer {
+        Answer::Accepted(_) => metrics::counter!(names::SUBMISSIONS_ACCEPTED).increment(1),
+        Answer::Refused(refused) => {
+            metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
+        }
+        Answer::Known(_) | Answer::Cancelling(_) | Answer::NoSuchJob => {}
+    }
+}

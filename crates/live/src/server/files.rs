@@ -1,0 +1,191 @@
+//! Files of jobs, in pieces: inputs up, results and output down.
+
+use std::future::Future;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pliant_control::access::Caller;
+use pliant_control::job::JobRecord;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::launch::Host;
+use super::service::blocking;
+use crate::gate::Pass;
+use crate::staging::{ResultLimits, ResultName, StagingError, Store, open_result, seal, sealed};
+use crate::telemetry::names;
+use crate::wire::{self, Download, Fetchable, Upload, UploadAnswer, proto};
+
+/// Bytes in one piece.
+const PIECE: usize = 256 << 10;
+/// How long a client may take for the next piece.
+const SLOW: Duration = Duration::from_secs(60);
+/// What a job may leave behind to be fetched.
+const RESULTS: ResultLimits = ResultLimits { files: 10_000, bytes: 64 << 30 };
+/// How often a growing file is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
+type DownloadStream = ReceiverStream<Result<proto::Chunk, Status>>;
+
+/// Takes a file in.
+pub(super) fn upload(
+    mut requests: Streaming<proto::UploadRequest>,
+    caller: Caller,
+    pass: Pass,
+    store: Store,
+) -> UploadStream {
+    let (sender, receiver) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let _pass = pass;
+        if let Err(status) = take(&mut requests, &caller, store, &sender).await {
+            tracing::warn!(user = %caller.user, reason = %status.message(), "upload refused");
+            // The client may have gone.
+            let _ = sender.send(Err(status)).await;
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn take(
+    requests: &mut Streaming<proto::UploadRequest>,
+    caller: &Caller,
+    store: Store,
+    sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
+) -> Result<(), Status> {
+    let first = next(requests).await?.ok_or_else(|| Status::invalid_argument("expected a beginning first"))?;
+    let Upload::Begin { key, file } = first else {
+        return Err(Status::invalid_argument("expected a beginning first"));
+    };
+    let user = caller.user.clone();
+    let upload = std::sync::Arc::new(blocking(move || store.begin(&user, key, file)).await?);
+    let mut offset = upload.offset();
+    answer(sender, UploadAnswer::Offset(offset)).await?;
+    while let Some(message) = next(requests).await? {
+        let Upload::Data(piece) = message else {
+            return Err(Status::invalid_argument("expected data, found another beginning"));
+        };
+        metrics::counter!(names::UPLOADED_BYTES).increment(piece.len() as u64);
+        let (upload, at) = (upload.clone(), offset);
+        offset = blocking(move || upload.append(at, &piece)).await?;
+    }
+    blocking(move || upload.finish()).await?;
+    answer(sender, UploadAnswer::Complete).await
+}
+
+async fn next(requests: &mut Streaming<proto::UploadRequest>) -> Result<Option<Upload>, Status> {
+    let message = timeout(SLOW, requests.message()).await;
+    let message = message.map_err(|_| Status::deadline_exceeded("no data for a minute"))??;
+    Ok(message.map(Upload::try_from).transpose()?)
+}
+
+async fn answer(
+    sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
+    answer: UploadAnswer,
+) -> Result<(), Status> {
+    sender.send(Ok(answer.into())).await.map_err(|_| Status::cancelled("the client has gone"))
+}
+
+/// The files of a job that has ended.
+pub(super) async fn results(host: &Host, record: &JobRecord) -> Result<proto::ResultsReply, Status> {
+    if !record.state.is_final() {
+        let why = format!("job {} is {}; its results are there once it has ended", record.handle, record.state);
+        return Err(Status::failed_precondition(why));
+    }
+    let dir = host.dir(record.handle.number);
+    if record.started.is_none() || !dir.exists() {
+        return Ok(wire::results_reply(&[]));
+    }
+    let found = blocking(move || match sealed(&dir)? {
+        Some(found) => Ok(found),
+        None => seal(&dir, RESULTS),
+    });
+    let files: Vec<Fetchable> = found.await?.files.iter().map(Fetchable::from).collect();
+    Ok(wire::results_reply(&files))
+}
+
+/// Sends a file from an offset on; one that is followed until `ended` says that the job has.
+pub(super) fn download<E, F>(dir: PathBuf, download: Download, pass: Pass, ended: E) -> DownloadStream
+where
+    E: Fn() -> F + Send + 'static,
+    F: Future<Output = bool> + Send,
+{
+    let (sender, receiver) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let _pass = pass;
+        if let Err(status) = give(dir, download, &sender, ended).await {
+            // The client may have gone.
+            let _ = sender.send(Err(status)).await;
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn give<E, F>(
+    dir: PathBuf,
+    download: Download,
+    sender: &mpsc::Sender<Result<proto::Chunk, Status>>,
+    ended: E,
+) -> Result<(), Status>
+where
+    E: Fn() -> F,
+    F: Future<Output = bool>,
+{
+    let Download { name, mut offset, follow, .. } = download;
+    loop {
+        // Asked before reading, so that nothing written before the end is missed.
+        let last = !follow || ended().await;
+        loop {
+            let (dir, name) = (dir.clone(), name.clone());
+            let piece = blocking(move || piece(&dir, &name, offset, last)).await?;
+            if piece.is_empty() {
+                break;
+            }
+            offset += piece.len() as u64;
+            metrics::counter!(names::DOWNLOADED_BYTES).increment(piece.len() as u64);
+            let sent = timeout(SLOW, sender.send(Ok(proto::Chunk { data: piece }))).await;
+            match sent {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Ok(()),
+                Err(_) => return Err(Status::deadline_exceeded("nothing was read for a minute")),
+            }
+        }
+        if last {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn piece(dir: &std::path::Path, name: &ResultName, offset: u64, must_exist: bool) -> Result<Vec<u8>, StagingError> {
+    let reader = match open_result(dir, name, offset) {
+        Ok(reader) => reader,
+        // Not there yet, or not so long yet.
+        Err(StagingError::NoResult { .. } | StagingError::BehindEnd { .. }) if !must_exist => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut piece = Vec::new();
+    reader.take(PIECE as u64).read_to_end(&mut piece).map_err(|source| StagingError::Io { path: dir.to_owned(), source })?;
+    Ok(piece)
+}
+
+/// An error of files as the client is told.
+pub(super) fn status(error: &StagingError) -> Status {
+    let hint = error.hint();
+    let message = if hint.is_empty() { error.to_string() } else { format!("{error}; {hint}") };
+    match error {
+        StagingError::Quota { .. } => Status::resource_exhausted(message),
+        StagingError::Missing { .. } => Status::failed_precondition(message),
+        StagingError::NoResult { .. } => Status::not_found(message),
+        StagingError::BehindEnd { .. } => Status::out_of_range(message),
+        StagingError::Io { .. } | StagingError::DiskFull { .. } | StagingError::Damaged { .. } => {
+            // Paths of this host are nobody's business.
+            tracing::error!(%error, "file operation failed");
+            Status::unavailable("the server cannot read or write its files at the moment")
+        }
+        _ => Status::invalid_argument(message),
+    }
+}

@@ -1,0 +1,114 @@
+//! What to run, as it is kept with a job from its acceptance on.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use pliant_control::batch::Run;
+use pliant_control::job::JobRecord;
+use serde::{Deserialize, Serialize};
+
+use crate::config::ClusterFile;
+use crate::processes::{RunSpec, SpecError};
+use crate::services::Prepared;
+use crate::staging::{FileSpec, StagingError, Store, put_script};
+
+/// How much of standard output and of standard error is kept of a job whose service does not say.
+const OUTPUT_BYTES_MAX: u64 = 256 << 20;
+
+/// What to run: the note that a server keeps with a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    /// The command and its variables.
+    pub(crate) prepared: Prepared,
+    /// The text of the user's own script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) script: Option<String>,
+    /// Files that were uploaded under the key of the submission.
+    pub(crate) inputs: Vec<FileSpec>,
+    /// Ties the log lines of one submission together.
+    pub(crate) request: String,
+}
+
+/// Why a job's folder could not be made ready.
+#[derive(Debug)]
+pub(crate) enum PrepareError {
+    /// Its files cannot be put in place.
+    Staging(StagingError),
+    /// It cannot be described to its supervisor.
+    Spec(SpecError),
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Staging(error) => write!(f, "its files cannot be put in place: {error}"),
+            Self::Spec(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for PrepareError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Staging(error) => Some(error),
+            Self::Spec(error) => Some(error),
+        }
+    }
+}
+
+/// The folders of jobs, and how jobs are run on this host.
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    /// The folder of the jobs' folders.
+    pub(crate) folder: PathBuf,
+    /// The cluster that this host stands for.
+    pub(crate) cluster: ClusterFile,
+}
+
+impl Host {
+    /// The folder of a job.
+    pub(crate) fn dir(&self, number: u32) -> PathBuf {
+        self.folder.join(number.to_string())
+    }
+
+    /// Makes a job's folder ready to be run. Doing it again does no harm.
+    pub(crate) fn prepare(
+        &self,
+        store: &Store,
+        record: &JobRecord,
+        launch: &Launch,
+        run: &Run,
+    ) -> Result<PathBuf, PrepareError> {
+        let dir = self.dir(record.handle.number);
+        self.spec(record, launch, run).write(&dir).map_err(PrepareError::Spec)?;
+        store.adopt(&record.owner, record.key, &launch.inputs, &dir).map_err(PrepareError::Staging)?;
+        if let Some(text) = &launch.script {
+            put_script(&dir, text.as_bytes()).map_err(PrepareError::Staging)?;
+        }
+        Ok(dir)
+    }
+
+    fn spec(&self, record: &JobRecord, launch: &Launch, run: &Run) -> RunSpec {
+        let Launch { prepared, request, .. } = launch;
+        let cluster = &self.cluster;
+        let mut env = prepared.variables(run.procs, run.walltime);
+        let own = [
+            ("PLIANT_JOB", record.handle.to_string()),
+            ("PLIANT_OWNER", record.owner.to_string()),
+            ("PLIANT_REQUEST", request.clone()),
+            // What the work was sized for is PLIANT_PROCS; a folded job has fewer processors than that.
+            ("PLIANT_CORES", run.cores.len().to_string()),
+        ];
+        env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        let pinned = || run.cores.iter().map(|core| core + cluster.first_core).collect();
+        RunSpec {
+            program: prepared.argv(run.procs, run.walltime),
+            env,
+            walltime_s: run.walltime.0.max(1) as u64,
+            grace_s: u64::from(cluster.grace_s),
+            cores: cluster.pin.then(pinned),
+            cpu_share: cluster.cpu_share.map(|share| share * run.cores.len() as f64),
+            max_output_bytes: prepared.bounds.max_output_bytes.unwrap_or(OUTPUT_BYTES_MAX),
+        }
+    }
+}

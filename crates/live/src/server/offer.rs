@@ -1,0 +1,134 @@
+//! What a server makes of a request: the same for a question and for a submission.
+
+use std::sync::Arc;
+
+use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
+use pliant_control::job::Work;
+use pliant_control::names::{Name, User};
+use pliant_control::server::Server;
+use pliant_model::Span;
+use tokio::sync::mpsc;
+
+use crate::daemon::Mailbox;
+use crate::services::{Catalogue, Prepared, Refusal, Script, SpeedupSpec};
+use crate::staging::FileName;
+use crate::uplink::{Child, Upward};
+use crate::wire::Submitted;
+
+/// What a server is to others, and what it offers.
+#[derive(Clone, Debug)]
+pub(super) struct Shop {
+    pub(super) info: ServerInfo,
+    pub(super) catalogue: Arc<Catalogue>,
+    /// The path of this program, for services that use it.
+    pub(super) pliant: String,
+}
+
+impl Shop {
+    /// What a request runs.
+    pub(super) fn prepare(
+        &self,
+        what: &Submitted,
+        user: &User,
+        learned: Option<Span>,
+    ) -> Result<(Prepared, Option<String>), Refusal> {
+        match what {
+            Submitted::Service { name, arguments } => {
+                let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
+                Ok((prepared, None))
+            }
+            Submitted::Script(script) => {
+                let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
+                    argument: "script".to_owned(),
+                    expected: "the name of a file".to_owned(),
+                    found: script.name.clone(),
+                })?;
+                let Work { procs, walltime, speedup } = script.work.clone();
+                let given = Script {
+                    name: &name,
+                    content: &script.text,
+                    arguments: &script.arguments,
+                    speedup: SpeedupSpec { speedup, procs },
+                    walltime,
+                };
+                let prepared = self.catalogue.prepare_script(&given, None, None)?;
+                Ok((prepared, Some(String::from_utf8_lossy(&script.text).into_owned())))
+            }
+        }
+    }
+
+    /// The runtime that finished runs of a service tell, if it is learned.
+    pub(super) async fn learned(&self, service: &str, mailbox: &Mailbox<Server>) -> Option<Span> {
+        if !self.catalogue.is_learned(service) {
+            return None;
+        }
+        let name = service.to_owned();
+        // A server that is stopping says so elsewhere.
+        mailbox.ask(move |server, _| server.learned(&name)).await.ok().flatten()
+    }
+
+    /// The shape of what is asked for.
+    fn work(&self, what: &What, user: &User, learned: Option<Span>) -> Result<Work, String> {
+        match what {
+            What::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
+            What::Work(_) => Err(Refusal::NoScripts.to_string()),
+            What::Service { name, arguments } => {
+                let service = self.catalogue.find(name, user).map_err(|refusal| refusal.to_string())?;
+                let prepared = service.prepare(arguments, &self.pliant, learned);
+                prepared.map(|prepared| prepared.work).map_err(|refusal| refusal.to_string())
+            }
+        }
+    }
+}
+
+/// A server as the child of its agent.
+pub(super) struct Below {
+    pub(super) shop: Shop,
+    pub(super) journal: u64,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) upward: mpsc::UnboundedSender<Upward>,
+}
+
+impl Child for Below {
+    fn name(&self) -> Name {
+        self.shop.info.name.clone()
+    }
+
+    fn kind(&self) -> ChildKind {
+        ChildKind::Server
+    }
+
+    fn journal(&self) -> u64 {
+        self.journal
+    }
+
+    async fn servers(&self) -> Vec<ServerInfo> {
+        vec![self.shop.info.clone()]
+    }
+
+    async fn asked(&self, discovery: u64, ask: Ask) {
+        let found = self.answer(&ask).await.unwrap_or_else(|why| {
+            let refusals = vec![(self.name(), why)];
+            Found { refusals, ..Found::default() }
+        });
+        // The line ends only with the daemon.
+        let _ = self.upward.send(Upward::Answer { discovery, found });
+    }
+
+    fn acknowledged(&self, sequence: u64) {
+        self.mailbox.acknowledged(sequence);
+    }
+}
+
+impl Below {
+    async fn answer(&self, ask: &Ask) -> Result<Found, String> {
+        let learned = match &ask.what {
+            What::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
+            What::Work(_) => None,
+        };
+        let work = self.shop.work(&ask.what, &ask.caller.user, learned)?;
+        let info = self.shop.info.clone();
+        let question = move |server: &mut Server, now| server.answer(now, &info, &work);
+        self.mailbox.ask(question).await.map_err(|_| "is stopping".to_owned())
+    }
+}

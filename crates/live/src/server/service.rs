@@ -1,0 +1,360 @@
+//! What clients ask a server.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pliant_control::access::Caller;
+use pliant_control::job::JobRecord;
+use pliant_control::names::{Handle, Key};
+use pliant_control::server::{Answer, Event, Lesson, Server, Submit, Token};
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::driver::Calls;
+use super::files;
+use super::launch::{Host, Launch};
+use super::offer::Shop;
+use crate::agent::service::{SharedArchive, archived, no_such_job, record};
+use crate::daemon::{Mailbox, stopped};
+use crate::gate::Gate;
+use crate::services::Refusal;
+use crate::staging::{StagingError, Store};
+use crate::telemetry::RequestId;
+use crate::wire::{self, Declined, Offer, OfferedArgument, OfferedService, SubmitAnswer, Submission, Submitted, proto};
+
+/// How long a call waits for the journal.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The service that clients call.
+#[derive(Clone)]
+pub(super) struct Service {
+    pub(super) gate: Gate,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) calls: Calls,
+    pub(super) archive: SharedArchive,
+    pub(super) tokens: Arc<AtomicU64>,
+    pub(super) shop: Shop,
+    pub(super) host: Host,
+    pub(super) store: Store,
+    pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+/// A call's place among those that wait, given up when dropped.
+struct Place {
+    calls: Calls,
+    token: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.calls.forget(self.token);
+    }
+}
+
+#[tonic::async_trait]
+impl proto::server_server::Server for Service {
+    async fn submit(
+        &self,
+        request: Request<proto::SubmitRequest>,
+    ) -> Result<Response<proto::SubmitReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let id = RequestId::of_call(request.metadata());
+        let submission = Submission::try_from(request.into_inner())?;
+        let answer = self.accept(caller, id, submission).await?;
+        Ok(Response::new((&answer).into()))
+    }
+
+    async fn job(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let record = self.find(&caller, &request.into_inner().handle).await?;
+        Ok(Response::new((&record).into()))
+    }
+
+    type WatchStream = ReceiverStream<Result<proto::Job, Status>>;
+
+    async fn watch(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let (caller, pass) = self.gate.user(&request)?;
+        // Before the present state is looked up, so that no change is missed.
+        let changes = self.changes.subscribe();
+        let record = self.find(&caller, &request.into_inner().handle).await?;
+        let (sender, receiver) = mpsc::channel(16);
+        let own = self.clone();
+        tokio::spawn(async move {
+            // Held for as long as the call is open.
+            let _pass = pass;
+            let stop = stopped(own.stop.clone());
+            tokio::select! {
+                () = own.follow(caller, record, changes, &sender) => {}
+                () = sender.closed() => {}
+                () = stop => {
+                    // The client asks again elsewhere or later.
+                    let _ = sender.send(Err(stopping())).await;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn cancel(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let handle = self.own_handle(&request.into_inner().handle)?;
+        let number = handle.number;
+        tracing::info!(job = %handle, by = %caller.user, "cancel");
+        let event = |reply| Event::Cancel { reply, number, caller: caller.clone() };
+        match self.call(event).await? {
+            Answer::Cancelling(record) => Ok(Response::new((&*record).into())),
+            // It may have ended long ago.
+            _ => Ok(Response::new((&self.archived(&caller, &handle).await?).into())),
+        }
+    }
+
+    async fn explain(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<proto::ExplainReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let handle = self.own_handle(&request.into_inner().handle)?;
+        let (number, who) = (handle.number, caller.clone());
+        let explain = move |server: &mut Server, now| (server.explain(now, number, &who), now);
+        let (explanation, at) = self.mailbox.ask(explain).await.map_err(|_| stopping())?;
+        let explanation = match explanation {
+            Some(explanation) => explanation,
+            None => pliant_control::explain::Explanation {
+                record: self.archived(&caller, &handle).await?,
+                at,
+                waits: None,
+            },
+        };
+        Ok(Response::new((&explanation).into()))
+    }
+
+    type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
+
+    async fn upload(
+        &self,
+        request: Request<Streaming<proto::UploadRequest>>,
+    ) -> Result<Response<Self::UploadStream>, Status> {
+        let (caller, pass) = self.gate.user(&request)?;
+        Ok(Response::new(files::upload(request.into_inner(), caller, pass, self.store.clone())))
+    }
+
+    async fn results(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<proto::ResultsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let record = self.find(&caller, &request.into_inner().handle).await?;
+        files::results(&self.host, &record).await.map(Response::new)
+    }
+
+    type DownloadStream = ReceiverStream<Result<proto::Chunk, Status>>;
+
+    async fn download(
+        &self,
+        request: Request<proto::DownloadRequest>,
+    ) -> Result<Response<Self::DownloadStream>, Status> {
+        let (caller, pass) = self.gate.user(&request)?;
+        let download = wire::Download::try_from(request.into_inner())?;
+        let record = self.find(&caller, &download.handle.to_string()).await?;
+        let own = self.clone();
+        let ended = move || {
+            let (own, caller, handle) = (own.clone(), caller.clone(), record.handle.to_string());
+            async move { own.find(&caller, &handle).await.is_ok_and(|record| record.state.is_final()) }
+        };
+        let dir = self.host.dir(download.handle.number);
+        Ok(Response::new(files::download(dir, download, pass, ended)))
+    }
+
+    async fn services(
+        &self,
+        request: Request<proto::ServicesRequest>,
+    ) -> Result<Response<proto::ServicesReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let catalogue = &self.shop.catalogue;
+        let service = |service: crate::services::ServiceDescription| OfferedService {
+            name: service.name,
+            summary: service.summary,
+            speedup: service.speedup,
+            arguments: service
+                .arguments
+                .into_iter()
+                .map(|argument| OfferedArgument {
+                    name: argument.name,
+                    takes: argument.expected,
+                    required: argument.required,
+                    default: argument.default.unwrap_or_default(),
+                })
+                .collect(),
+        };
+        let services = catalogue.describe(&caller.user).into_iter().map(service).collect();
+        let offer = Offer { services, scripts: catalogue.takes_scripts() };
+        Ok(Response::new((&offer).into()))
+    }
+}
+
+impl Service {
+    async fn accept(
+        &self,
+        caller: Caller,
+        id: RequestId,
+        submission: Submission,
+    ) -> Result<SubmitAnswer, Status> {
+        let Submission { key, what, inputs, latest, compared } = submission;
+        // Its inputs are gone if it was accepted before: this comes first.
+        if let Some(record) = self.accepted_before(&caller, key).await? {
+            return Ok(SubmitAnswer::Accepted(Box::new(record)));
+        }
+        let learned = match &what {
+            Submitted::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
+            Submitted::Script(_) => None,
+        };
+        let prepared = self.shop.prepare(&what, &caller.user, learned);
+        let (prepared, script) = prepared.map_err(|refusal| refused(&refusal))?;
+        let is_learned = script.is_none() && self.shop.catalogue.is_learned(&prepared.name);
+        let lesson =
+            is_learned.then(|| Lesson { category: prepared.name.clone(), scale: prepared.scale.max(f64::MIN_POSITIVE) });
+        if let Some(name) = prepared.missing_input(&inputs) {
+            return Err(Status::invalid_argument(format!("expected the input file {}, found none", name.as_str())));
+        }
+        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
+            let limit = format!("expected at most {allowed} bytes of input, found {found}");
+            return Err(Status::resource_exhausted(limit));
+        }
+        let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
+        blocking(move || store.complete(&user, key, &files)).await?;
+        let (name, work) = (prepared.name.clone(), prepared.work.clone());
+        let launch = Launch { prepared, script, inputs, request: id.to_string() };
+        let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
+        let owner = caller.user.clone();
+        let submit = Submit { key, owner, name, work, own_time: false, latest, compared, launch, lesson };
+        match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }).await? {
+            Answer::Accepted(record) => {
+                tracing::info!(
+                    job = %record.handle, owner = %record.owner, name = %record.name, procs = record.procs.0,
+                    start = record.expected.start.0, request = %id, "accepted"
+                );
+                Ok(SubmitAnswer::Accepted(record))
+            }
+            Answer::Refused(refused) => {
+                tracing::info!(owner = %caller.user, reason = refused.word(), request = %id, "refused");
+                Ok(SubmitAnswer::Declined(Declined::from(&refused)))
+            }
+            Answer::Known(handle) => {
+                let record = self.archived(&caller, &handle).await?;
+                Ok(SubmitAnswer::Accepted(Box::new(record)))
+            }
+            Answer::Cancelling(_) | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
+        }
+    }
+
+    /// Tells the machine and waits until the answer is durable.
+    async fn call(&self, event: impl FnOnce(Token) -> Event) -> Result<Answer, Status> {
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = self.calls.wait(token);
+        let _place = Place { calls: self.calls.clone(), token };
+        self.mailbox.tell(event(Token(token))).map_err(|_| stopping())?;
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        // Whether it was done is not known: the caller asks again with the same key.
+        answer.map_err(|_| Status::unavailable("the journal is slow; ask again"))?.map_err(|_| stopping())
+    }
+
+    async fn accepted_before(&self, caller: &Caller, key: Key) -> Result<Option<JobRecord>, Status> {
+        let present = move |server: &mut Server, _| server.job_of_key(&key).cloned();
+        let present = self.mailbox.ask(present).await.map_err(|_| stopping())?;
+        let found = match present {
+            Some(record) => Some(record),
+            None => {
+                let row = archived(&self.archive, move |archive| archive.job_by_key(&key.0)).await?;
+                row.as_ref().map(record).transpose()?
+            }
+        };
+        match found {
+            Some(record) if record.owner != caller.user => {
+                Err(Status::already_exists("the key of this submission belongs to another user's"))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// A job of this server that the caller may see.
+    async fn find(&self, caller: &Caller, handle: &str) -> Result<JobRecord, Status> {
+        let handle = self.own_handle(handle)?;
+        let number = handle.number;
+        let present = move |server: &mut Server, _| server.job(number).cloned();
+        match self.mailbox.ask(present).await.map_err(|_| stopping())? {
+            Some(record) if caller.may_touch(&record.owner) => Ok(record),
+            Some(_) => Err(no_such_job(&handle)),
+            None => self.archived(caller, &handle).await,
+        }
+    }
+
+    async fn archived(&self, caller: &Caller, handle: &Handle) -> Result<JobRecord, Status> {
+        let wanted = handle.clone();
+        let look = move |archive: &mut dyn crate::journal::Archive| {
+            archive.job(wanted.server.as_str(), wanted.number)
+        };
+        let row = archived(&self.archive, look).await?;
+        let found = row.as_ref().map(record).transpose()?;
+        found.filter(|record| caller.may_touch(&record.owner)).ok_or_else(|| no_such_job(handle))
+    }
+
+    fn own_handle(&self, handle: &str) -> Result<Handle, Status> {
+        let handle = wire::handle_of(handle)?;
+        if handle.server == self.shop.info.name { Ok(handle) } else { Err(no_such_job(&handle)) }
+    }
+
+    /// Sends each change of a job until it has ended.
+    async fn follow(
+        &self,
+        caller: Caller,
+        mut record: JobRecord,
+        mut changes: broadcast::Receiver<Arc<JobRecord>>,
+        sender: &mpsc::Sender<Result<proto::Job, Status>>,
+    ) {
+        loop {
+            if sender.send(Ok((&record).into())).await.is_err() || record.state.is_final() {
+                return;
+            }
+            record = loop {
+                match changes.recv().await {
+                    Ok(change) if change.handle == record.handle && change.state != record.state => {
+                        break JobRecord { compared: record.compared, ..(*change).clone() };
+                    }
+                    Ok(_) => {}
+                    // Too many changes of other jobs at once: look for ourselves.
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        match self.find(&caller, &record.handle.to_string()).await {
+                            Ok(found) if found.state != record.state => break found,
+                            _ => {}
+                        }
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return,
+                }
+            };
+        }
+    }
+}
+
+/// Runs something that blocks, off the threads that serve connections.
+pub(super) async fn blocking<A: Send + 'static>(
+    act: impl FnOnce() -> Result<A, StagingError> + Send + 'static,
+) -> Result<A, Status> {
+    let done = tokio::task::spawn_blocking(act).await;
+    done.map_err(|_| Status::internal("a file operation failed"))?.map_err(|error| files::status(&error))
+}
+
+fn refused(refusal: &Refusal) -> Status {
+    let hint = refusal.hint();
+    let message = if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") };
+    Status::invalid_argument(message)
+}
+
+pub(super) fn stopping() -> Status {
+    Status::unavailable("the server is stopping")
+}

@@ -1,0 +1,78 @@
+//! Services as clients see them: `pliant servers --services`.
+
+use serde::{Deserialize, Serialize};
+
+use super::argument::{Argument, ArgumentKind};
+use super::duration::show_duration;
+use super::service::{Runtime, Service};
+
+/// What a client is told of a service.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ServiceDescription {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub summary: String,
+    /// What it takes, in the order of names.
+    pub arguments: Vec<ArgumentDescription>,
+    /// How its time changes with the number of processors, as a [`SpeedupSpec`](super::SpeedupSpec) is written.
+    pub speedup: String,
+    /// How long it takes at speed 1: a duration, or `history`.
+    pub runtime: String,
+    /// The longest walltime at speed 1.
+    pub max_walltime: Option<String>,
+    /// Bytes of all inputs.
+    pub max_input_bytes: Option<u64>,
+    /// Bytes of all results.
+    pub max_output_bytes: Option<u64>,
+}
+
+/// What a client is told of an argument.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ArgumentDescription {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub summary: String,
+    /// `integer`, `number`, `string`, `choice`, `bool` or `file`.
+    pub kind: String,
+    /// What it takes, in words.
+    pub expected: String,
+    /// The choices, if it is one.
+    pub choices: Vec<String>,
+    /// What stands for it when it is not given.
+    pub default: Option<String>,
+    /// True if it must be given.
+    pub required: bool,
+}
+
+impl Service {
+    /// What clients are told of it. Its command and its users stay with the operator.
+    pub fn describe(&self) -> ServiceDescription {
+        let describe = |(name, argument): (&String, &Argument)| ArgumentDescription {
+            name: name.clone(),
+            summary: argument.summary.clone(),
+            kind: argument.kind.word().to_owned(),
+            expected: argument.kind.expected(),
+            choices: match &argument.kind {
+                ArgumentKind::Choice(choices) => choices.clone(),
+                _ => Vec::new(),
+            },
+            default: argument.default.clone(),
+            required: argument.required,
+        };
+        ServiceDescription {
+            name: self.name.to_string(),
+            summary: self.summary.clone(),
+            arguments: self.arguments.iter().map(describe).collect(),
+            speedup: self.speedup.to_string(),
+            runtime: match self.runtime {
+                Runtime::Fixed(runtime) => show_duration(runtime),
+                Runtime::History { .. } => "history".to_owned(),
+            },
+            max_walltime: self.max_walltime.map(show_duration),
+            max_input_bytes: self.bounds.max_input_bytes,
+            max_output_bytes: self.bounds.max_output_bytes,
+        }
+    }
+}

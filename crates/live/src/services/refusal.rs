@@ -1,0 +1,117 @@
+//! Why a request for a service, or a script, is refused.
+
+use std::fmt;
+
+use pliant_model::Span;
+
+use super::duration::show_duration;
+use super::script::ScriptProblem;
+use super::speedup_spec::SpeedupSpecError;
+
+/// A request that cannot be prepared.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Refusal {
+    /// The server has no such service, or none for this user: the two look the same from outside.
+    Service {
+        /// What was asked for.
+        found: String,
+        /// What is there for the user.
+        expected: Vec<String>,
+    },
+    /// The service has no such argument.
+    Unknown {
+        /// What was given.
+        found: String,
+        /// The arguments that it has.
+        expected: Vec<String>,
+    },
+    /// An argument without a default was not given.
+    Missing {
+        /// The argument.
+        argument: String,
+        /// What it takes.
+        expected: String,
+    },
+    /// An argument's value is not what it takes.
+    Value {
+        /// The argument.
+        argument: String,
+        /// What it takes.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// The value would stand where the program reads an option.
+    Dash {
+        /// The argument.
+        argument: String,
+        /// What was given.
+        found: String,
+    },
+    /// It would run longer than it may.
+    TooLong {
+        /// How long it may run.
+        allowed: Span,
+        /// How long it would.
+        found: Span,
+    },
+    /// The server runs no scripts.
+    NoScripts,
+    /// The script cannot be run.
+    Script(ScriptProblem),
+    /// A script's speedup model uses more processors than the server gives.
+    Speedup(SpeedupSpecError),
+}
+
+impl Refusal {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Service { .. } => "`pliant servers --services` lists what each server offers".to_owned(),
+            Self::Unknown { expected, .. } if expected.is_empty() => "the service takes none".to_owned(),
+            Self::Unknown { expected, .. } => format!("it takes {}", expected.join(", ")),
+            Self::Missing { argument, .. } => format!("add {argument}=..."),
+            Self::Value { argument, .. } => {
+                format!("`pliant servers --services` tells what {argument} takes")
+            }
+            Self::Dash { .. } => "a value that begins with `-` would be read as an option".to_owned(),
+            Self::TooLong { .. } => "ask for less, or on another server".to_owned(),
+            Self::NoScripts => "use one of its services, or another server".to_owned(),
+            Self::Script(problem) => problem.hint().to_owned(),
+            Self::Speedup(error) => error.hint(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |text: &str| text.chars().take(80).flat_map(char::escape_debug).collect::<String>();
+        match self {
+            Self::Service { found, expected } if expected.is_empty() => {
+                write!(f, "expected a service, found `{}` on a server that offers none", shown(found))
+            }
+            Self::Service { found, expected } => {
+                write!(f, "expected a service ({}), found `{}`", expected.join(", "), shown(found))
+            }
+            Self::Unknown { found, .. } => write!(f, "expected a known argument, found `{}`", shown(found)),
+            Self::Missing { argument, expected } => {
+                write!(f, "`{argument}`: expected {expected}, found nothing")
+            }
+            Self::Value { argument, expected, found } => {
+                write!(f, "`{argument}`: expected {expected}, found `{}`", shown(found))
+            }
+            Self::Dash { argument, found } => {
+                write!(f, "`{argument}`: expected no leading `-`, found `{}`", shown(found))
+            }
+            Self::TooLong { allowed, found } => {
+                let (allowed, found) = (show_duration(*allowed), show_duration(*found));
+                write!(f, "expected at most {allowed} of time, found {found}")
+            }
+            Self::NoScripts => write!(f, "expected a service, found a script on a server that runs none"),
+            Self::Script(problem) => problem.fmt(f),
+            Self::Speedup(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,51 @@
+//! Staging: input files go up before a submission, results come back after the run, both through the server.
+//!
+//! - [`FileName`] is the only way to name a file: relative, of plain letters, never out of its folder.
+//! - [`Store`] takes uploads piece by piece, resumes them, checks them and hands them to a job ([`Store::adopt`]).
+//! - [`results`], [`open_result`] and [`seal`] read what a job left behind, and nothing that it only points at.
+//! - [`Download`] is the client's end: results arrive in pieces, and are put in place when they are whole.
+//!
+//! No name is ever resolved by the kernel as a path: folders are opened one by one, each relative to the one
+//! above it and never through a symbolic link, so that neither a client's names nor a job's links reach
+//! anything else. Everything blocks; a daemon calls it from threads that may.
+//!
+//! ```text
+//! <store>/incoming/<user>/<key>/<id>.meta   what was announced: name, size, checksum
+//! <store>/incoming/<user>/<key>/<id>.part   what came so far
+//! <store>/incoming/<user>/<key>/<id>.done   complete and verified
+//! <job>/inputs.json    what was adopted, for telling results from inputs
+//! <job>/work/          the working folder of the job: inputs, results
+//! <job>/script         what the user brought to run, if it is not a service
+//! <job>/stdout, stderr what it wrote
+//! <job>/results.json   checksums of the results of an ended job
+//! ```
+
+mod adopt;
+mod checksum;
+mod download;
+mod error;
+mod folder;
+mod incoming;
+mod manifest;
+mod names;
+mod part;
+mod results;
+mod script;
+mod sealed;
+mod store;
+mod usage;
+
+pub use checksum::{Checksum, ChecksumError};
+pub use download::Download;
+pub use error::{QuotaKind, StagingError};
+pub use manifest::{FileSpec, check_manifest};
+pub(crate) use names::is_unprintable;
+pub use names::{FileName, NameError, NameProblem};
+pub use results::{
+    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
+};
+pub(crate) use script::SCRIPT;
+pub use script::put_script;
+pub use sealed::{SealedFile, SealedResults, seal, sealed};
+pub use store::{Collected, Store, Upload};
+pub use usage::Limits;

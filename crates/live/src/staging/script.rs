@@ -1,0 +1,21 @@
+//! The script of a job, in its folder.
+
+use std::path::Path;
+
+use rustix::fs::Mode;
+
+use super::error::StagingError;
+use super::folder::Folder;
+
+/// Its name in the job's folder: beside the working folder, so that no input takes its place.
+pub(crate) const SCRIPT: &str = "script";
+
+/// Puts a job's script into its folder, which is made if it is not there: whole, durable and executable by its
+/// owner, or not at all. May be called again.
+///
+/// # Errors
+///
+/// [`StagingError::DiskFull`], or what else the disk refuses.
+pub fn put_script(job_dir: &Path, content: &[u8]) -> Result<(), StagingError> {
+    Folder::create(job_dir)?.replace(SCRIPT, content, Mode::RWXU)
+}

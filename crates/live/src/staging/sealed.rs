@@ -1,0 +1,84 @@
+//! The results of an ended job, with their checksums.
+
+use std::path::Path;
+
+use pliant_model::Time;
+use rustix::fs::Mode;
+use serde::{Deserialize, Serialize};
+
+use super::checksum::Checksum;
+use super::error::StagingError;
+use super::folder::Folder;
+use super::results::{
+    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, Results, open_result, results,
+};
+
+const SEALED: &str = "results.json";
+
+/// The results of an ended job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SealedResults {
+    /// The standard outputs, then the files in the order of their names.
+    pub files: Vec<SealedFile>,
+    /// What is not given back, as far as it is named.
+    pub left_out: Vec<LeftOut>,
+    /// How much is not given back.
+    pub left_out_count: usize,
+}
+
+/// A result that does not change any more.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SealedFile {
+    /// What it is.
+    pub name: ResultName,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was last written to, since the Unix epoch.
+    pub modified: Time,
+    /// Its checksum.
+    pub sha256: Checksum,
+}
+
+/// Lists the results of a job that ended, reads each once for its checksum, and keeps the list beside them. May
+/// be called again after a crash; what it finds then counts.
+///
+/// # Errors
+///
+/// If the job's folder cannot be read or written: [`StagingError::DiskFull`] among others.
+pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, StagingError> {
+    let Results { files, left_out, left_out_count } = results(job_dir, limits)?;
+    let mut sealed = SealedResults { files: Vec::with_capacity(files.len()), left_out, left_out_count };
+    for ResultFile { name, modified, .. } in files {
+        let read = open_result(job_dir, &name, 0).and_then(|reader| {
+            Checksum::of_reader(reader)
+                .map_err(|error| StagingError::io(job_dir.join(name.to_string()), error))
+        });
+        match read {
+            Ok((sha256, size)) => sealed.files.push(SealedFile { name, size, modified, sha256 }),
+            Err(_) => {
+                let name = name.to_string();
+                sealed.left_out.push(LeftOut { name, reason: LeftOutReason::Unreadable });
+                sealed.left_out_count += 1;
+            }
+        }
+    }
+    let job = Folder::open(job_dir)?;
+    let content = serde_json::to_vec(&sealed).map_err(std::io::Error::from);
+    let content = content.map_err(|error| StagingError::io(job.path_of(SEALED), error))?;
+    job.replace(SEALED, &content, Mode::RUSR | Mode::WUSR)?;
+    Ok(sealed)
+}
+
+/// What [`seal`] kept; none if it did not end.
+///
+/// # Errors
+///
+/// [`StagingError::Damaged`] if it is not what [`seal`] writes; or the disk's.
+pub fn sealed(job_dir: &Path) -> Result<Option<SealedResults>, StagingError> {
+    let job = Folder::open(job_dir)?;
+    let Some(content) = job.read(SEALED)? else { return Ok(None) };
+    serde_json::from_slice(&content).map(Some).map_err(|error| StagingError::Damaged {
+        path: job.path_of(SEALED),
+        message: format!("expected the list of results, found {error}"),
+    })
+}

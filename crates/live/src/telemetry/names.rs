@@ -1,0 +1,158 @@
+//! Every metric of the daemons: name, kind, unit, labels, help. `docs/metrics.md` lists the same (there is a test).
+//!
+//! Names follow Prometheus: the prefix `pliant_`, the unit as last word, `_total` for what only grows. The values of
+//! a label are words of Pliant's own or names from configuration, never what a user sent: each value is a time
+//! series that stays.
+
+use metrics::Unit;
+
+/// What a metric is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    /// Only grows, until the daemon restarts.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// How often a value was at most each of these bounds.
+    Histogram(&'static [f64]),
+}
+
+impl Kind {
+    /// As Prometheus calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram(_) => "histogram",
+        }
+    }
+}
+
+/// A metric.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Metric {
+    /// Its name, unit and `_total` included.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// What it is measured in.
+    pub unit: Unit,
+    /// The labels that each value has.
+    pub labels: &'static [&'static str],
+    /// What it means, in one line.
+    pub help: &'static str,
+}
+
+/// One line per metric: the constant and its row of [`ALL`], so that neither is forgotten.
+macro_rules! table {
+    ($($constant:ident = $name:literal, $kind:expr, $unit:ident, [$($label:literal),*], $help:literal;)*) => {
+        $(#[doc = $help] pub const $constant: &str = $name;)*
+
+        /// All of them.
+        pub const ALL: &[Metric] = &[
+            $(Metric { name: $constant, kind: $kind, unit: Unit::$unit, labels: &[$($label),*], help: $help },)*
+        ];
+    };
+}
+
+/// Bounds for what should take milliseconds, in seconds.
+const SHORT_S: &[f64] =
+    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Bounds for how many things were done at once.
+const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+
+/// Bounds for how wrong an estimate was, in seconds: below zero the job was early.
+const ERRORS_S: &[f64] = &[
+    -3600.0, -1800.0, -600.0, -300.0, -60.0, -30.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 30.0, 60.0,
+    300.0, 600.0, 1800.0, 3600.0,
+];
+
+table! {
+    SUBMISSIONS_ACCEPTED = "pliant_submissions_accepted_total", Kind::Counter, Count, [],
+        "Submissions accepted: journaled, and the user told so.";
+    SUBMISSIONS_REFUSED = "pliant_submissions_refused_total", Kind::Counter, Count, ["reason"],
+        "Submissions refused, by reason.";
+    DISCOVERIES = "pliant_discoveries_total", Kind::Counter, Count, ["outcome"],
+        "Discoveries answered, by outcome.";
+    DISCOVERY_SECONDS = "pliant_discovery_seconds", Kind::Histogram(SHORT_S), Seconds, [],
+        "Time from a discovery's arrival to its answer.";
+    JOBS = "pliant_jobs", Kind::Gauge, Count, ["state"],
+        "Jobs that this server holds, by state.";
+    QUEUE_LENGTH = "pliant_queue_length", Kind::Gauge, Count, [],
+        "Jobs that wait in the batch system.";
+    FREE_PROCS = "pliant_free_procs", Kind::Gauge, Count, [],
+        "Processors that no job uses.";
+    JOURNAL_COMMIT_SECONDS = "pliant_journal_commit_seconds", Kind::Histogram(SHORT_S), Seconds, [],
+        "Time that the journal took to make one batch of events durable.";
+    JOURNAL_BATCH_EVENTS = "pliant_journal_batch_events", Kind::Histogram(SIZES), Count, [],
+        "Events made durable at once.";
+    OPEN_CONNECTIONS = "pliant_open_connections", Kind::Gauge, Count, [],
+        "Connections of the protocol that are open now.";
+    CONNECTIONS_REFUSED = "pliant_connections_refused_total", Kind::Counter, Count, ["reason"],
+        "Connections refused, by reason.";
+    REQUESTS_LIMITED = "pliant_requests_limited_total", Kind::Counter, Count, ["limit"],
+        "Requests turned away because a user reached a limit, by limit.";
+    ESTIMATE_START_ERROR_SECONDS = "pliant_estimate_start_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],
+        "Start of a job minus its estimate at acceptance; below zero the job was early.";
+    ESTIMATE_COMPLETION_ERROR_SECONDS = "pliant_estimate_completion_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],
+        "Completion of a job minus its estimate at acceptance; below zero the job was early.";
+    UPLOADED_BYTES = "pliant_uploaded_bytes_total", Kind::Counter, Bytes, [],
+        "Bytes of input files received from clients.";
+    DOWNLOADED_BYTES = "pliant_downloaded_bytes_total", Kind::Counter, Bytes, [],
+        "Bytes of results and output sent to clients.";
+    HEARTBEAT_AGE_SECONDS = "pliant_heartbeat_age_seconds", Kind::Gauge, Seconds, ["peer"],
+        "Time since the last heartbeat from a peer.";
+}
+
+/// Tells the present recorder what each metric means.
+pub fn describe() {
+    for Metric { name, kind, unit, help, .. } in ALL.iter().copied() {
+        match kind {
+            Kind::Counter => metrics::describe_counter!(name, unit, help),
+            Kind::Gauge => metrics::describe_gauge!(name, unit, help),
+            Kind::Histogram(_) => metrics::describe_histogram!(name, unit, help),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rules_of_prometheus() {
+        let mut names = BTreeSet::new();
+        for metric in ALL {
+            let Metric { name, kind, unit, .. } = metric;
+            assert!(names.insert(name), "{name} twice");
+            assert!(name.starts_with("pliant_"), "{name}");
+            assert!(name.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'_'), "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+            let stem = name.trim_end_matches("_total");
+            assert_eq!(stem.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
+            assert_eq!(stem.ends_with("_bytes"), *unit == Unit::Bytes, "{name}");
+            if let Kind::Histogram(bounds) = kind {
+                assert!(!bounds.is_empty() && bounds.is_sorted_by(|a, b| a < b), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_lists_every_metric_and_no_other() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `pliant_")).collect();
+        let row = |Metric { name, kind, labels, help, .. }: &Metric| {
+            let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+            format!("| `{name}` | {} | {} | {help} |", kind.name(), labels.join(", "))
+        };
+        let expected: Vec<String> = ALL.iter().map(row).collect();
+        let missing: Vec<&String> = expected.iter().filter(|row| !listed.contains(&row.as_str())).collect();
+        let unknown: Vec<&&str> =
+            listed.iter().filter(|line| !expected.iter().any(|row| row == *line)).collect();
+        assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:#?}, unknown: {unknown:#?}");
+    }
+}

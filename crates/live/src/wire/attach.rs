@@ -1,0 +1,152 @@
+//! The line between a child and its parent.
+
+use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo};
+use pliant_control::job::JobRecord;
+use pliant_control::names::Name;
+
+use super::discovery::{question, questioned};
+use super::proto::{self, down, hello::Kind, up};
+use super::{Malformed, bounds, read, write};
+
+/// What a child tells its parent.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FromChild {
+    /// Who it is: the first message.
+    Hello {
+        /// Its name. Whether its certificate says the same is for the parent to check.
+        name: Name,
+        /// What it is.
+        kind: ChildKind,
+        /// Drawn when its journal was made.
+        journal: u64,
+        /// The servers that it is or has below it.
+        servers: Vec<ServerInfo>,
+    },
+    /// Those servers have changed.
+    Servers(Vec<ServerInfo>),
+    /// What came of a question.
+    Answer {
+        /// The parent's number of the discovery.
+        discovery: u64,
+        /// What was found.
+        found: Found,
+    },
+    /// How a job stands.
+    News {
+        /// The child's number of the news.
+        sequence: u64,
+        /// The job.
+        record: Box<JobRecord>,
+    },
+    /// It is there. A message that only later versions know says this much, too.
+    Heartbeat,
+}
+
+/// What a parent tells its child.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FromParent {
+    /// Who would complete this first?
+    Question {
+        /// The parent's number of the discovery.
+        discovery: u64,
+        /// What is asked.
+        ask: Box<Ask>,
+    },
+    /// News up to there are kept.
+    Acknowledge {
+        /// The child's number of the last.
+        sequence: u64,
+    },
+    /// It is there. A message that only later versions know says this much, too.
+    Heartbeat,
+}
+
+impl From<&FromChild> for proto::Up {
+    fn from(message: &FromChild) -> proto::Up {
+        let listed = |servers: &[ServerInfo]| write::list(servers, bounds::SERVERS_MAX);
+        let message = match message {
+            FromChild::Hello { name, kind, journal, servers } => up::Message::Hello(proto::Hello {
+                name: name.to_string(),
+                kind: match kind {
+                    ChildKind::Server => Kind::Server.into(),
+                    ChildKind::Agent => Kind::Agent.into(),
+                },
+                journal: *journal,
+                servers: listed(servers),
+            }),
+            FromChild::Servers(servers) => up::Message::Servers(proto::Servers { servers: listed(servers) }),
+            FromChild::Answer { discovery, found } => {
+                up::Message::Answer(proto::Answer { discovery: *discovery, found: Some(found.into()) })
+            }
+            FromChild::News { sequence, record } => {
+                up::Message::News(proto::News { sequence: *sequence, job: Some((&**record).into()) })
+            }
+            FromChild::Heartbeat => up::Message::Heartbeat(proto::Heartbeat {}),
+        };
+        proto::Up { message: Some(message) }
+    }
+}
+
+impl TryFrom<proto::Up> for FromChild {
+    type Error = Malformed;
+    fn try_from(message: proto::Up) -> Result<FromChild, Malformed> {
+        match message.message {
+            Some(up::Message::Hello(hello)) => greeting(hello).map_err(|malformed| malformed.under("hello")),
+            Some(up::Message::Servers(told)) => {
+                let servers = servers(told.servers).map_err(|malformed| malformed.under("servers"))?;
+                Ok(FromChild::Servers(servers))
+            }
+            Some(up::Message::Answer(answer)) => {
+                let found = read::required("answer.found", "what was found", answer.found)?;
+                Ok(FromChild::Answer { discovery: answer.discovery, found })
+            }
+            Some(up::Message::News(news)) => {
+                let record = Box::new(read::required("news.job", "a job", news.job)?);
+                Ok(FromChild::News { sequence: news.sequence, record })
+            }
+            Some(up::Message::Heartbeat(_)) | None => Ok(FromChild::Heartbeat),
+        }
+    }
+}
+
+fn greeting(hello: proto::Hello) -> Result<FromChild, Malformed> {
+    let kind = match Kind::try_from(hello.kind) {
+        Ok(Kind::Server) => ChildKind::Server,
+        Ok(Kind::Agent) => ChildKind::Agent,
+        _ => return Err(Malformed::new("kind", "1 (server) or 2 (agent)", hello.kind)),
+    };
+    let name = read::name("name", &hello.name)?;
+    Ok(FromChild::Hello { name, kind, journal: hello.journal, servers: servers(hello.servers)? })
+}
+
+fn servers(found: Vec<proto::ServerInfo>) -> Result<Vec<ServerInfo>, Malformed> {
+    read::list("servers", found, bounds::SERVERS_MAX, ServerInfo::try_from)
+}
+
+impl From<&FromParent> for proto::Down {
+    fn from(message: &FromParent) -> proto::Down {
+        let message = match message {
+            FromParent::Question { discovery, ask } => down::Message::Question(question(*discovery, ask)),
+            FromParent::Acknowledge { sequence } => {
+                down::Message::Acknowledge(proto::Acknowledge { sequence: *sequence })
+            }
+            FromParent::Heartbeat => down::Message::Heartbeat(proto::Heartbeat {}),
+        };
+        proto::Down { message: Some(message) }
+    }
+}
+
+impl TryFrom<proto::Down> for FromParent {
+    type Error = Malformed;
+    fn try_from(message: proto::Down) -> Result<FromParent, Malformed> {
+        match message.message {
+            Some(down::Message::Question(asked)) => {
+                let discovery = asked.discovery;
+                let ask = questioned(asked).map_err(|malformed| malformed.under("question"))?;
+                Ok(FromParent::Question { discovery, ask: Box::new(ask) })
+            }
+            Some(down::Message::Acknowledge(kept)) => Ok(FromParent::Acknowledge { sequence: kept.sequence }),
+            Some(down::Message::Heartbeat(_)) | None => Ok(FromParent::Heartbeat),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The bounds of the protocol: what a message may say at most. The same for readers and writers. How long a whole
+//! message may be is for each daemon to say (`limits.message_bytes` of its configuration).
+
+use std::ops::RangeInclusive;
+
+/// The longest script, in bytes.
+pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
+/// The longest piece of a file, in bytes.
+pub const PIECE_BYTES_MAX: usize = 1 << 20;
+
+/// Processors of a request, an estimate or a cluster.
+pub const PROCS: RangeInclusive<u32> = 1..=10_000_000;
+/// Walltime of a request, in seconds: up to ten years.
+pub const WALLTIME_S: RangeInclusive<i64> = 1..=10 * 365 * 86_400;
+/// Walltime of an estimate or a job, in seconds: longer than a request's, on fewer or slower processors.
+pub const SCALED_WALLTIME_S: RangeInclusive<i64> = 1..=1 << 40;
+/// Instants, in seconds since the Unix epoch: some 35 000 years before and after. Sums of a few of these are far
+/// from the limits of integers.
+pub const TIME_S: RangeInclusive<i64> = -(1 << 40)..=1 << 40;
+/// How long the answer to a question may take, in seconds.
+pub const PATIENCE_S: RangeInclusive<i64> = 1..=3600;
+/// How many of the best answers may be wanted.
+pub const BEST: RangeInclusive<u32> = 1..=64;
+
+/// Estimation vectors in an answer.
+pub const VECTORS_MAX: usize = 1024;
+/// Servers in one message, and refusals and silent children in an answer.
+pub const SERVERS_MAX: usize = 100_000;
+/// Services of one server.
+pub const SERVICES_MAX: usize = 1000;
+/// Arguments of one service or script.
+pub const ARGUMENTS_MAX: usize = 100;
+/// Estimates that were compared before a submission.
+pub const COMPARED_MAX: usize = 64;
+/// Input files of one submission.
+pub const INPUTS_MAX: usize = 10_000;
+/// Results of one job.
+pub const RESULTS_MAX: usize = 100_000;
+/// Points of a measured speedup.
+pub const POINTS_MAX: usize = 4096;
+/// Running jobs whose ends a waiting job waits for, in an account of it.
+pub const RELEASES_MAX: usize = 10_000;
+/// Jobs in one answer.
+pub const JOBS_MAX: usize = 1000;
+/// Jobs in an answer to a question that does not say how many.
+pub const JOBS_DEFAULT: u32 = 100;
+/// Jobs per server that accuracy is computed from.
+pub const ACCURACY_JOBS_MAX: u32 = 1_000_000;
+/// Jobs per server that accuracy is computed from, if the question does not say.
+pub const ACCURACY_JOBS_DEFAULT: u32 = 1000;
+
+/// The longest value of an argument, in bytes.
+pub const ARGUMENT_BYTES_MAX: usize = 4096;
+/// The longest name of a job, a service, an argument or a policy, in bytes.
+pub const NAME_BYTES_MAX: usize = 128;
+/// The longest address, in bytes: a host name, a colon and a port.
+pub const ADDRESS_BYTES_MAX: usize = 260;
+/// The longest text for people, in bytes: a reason or a summary.
+pub const TEXT_BYTES_MAX: usize = 1024;

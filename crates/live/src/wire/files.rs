@@ -1,0 +1,190 @@
+//! Files on their way: inputs up, results down.
+
+use pliant_control::names::{Handle, Key};
+
+use super::proto::{self, download_request, upload_reply, upload_request};
+use super::{Malformed, bounds, read, write};
+use crate::staging::{Checksum, FileSpec, ResultName, SealedFile};
+
+/// What a client sends while it uploads a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Upload {
+    /// What will come: the first message.
+    Begin {
+        /// The key of the submission to come.
+        key: Key,
+        /// The file.
+        file: FileSpec,
+    },
+    /// The next piece.
+    Data(Vec<u8>),
+}
+
+/// What a server answers to an upload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UploadAnswer {
+    /// So many bytes are kept already: where to go on.
+    Offset(u64),
+    /// All of it is kept, and its checksum is right.
+    Complete,
+}
+
+/// Which file of a job a client fetches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Download {
+    /// The job.
+    pub handle: Handle,
+    /// The file.
+    pub name: ResultName,
+    /// Where to begin, in bytes.
+    pub offset: u64,
+    /// Goes on until the job has ended.
+    pub follow: bool,
+}
+
+/// A result as clients are told of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetchable {
+    /// Its name.
+    pub name: ResultName,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its checksum.
+    pub sha256: Checksum,
+}
+
+impl From<&FileSpec> for proto::InputFile {
+    fn from(file: &FileSpec) -> proto::InputFile {
+        proto::InputFile { name: file.name.to_string(), size: file.size, sha256: file.sha256.0.to_vec() }
+    }
+}
+
+impl TryFrom<proto::InputFile> for FileSpec {
+    type Error = Malformed;
+    fn try_from(message: proto::InputFile) -> Result<FileSpec, Malformed> {
+        Ok(FileSpec {
+            name: read::file_name("name", &message.name)?,
+            size: message.size,
+            sha256: read::checksum("sha256", &message.sha256)?,
+        })
+    }
+}
+
+impl From<&Upload> for proto::UploadRequest {
+    fn from(upload: &Upload) -> proto::UploadRequest {
+        let message = match upload {
+            Upload::Begin { key, file } => upload_request::Message::Begin(upload_request::Begin {
+                key: key.0.to_vec(),
+                file: Some(file.into()),
+            }),
+            Upload::Data(data) => upload_request::Message::Data(data.clone()),
+        };
+        proto::UploadRequest { message: Some(message) }
+    }
+}
+
+impl TryFrom<proto::UploadRequest> for Upload {
+    type Error = Malformed;
+    fn try_from(message: proto::UploadRequest) -> Result<Upload, Malformed> {
+        match message.message.ok_or_else(|| Malformed::missing("", "begin or data"))? {
+            upload_request::Message::Begin(begin) => Ok(Upload::Begin {
+                key: read::key("begin.key", &begin.key)?,
+                file: read::required("begin.file", "a file", begin.file)?,
+            }),
+            upload_request::Message::Data(data) => {
+                read::bytes_to("data", data, bounds::PIECE_BYTES_MAX).map(Upload::Data)
+            }
+        }
+    }
+}
+
+impl From<UploadAnswer> for proto::UploadReply {
+    fn from(answer: UploadAnswer) -> proto::UploadReply {
+        let message = match answer {
+            UploadAnswer::Offset(offset) => upload_reply::Message::Offset(offset),
+            UploadAnswer::Complete => upload_reply::Message::Complete(true),
+        };
+        proto::UploadReply { message: Some(message) }
+    }
+}
+
+impl TryFrom<proto::UploadReply> for UploadAnswer {
+    type Error = Malformed;
+    fn try_from(message: proto::UploadReply) -> Result<UploadAnswer, Malformed> {
+        match message.message.ok_or_else(|| Malformed::missing("", "offset or complete"))? {
+            upload_reply::Message::Offset(offset) => Ok(UploadAnswer::Offset(offset)),
+            upload_reply::Message::Complete(true) => Ok(UploadAnswer::Complete),
+            upload_reply::Message::Complete(false) => Err(Malformed::new("complete", "true", false)),
+        }
+    }
+}
+
+impl From<&Download> for proto::DownloadRequest {
+    fn from(download: &Download) -> proto::DownloadRequest {
+        let stream = |stream: download_request::Stream| download_request::Which::Stream(stream.into());
+        let which = match &download.name {
+            ResultName::Stdout => stream(download_request::Stream::Stdout),
+            ResultName::Stderr => stream(download_request::Stream::Stderr),
+            file @ ResultName::File(_) => download_request::Which::Result(file.to_string()),
+        };
+        proto::DownloadRequest {
+            handle: download.handle.to_string(),
+            which: Some(which),
+            offset: download.offset,
+            follow: download.follow,
+        }
+    }
+}
+
+impl TryFrom<proto::DownloadRequest> for Download {
+    type Error = Malformed;
+    fn try_from(message: proto::DownloadRequest) -> Result<Download, Malformed> {
+        let handle = read::handle("handle", &message.handle)?;
+        let name = match message.which.ok_or_else(|| Malformed::missing("", "result or stream"))? {
+            download_request::Which::Result(name) => read::result_name("result", &name)?,
+            download_request::Which::Stream(number) => match download_request::Stream::try_from(number) {
+                Ok(download_request::Stream::Stdout) => ResultName::Stdout,
+                Ok(download_request::Stream::Stderr) => ResultName::Stderr,
+                _ => return Err(Malformed::new("stream", "1 (stdout) or 2 (stderr)", number)),
+            },
+        };
+        Ok(Download { handle, name, offset: message.offset, follow: message.follow })
+    }
+}
+
+impl From<&SealedFile> for Fetchable {
+    fn from(file: &SealedFile) -> Fetchable {
+        Fetchable { name: file.name.clone(), size: file.size, sha256: file.sha256 }
+    }
+}
+
+impl From<&Fetchable> for proto::ResultFile {
+    fn from(file: &Fetchable) -> proto::ResultFile {
+        proto::ResultFile { name: file.name.to_string(), size: file.size, sha256: file.sha256.0.to_vec() }
+    }
+}
+
+impl TryFrom<proto::ResultFile> for Fetchable {
+    type Error = Malformed;
+    fn try_from(message: proto::ResultFile) -> Result<Fetchable, Malformed> {
+        Ok(Fetchable {
+            name: read::result_name("name", &message.name)?,
+            size: message.size,
+            sha256: read::checksum("sha256", &message.sha256)?,
+        })
+    }
+}
+
+/// The results of a job.
+pub fn results_reply(files: &[Fetchable]) -> proto::ResultsReply {
+    proto::ResultsReply { files: write::list(files, bounds::RESULTS_MAX) }
+}
+
+/// The results that a server names. None of the names leads out of the folder that they are written to.
+///
+/// # Errors
+///
+/// [`Malformed`], with a path from [`proto::ResultsReply`].
+pub fn fetchables(reply: proto::ResultsReply) -> Result<Vec<Fetchable>, Malformed> {
+    read::list("files", reply.files, bounds::RESULTS_MAX, Fetchable::try_from)
+}

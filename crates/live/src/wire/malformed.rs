@@ -1,0 +1,71 @@
+//! Messages that do not say what they should.
+
+use std::fmt;
+
+/// A message that does not say what it should, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Malformed {
+    /// The field, as a path from the message: `work.speedup.amdahl.parallel`, `vectors[3].address`.
+    pub field: String,
+    /// What it should say.
+    pub expected: String,
+    /// What it says, fit to be shown: escaped and cut.
+    pub found: String,
+}
+
+/// How much of a text is shown, in characters.
+const SHOWN: usize = 80;
+
+impl Malformed {
+    /// A field that says something else than expected: a number, or words of ours.
+    pub(super) fn new(field: &str, expected: impl Into<String>, found: impl fmt::Display) -> Malformed {
+        let found = found.to_string().chars().take(SHOWN).flat_map(char::escape_debug).collect();
+        Malformed { field: field.to_owned(), expected: expected.into(), found }
+    }
+
+    /// A field with a text that is not what was expected.
+    pub(super) fn text(field: &str, expected: impl Into<String>, found: &str) -> Malformed {
+        if found.is_empty() {
+            return Malformed::new(field, expected, "an empty text");
+        }
+        let malformed = Malformed::new(field, expected, found);
+        let more = if found.chars().nth(SHOWN).is_some() { "..." } else { "" };
+        Malformed { found: format!("`{}{more}`", malformed.found), ..malformed }
+    }
+
+    /// A field that is not there.
+    pub(super) fn missing(field: &str, expected: impl Into<String>) -> Malformed {
+        Malformed::new(field, expected, "nothing")
+    }
+
+    /// The same, seen from the message that `parent` is a field of.
+    pub(super) fn under(mut self, parent: &str) -> Malformed {
+        let point = if self.field.is_empty() || self.field.starts_with('[') { "" } else { "." };
+        self.field = format!("{parent}{point}{}", self.field);
+        self
+    }
+
+    /// The same, seen from the message that has a list and this is about an item of it.
+    pub(super) fn at(self, list: &str, index: usize) -> Malformed {
+        self.under(&format!("{list}[{index}]"))
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Malformed { field, expected, found } = self;
+        if field.is_empty() {
+            return write!(f, "expected {expected}, found {found}");
+        }
+        write!(f, "{field}: expected {expected}, found {found}")
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// INVALID_ARGUMENT: the same message will not do a second time.
+impl From<Malformed> for tonic::Status {
+    fn from(malformed: Malformed) -> tonic::Status {
+        tonic::Status::invalid_argument(malformed.to_string())
+    }
+}

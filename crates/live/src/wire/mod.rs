@@ -1,0 +1,48 @@
+//! The protocol: messages as `proto/` defines them, and what they mean.
+//!
+//! - Everything that comes in is checked here, whoever sent it: `TryFrom` a message gives the type that the rest
+//!   of Pliant works with, or [`Malformed`], which names the field. What is too long, too many, out of range or
+//!   unprintable goes no further ([`bounds`]).
+//! - Everything that goes out passes the same checks at the other end: `From` the type gives a message within
+//!   [`bounds`]. A number beyond them becomes the nearest one within, a list keeps the items that matter most,
+//!   and a text is escaped and cut. Otherwise one absurd estimate would end the line between a daemon and its
+//!   agent, or keep the news of a job from ever being understood.
+//! - What is spoken of only on the wire has a type here: [`Submission`], [`Declined`], [`FromChild`],
+//!   [`FromParent`], [`JobsQuery`], [`Upload`], [`Download`] and the replies that clients show.
+//!
+//! Who somebody is comes from their certificate, never from a message; [`asked`] joins the two.
+
+pub mod bounds;
+
+mod attach;
+mod discovery;
+mod files;
+mod job;
+mod listing;
+mod malformed;
+mod offer;
+mod read;
+mod server;
+mod submission;
+#[cfg(test)]
+mod tests;
+mod types;
+mod write;
+
+pub use attach::{FromChild, FromParent};
+pub use discovery::{asked, discover};
+pub use files::{Download, Fetchable, Upload, UploadAnswer, fetchables, results_reply};
+pub use job::{handle_of, job_request};
+pub use listing::{
+    Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,
+    accuracy_query, accuracy_reply,
+};
+pub use malformed::Malformed;
+pub use offer::{Offer, OfferedArgument, OfferedService};
+pub use server::{Declined, SubmitAnswer};
+pub use submission::{Script, Submission, Submitted};
+
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+pub mod proto {
+    tonic::include_proto!("pliant.v1");
+}

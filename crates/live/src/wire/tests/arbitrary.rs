@@ -1,0 +1,366 @@
+//! Values of every type that goes over the wire, within the bounds of the protocol.
+
+use pliant_control::access::Caller;
+use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
+use pliant_control::explain::{Explanation, Release, Wait};
+use pliant_control::job::{Compared, Exit, JobRecord, JobState, Work};
+use pliant_control::names::{Handle, Key, Name, User};
+use pliant_control::server::Refused;
+use pliant_control::vector::Vector;
+use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::super::bounds;
+use super::super::{
+    Accuracy, AgentStatus, Declined, Download, Federation, Fetchable, FromChild, FromParent, JobsPage,
+    JobsQuery, LocatedJob, Offer, OfferedArgument, OfferedService, Script, ServerStatus, Submission,
+    SubmitAnswer, Submitted, Upload, UploadAnswer,
+};
+use crate::staging::{Checksum, FileName, FileSpec, ResultName};
+
+pub(super) fn name() -> impl Strategy<Value = Name> {
+    "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?".prop_map(|text| text.parse().unwrap())
+}
+
+fn user() -> impl Strategy<Value = User> {
+    "[A-Za-z0-9][A-Za-z0-9._@-]{0,20}".prop_map(|text| text.parse().unwrap())
+}
+
+fn handle() -> impl Strategy<Value = Handle> {
+    (name(), any::<u32>()).prop_map(|(server, number)| Handle { server, number })
+}
+
+fn key() -> impl Strategy<Value = Key> {
+    any::<[u8; 16]>().prop_map(Key)
+}
+
+fn checksum() -> impl Strategy<Value = Checksum> {
+    any::<[u8; 32]>().prop_map(Checksum)
+}
+
+fn file_name() -> impl Strategy<Value = FileName> {
+    "[a-zé][a-z0-9._ -]{0,8}(/[a-z][a-z0-9]{0,8}){0,3}".prop_map(|text| text.parse().unwrap())
+}
+
+fn result_name() -> impl Strategy<Value = ResultName> {
+    prop_oneof![Just(ResultName::Stdout), Just(ResultName::Stderr), file_name().prop_map(ResultName::File)]
+}
+
+fn address() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z0-9.-]{1,30}:[1-9][0-9]{0,3}", Just("[::1]:65535".to_owned())]
+}
+
+/// A printable text, perhaps empty.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[ -~]{0,20}", "[a-zéß文🦀'\"`;$]{0,10}"]
+}
+
+/// A name of something ours: a service, a job, an argument.
+fn word() -> impl Strategy<Value = String> {
+    "[a-z][a-zA-Z0-9 ._é-]{0,20}"
+}
+
+fn procs() -> impl Strategy<Value = Procs> {
+    prop_oneof![1..100u32, bounds::PROCS].prop_map(Procs)
+}
+
+fn time() -> impl Strategy<Value = Time> {
+    prop_oneof![Just(*bounds::TIME_S.start()), Just(*bounds::TIME_S.end()), bounds::TIME_S].prop_map(Time)
+}
+
+fn scaled_walltime() -> impl Strategy<Value = Span> {
+    prop_oneof![1..100i64, bounds::SCALED_WALLTIME_S].prop_map(Span)
+}
+
+fn speed() -> impl Strategy<Value = Speed> {
+    Speed::RANGE.prop_map(|speed| Speed::new(speed).unwrap())
+}
+
+pub(super) fn speedup() -> impl Strategy<Value = Speedup> {
+    let table = btree_set(1..1000u32, 1..6).prop_flat_map(|sizes| {
+        let times = vec(0.001..1e6f64, sizes.len());
+        (Just(sizes), times).prop_map(|(sizes, times)| sizes.into_iter().map(Procs).zip(times).collect())
+    });
+    prop_oneof![
+        Just(Speedup::Rigid),
+        Just(Speedup::Folding),
+        (0.0..=1.0f64, 1..=u32::MAX)
+            .prop_map(|(parallel, limit)| Speedup::Amdahl { parallel, limit: Procs(limit) }),
+        (1.0..1e6f64, 0.0..1e6f64)
+            .prop_map(|(average_parallelism, sigma)| Speedup::Downey { average_parallelism, sigma }),
+        table.prop_map(Speedup::Table),
+    ]
+}
+
+pub(super) fn work() -> impl Strategy<Value = Work> {
+    (procs(), bounds::WALLTIME_S, speedup()).prop_map(|(procs, walltime, speedup)| Work {
+        procs,
+        walltime: Span(walltime),
+        speedup,
+    })
+}
+
+pub(super) fn estimate() -> impl Strategy<Value = Estimate> {
+    (procs(), scaled_walltime(), time()).prop_map(|(procs, walltime, start)| Estimate {
+        procs,
+        walltime,
+        start,
+    })
+}
+
+pub(super) fn vector() -> impl Strategy<Value = Vector> {
+    let load = (procs(), 0..=*bounds::PROCS.end(), any::<u32>());
+    (name(), address(), any::<u32>(), estimate(), speed(), load).prop_map(
+        |(server, address, rank, estimate, speed, (procs, free, queue_length))| Vector {
+            server,
+            address,
+            rank,
+            estimate,
+            speed,
+            procs,
+            free: Procs(free),
+            queue_length,
+        },
+    )
+}
+
+pub(super) fn compared() -> impl Strategy<Value = Compared> {
+    (name(), estimate()).prop_map(|(server, estimate)| Compared { server, estimate })
+}
+
+pub(super) fn exit() -> impl Strategy<Value = Exit> {
+    prop_oneof![
+        any::<i32>().prop_map(Exit::Code),
+        any::<i32>().prop_map(Exit::Signal),
+        Just(Exit::OverWalltime),
+        Just(Exit::Cancelled),
+        text().prop_map(Exit::NotStarted),
+        text().prop_map(Exit::Lost),
+    ]
+}
+
+pub(super) fn job() -> impl Strategy<Value = JobRecord> {
+    let who = (handle(), key(), user(), text());
+    let shape = (work(), estimate(), procs(), scaled_walltime());
+    let course =
+        (select(&JobState::ALL[..]), time(), option::of(time()), option::of(time()), option::of(exit()));
+    (who, shape, course, vec(compared(), 0..3)).prop_map(|(who, shape, course, compared)| {
+        let (handle, key, owner, name) = who;
+        let (work, expected, procs, walltime) = shape;
+        let (state, submitted, started, ended, exit) = course;
+        JobRecord {
+            handle,
+            key,
+            owner,
+            name,
+            work,
+            state,
+            submitted,
+            expected,
+            procs,
+            walltime,
+            started,
+            ended,
+            exit,
+            compared,
+        }
+    })
+}
+
+pub(super) fn what() -> impl Strategy<Value = What> {
+    prop_oneof![
+        work().prop_map(What::Work),
+        (word(), btree_map(word(), text(), 0..4))
+            .prop_map(|(name, arguments)| What::Service { name, arguments }),
+    ]
+}
+
+pub(super) fn ask() -> impl Strategy<Value = Ask> {
+    let patience = option::of(bounds::PATIENCE_S.prop_map(Span));
+    (what(), user(), any::<bool>(), bounds::BEST, option::of(name()), patience).prop_map(
+        |(what, user, operator, best, only, patience)| Ask {
+            what,
+            caller: Caller { user, operator },
+            best,
+            only,
+            patience,
+        },
+    )
+}
+
+pub(super) fn found() -> impl Strategy<Value = Found> {
+    (vec(vector(), 0..4), vec((name(), text()), 0..4), vec(name(), 0..4))
+        .prop_map(|(vectors, refusals, silent)| Found { vectors, refusals, silent })
+}
+
+pub(super) fn server_info() -> impl Strategy<Value = ServerInfo> {
+    let services = vec((word(), text()), 0..4);
+    (name(), address(), any::<u32>(), procs(), speed(), text(), services, any::<bool>()).prop_map(
+        |(name, address, rank, procs, speed, policy, services, scripts)| ServerInfo {
+            name,
+            address,
+            rank,
+            procs,
+            speed,
+            policy,
+            services,
+            scripts,
+        },
+    )
+}
+
+pub(super) fn from_child() -> impl Strategy<Value = FromChild> {
+    let servers = || vec(server_info(), 0..3);
+    let kind = select(vec![ChildKind::Server, ChildKind::Agent]);
+    prop_oneof![
+        (name(), kind, any::<u64>(), servers()).prop_map(|(name, kind, journal, servers)| FromChild::Hello {
+            name,
+            kind,
+            journal,
+            servers
+        }),
+        servers().prop_map(FromChild::Servers),
+        (any::<u64>(), found()).prop_map(|(discovery, found)| FromChild::Answer { discovery, found }),
+        (any::<u64>(), job()).prop_map(|(sequence, job)| FromChild::News { sequence, record: Box::new(job) }),
+        Just(FromChild::Heartbeat),
+    ]
+}
+
+pub(super) fn from_parent() -> impl Strategy<Value = FromParent> {
+    prop_oneof![
+        (any::<u64>(), ask())
+            .prop_map(|(discovery, ask)| FromParent::Question { discovery, ask: Box::new(ask) }),
+        any::<u64>().prop_map(|sequence| FromParent::Acknowledge { sequence }),
+        Just(FromParent::Heartbeat),
+    ]
+}
+
+pub(super) fn federation() -> impl Strategy<Value = Federation> {
+    let server = (server_info(), name(), any::<bool>(), any::<u32>(), any::<u32>()).prop_map(
+        |(info, via, attached, queued, active)| ServerStatus { info, via, attached, queued, active },
+    );
+    let agent = (name(), any::<bool>(), time()).prop_map(|(name, attached, since)| AgentStatus {
+        name,
+        attached,
+        since,
+    });
+    (vec(server, 0..3), vec(agent, 0..3)).prop_map(|(servers, agents)| Federation { servers, agents })
+}
+
+pub(super) fn jobs_query() -> impl Strategy<Value = JobsQuery> {
+    let states = vec(select(&JobState::ALL[..]), 0..=6);
+    let limit = 1..=bounds::JOBS_MAX as u32;
+    (option::of(user()), any::<bool>(), option::of(name()), states, limit, option::of(time())).prop_map(
+        |(owner, all, server, states, limit, ended_after)| JobsQuery {
+            owner,
+            all,
+            server,
+            states,
+            limit,
+            ended_after,
+        },
+    )
+}
+
+pub(super) fn jobs_page() -> impl Strategy<Value = JobsPage> {
+    (vec(job(), 0..3), any::<bool>()).prop_map(|(jobs, more)| JobsPage { jobs, more })
+}
+
+pub(super) fn located_job() -> impl Strategy<Value = LocatedJob> {
+    (job(), option::of(address()), any::<bool>()).prop_map(|(record, address, attached)| LocatedJob {
+        record,
+        address,
+        attached,
+    })
+}
+
+pub(super) fn accuracy() -> impl Strategy<Value = Accuracy> {
+    let error = || option::of([(); 5].map(|()| bounds::TIME_S.prop_map(Span)));
+    (name(), any::<u32>(), error(), error()).prop_map(|(server, jobs, start_error, completion_error)| {
+        Accuracy { server, jobs, start_error, completion_error }
+    })
+}
+
+pub(super) fn file() -> impl Strategy<Value = FileSpec> {
+    (file_name(), any::<u64>(), checksum()).prop_map(|(name, size, sha256)| FileSpec { name, size, sha256 })
+}
+
+pub(super) fn submission() -> impl Strategy<Value = Submission> {
+    let script = (word(), vec(any::<u8>(), 0..40), work(), vec(text(), 0..4)).prop_map(
+        |(name, rest, work, arguments)| Script { name, text: [b"#!", &rest[..]].concat(), work, arguments },
+    );
+    let what = prop_oneof![
+        script.prop_map(Submitted::Script),
+        (word(), btree_map(word(), text(), 0..4))
+            .prop_map(|(name, arguments)| Submitted::Service { name, arguments }),
+    ];
+    (key(), what, vec(file(), 0..3), option::of(time()), vec(compared(), 0..3))
+        .prop_map(|(key, what, inputs, latest, compared)| Submission { key, what, inputs, latest, compared })
+}
+
+pub(super) fn refused() -> impl Strategy<Value = Refused> {
+    prop_oneof![
+        estimate().prop_map(|now| Refused::Stale { now }),
+        (procs(), procs()).prop_map(|(needed, available)| Refused::TooLarge { needed, available }),
+        any::<u32>().prop_map(|limit| Refused::TooMany { limit }),
+        Just(Refused::KeyTaken),
+        Just(Refused::NoNumbersLeft),
+        text().prop_map(Refused::Other),
+    ]
+}
+
+pub(super) fn submit_answer() -> impl Strategy<Value = SubmitAnswer> {
+    let declined = refused().prop_map(|refused| Declined::from(&refused));
+    let later =
+        (word(), text()).prop_map(|(word, why)| Declined { word: format!("new-{word}"), why, now: None });
+    prop_oneof![
+        job().prop_map(|record| SubmitAnswer::Accepted(Box::new(record))),
+        prop_oneof![declined, later].prop_map(SubmitAnswer::Declined),
+    ]
+}
+
+pub(super) fn explanation() -> impl Strategy<Value = Explanation> {
+    let release = (option::of(handle()), time(), procs()).prop_map(|(handle, end, procs)| Release {
+        handle,
+        end,
+        procs,
+    });
+    let wait = (any::<u32>(), estimate(), 0..=*bounds::PROCS.end(), vec(release, 0..4))
+        .prop_map(|(ahead, plan, free, until)| Wait { ahead, plan, free: Procs(free), until });
+    (job(), time(), option::of(wait)).prop_map(|(record, at, waits)| Explanation { record, at, waits })
+}
+
+pub(super) fn upload() -> impl Strategy<Value = Upload> {
+    prop_oneof![
+        (key(), file()).prop_map(|(key, file)| Upload::Begin { key, file }),
+        vec(any::<u8>(), 0..40).prop_map(Upload::Data),
+    ]
+}
+
+pub(super) fn upload_answer() -> impl Strategy<Value = UploadAnswer> {
+    prop_oneof![any::<u64>().prop_map(UploadAnswer::Offset), Just(UploadAnswer::Complete)]
+}
+
+pub(super) fn download() -> impl Strategy<Value = Download> {
+    (handle(), result_name(), any::<u64>(), any::<bool>())
+        .prop_map(|(handle, name, offset, follow)| Download { handle, name, offset, follow })
+}
+
+pub(super) fn fetchable() -> impl Strategy<Value = Fetchable> {
+    (result_name(), any::<u64>(), checksum()).prop_map(|(name, size, sha256)| Fetchable {
+        name,
+        size,
+        sha256,
+    })
+}
+
+pub(super) fn offer() -> impl Strategy<Value = Offer> {
+    let argument = (word(), text(), any::<bool>(), text())
+        .prop_map(|(name, takes, required, default)| OfferedArgument { name, takes, required, default });
+    let service = (word(), text(), text(), vec(argument, 0..3))
+        .prop_map(|(name, summary, speedup, arguments)| OfferedService { name, summary, speedup, arguments });
+    (vec(service, 0..3), any::<bool>()).prop_map(|(services, scripts)| Offer { services, scripts })
+}

@@ -1,0 +1,114 @@
+//! Bytes from anywhere: they are refused or understood, and what is understood can be written again.
+
+use pliant_control::agent::{Found, ServerInfo, What};
+use pliant_control::explain::Explanation;
+use pliant_control::job::JobRecord;
+use proptest::prelude::*;
+use prost::Message;
+
+use super::super::proto;
+use super::super::{
+    Download, Federation, FromChild, FromParent, JobsPage, JobsQuery, LocatedJob, Malformed, Offer,
+    Submission, SubmitAnswer, Upload, UploadAnswer, accuracies, fetchables,
+};
+use super::{arbitrary, received};
+
+/// Reads bytes as an `M`; if they say something, it can be said again.
+fn understood<M, T>(bytes: &[u8])
+where
+    M: Message + Default + for<'a> From<&'a T>,
+    T: TryFrom<M, Error = Malformed> + Clone + PartialEq + std::fmt::Debug,
+{
+    let Ok(message) = M::decode(bytes) else { return };
+    match T::try_from(message) {
+        Ok(value) => assert_eq!(received::<M, T>(&value), Ok(value)),
+        Err(malformed) => fit_to_show(&malformed),
+    }
+}
+
+fn fit_to_show(malformed: &Malformed) {
+    let shown = malformed.to_string();
+    assert!(shown.len() < 2000 && !shown.contains(char::is_control), "{shown:?}");
+}
+
+fn refused_or_not<M: Message + Default, T>(bytes: &[u8], read: impl Fn(M) -> Result<T, Malformed>) {
+    if let Ok(Err(malformed)) = M::decode(bytes).map(read) {
+        fit_to_show(&malformed);
+    }
+}
+
+fn every_message(bytes: &[u8]) {
+    understood::<proto::Job, JobRecord>(bytes);
+    understood::<proto::What, What>(bytes);
+    understood::<proto::Found, Found>(bytes);
+    understood::<proto::ServerInfo, ServerInfo>(bytes);
+    understood::<proto::Up, FromChild>(bytes);
+    understood::<proto::Down, FromParent>(bytes);
+    understood::<proto::ServersReply, Federation>(bytes);
+    understood::<proto::JobsRequest, JobsQuery>(bytes);
+    understood::<proto::JobsReply, JobsPage>(bytes);
+    understood::<proto::FindJobReply, LocatedJob>(bytes);
+    understood::<proto::SubmitRequest, Submission>(bytes);
+    understood::<proto::SubmitReply, SubmitAnswer>(bytes);
+    understood::<proto::ExplainReply, Explanation>(bytes);
+    understood::<proto::UploadRequest, Upload>(bytes);
+    understood::<proto::DownloadRequest, Download>(bytes);
+    understood::<proto::ServicesReply, Offer>(bytes);
+    refused_or_not(bytes, |message: proto::UploadReply| UploadAnswer::try_from(message));
+    refused_or_not(bytes, accuracies);
+    refused_or_not(bytes, fetchables);
+}
+
+/// A message of which a few bytes were changed, or the end cut off.
+fn damaged(message: impl Message) -> impl Strategy<Value = Vec<u8>> {
+    let bytes = message.encode_to_vec();
+    let length = bytes.len();
+    (Just(bytes), prop::collection::vec((0..length.max(1), any::<u8>()), 1..4), 0..=length).prop_map(
+        |(mut bytes, changes, end)| {
+            for (at, byte) in changes {
+                if let Some(place) = bytes.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            if end % 2 == 0 {
+                bytes.truncate(end);
+            }
+            bytes
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        every_message(&bytes);
+    }
+
+    #[test]
+    fn damaged_jobs(bytes in arbitrary::job().prop_flat_map(|job| damaged(proto::Job::from(&job)))) {
+        understood::<proto::Job, JobRecord>(&bytes);
+        every_message(&bytes);
+    }
+
+    #[test]
+    fn damaged_submissions(bytes in arbitrary::submission().prop_flat_map(|one| damaged(proto::SubmitRequest::from(&one)))) {
+        understood::<proto::SubmitRequest, Submission>(&bytes);
+    }
+
+    #[test]
+    fn damaged_messages_of_children(bytes in arbitrary::from_child().prop_flat_map(|one| damaged(proto::Up::from(&one)))) {
+        understood::<proto::Up, FromChild>(&bytes);
+    }
+
+    #[test]
+    fn damaged_messages_of_parents(bytes in arbitrary::from_parent().prop_flat_map(|one| damaged(proto::Down::from(&one)))) {
+        understood::<proto::Down, FromParent>(&bytes);
+    }
+
+    #[test]
+    fn damaged_downloads(bytes in arbitrary::download().prop_flat_map(|one| damaged(proto::DownloadRequest::from(&one)))) {
+        understood::<proto::DownloadRequest, Download>(&bytes);
+    }
+}

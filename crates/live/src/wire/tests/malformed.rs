@@ -1,0 +1,321 @@
+//! Messages about jobs and servers that do not say what they should, each with the field and the message of its
+//! error.
+
+use pliant_control::access::Caller;
+use pliant_control::agent::{Found, ServerInfo, What};
+use pliant_control::job::JobRecord;
+use pliant_control::vector::Vector;
+use proptest::prelude::*;
+use tonic::{Code, Status};
+
+use super::super::proto::{self, down, speedup, up};
+use super::super::{Federation, FromChild, FromParent, asked, bounds, handle_of};
+use super::samples::{
+    NAME, PROCS, TIME, amdahl, call, check, estimate, job, question, server_info, table, vector, work,
+};
+
+#[test]
+fn jobs() {
+    type Damage = fn(&mut proto::Job);
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|job| job.handle.clear(), "handle", "a job handle like `lyon.17`", "an empty text"),
+        (|job| job.handle = "lyon.017".into(), "handle", "a job handle like `lyon.17`", "`lyon.017`"),
+        (|job| job.key.clear(), "key", "a key of 16 bytes", "0 bytes"),
+        (|job| job.key.push(0), "key", "a key of 16 bytes", "17 bytes"),
+        (
+            |job| job.owner = "$(id)".into(),
+            "owner",
+            "a user name of 1 to 64 letters, digits and `. _ - @`",
+            "`$(id)`",
+        ),
+        (|job| job.name = "a\u{1b}[31m".into(), "name", "printable characters on one line", "`a\\u{1b}[31m`"),
+        (|job| job.name = "x".repeat(129), "name", "at most 128 bytes", "129 bytes"),
+        (|job| job.work = None, "work", "the work", "nothing"),
+        (|job| job.work.as_mut().unwrap().procs = 0, "work.procs", PROCS, "0"),
+        (|job| job.work.as_mut().unwrap().procs = 10_000_001, "work.procs", PROCS, "10000001"),
+        (
+            |job| job.work.as_mut().unwrap().walltime_s = 0,
+            "work.walltime_s",
+            "a walltime in seconds from 1 to 315360000",
+            "0",
+        ),
+        (
+            |job| job.work.as_mut().unwrap().walltime_s = 315_360_001,
+            "work.walltime_s",
+            "a walltime in seconds from 1 to 315360000",
+            "315360001",
+        ),
+        (|job| job.state = 0, "state", "a job state from 1 to 6", "0"),
+        (|job| job.state = 7, "state", "a job state from 1 to 6", "7"),
+        (|job| job.submitted = i64::MAX, "submitted", TIME, "9223372036854775807"),
+        (|job| job.expected = None, "expected", "an estimate", "nothing"),
+        (
+            |job| job.expected.as_mut().unwrap().start = i64::MIN,
+            "expected.start",
+            TIME,
+            "-9223372036854775808",
+        ),
+        (
+            |job| job.expected.as_mut().unwrap().walltime_s = -1,
+            "expected.walltime_s",
+            "a walltime in seconds from 1 to 1099511627776",
+            "-1",
+        ),
+        (|job| job.procs = 0, "procs", PROCS, "0"),
+        (|job| job.started = Some(1 << 41), "started", TIME, "2199023255552"),
+        (|job| job.ended = Some(-(1 << 41)), "ended", TIME, "-2199023255552"),
+        (
+            |job| job.exit = Some(proto::Exit { how: None }),
+            "exit",
+            "code, signal, over_walltime, cancelled, not_started or lost",
+            "nothing",
+        ),
+        (
+            |job| job.exit = Some(proto::Exit { how: Some(proto::exit::How::Cancelled(false)) }),
+            "exit.cancelled",
+            "true",
+            "false",
+        ),
+        (
+            |job| job.exit = Some(proto::Exit { how: Some(proto::exit::How::Lost("a\nb".into())) }),
+            "exit.lost",
+            "printable characters on one line",
+            "`a\\nb`",
+        ),
+        (|job| job.compared = vec![proto::Compared::default(); 65], "compared", "at most 64 items", "65"),
+        (
+            |job| {
+                let good = proto::Compared { server: "lyon".into(), estimate: Some(estimate()) };
+                job.compared = vec![good.clone(), proto::Compared { estimate: None, ..good }];
+            },
+            "compared[1].estimate",
+            "an estimate",
+            "nothing",
+        ),
+    ];
+    for (damage, field, expected, found) in cases {
+        check::<_, JobRecord>(job(), damage, field, expected, found);
+    }
+}
+
+#[test]
+fn speedups() {
+    const POINTS: &str = "increasing numbers of processors and positive times";
+    const DOWNEY: &str = "an average parallelism of at least 1 and a sigma of at least 0";
+    let downey = |average_parallelism, sigma| proto::Speedup {
+        model: Some(speedup::Model::Downey(speedup::Downey { average_parallelism, sigma })),
+    };
+    let many: Vec<(u32, f64)> = (1..=4097).map(|procs| (procs, 1.0)).collect();
+    let cases = [
+        (proto::Speedup { model: None }, "", "rigid, amdahl, folding, downey or table", "nothing"),
+        (amdahl(1.5, 8), ".amdahl.parallel", "a fraction from 0 to 1", "1.5"),
+        (amdahl(f64::NAN, 8), ".amdahl.parallel", "a fraction from 0 to 1", "NaN"),
+        (amdahl(0.5, 0), ".amdahl.limit", "at least 1 processor", "0"),
+        (downey(0.5, 1.0), ".downey", DOWNEY, "0.5 and 1"),
+        (downey(f64::INFINITY, -1.0), ".downey", DOWNEY, "inf and -1"),
+        (table(&[]), ".table.points", POINTS, "no points"),
+        (table(&[(1, 2.0), (1, 1.0)]), ".table.points[1]", POINTS, "1 with 1"),
+        (table(&[(1, 2.0), (2, f64::NAN)]), ".table.points[1]", POINTS, "2 with NaN"),
+        (table(&[(0, 2.0)]), ".table.points[0]", POINTS, "0 with 2"),
+        (table(&many), ".table.points", "at most 4096 items", "4097"),
+    ];
+    for (model, field, expected, found) in cases {
+        let damage = |down: &mut proto::Down| {
+            let work = proto::Work { speedup: Some(model), ..work() };
+            of_question(down).what = Some(proto::What { what: Some(proto::what::What::Work(work)) });
+        };
+        let field = format!("question.what.work.speedup{field}");
+        check::<_, FromParent>(asks(), damage, &field, expected, found);
+    }
+}
+
+fn asks() -> proto::Down {
+    proto::Down { message: Some(down::Message::Question(question())) }
+}
+
+fn of_question(down: &mut proto::Down) -> &mut proto::Question {
+    match &mut down.message {
+        Some(down::Message::Question(question)) => question,
+        other => panic!("a question, not {other:?}"),
+    }
+}
+
+fn hello() -> proto::Hello {
+    proto::Hello { name: "lyon".into(), kind: 1, journal: 1, servers: vec![server_info()] }
+}
+
+fn greets(hello: proto::Hello) -> proto::Up {
+    proto::Up { message: Some(up::Message::Hello(hello)) }
+}
+
+#[test]
+fn questions() {
+    type Damage = fn(&mut proto::Question);
+    let user = "a user name of 1 to 64 letters, digits and `. _ - @`";
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|question| question.what = None, "what", "work or service", "nothing"),
+        (|question| question.what = Some(proto::What { what: None }), "what", "work or service", "nothing"),
+        (|question| question.user.clear(), "user", user, "an empty text"),
+        (|question| question.best = 65, "best", "a number of answers from 1 to 64", "65"),
+        (|question| question.only = "Lyon".into(), "only", NAME, "`Lyon`"),
+        (|question| question.patience_s = -1, "patience_s", "seconds from 1 to 3600", "-1"),
+        (|question| question.patience_s = 3601, "patience_s", "seconds from 1 to 3600", "3601"),
+    ];
+    for (damage, field, expected, found) in cases {
+        let field = format!("question.{field}");
+        check::<_, FromParent>(asks(), |down| damage(of_question(down)), &field, expected, found);
+    }
+    let caller = Caller { user: "alice".parse().unwrap(), operator: false };
+    let request = proto::DiscoverRequest { best: 65, what: question().what, only: String::new() };
+    assert_eq!(asked(request, caller, None).unwrap_err().field, "best");
+}
+
+#[test]
+fn calls_of_services() {
+    let long = "x".repeat(4097);
+    let cases = [
+        (proto::ServiceCall::default(), "service.name", "the name of a service", "an empty text"),
+        (call(&[("", "1")]), "service.arguments", "the name of an argument", "an empty text"),
+        (call(&[("n", "1\n2")]), "service.arguments[n]", "printable characters on one line", "`1\\n2`"),
+        (call(&[("n\0", "1")]), "service.arguments", "printable characters on one line", "`n\\0`"),
+        (call(&[("n", &long)]), "service.arguments[n]", "at most 4096 bytes", "4097 bytes"),
+    ];
+    for (damaged, field, expected, found) in cases {
+        let message = proto::What { what: Some(proto::what::What::Service(call(&[("n", "100")]))) };
+        let damage = |what: &mut proto::What| what.what = Some(proto::what::What::Service(damaged));
+        check::<_, What>(message, damage, field, expected, found);
+    }
+    let many = (0..101).map(|number| (number.to_string(), String::new())).collect();
+    let many = proto::ServiceCall { name: "pi".to_owned(), arguments: many };
+    let many = What::try_from(proto::What { what: Some(proto::what::What::Service(many)) }).unwrap_err();
+    assert_eq!(many.to_string(), "service.arguments: expected at most 100 items, found 101");
+}
+
+#[test]
+fn vectors_and_answers() {
+    type Damage = fn(&mut proto::Vector);
+    let address = "an address like `lyon.example.org:7450`";
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|vector| vector.server = "a/b".into(), "server", NAME, "`a/b`"),
+        (|vector| vector.address.clear(), "address", address, "an empty text"),
+        (|vector| vector.address = "lyon".into(), "address", address, "`lyon`"),
+        (|vector| vector.address = ":7450".into(), "address", address, "`:7450`"),
+        (|vector| vector.address = "lyon:+7".into(), "address", address, "`lyon:+7`"),
+        (|vector| vector.address = "lyon:70000".into(), "address", address, "`lyon:70000`"),
+        (|vector| vector.address = "me@lyon/x:7".into(), "address", address, "`me@lyon/x:7`"),
+        (|vector| vector.estimate = None, "estimate", "an estimate", "nothing"),
+        (|vector| vector.speed = 0.0, "speed", "a speed from 0.001 to 1000", "0"),
+        (|vector| vector.speed = f64::NAN, "speed", "a speed from 0.001 to 1000", "NaN"),
+        (|vector| vector.procs = 0, "procs", PROCS, "0"),
+        (|vector| vector.free = u32::MAX, "free", "a number of processors from 0 to 10000000", "4294967295"),
+    ];
+    for (damage, field, expected, found) in cases {
+        check::<_, Vector>(vector(), damage, field, expected, found);
+        let message = proto::Found { vectors: vec![vector(), vector()], ..proto::Found::default() };
+        let within = |found: &mut proto::Found| damage(&mut found.vectors[1]);
+        check::<_, Found>(message, within, &format!("vectors[1].{field}"), expected, found);
+    }
+    let refusal = |server: &str, why: &str| proto::Refusal { server: server.to_owned(), why: why.to_owned() };
+    let none = proto::Found::default;
+    let many = |found: &mut proto::Found| found.vectors = vec![vector(); 1025];
+    check::<_, Found>(none(), many, "vectors", "at most 1024 items", "1025");
+    let many = |found: &mut proto::Found| found.silent = vec![String::new(); 100_001];
+    check::<_, Found>(none(), many, "silent", "at most 100000 items", "100001");
+    let nameless = |found: &mut proto::Found| found.silent = vec!["lyon".into(), String::new()];
+    check::<_, Found>(none(), nameless, "silent[1]", NAME, "an empty text");
+    let nameless = |found: &mut proto::Found| found.refusals = vec![refusal("", "too busy")];
+    check::<_, Found>(none(), nameless, "refusals[0].server", NAME, "an empty text");
+    let long = |found: &mut proto::Found| found.refusals = vec![refusal("lyon", &"x".repeat(1025))];
+    check::<_, Found>(none(), long, "refusals[0].why", "at most 1024 bytes", "1025 bytes");
+}
+
+#[test]
+fn servers() {
+    type Damage = fn(&mut proto::ServerInfo);
+    const PRINTABLE: &str = "printable characters on one line";
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|info| info.name.clear(), "name", NAME, "an empty text"),
+        (|info| info.speed = 1e9, "speed", "a speed from 0.001 to 1000", "1000000000"),
+        (|info| info.procs = 0, "procs", PROCS, "0"),
+        (|info| info.policy = "c\u{202e}bf".into(), "policy", PRINTABLE, "`c\\u{202e}bf`"),
+        (
+            |info| info.services = vec![proto::ServiceInfo::default(); 1001],
+            "services",
+            "at most 1000 items",
+            "1001",
+        ),
+        (
+            |info| info.services = vec![proto::ServiceInfo::default()],
+            "services[0].name",
+            "the name of a service",
+            "an empty text",
+        ),
+    ];
+    for (damage, field, expected, found) in cases {
+        check::<_, ServerInfo>(server_info(), damage, field, expected, found);
+        let mut broken = server_info();
+        damage(&mut broken);
+        let told =
+            proto::Up { message: Some(up::Message::Servers(proto::Servers { servers: vec![broken] })) };
+        let field = format!("servers.servers[0].{field}");
+        check::<_, FromChild>(greets(hello()), |up| *up = told, &field, expected, found);
+    }
+    let status = proto::ServerStatus { info: Some(server_info()), via: "lyon".into(), ..Default::default() };
+    let all = proto::ServersReply { servers: vec![status], agents: vec![] };
+    check::<_, Federation>(
+        all.clone(),
+        |all| all.servers[0].via.clear(),
+        "servers[0].via",
+        NAME,
+        "an empty text",
+    );
+    check::<_, Federation>(all, |all| all.servers[0].info = None, "servers[0].info", "a server", "nothing");
+}
+
+#[test]
+fn messages_of_children() {
+    let answer = |found| up::Message::Answer(proto::Answer { discovery: 1, found });
+    let news = |job| up::Message::News(proto::News { sequence: 1, job });
+    let nameless = proto::Found { silent: vec![String::new()], ..proto::Found::default() };
+    let many = vec![server_info(); bounds::SERVERS_MAX + 1];
+    let cases = [
+        (
+            up::Message::Hello(proto::Hello { kind: 0, ..hello() }),
+            "hello.kind",
+            "1 (server) or 2 (agent)",
+            "0",
+        ),
+        (up::Message::Hello(proto::Hello { name: "a.b".into(), ..hello() }), "hello.name", NAME, "`a.b`"),
+        (
+            up::Message::Hello(proto::Hello { servers: many, ..hello() }),
+            "hello.servers",
+            "at most 100000 items",
+            "100001",
+        ),
+        (answer(None), "answer.found", "what was found", "nothing"),
+        (answer(Some(nameless)), "answer.found.silent[0]", NAME, "an empty text"),
+        (news(None), "news.job", "a job", "nothing"),
+        (news(Some(proto::Job { procs: 0, ..job() })), "news.job.procs", PROCS, "0"),
+    ];
+    for (message, field, expected, found) in cases {
+        check::<_, FromChild>(greets(hello()), |up| up.message = Some(message), field, expected, found);
+    }
+}
+
+#[test]
+fn a_malformed_message_is_an_invalid_argument_with_its_field() {
+    let malformed = What::try_from(proto::What { what: None }).unwrap_err().under("what");
+    let status = Status::from(malformed);
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(status.message(), "what: expected work or service, found nothing");
+}
+
+proptest! {
+    #[test]
+    fn what_was_found_is_shown_escaped_and_cut(text in ".{0,300}\n.{0,300}") {
+        let malformed = handle_of(&text).unwrap_err();
+        prop_assert!(!malformed.found.contains(char::is_control), "{malformed}");
+        // An escaped character is at most ten long.
+        prop_assert!(malformed.found.chars().count() <= 80 * 10 + 5, "{malformed}");
+    }
+}

@@ -1,0 +1,240 @@
+//! Requests and replies that do not say what they should, each with the field and the message of its error.
+
+use pliant_control::explain::Explanation;
+
+use super::super::proto::{self, download_request, submit_request, upload_request};
+use super::super::{
+    Declined, Download, JobsPage, JobsQuery, LocatedJob, Offer, Submission, SubmitAnswer, Upload,
+    UploadAnswer, accuracies, accuracy_query, bounds, fetchables, handle_of,
+};
+use super::samples::{NAME, PROCS, TIME, amdahl, check, estimate, file, job, script, submit};
+
+#[test]
+fn submissions() {
+    type Damage = fn(&mut proto::SubmitRequest);
+    fn of_script(request: &mut proto::SubmitRequest) -> &mut proto::Script {
+        match &mut request.what {
+            Some(submit_request::What::Script(script)) => script,
+            other => panic!("a script, not {other:?}"),
+        }
+    }
+    const FIRST_LINE: &str = "a first line that says what runs it, like `#!/bin/sh`";
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|request| request.key = vec![0; 15], "key", "a key of 16 bytes", "15 bytes"),
+        (|request| request.what = None, "", "service or script", "nothing"),
+        (|request| of_script(request).name.clear(), "script.name", "the name of a script", "an empty text"),
+        (|request| of_script(request).text.clear(), "script.text", FIRST_LINE, "an empty text"),
+        (
+            |request| of_script(request).text = b"\x7fELF\n".to_vec(),
+            "script.text",
+            FIRST_LINE,
+            "`\\u{7f}ELF`",
+        ),
+        (
+            |request| of_script(request).text = vec![b'#'; (1 << 20) + 1],
+            "script.text",
+            "at most 1048576 bytes",
+            "1048577 bytes",
+        ),
+        (|request| of_script(request).work = None, "script.work", "the work", "nothing"),
+        (
+            |request| of_script(request).work.as_mut().unwrap().speedup = Some(amdahl(-0.5, 1)),
+            "script.work.speedup.amdahl.parallel",
+            "a fraction from 0 to 1",
+            "-0.5",
+        ),
+        (
+            |request| of_script(request).arguments.push("a\rb".into()),
+            "script.arguments[1]",
+            "printable characters on one line",
+            "`a\\rb`",
+        ),
+        (
+            |request| of_script(request).arguments = vec![String::new(); 101],
+            "script.arguments",
+            "at most 100 items",
+            "101",
+        ),
+        (|request| request.latest = Some(i64::MIN), "latest", TIME, "-9223372036854775808"),
+        (|request| request.inputs = vec![file("a"); 10_001], "inputs", "at most 10000 items", "10001"),
+        (
+            |request| request.inputs.push(file("../a")),
+            "inputs[1].name",
+            "a file name without `.` and `..`",
+            "`../a`",
+        ),
+        (
+            |request| request.inputs[0].sha256.clear(),
+            "inputs[0].sha256",
+            "a SHA-256 checksum of 32 bytes",
+            "0 bytes",
+        ),
+        (
+            |request| request.compared = vec![request.compared[0].clone(); 65],
+            "compared",
+            "at most 64 items",
+            "65",
+        ),
+    ];
+    for (damage, field, expected, found) in cases {
+        check::<_, Submission>(submit(script()), damage, field, expected, found);
+    }
+}
+
+#[test]
+fn answers_to_submissions() {
+    let refused = proto::Refused { word: "stale".into(), why: "later".into(), now: Some(estimate()) };
+    check::<_, Declined>(refused.clone(), |refused| refused.now = None, "now", "an estimate", "nothing");
+    check::<_, Declined>(
+        refused,
+        |refused| refused.word.clear(),
+        "word",
+        "a word like `too-large`",
+        "an empty text",
+    );
+    let accepted = proto::SubmitReply { answer: Some(proto::submit_reply::Answer::Accepted(job())) };
+    check::<_, SubmitAnswer>(
+        accepted.clone(),
+        |reply| reply.answer = None,
+        "",
+        "accepted or refused",
+        "nothing",
+    );
+    let ownerless = proto::Job { owner: String::new(), ..job() };
+    let damage = |reply: &mut proto::SubmitReply| {
+        reply.answer = Some(proto::submit_reply::Answer::Accepted(ownerless));
+    };
+    let user = "a user name of 1 to 64 letters, digits and `. _ - @`";
+    check::<_, SubmitAnswer>(accepted, damage, "accepted.owner", user, "an empty text");
+}
+
+#[test]
+fn explanations() {
+    type Damage = fn(&mut proto::explain_reply::Wait);
+    let release = proto::explain_reply::Release { handle: String::new(), end: 5, procs: 2 };
+    let wait = proto::explain_reply::Wait { ahead: 1, plan: Some(estimate()), free: 0, until: vec![release] };
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|wait| wait.plan = None, "waits.plan", "an estimate", "nothing"),
+        (|wait| wait.until[0].procs = 0, "waits.until[0].procs", PROCS, "0"),
+        (|wait| wait.until[0].end = i64::MAX, "waits.until[0].end", TIME, "9223372036854775807"),
+        (
+            |wait| wait.until[0].handle = "x".into(),
+            "waits.until[0].handle",
+            "a job handle like `lyon.17`",
+            "`x`",
+        ),
+        (
+            |wait| wait.until = vec![wait.until[0].clone(); 10_001],
+            "waits.until",
+            "at most 10000 items",
+            "10001",
+        ),
+    ];
+    for (damage, field, expected, found) in cases {
+        let reply = proto::ExplainReply { job: Some(job()), at: 1, waits: Some(wait.clone()) };
+        let within = |reply: &mut proto::ExplainReply| damage(reply.waits.as_mut().unwrap());
+        check::<_, Explanation>(reply, within, field, expected, found);
+    }
+}
+
+#[test]
+fn files() {
+    let begin = upload_request::Begin { key: vec![1; 16], file: Some(file("a")) };
+    let upload = |message| proto::UploadRequest { message };
+    let begins = |begin| upload(Some(upload_request::Message::Begin(begin)));
+    let data = |size| upload(Some(upload_request::Message::Data(vec![0; size])));
+    let cases = [
+        (upload(None), "", "begin or data", "nothing"),
+        (
+            begins(upload_request::Begin { key: vec![], ..begin.clone() }),
+            "begin.key",
+            "a key of 16 bytes",
+            "0 bytes",
+        ),
+        (begins(upload_request::Begin { file: None, ..begin.clone() }), "begin.file", "a file", "nothing"),
+        (
+            begins(upload_request::Begin { file: Some(file("/etc/passwd")), ..begin.clone() }),
+            "begin.file.name",
+            "a file name relative to the job's folder, without a leading `/`",
+            "`/etc/passwd`",
+        ),
+        (data((1 << 20) + 1), "data", "at most 1048576 bytes", "1048577 bytes"),
+    ];
+    for (damaged, field, expected, found) in cases {
+        check::<_, Upload>(data(1 << 20), |message| *message = damaged, field, expected, found);
+    }
+    let reply = proto::UploadReply { message: Some(proto::upload_reply::Message::Complete(true)) };
+    let incomplete = Some(proto::upload_reply::Message::Complete(false));
+    check::<_, UploadAnswer>(reply, |reply| reply.message = incomplete, "complete", "true", "false");
+
+    let download =
+        |which| proto::DownloadRequest { handle: "lyon.1".into(), which, offset: 0, follow: false };
+    let result = |name: &str| download(Some(download_request::Which::Result(name.to_owned())));
+    let dots = "a file name without `.` and `..`";
+    let cases = [
+        (download(None), "", "result or stream", "nothing"),
+        (download(Some(download_request::Which::Stream(0))), "stream", "1 (stdout) or 2 (stderr)", "0"),
+        (result("work/../secret"), "result", dots, "`work/../secret`"),
+    ];
+    for (damaged, field, expected, found) in cases {
+        check::<_, Download>(result("work/out.txt"), |message| *message = damaged, field, expected, found);
+    }
+    let result = proto::ResultFile { name: "work/../../x".into(), size: 1, sha256: vec![0; 32] };
+    let error = fetchables(proto::ResultsReply { files: vec![result] }).unwrap_err();
+    assert_eq!((error.field.as_str(), error.expected.as_str()), ("files[0].name", dots));
+}
+
+#[test]
+fn listings() {
+    type Damage = fn(&mut proto::JobsRequest);
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (
+            |query| query.owner = "a b".into(),
+            "owner",
+            "a user name of 1 to 64 letters, digits and `. _ - @`",
+            "`a b`",
+        ),
+        (|query| query.server = "a b".into(), "server", NAME, "`a b`"),
+        (|query| query.states = vec![1, 99], "states[1]", "a job state from 1 to 6", "99"),
+        (|query| query.states = vec![1; 7], "states", "at most 6 items", "7"),
+        (|query| query.limit = 1001, "limit", "a number of jobs from 1 to 1000", "1001"),
+        (|query| query.ended_after = Some(1 << 50), "ended_after", TIME, "1125899906842624"),
+    ];
+    for (damage, field, expected, found) in cases {
+        check::<_, JobsQuery>(proto::JobsRequest::default(), damage, field, expected, found);
+    }
+    let page = proto::JobsReply { jobs: vec![job()], more: false };
+    check::<_, JobsPage>(
+        page.clone(),
+        |page| page.jobs[0].state = -1,
+        "jobs[0].state",
+        "a job state from 1 to 6",
+        "-1",
+    );
+    check::<_, JobsPage>(page, |page| page.jobs = vec![job(); 1001], "jobs", "at most 1000 items", "1001");
+    let located = proto::FindJobReply { job: Some(job()), address: String::new(), attached: false };
+    check::<_, LocatedJob>(located, |located| located.job = None, "job", "a job", "nothing");
+    let query = accuracy_query(proto::AccuracyRequest { last: u32::MAX }).unwrap_err();
+    assert_eq!(query.to_string(), "last: expected a number of jobs from 1 to 1000000, found 4294967295");
+    let short =
+        proto::ServerAccuracy { server: "lyon".into(), start_error_s: vec![1, 2], ..Default::default() };
+    let short = accuracies(proto::AccuracyReply { servers: vec![short] }).unwrap_err();
+    assert_eq!(short.to_string(), "servers[0].start_error_s: expected 5 quantiles or none, found 2");
+    assert_eq!(
+        handle_of("lyon").unwrap_err().to_string(),
+        "handle: expected a job handle like `lyon.17`, found `lyon`"
+    );
+}
+
+#[test]
+fn offers() {
+    let service = proto::ServiceDescription { name: "pi".into(), ..Default::default() };
+    let offer = proto::ServicesReply { services: vec![service.clone()], scripts: true };
+    let many = vec![service; bounds::SERVICES_MAX + 1];
+    check::<_, Offer>(offer.clone(), |offer| offer.services = many, "services", "at most 1000 items", "1001");
+    let nameless = |offer: &mut proto::ServicesReply| {
+        offer.services[0].arguments.push(proto::service_description::Argument::default());
+    };
+    let field = "services[0].arguments[0].name";
+    check::<_, Offer>(offer, nameless, field, "the name of an argument", "an empty text");
+}

@@ -1,0 +1,193 @@
+//! Values go over the wire and come back the same, or as near to it as the protocol allows.
+
+use std::sync::Arc;
+
+use pliant_control::agent::Found;
+use pliant_control::explain::Explanation;
+use pliant_control::job::{Compared, Exit, JobRecord, Work};
+use pliant_control::vector::Vector;
+use pliant_model::{Estimate, Procs, Span, Speedup, Time};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use prost::Message;
+
+use super::super::{
+    Accuracy, Declined, FromChild, FromParent, JobsQuery, accuracies, accuracy_query, accuracy_reply, asked,
+    bounds, discover, fetchables, handle_of, job_request, results_reply,
+};
+use super::super::{proto, write};
+use super::{arbitrary, received, sent};
+
+macro_rules! come_back_the_same {
+    ($($test:ident: $strategy:ident as $message:ty;)*) => {
+        proptest! {$(
+            #[test]
+            fn $test(value in arbitrary::$strategy()) {
+                prop_assert_eq!(received::<$message, _>(&value), Ok(value));
+            }
+        )*}
+    };
+}
+
+come_back_the_same! {
+    speedups: speedup as proto::Speedup;
+    works: work as proto::Work;
+    estimates: estimate as proto::Estimate;
+    vectors: vector as proto::Vector;
+    compared_estimates: compared as proto::Compared;
+    exits: exit as proto::Exit;
+    jobs: job as proto::Job;
+    questions_of_clients: what as proto::What;
+    answers: found as proto::Found;
+    servers: server_info as proto::ServerInfo;
+    messages_of_children: from_child as proto::Up;
+    messages_of_parents: from_parent as proto::Down;
+    federations: federation as proto::ServersReply;
+    queries_of_jobs: jobs_query as proto::JobsRequest;
+    pages_of_jobs: jobs_page as proto::JobsReply;
+    located_jobs: located_job as proto::FindJobReply;
+    accuracies_of_servers: accuracy as proto::ServerAccuracy;
+    files: file as proto::InputFile;
+    submissions: submission as proto::SubmitRequest;
+    answers_to_submissions: submit_answer as proto::SubmitReply;
+    explanations: explanation as proto::ExplainReply;
+    uploads: upload as proto::UploadRequest;
+    downloads: download as proto::DownloadRequest;
+    results: fetchable as proto::ResultFile;
+    offers: offer as proto::ServicesReply;
+}
+
+proptest! {
+    #[test]
+    fn questions_of_clients_get_their_caller_from_outside(ask in arbitrary::ask()) {
+        let message = sent(&discover(&ask.what, ask.best, ask.only.as_ref()));
+        prop_assert_eq!(asked(message, ask.caller.clone(), ask.patience), Ok(ask));
+    }
+
+    #[test]
+    fn answers_to_uploads(answer in arbitrary::upload_answer()) {
+        prop_assert_eq!(sent(&proto::UploadReply::from(answer)).try_into(), Ok(answer));
+    }
+
+    #[test]
+    fn refusals_keep_their_word_and_reason(refused in arbitrary::refused()) {
+        let declined = Declined::from(&refused);
+        prop_assert_eq!(received::<proto::Refused, _>(&declined), Ok(declined.clone()));
+        prop_assert_eq!(&declined.word, refused.word());
+        prop_assert_eq!(declined.to_string(), refused.to_string());
+        prop_assert_eq!(declined.is_stale(), refused.word() == "stale");
+    }
+
+    #[test]
+    fn lists(servers in prop::collection::vec(arbitrary::accuracy(), 0..4), files in prop::collection::vec(arbitrary::fetchable(), 0..4)) {
+        prop_assert_eq!(accuracies(sent(&accuracy_reply(&servers))), Ok(servers));
+        prop_assert_eq!(fetchables(sent(&results_reply(&files))), Ok(files));
+    }
+
+    #[test]
+    fn a_job_with_any_numbers_and_texts_is_understood(
+        record in arbitrary::job(),
+        numbers: (u32, i64, i64, i64),
+        text in any::<String>(),
+    ) {
+        let (count, span, start, ended) = numbers;
+        let estimate = Estimate { procs: Procs(count), walltime: Span(span), start: Time(start) };
+        let record = JobRecord {
+            work: Work { procs: Procs(count), walltime: Span(span), ..record.work.clone() },
+            name: text.clone(),
+            submitted: Time(start),
+            expected: estimate,
+            procs: Procs(count),
+            walltime: Span(span),
+            started: Some(Time(start)),
+            ended: Some(Time(ended)),
+            exit: Some(Exit::Lost(text.repeat(100))),
+            compared: vec![Compared { server: record.handle.server.clone(), estimate }; 100],
+            ..record
+        };
+        let read = received::<proto::Job, _>(&record);
+        prop_assert!(read.is_ok(), "{read:?}");
+        let read = read.unwrap();
+        prop_assert_eq!(&read.handle, &record.handle);
+        prop_assert_eq!(read.compared.len(), bounds::COMPARED_MAX);
+        // Once within bounds, nothing changes any more.
+        prop_assert_eq!(received::<proto::Job, _>(&read), Ok(read));
+    }
+
+    #[test]
+    fn written_texts_are_short_and_printable(text in any::<String>(), most in 3..40usize) {
+        let written = write::text(&text, most);
+        prop_assert!(written.len() <= most, "{written:?}");
+        prop_assert!(!written.contains(char::is_control), "{written:?}");
+        if text.len() <= most && !text.contains(super::super::read::is_unprintable) {
+            prop_assert_eq!(written, text);
+        }
+    }
+}
+
+/// One value of a strategy.
+fn one<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> T {
+    strategy.new_tree(&mut TestRunner::deterministic()).unwrap().current()
+}
+
+#[test]
+fn a_message_of_a_later_version_is_a_sign_of_life() {
+    assert_eq!(FromChild::try_from(proto::Up { message: None }), Ok(FromChild::Heartbeat));
+    assert_eq!(FromParent::try_from(proto::Down { message: None }), Ok(FromParent::Heartbeat));
+    // A field that this version does not know: number 99, a varint.
+    let unknown = [0x98, 0x06, 0x01];
+    assert_eq!(proto::Up::decode(&unknown[..]), Ok(proto::Up { message: None }));
+}
+
+#[test]
+fn the_handle_of_a_question_about_a_job_comes_back() {
+    let handle = "lyon.17".parse().unwrap();
+    assert_eq!(handle_of(&sent(&job_request(&handle)).handle), Ok(handle));
+}
+
+#[test]
+fn walltimes_that_saturate_become_the_longest_of_the_protocol() {
+    let endless = Estimate { procs: Procs(1), walltime: Span::MAX, start: Time::MAX };
+    let read = received::<proto::Estimate, _>(&endless).unwrap();
+    assert_eq!((read.walltime, read.start), (Span(1 << 40), Time(1 << 40)));
+    assert_eq!(read.completion(), Time(1 << 41), "far from the limits of integers");
+}
+
+#[test]
+fn long_lists_keep_what_matters_most() {
+    let vector = |rank| Vector { rank, ..one(arbitrary::vector()) };
+    let many = Found { vectors: (0..2000).map(vector).collect(), ..Found::default() };
+    let read = received::<proto::Found, _>(&many).unwrap();
+    assert_eq!(read.vectors, many.vectors[..bounds::VECTORS_MAX], "the best ones");
+
+    let mut waits = one(arbitrary::explanation().prop_filter("waits", |explanation| {
+        explanation.waits.as_ref().is_some_and(|wait| !wait.until.is_empty())
+    }));
+    let until = &mut waits.waits.as_mut().unwrap().until;
+    let release = until[0].clone();
+    until.resize(bounds::RELEASES_MAX + 1, release);
+    until.last_mut().unwrap().end = Time(4711);
+    let read: Explanation = received::<proto::ExplainReply, _>(&waits).unwrap();
+    let read = read.waits.unwrap().until;
+    assert_eq!((read.len(), read.last().unwrap().end), (bounds::RELEASES_MAX, Time(4711)), "the last ones");
+
+    let table: Arc<[(Procs, f64)]> = (1..=9000).map(|procs| (Procs(procs), 1.0)).collect();
+    let Ok(Speedup::Table(read)) = received::<proto::Speedup, _>(&Speedup::Table(table.clone())) else {
+        panic!("a long table is read as a table");
+    };
+    assert_eq!(read[..], table[..bounds::POINTS_MAX]);
+}
+
+#[test]
+fn what_is_not_said_has_a_default() {
+    let query = |last| accuracy_query(proto::AccuracyRequest { last });
+    assert_eq!((query(0), query(7)), (Ok(bounds::ACCURACY_JOBS_DEFAULT), Ok(7)));
+    let query = JobsQuery::try_from(proto::JobsRequest::default()).unwrap();
+    assert_eq!((query.limit, query.owner, query.server), (bounds::JOBS_DEFAULT, None, None));
+    let ask = one(arbitrary::ask());
+    let request = proto::DiscoverRequest { best: 0, ..discover(&ask.what, 1, None) };
+    assert_eq!(asked(request, ask.caller, None).unwrap().best, 1);
+    let nothing = Accuracy { start_error: None, completion_error: None, ..one(arbitrary::accuracy()) };
+    assert_eq!(proto::ServerAccuracy::from(&nothing).start_error_s, Vec::<i64>::new());
+}

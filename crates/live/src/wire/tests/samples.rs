@@ -1,0 +1,117 @@
+//! Messages that are right, to be broken.
+
+use super::super::Malformed;
+use super::super::proto::{self, speedup, submit_request};
+
+pub(super) const NAME: &str = "a name of 1 to 63 lower-case letters, digits and hyphens";
+pub(super) const TIME: &str = "seconds since the Unix epoch from -1099511627776 to 1099511627776";
+pub(super) const PROCS: &str = "a number of processors from 1 to 10000000";
+
+pub(super) fn estimate() -> proto::Estimate {
+    proto::Estimate { procs: 4, walltime_s: 60, start: 1_000 }
+}
+
+pub(super) fn amdahl(parallel: f64, limit: u32) -> proto::Speedup {
+    proto::Speedup { model: Some(speedup::Model::Amdahl(speedup::Amdahl { parallel, limit })) }
+}
+
+pub(super) fn table(points: &[(u32, f64)]) -> proto::Speedup {
+    let points = points.iter().map(|(procs, time)| speedup::Point { procs: *procs, time: *time }).collect();
+    proto::Speedup { model: Some(speedup::Model::Table(speedup::Table { points })) }
+}
+
+pub(super) fn work() -> proto::Work {
+    proto::Work { procs: 8, walltime_s: 3600, speedup: Some(amdahl(0.9, 64)) }
+}
+
+pub(super) fn vector() -> proto::Vector {
+    proto::Vector {
+        server: "lyon".to_owned(),
+        address: "lyon.example.org:7450".to_owned(),
+        rank: 0,
+        estimate: Some(estimate()),
+        speed: 1.0,
+        procs: 64,
+        free: 0,
+        queue_length: 3,
+    }
+}
+
+pub(super) fn job() -> proto::Job {
+    proto::Job {
+        handle: "lyon.17".to_owned(),
+        key: vec![7; 16],
+        owner: "alice".to_owned(),
+        name: "pi".to_owned(),
+        work: Some(work()),
+        state: 2,
+        submitted: 1_000,
+        expected: Some(estimate()),
+        procs: 4,
+        walltime_s: 60,
+        ..proto::Job::default()
+    }
+}
+
+pub(super) fn server_info() -> proto::ServerInfo {
+    proto::ServerInfo {
+        name: "lyon".to_owned(),
+        address: "10.0.0.1:7450".to_owned(),
+        procs: 64,
+        speed: 1.5,
+        policy: "cbf".to_owned(),
+        ..proto::ServerInfo::default()
+    }
+}
+
+pub(super) fn call(arguments: &[(&str, &str)]) -> proto::ServiceCall {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    proto::ServiceCall { name: "pi".to_owned(), arguments: arguments.iter().map(owned).collect() }
+}
+
+pub(super) fn script() -> proto::Script {
+    proto::Script {
+        name: "job.sh".to_owned(),
+        text: b"#!/bin/sh\ntrue\n".to_vec(),
+        work: Some(work()),
+        arguments: vec!["one".to_owned()],
+    }
+}
+
+pub(super) fn file(name: &str) -> proto::InputFile {
+    proto::InputFile { name: name.to_owned(), size: 5, sha256: vec![1; 32] }
+}
+
+pub(super) fn submit(script: proto::Script) -> proto::SubmitRequest {
+    proto::SubmitRequest {
+        key: vec![9; 16],
+        what: Some(submit_request::What::Script(script)),
+        inputs: vec![file("a.txt")],
+        latest: None,
+        compared: vec![proto::Compared { server: "lyon".to_owned(), estimate: Some(estimate()) }],
+    }
+}
+
+pub(super) fn question() -> proto::Question {
+    let what = Some(proto::What { what: Some(proto::what::What::Work(work())) });
+    proto::Question { discovery: 1, what, user: "alice".to_owned(), best: 3, ..proto::Question::default() }
+}
+
+/// Breaks something in a message that is otherwise right, and expects to be told of it.
+pub(super) fn check<M, T>(
+    mut message: M,
+    damage: impl FnOnce(&mut M),
+    field: &str,
+    expected: &str,
+    found: &str,
+) where
+    M: Clone,
+    T: TryFrom<M, Error = Malformed> + std::fmt::Debug,
+{
+    let whole = T::try_from(message.clone());
+    assert!(whole.is_ok(), "the message is right before it is broken: {whole:?}");
+    damage(&mut message);
+    let malformed = T::try_from(message).expect_err(field);
+    let wanted = (field, expected, found);
+    assert_eq!((malformed.field.as_str(), malformed.expected.as_str(), malformed.found.as_str()), wanted);
+}

@@ -1,0 +1,74 @@
+//! Writing within bounds: what is written here is taken by [`read`](super::read) at the other end.
+
+use std::ops::RangeInclusive;
+
+use pliant_control::names::Name;
+use pliant_model::{Procs, Span, Time};
+
+use super::bounds;
+use super::read::is_unprintable;
+
+/// A number, or the nearest one in the range.
+pub(super) fn number<N: Ord + Copy>(range: &RangeInclusive<N>, number: N) -> N {
+    number.clamp(*range.start(), *range.end())
+}
+
+/// At least one processor.
+pub(super) fn procs(procs: Procs) -> u32 {
+    number(&bounds::PROCS, procs.0)
+}
+
+/// Processors, or none.
+pub(super) fn free(procs: Procs) -> u32 {
+    procs.0.min(*bounds::PROCS.end())
+}
+
+/// The walltime of a request.
+pub(super) fn walltime(walltime: Span) -> i64 {
+    number(&bounds::WALLTIME_S, walltime.0)
+}
+
+/// The walltime of an estimate or a job.
+pub(super) fn scaled_walltime(walltime: Span) -> i64 {
+    number(&bounds::SCALED_WALLTIME_S, walltime.0)
+}
+
+/// An instant.
+pub(super) fn time(time: Time) -> i64 {
+    number(&bounds::TIME_S, time.0)
+}
+
+/// An instant that may be absent.
+pub(super) fn optional_time(at: Option<Time>) -> Option<i64> {
+    at.map(time)
+}
+
+/// A name, or nothing.
+pub(super) fn optional_name(name: Option<&Name>) -> String {
+    name.map(Name::to_string).unwrap_or_default()
+}
+
+/// The first items of a list, at most so many.
+pub(super) fn list<'a, T: 'a, M: From<&'a T>>(items: &'a [T], most: usize) -> Vec<M> {
+    items.iter().take(most).map(M::from).collect()
+}
+
+/// A text for people: what cannot be printed is escaped, and what is too long cut.
+pub(super) fn text(text: &str, most: usize) -> String {
+    const CUT: &str = "...";
+    let mut written = String::with_capacity(text.len().min(most));
+    for letter in text.chars() {
+        if is_unprintable(letter) {
+            written.extend(letter.escape_default());
+        } else {
+            written.push(letter);
+        }
+        if written.len() > most {
+            let end = written.floor_char_boundary(most.saturating_sub(CUT.len()));
+            written.truncate(end);
+            written.push_str(CUT);
+            break;
+        }
+    }
+    written
+}
