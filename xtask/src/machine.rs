@@ -18,7 +18,8 @@ fn find_in(search_path: &OsStr, names: &[&str]) -> Option<PathBuf> {
     })
 }
 
-fn is_program(file: &Path) -> bool {
+/// Whether a file is there that can be run.
+pub(crate) fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 

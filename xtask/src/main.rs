@@ -4,10 +4,12 @@
 //! of the first step that failed. Its own lines go to standard error, between those of the tools it runs.
 
 mod browser;
+mod database;
 mod fuzz;
 mod lint;
 mod logs;
 mod machine;
+mod packages;
 mod skipped;
 mod step;
 mod testing;

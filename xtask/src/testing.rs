@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test of the workspace, with what they need found or installed first.
 
 use crate::browser;
+use crate::database;
 use crate::logs;
 use crate::skipped::{self, Record, Skipped};
 use crate::step::{Failure, Step, run_all, workspace_root};
@@ -13,6 +14,7 @@ const LENIENCES: &[&str] = &["INSTA_FORCE_PASS", "INSTA_FORCE_UPDATE", "INSTA_FO
 pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
     let nextest = prepare_nextest();
     browser::prepare();
+    database::prepare();
     let from = std::env::current_dir().unwrap_or_else(|_| workspace_root().to_owned());
     let logs = logs::find(std::env::var_os(logs::VARIABLE), &from, workspace_root());
     eprintln!("{logs}");

@@ -5,9 +5,10 @@ pub(crate) const HELP: &str = "\
 Usage: cargo xtask VERB
 
   test [--require-files]
-                   run every test: unit, property, golden, command-line, real logs, browser, documentation;
-                   installs cargo-nextest, and Debian's chromium when root, if they are missing; ends with what
-                   tests have left out for want of a log or a program; a log that is missing is a failure on demand
+                   run every test: unit, property, golden, command-line, real logs, browser, database, documentation;
+                   installs cargo-nextest, and Debian's chromium and postgresql when root, if they are missing; ends
+                   with what tests have left out for want of a log or a program; a log that is missing is a failure
+                   on demand
   lint             check formatting, clippy and documentation with warnings denied, and licences with
                    cargo-deny if it is installed
   fuzz [SECONDS]   run each fuzz target for that long (default 60); needs cargo-fuzz and a nightly toolchain

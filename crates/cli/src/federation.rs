@@ -196,8 +196,8 @@ fn choose(given: Option<&Path>, places: Places) -> Result<PathBuf, Failure> {
     let own = places.own.clone().filter(|path| path.exists());
     let chosen = given.map(Path::to_owned).or(places.variable).or(own).or(places.local);
     chosen.ok_or_else(|| {
-        let own = places.own.map_or_else(String::new, |path| format!(" {} and", path.display()));
-        Failure::input(format!("expected a federation to talk to, found no{own} running `pliant up`")).hint(
+        let own = places.own.map_or_else(String::new, |path| format!(" no {} and", path.display()));
+        Failure::input(format!("expected a federation to talk to, found{own} no running `pliant up`")).hint(
             "`pliant up` starts one on this machine; --config or PLIANT_CONFIG names the file of another",
         )
     })

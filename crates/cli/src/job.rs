@@ -92,13 +92,13 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
             lines.push(("started", format!("{}{}", both(started, now), error(record.start_error()))));
         }
         None if record.state.is_final() => {}
-        None => lines.push(("starts", format!("{}, as expected", both(record.expected.start, now)))),
+        None => lines.push(("to start", both(record.expected.start, now))),
     }
     match record.ended {
         Some(ended) => {
             lines.push(("ended", format!("{}{}", both(ended, now), error(record.completion_error()))));
         }
-        None => lines.push(("ends by", both(end_by(record), now))),
+        None => lines.push(("to end by", both(end_by(record), now))),
     }
     if let (Some(started), Some(ended)) = (record.started, record.ended) {
         lines.push(("took", show_duration(ended - started)));
@@ -172,8 +172,8 @@ pub(crate) fn all_completed(records: &[JobRecord]) -> Result<(), Failure> {
     };
     let mut failure = Failure::system(message);
     failure.code = NOT_COMPLETED;
-    // One that never ran wrote nothing.
-    let ran = first.started.is_some();
+    // What went wrong otherwise is said already.
+    let by_itself = matches!(first.exit, Some(Exit::Code(_) | Exit::Signal(_)));
     let hint = format!("`pliant logs {} --stderr` shows what it complained about", first.handle);
-    Err(if ran { failure.hint(hint) } else { failure })
+    Err(if by_itself { failure.hint(hint) } else { failure })
 }

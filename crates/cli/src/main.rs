@@ -88,7 +88,7 @@ enum Verb {
     Campaign(Campaign),
     /// Makes one self-contained HTML file of a result folder or a campaign folder.
     Report(verbs::report::Arguments),
-    /// Shows on a generated month what reallocation is worth.
+    /// Starts a federation, lets two users compute on it, and runs the same day again under other policies.
     Demo(verbs::demo::Arguments),
     /// Lists the policies with what they do.
     Policies,

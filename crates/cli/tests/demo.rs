@@ -5,21 +5,55 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use support::{folder, run};
 
-/// The example in README.md of what the demonstration prints.
-fn example() -> String {
+/// The examples in README.md of what is printed.
+fn examples() -> Vec<String> {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
-    readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
+    let blocks = readme.split("```text\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// The live demonstration computes for real, says what other policies would have done, and leaves nothing behind.
+#[test]
+fn the_demonstration_runs_a_federation_and_leaves_nothing_running() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = Command::new(env!("CARGO_BIN_EXE_pliant"))
+        .args(["--output", "json", "demo"])
+        .env("TMPDIR", dir.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{stderr}");
+    let value: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(value["schema"], "pliant.demo/1");
+    assert_eq!(value["jobs"], 14);
+    assert_eq!(stderr.matches("COMPLETED (exit code 0)").count(), 14, "{stderr}");
+    let simulated = value["simulated"].as_array().unwrap();
+    assert_eq!(simulated.len(), 7);
+    let live = value["live"]["mean_response_s"].as_f64().unwrap();
+    assert!(live > 1.0 && simulated.iter().all(|one| one["mean_response_s"].as_f64().unwrap() > 1.0));
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    let of_ours = |path: &Path| {
+        let line = fs::read(path.join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(dir.path().to_str().unwrap())
+    };
+    let running: Vec<_> =
+        fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(|path| of_ours(path)).collect();
+    assert!(running.is_empty(), "{running:?}");
 }
 
 #[test]
-fn the_demonstration_prints_what_the_readme_shows_and_writes_its_page() {
+fn the_simulated_month_prints_what_the_readme_shows_and_writes_its_page() {
     let dir = tempfile::tempdir().unwrap();
-    let said = run(&["demo", "--out", "new/folder"], dir.path());
+    let said = run(&["demo", "--simulate", "--out", "new/folder"], dir.path());
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert!(said.stdout.contains(&example()), "README.md shows\n{}found\n{}", example(), said.stdout);
+    let examples = examples();
+    let shown = examples.iter().any(|example| said.stdout.contains(example.as_str()));
+    assert!(shown, "README.md shows\n{examples:#?}\nfound\n{}", said.stdout);
     assert!(
         said.stdout.ends_with("Charts, to open in a browser: new/folder/report.html\n"),
         "{}",
@@ -65,5 +99,5 @@ fn a_report_says_what_is_wrong_with_the_folder() {
 
 #[test]
 fn a_demonstration_that_cannot_be_kept_is_not_run() {
-    check(&["demo", "--out", "log.swf"], "log.swf: expected a folder, found a file");
+    check(&["demo", "--simulate", "--out", "log.swf"], "log.swf: expected a folder, found a file");
 }

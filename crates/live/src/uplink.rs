@@ -136,18 +136,26 @@ impl<C: Child> Line<C> {
         let servers = self.child.servers().await;
         send(&sender, &FromChild::Hello { name, kind, journal, servers }).await?;
         let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
-        let first = timeout(SILENCE, down.message()).await;
-        let first =
-            first.map_err(|_| Status::deadline_exceeded("the parent did not answer the greeting"))??;
-        match first.map(FromParent::try_from).transpose()? {
-            Some(FromParent::Acknowledge { sequence }) => self.acknowledge(sequence),
-            _ => return Err(Status::internal("expected the parent's acknowledgement first")),
-        }
+        self.greeted(&mut down).await?;
         tracing::info!(parent = %parent.name, address = %parent.address, unsent = self.outbox.len(), "attached");
         for notice in &self.outbox {
             send(&sender, &news(notice)?).await?;
         }
         self.converse(&sender, &mut down, upward).await
+    }
+
+    /// Waits for the parent's acknowledgement, which its journal may delay; questions may come before it.
+    async fn greeted(&mut self, down: &mut Streaming<proto::Down>) -> Result<(), Status> {
+        loop {
+            let message = timeout(SILENCE, down.message()).await;
+            let message = message.map_err(|_| Status::deadline_exceeded("no answer to the greeting"))??;
+            let message = message.ok_or_else(|| Status::unavailable("the parent closed the line"))?;
+            let is_acknowledged = matches!(message.message, Some(proto::down::Message::Acknowledge(_)));
+            self.told(message).await?;
+            if is_acknowledged {
+                return Ok(());
+            }
+        }
     }
 
     async fn converse(

@@ -380,6 +380,8 @@ fn a_leader_goes_on_after_a_broken_connection() {
         commit_at_last(&mut *journal, &batch).unwrap();
         assert_eq!(archive.ended().unwrap(), 1);
         assert_eq!(journal.load().unwrap().entries, entries(1, 3 + round));
+        let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
+        assert_eq!(place.query(locks), ["1"], "it leads again");
     }
 }
 

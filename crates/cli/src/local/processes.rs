@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pliant_live::client::Client;
+use pliant_live::config::ClientFile;
 use pliant_live::processes as jobs;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -50,7 +52,31 @@ pub(crate) fn start(folder: &Folder, users: &[&str]) -> Result<Federation, Failu
         }
         write(folder, &federation)?;
     }
+    attached(folder)?;
     Ok(federation)
+}
+
+/// Waits until the agent knows every server.
+fn attached(folder: &Folder) -> Result<(), Failure> {
+    let file = ClientFile::read(&folder.own_client()).map_err(crate::daemon::wrong_file)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let client = Client::new(&file)?;
+        let deadline = Instant::now() + STARTS_WITHIN;
+        loop {
+            let known = client.servers().await?.servers.iter().filter(|server| server.attached).count();
+            if known == CLUSTERS.len() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let expected = CLUSTERS.len();
+                return Err(Failure::system(format!("expected {expected} servers at the agent, found {known}"))
+                    .hint(format!("their logs are in {}", folder.path().display())));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    })
 }
 
 fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daemon, Failure> {

@@ -44,13 +44,13 @@ const POLICIES: &[(&str, Option<(Algorithm, Heuristic)>)] = &[
 #[group(id = "simulated")]
 pub(crate) struct Arguments {
     /// Seed of the job types.
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, requires = "simulate")]
     seed: u64,
     /// Month of paper 000, Table 1: january ... june.
-    #[arg(long, value_name = "MONTH", value_parser = words::month(), default_value = "june")]
+    #[arg(long, value_name = "MONTH", value_parser = words::month(), default_value = "june", requires = "simulate")]
     month: &'static Month,
     /// The folder of report.html, the page with the charts.
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = ".", requires = "simulate")]
     out: PathBuf,
 }
 

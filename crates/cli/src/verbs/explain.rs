@@ -113,7 +113,7 @@ fn why(record: &JobRecord) -> String {
     };
     match reason(record) {
         Reason::Unknown => format!("It is on {server}; which estimates were compared is not known.\n"),
-        Reason::Only => format!("It is on {server}: no other server was asked that can take it.\n"),
+        Reason::Only => format!("It is on {server}: no other server was asked, or none can take it.\n"),
         Reason::Earliest(next) => {
             format!("It is on {server}, which completes it first: {} before {}.\n", apart(next), next.server)
         }
@@ -140,7 +140,7 @@ fn text(explanation: &Explanation) -> String {
         text.push('\n');
     }
     text.push_str(&why(record));
-    text.push_str(&format!("{} promised {}.\n", record.handle.server, shape(&record.expected, *at)));
+    text.push_str(&promised(record, *at));
     if let Some(wait) = waits {
         text.push('\n');
         text.push_str(&waiting(wait, *at));
@@ -164,14 +164,19 @@ fn compared(record: &JobRecord) -> String {
     table.render()
 }
 
-/// What an estimate gives.
-fn shape(estimate: &Estimate, now: Time) -> String {
-    let procs = counted(estimate.procs.0.into(), "processor");
+/// What the server promised when it accepted the job.
+fn promised(record: &JobRecord, now: Time) -> String {
+    let Estimate { procs, walltime, start } = record.expected;
+    // How far from now matters only as long as it is to come.
+    let to_come = record.started.is_none() && !record.state.is_final();
+    let shown = |time| if to_come { both(time, now) } else { moment(time) };
     format!(
-        "{procs} for {}, start {}, completion {}",
-        show_duration(estimate.walltime),
-        both(estimate.start, now),
-        both(estimate.completion(), now)
+        "{} promised {} for {}, start {}, completion {}.\n",
+        record.handle.server,
+        counted(procs.0.into(), "processor"),
+        show_duration(walltime),
+        shown(start),
+        shown(record.expected.completion())
     )
 }
 
@@ -251,7 +256,7 @@ mod tests {
             assert!(why(&job).contains(expected), "{}", why(&job));
         };
         check(&[], "unknown", "not known");
-        check(&[("lyon", 1_100, 100)], "only-one", "no other server");
+        check(&[("lyon", 1_100, 100)], "only-one", "no other server was asked");
         check(
             &[("lyon", 1_100, 100), ("nancy", 1_000, 230), ("nice", 1_000, 260)],
             "earliest-completion",
@@ -290,9 +295,9 @@ lyon promised 4 processors for 1m40s, start 1970-01-01 00:18:20Z (in 1m10s), com
 
 It waits: 2 jobs are ahead of it; it needs 4 processors, 1 free now.
 Planned start 1970-01-01 00:18:10Z (in 1m), when these running jobs have ended:
-  job             end at the latest               procs
-  lyon.5          1970-01-01 00:17:40Z (in 30s)       2
-  another user's  1970-01-01 00:18:10Z (in 1m)        2
+  job             end at the latest              procs
+  lyon.5          1970-01-01 00:17:40Z (in 30s)      2
+  another user's  1970-01-01 00:18:10Z (in 1m)       2
 ";
         assert_eq!(told, expected);
     }

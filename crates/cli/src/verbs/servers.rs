@@ -162,6 +162,9 @@ fn federation_text(federation: &Federation) -> String {
 }
 
 fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
+    if accuracy.is_empty() {
+        return "No job has ended yet.\n".to_owned();
+    }
     let quantiles = QUANTILES.map(|percent| format!("{percent} %"));
     let mut header = vec!["server", "error of", "jobs"];
     header.extend(quantiles.iter().map(String::as_str));

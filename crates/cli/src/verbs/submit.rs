@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Key, Name};
-use pliant_live::client::{ClientError, Order, Step};
+use pliant_live::client::{Order, Step};
 use pliant_live::services::{DurationError, SpeedupSpec, parse_duration};
 use pliant_live::staging::{Checksum, FileName, FileSpec, check_manifest};
 use pliant_live::wire::{Script, Submitted, bounds};
@@ -45,16 +45,16 @@ pub(crate) struct Arguments {
     script: Option<PathBuf>,
     /// How the script's time changes with the number of processors: amdahl:0.95,64, downey:40,0.7,
     /// table:1=100,2=55, folding:8.
-    #[arg(long, value_name = "MODEL", requires = "script", conflicts_with = "rigid")]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["service", "rigid"])]
     speedup: Option<SpeedupSpec>,
     /// The script takes so many processors, no more and no fewer; 1 if neither is said.
-    #[arg(long, value_name = "N", requires = "script", value_parser = whole(bounds::PROCS))]
+    #[arg(long, value_name = "N", conflicts_with = "service", value_parser = whole(bounds::PROCS))]
     rigid: Option<u32>,
     /// Walltime of the script at speed 1: on 1 processor, or on those that the model says.
-    #[arg(long, value_name = "TIME", requires = "script", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    #[arg(long, value_name = "TIME", conflicts_with = "service", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     time: Option<Span>,
     /// What the script is started with.
-    #[arg(last = true, value_name = "ARGUMENT", requires = "script")]
+    #[arg(last = true, value_name = "ARGUMENT", conflicts_with = "service")]
     script_arguments: Vec<String>,
     /// Only this server.
     #[arg(long, value_name = "NAME")]
@@ -120,17 +120,37 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 /// Submits until it is accepted or that is hopeless.
 fn submit(session: &Session, order: &Order) -> Result<Box<JobRecord>, Failure> {
     let again = format!("the same command with --key {} gives the same job, never a second one", order.key);
-    let step = |step: Step<'_>| tell(|| told(&step, order));
-    match session.run_until_interrupted(session.client.submit(order, step)) {
-        Some(Ok(record)) => Ok(record),
-        Some(Err(error)) => Err(refused(error, &again)),
-        None => Err(interrupted("interrupted; the job may have been accepted", again)),
+    let mut answers = None;
+    let step = |step: Step<'_>| {
+        if let Step::Compared(found) = &step {
+            answers = Some(found.vectors.len() + found.refusals.len() + found.silent.len());
+        }
+        tell(|| told(&step, order));
+    };
+    let error = match session.run_until_interrupted(session.client.submit(order, step)) {
+        Some(Ok(record)) => return Ok(record),
+        Some(Err(error)) => error,
+        None => return Err(interrupted("interrupted; the job may have been accepted", again)),
+    };
+    if !error.is_input() && !error.may_pass() {
+        // It may have been accepted all the same: the way to know is the key.
+        return Err(Failure::system(error).hint(again));
     }
-}
-
-/// A submission that failed: if it may have been accepted all the same, the way to know is the key.
-fn refused(error: ClientError, again: &str) -> Failure {
-    if error.is_input() || error.may_pass() { error.into() } else { Failure::system(error).hint(again) }
+    match (answers, &order.only) {
+        // Why no agent answers says more than that nobody takes it.
+        (None, _) => match session.run(session.client.servers()) {
+            Err(absent) => Err(absent.into()),
+            Ok(_) => Err(error.into()),
+        },
+        (Some(0), Some(server)) => {
+            let problem = format!("--server: expected a server that is there, found no {server}");
+            Err(Failure::input(problem).hint("`pliant servers` lists them"))
+        }
+        _ if error.is_input() && error.hint().is_none() => {
+            Err(Failure::input(error).hint("`pliant servers --services` tells what each server takes"))
+        }
+        _ => Err(error.into()),
+    }
 }
 
 /// What a submission is doing.
@@ -328,8 +348,9 @@ mod tests {
         check("pi samples", "expected KEY=VALUE, found `samples`");
         check("--script a", "--time");
         check("pi --script a --time 1h", "cannot be used with");
-        check("pi --time 1h", "--script");
-        check("pi -- x", "--script");
+        check("pi --time 1h", "cannot be used with");
+        check("pi -- x", "cannot be used with");
+        check("--time 1h", "SERVICE");
         check("--script a --time 90", "with its unit");
         check("--script a --time 1h --rigid 2 --speedup folding:2", "cannot be used with");
         check("--script a --time 1h --rigid 0", "from 1 to");

@@ -50,8 +50,9 @@ fn print(output: Output, folder: &Folder, federation: &Federation, is_new: bool)
         } else {
             format!("  export PLIANT_CONFIG={}\n", folder.own_client().display())
         };
+        let dir = if default { String::new() } else { format!(" --dir {}", folder.path().display()) };
         text.push_str(&format!(
-            "Try:\n{config}  pliant servers --services\n  pliant submit pi samples=200000000 --out result\n  pliant queue\n  pliant down\n"
+            "Try:\n{config}  pliant servers --services\n  pliant submit pi samples=200000000 --out result\n  pliant queue\n  pliant down{dir}\n"
         ));
         text
     };

@@ -43,7 +43,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         return all_completed(&ended);
     }
     let all = counted(arguments.handles.len() as u64, "job");
-    let mut failure = Failure::system(format!("{} of {all} have not ended in that time", missing.len()));
+    let mut failure = Failure::system(format!("{} of {all} had not ended when time was up", missing.len()));
     failure.code = TIME_UP;
     Err(failure.hint(go_on(&missing)))
 }

@@ -30,11 +30,14 @@ pub use submit::{Order, Step};
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);
 
+/// Servers that were talked to, by name and address.
+type Servers = HashMap<(Name, String), ServerClient<Channel>>;
+
 /// A user's way into the federation.
 #[derive(Clone)]
 pub struct Client {
     agents: Vec<(Name, AgentClient<Channel>)>,
-    servers: Arc<Mutex<HashMap<(Name, String), ServerClient<Channel>>>>,
+    servers: Arc<Mutex<Servers>>,
     tls: Arc<ClientTls>,
     request: RequestId,
 }

@@ -5,6 +5,7 @@
 //! commit is under way the next batch gathers. A commit that fails (a full disk) is tried again until it
 //! succeeds or the daemon is stopped; meanwhile nothing is answered but questions, and clients repeat.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -260,6 +261,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         clock,
         batch,
         backlog,
+        held: VecDeque::new(),
     };
     runner.run()
 }
@@ -277,6 +279,8 @@ struct Runner<M: Machine, D> {
     batch: Batch,
     /// What follows from the present batch, to be carried out when it is durable.
     backlog: Vec<(M::Command, Option<u64>)>,
+    /// What came in while the journal could not be written.
+    held: VecDeque<Input<M>>,
 }
 
 impl<M: Machine, D: Driver<M>> Runner<M, D> {
@@ -299,10 +303,13 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     /// end.
     fn gather(&mut self) -> bool {
         let due = self.machine.next_due().map_or(IDLE, |due| self.clock.until(due).min(IDLE));
-        let mut next = match self.inbox.receiver.recv_timeout(due) {
-            Ok(input) => Some(input),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return false,
+        let mut next = match self.held.pop_front() {
+            Some(input) => Some(input),
+            None => match self.inbox.receiver.recv_timeout(due) {
+                Ok(input) => Some(input),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            },
         };
         let mut taken = 0;
         while let Some(input) = next {
@@ -314,9 +321,14 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Input::Stop => return false,
             }
             taken += 1;
-            next = if taken < BATCH { self.inbox.receiver.try_recv().ok() } else { None };
+            next = if taken < BATCH { self.next_input() } else { None };
         }
         true
+    }
+
+    /// What has come in already: first what had to wait.
+    fn next_input(&mut self) -> Option<Input<M>> {
+        self.held.pop_front().or_else(|| self.inbox.receiver.try_recv().ok())
     }
 
     fn acknowledged(&mut self, sequence: u64) {
@@ -360,7 +372,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         loop {
             let begun = Instant::now();
             let outcome = self.journal.commit(&self.batch);
-            self.driver.committed(&self.machine, outcome.as_ref().map(|()| ()));
+            self.driver.committed(&self.machine, outcome.as_ref().copied());
             match outcome {
                 Ok(()) => {
                     metrics::histogram!(names::JOURNAL_COMMIT_SECONDS).record(begun.elapsed().as_secs_f64());
@@ -369,7 +381,10 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 }
                 Err(error) if error.may_pass() => {
                     tracing::error!(%error, "cannot write the journal: trying again, nothing is accepted meanwhile");
-                    std::thread::sleep(RETRY);
+                    if !self.hold_out() {
+                        // Nobody was told anything of what is lost with this batch.
+                        return Err(error.into());
+                    }
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -380,6 +395,20 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.driver.carry_out(&self.machine, now, command, notice);
         }
         Ok(())
+    }
+
+    /// Waits a little, answering questions and keeping everything else for later. False if the daemon is to stop.
+    fn hold_out(&mut self) -> bool {
+        let until = Instant::now() + RETRY;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.inbox.receiver.recv_timeout(left) {
+                Ok(Input::Question(question)) => question(&mut self.machine, self.clock.now()),
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
+                Ok(input) => self.held.push_back(input),
+                Err(RecvTimeoutError::Timeout) => return true,
+            }
+        }
     }
 
     fn compact(&mut self, now: Time) -> Result<(), RunnerError> {

@@ -5,6 +5,7 @@ mod files;
 mod launch;
 mod offer;
 mod service;
+mod upkeep;
 
 use std::ffi::OsString;
 use std::sync::atomic::AtomicU64;
@@ -108,6 +109,15 @@ pub async fn serve(
     })
     .await?;
 
+    let upkeep = upkeep::Upkeep {
+        host: host.clone(),
+        store: store.clone(),
+        archive: archive.clone(),
+        mailbox: mailbox.clone(),
+        name: file.name.to_string(),
+        kept: Settings::days(file.results_days),
+    };
+    tokio::spawn(upkeep.run(stop.clone()));
     let service = Service {
         gate: crate::gate::Gate::new(file.limits),
         mailbox: mailbox.clone(),

@@ -1,9 +1,9 @@
 //! Where the journals of the tests are, and what is put into them.
 
-pub mod model;
-pub mod postgres;
-pub mod proxy;
-pub mod scenarios;
+pub(crate) mod model;
+pub(crate) mod postgres;
+pub(crate) mod proxy;
+pub(crate) mod scenarios;
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use pliant_live::journal::{Batch, Entry, JobRow, Journal, JournalError, Notice, 
 use tempfile::TempDir;
 
 /// A place for one journal.
-pub trait Place {
+pub(crate) trait Place {
     /// Opens the journal there.
     fn open(&self) -> Result<Box<dyn Journal>, JournalError> {
         open_address(&self.address())
@@ -25,7 +25,7 @@ pub trait Place {
 }
 
 /// Opens the journal at an address.
-pub fn open_address(address: &str) -> Result<Box<dyn Journal>, JournalError> {
+pub(crate) fn open_address(address: &str) -> Result<Box<dyn Journal>, JournalError> {
     match address.split_once(':').unwrap() {
         ("sqlite", folder) => open_sqlite(Path::new(folder)),
         ("postgres", connection) => open_postgres(connection),
@@ -34,18 +34,18 @@ pub fn open_address(address: &str) -> Result<Box<dyn Journal>, JournalError> {
 }
 
 /// A folder of its own.
-pub struct Folder(TempDir);
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
-    pub fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         Folder(TempDir::new().unwrap())
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.0.path().join("journal.db")
     }
 }
@@ -61,7 +61,7 @@ impl Place for Folder {
 }
 
 /// An entry told at the second of its number.
-pub fn entry(seq: u64) -> Entry {
+pub(crate) fn entry(seq: u64) -> Entry {
     // All bits of the hash are used.
     Entry {
         seq,
@@ -71,21 +71,21 @@ pub fn entry(seq: u64) -> Entry {
     }
 }
 
-pub fn entries(from: u64, to: u64) -> Vec<Entry> {
+pub(crate) fn entries(from: u64, to: u64) -> Vec<Entry> {
     (from..=to).map(entry).collect()
 }
 
-pub fn notices(from: u64, to: u64) -> Vec<Notice> {
+pub(crate) fn notices(from: u64, to: u64) -> Vec<Notice> {
     (from..=to).map(|seq| Notice { seq, body: format!("news {seq}") }).collect()
 }
 
 /// A batch of entries alone.
-pub fn told(from: u64, to: u64) -> Batch {
+pub(crate) fn told(from: u64, to: u64) -> Batch {
     Batch { entries: entries(from, to), ..Batch::default() }
 }
 
 /// A job that ended well, one second late.
-pub fn job(server: &str, number: u32, ended: i64) -> JobRow {
+pub(crate) fn job(server: &str, number: u32, ended: i64) -> JobRow {
     let mut key = [0; 16];
     key[..4].copy_from_slice(&number.to_be_bytes());
     key[4..][..server.len()].copy_from_slice(server.as_bytes());

@@ -20,7 +20,7 @@ use super::Place;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server. Ends with the last of its databases.
-pub struct Server {
+pub(crate) struct Server {
     process: Child,
     folder: TempDir,
     databases: AtomicU32,
@@ -28,7 +28,7 @@ pub struct Server {
 
 impl Server {
     /// Starts a server. None, and a note of what was left out, if its programs are not there.
-    pub fn start() -> Option<Rc<Server>> {
+    pub(crate) fn start() -> Option<Rc<Server>> {
         let Some(programs) = programs() else {
             skip(Needed::Program, "the PostgreSQL server (initdb, postgres) is not there");
             return None;
@@ -77,14 +77,14 @@ impl Server {
     }
 
     /// A new database.
-    pub fn database(self: &Rc<Self>) -> Database {
+    pub(crate) fn database(self: &Rc<Self>) -> Database {
         let name = format!("journal{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.query("postgres", &format!("CREATE DATABASE {name}"));
         Database { server: self.clone(), name }
     }
 
     /// The server's socket.
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join(".s.PGSQL.5432")
     }
 
@@ -119,24 +119,24 @@ impl Drop for Server {
 }
 
 /// A database of a server.
-pub struct Database {
+pub(crate) struct Database {
     server: Rc<Server>,
     name: String,
 }
 
 impl Database {
     /// The connection string, by way of another address.
-    pub fn address_by(&self, host: &str, port: u16) -> String {
+    pub(crate) fn address_by(&self, host: &str, port: u16) -> String {
         format!("postgres:host={host} port={port} user=pliant dbname={}", self.name)
     }
 
     /// Asks the database; the first column.
-    pub fn query(&self, text: &str) -> Vec<String> {
+    pub(crate) fn query(&self, text: &str) -> Vec<String> {
         self.server.query(&self.name, &format!("SET search_path = pliant; {text}"))
     }
 
     /// Ends the connection of whoever leads, from the server's side.
-    pub fn end_leader(&self) {
+    pub(crate) fn end_leader(&self) {
         let ended = self.query(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_locks JOIN pg_database ON pg_database.oid = database \
              WHERE locktype = 'advisory' AND granted AND datname = current_database()",
@@ -145,7 +145,7 @@ impl Database {
     }
 
     /// The process of each connection of a journal or an archive.
-    pub fn connections(&self) -> Vec<String> {
+    pub(crate) fn connections(&self) -> Vec<String> {
         self.query(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'pliant'",
         )

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// When the door breaks: at a `COMMIT`, once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Breaks {
+pub(crate) enum Breaks {
     /// Before the database hears of it.
     Before,
     /// After the database has done it, before the journal hears of that.
@@ -21,14 +21,14 @@ const BEFORE: u8 = 1;
 const AFTER: u8 = 2;
 
 /// A door at a port of this machine. Its threads end with the connections.
-pub struct Door {
+pub(crate) struct Door {
     port: u16,
     state: Arc<AtomicU8>,
 }
 
 impl Door {
     /// Opens one to a socket.
-    pub fn open(socket: PathBuf) -> Door {
+    pub(crate) fn open(socket: PathBuf) -> Door {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(AtomicU8::new(WHOLE));
@@ -43,17 +43,17 @@ impl Door {
         Door { port, state }
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Breaks at the next `COMMIT`.
-    pub fn will_break(&self, when: Breaks) {
+    pub(crate) fn will_break(&self, when: Breaks) {
         self.state.store(if when == Breaks::Before { BEFORE } else { AFTER }, Ordering::SeqCst);
     }
 
     /// True if it has not broken since it was told to.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.state.load(Ordering::SeqCst) != WHOLE
     }
 }

@@ -5,10 +5,10 @@ use pliant_live::journal::{Batch, DROPPED_AT_ONCE, Filter, JobRow, JournalError,
 use super::{Place, entries, entry, job, notices, told};
 
 /// What a journal must do, on a new place.
-pub type Scenario = fn(&dyn Place);
+pub(crate) type Scenario = fn(&dyn Place);
 
 /// All of them, with what each shows.
-pub const ALL: &[(&str, Scenario)] = &[
+pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("what is committed is there after reopening", round_trip),
     ("a batch that does not follow is refused, and harms nothing", order),
     ("a batch counts once", once),

@@ -264,16 +264,13 @@ async fn write(link: &mut Link, batch: &Batch, fresh: &Fresh<'_>) -> Result<(), 
                     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[])";
         link.execute(text, &[&seqs, &ats, &events, &commands]).await?;
     }
-    // Those acknowledged in the same batch are gone at once.
-    let acknowledged = batch.notices_acknowledged.unwrap_or(0);
-    let waiting: Vec<&Notice> = fresh.notices.iter().filter(|notice| notice.seq > acknowledged).collect();
-    if !waiting.is_empty() {
-        let seqs: Vec<i64> = waiting.iter().map(|notice| notice.seq as i64).collect();
-        let bodies: Vec<&str> = waiting.iter().map(|notice| notice.body.as_str()).collect();
+    if !fresh.notices.is_empty() {
+        let seqs: Vec<i64> = fresh.notices.iter().map(|notice| notice.seq as i64).collect();
+        let bodies: Vec<&str> = fresh.notices.iter().map(|notice| notice.body.as_str()).collect();
         let text = "INSERT INTO notices (seq, body) SELECT * FROM unnest($1::bigint[], $2::text[])";
         link.execute(text, &[&seqs, &bodies]).await?;
     }
-    if acknowledged > 0 {
+    if let Some(acknowledged) = batch.notices_acknowledged {
         link.execute("DELETE FROM notices WHERE seq <= $1", &[&(acknowledged as i64)]).await?;
     }
     rows::write_jobs(link, &batch.ended).await

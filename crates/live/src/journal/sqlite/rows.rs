@@ -42,9 +42,10 @@ pub(super) fn failed(path: &Path, error: &rusqlite::Error) -> JournalError {
     match code {
         // The index of the log lives in a file of its own: there was no room to make it longer.
         Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => JournalError::Full { why },
-        Some((ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt, _)) => {
-            JournalError::Damaged { place, why }
-        }
+        // A page that should be there is not, is said with a code of its own.
+        Some(
+            (ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt, _) | (_, ffi::SQLITE_IOERR_SHORT_READ),
+        ) => JournalError::Damaged { place, why },
         Some((ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly, _)) => {
             JournalError::Folder { path: path.to_owned(), source: std::io::Error::other(why) }
         }

@@ -1,0 +1,456 @@
+//! A federation of real daemons: started, killed and started again at will, and all ended at the end of the test.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pliant_control::job::{JobRecord, JobState, Work};
+use pliant_control::names::{Handle, Key};
+use pliant_live::client::{Client, ClientError, Order};
+use pliant_live::config::ClientFile;
+use pliant_live::identity::{self, Authority, Identity, Role};
+use pliant_live::processes;
+use pliant_live::staging::{Checksum, FileSpec};
+use pliant_live::wire::{Script, Submitted};
+use pliant_model::{Procs, Span, Speedup, Time};
+use rand_chacha::rand_core::{OsRng, TryRngCore};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long anything that must happen may take: long, for machines that do much else.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The agent at the root of every federation here.
+pub(crate) const MASTER: &str = "master";
+
+/// Services that every server here offers.
+pub(crate) const SERVICES: &str = r#"
+[[service]]
+name = "sleep"
+summary = "sleeps"
+command = ["sleep", "{seconds}"]
+speedup = "rigid:1"
+runtime = "10s"
+runtime_per = { argument = "seconds", exponent = 1.0, at = 10 }
+
+[service.arguments.seconds]
+type = "integer"
+min = 1
+max = 1000
+
+[[service]]
+name = "count"
+summary = "counts the bytes of a file"
+command = ["/bin/sh", "-c", "echo counting; echo for $PLIANT_OWNER >&2; wc -c < \"$1\" > count.txt; cp \"$1\" copy.bin", "count", "{data}"]
+speedup = "amdahl:0.9,4"
+runtime = "10s"
+
+[service.arguments.data]
+type = "file"
+
+[[service]]
+name = "say"
+summary = "prints its argument, one word of the command line each"
+command = ["printf", "<%s>", "{text}"]
+speedup = "rigid:1"
+runtime = "10s"
+
+[service.arguments.text]
+type = "string"
+"#;
+
+/// A cluster and the server in front of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    pub(crate) name: &'static str,
+    pub(crate) procs: u32,
+    pub(crate) speed: f64,
+    pub(crate) batch: &'static str,
+    /// The agent it hangs on.
+    pub(crate) parent: &'static str,
+    /// Further keys of its file.
+    pub(crate) keys: &'static str,
+    /// Further tables of its file.
+    pub(crate) tables: String,
+}
+
+impl Cluster {
+    pub(crate) fn new(name: &'static str, procs: u32, speed: f64) -> Cluster {
+        let tables = SERVICES.to_owned();
+        Cluster { name, procs, speed, batch: "cbf", parent: MASTER, keys: "", tables }
+    }
+}
+
+struct Daemon {
+    verb: &'static str,
+    address: SocketAddr,
+    child: Option<Child>,
+}
+
+/// Daemons, their files, and the authority that vouches for them.
+pub(crate) struct Federation {
+    dir: TempDir,
+    pub(crate) authority: Authority,
+    daemons: BTreeMap<String, Daemon>,
+}
+
+impl Federation {
+    /// A master agent and these servers, ready for work.
+    pub(crate) async fn start(clusters: &[Cluster]) -> Federation {
+        let mut federation = Federation::agent_only("");
+        for cluster in clusters {
+            federation.add_server(cluster);
+        }
+        federation.attached(clusters.len()).await;
+        federation
+    }
+
+    /// A master agent, with further tables in its file.
+    pub(crate) fn agent_only(tables: &str) -> Federation {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
+        let mut federation = Federation { dir, authority, daemons: BTreeMap::new() };
+        federation.add_agent(MASTER, None, tables);
+        federation
+    }
+
+    /// Starts one more agent.
+    pub(crate) fn add_agent(&mut self, name: &'static str, parent: Option<&str>, tables: &str) {
+        let parent = parent.map(|parent| self.address_table("parent", parent)).unwrap_or_default();
+        let text = format!("name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{parent}\n{TLS}{tables}");
+        self.add("agent", Role::Agent, name, &text);
+    }
+
+    /// Starts one more server.
+    pub(crate) fn add_server(&mut self, cluster: &Cluster) {
+        let Cluster { name, procs, speed, batch, parent, keys, tables } = cluster;
+        let parent = self.address_table("parent", parent);
+        let text = format!(
+            "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{keys}\n{parent}\n\
+             [cluster]\nprocs = {procs}\nspeed = {speed:?}\nbatch = \"{batch}\"\ngrace_s = 1\n{TLS}{tables}"
+        );
+        self.add("server", Role::Server, name, &text);
+    }
+
+    fn add(&mut self, verb: &'static str, role: Role, name: &str, text: &str) {
+        let folder = self.folder(name);
+        self.certify(&folder, role, name);
+        let file = folder.join(format!("{verb}.toml"));
+        fs::write(&file, text.replace("LISTEN", "127.0.0.1:0")).unwrap();
+        let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
+        self.daemons.insert(name.to_owned(), Daemon { verb, address: unknown, child: None });
+        self.revive(name);
+        // From now on it is always found there.
+        fs::write(&file, text.replace("LISTEN", &self.address(name))).unwrap();
+    }
+
+    /// A table that says where an agent is.
+    pub(crate) fn address_table(&self, key: &str, agent: &str) -> String {
+        format!("[[{key}]]\nname = \"{agent}\"\naddress = \"{}\"\n", self.address(agent))
+    }
+
+    /// Where a daemon listens.
+    pub(crate) fn address(&self, name: &str) -> String {
+        self.daemons[name].address.to_string()
+    }
+
+    /// Issues a certificate into a folder.
+    pub(crate) fn certify(&self, folder: &Path, role: Role, name: &str) {
+        let identity = Identity::new(role, name).unwrap();
+        let order = identity::Order { renew: true, ..identity::Order::new(identity) };
+        self.authority.issue_into(folder, &order, now()).unwrap();
+    }
+
+    /// The folder of the whole federation.
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The folder of a daemon.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The folder of a job at its server.
+    pub(crate) fn job_folder(&self, handle: &Handle) -> PathBuf {
+        self.folder(handle.server.as_str()).join("state/jobs").join(handle.number.to_string())
+    }
+
+    /// What a daemon has logged.
+    pub(crate) fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.folder(name).join("log")).unwrap()
+    }
+
+    /// Waits until a daemon has logged all of that in one line.
+    pub(crate) async fn logged(&self, name: &str, words: &[&str]) {
+        let what = format!("a line with {words:?} in the log of {name}");
+        let line = || self.log(name).lines().any(|line| words.iter().all(|word| line.contains(word)));
+        until(&what, async || line().then_some(())).await;
+    }
+
+    /// Kills a daemon as a crash would.
+    pub(crate) fn kill(&mut self, name: &str) {
+        let daemon = self.daemons.get_mut(name).unwrap();
+        if let Some(mut child) = daemon.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Asks a daemon to stop, and waits until it has.
+    pub(crate) fn stop(&mut self, name: &str) {
+        let mut child = self.daemons.get_mut(name).unwrap().child.take().unwrap();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let status = child.wait().unwrap();
+        assert!(status.success(), "{name} stopped with {status}:\n{}", self.log(name));
+    }
+
+    /// Starts a daemon that is not running, where it was before.
+    pub(crate) fn revive(&mut self, name: &str) {
+        let folder = self.folder(name);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut child = self.spawn(name);
+            let ready = loop {
+                // The file is replaced as a whole.
+                if let Ok(text) = fs::read_to_string(folder.join("ready")) {
+                    break Some(text.trim().parse().unwrap());
+                }
+                if child.try_wait().unwrap().is_some() {
+                    break None;
+                }
+                std::thread::sleep(LOOK);
+            };
+            let daemon = self.daemons.get_mut(name).unwrap();
+            if let Some(address) = ready {
+                (daemon.address, daemon.child) = (address, Some(child));
+                return;
+            }
+            // For a moment somebody else may have its port.
+            assert!(Instant::now() < deadline, "{name} does not start:\n{}", self.log(name));
+            std::thread::sleep(10 * LOOK);
+        }
+    }
+
+    fn spawn(&self, name: &str) -> Child {
+        let (folder, verb) = (self.folder(name), self.daemons[name].verb);
+        let ready = folder.join("ready");
+        if ready.exists() {
+            fs::remove_file(&ready).unwrap();
+        }
+        let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_pliant"))
+            .arg(verb)
+            .arg("--config")
+            .arg(folder.join(format!("{verb}.toml")))
+            .arg("--ready-file")
+            .arg(&ready)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Waits until so many servers are there, as the master says.
+    pub(crate) async fn attached(&self, count: usize) {
+        let client = self.operator();
+        until(&format!("{count} servers attached"), async || {
+            let found = client.servers().await.ok()?;
+            (found.servers.iter().filter(|server| server.attached).count() == count).then_some(())
+        })
+        .await;
+    }
+
+    /// A user's client.
+    pub(crate) fn client(&self, user: &str) -> Client {
+        self.client_as(Role::User, user)
+    }
+
+    /// An operator's client.
+    pub(crate) fn operator(&self) -> Client {
+        self.client_as(Role::Operator, "root")
+    }
+
+    /// A client with a certificate of that role.
+    pub(crate) fn client_as(&self, role: Role, name: &str) -> Client {
+        Client::new(&ClientFile::read(&self.client_file(role, name)).unwrap()).unwrap()
+    }
+
+    /// The file of a client of the master, with a certificate of that role.
+    pub(crate) fn client_file(&self, role: Role, name: &str) -> PathBuf {
+        let folder = self.dir.path().join("users").join(format!("{role}-{name}"));
+        let file = folder.join("client.toml");
+        if !file.exists() {
+            self.certify(&folder, role, name);
+            fs::write(&file, self.address_table("agent", MASTER) + TLS).unwrap();
+        }
+        file
+    }
+
+    /// Waits until a job is in a state.
+    pub(crate) async fn reaches(&self, client: &Client, handle: &Handle, state: JobState) -> JobRecord {
+        until(&format!("{handle} {state}"), async || {
+            let record = client.job(handle).await.ok()?;
+            assert!(record.state == state || !record.state.is_final(), "{record:?}");
+            (record.state == state).then_some(record)
+        })
+        .await
+    }
+
+    fn end(&mut self) {
+        // Servers first, so that nothing is started any more; agents are of no use without them.
+        for daemon in self.daemons.values_mut() {
+            if let Some(mut child) = daemon.child.take() {
+                // It may have ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        let servers = self.daemons.iter().filter(|(_, daemon)| daemon.verb == "server");
+        for (name, _) in servers {
+            end_jobs(&self.folder(name).join("state/jobs"));
+        }
+    }
+}
+
+impl Drop for Federation {
+    fn drop(&mut self) {
+        self.end();
+        if std::thread::panicking() {
+            for name in self.daemons.keys() {
+                let log = fs::read_to_string(self.folder(name).join("log")).unwrap_or_default();
+                let lines: Vec<&str> = log.lines().collect();
+                let tail = &lines[lines.len().saturating_sub(60)..];
+                eprintln!("--- the end of the log of {name}\n{}", tail.join("\n"));
+            }
+        }
+    }
+}
+
+fn end_jobs(jobs: &Path) {
+    let Ok(entries) = fs::read_dir(jobs) else { return };
+    let dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let running = |dir: &PathBuf| matches!(processes::find(dir), Ok(processes::Found::Running(_)));
+    let asked: Vec<&PathBuf> = dirs.iter().filter(|dir| running(dir)).collect();
+    for dir in &asked {
+        // Whoever cannot be asked shows below.
+        let _ = processes::terminate(dir);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while asked.iter().any(|dir| running(dir)) {
+        if Instant::now() > deadline {
+            eprintln!("jobs in {} do not end", jobs.display());
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+pub(crate) const TLS: &str = "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\ncrl = \"crl.pem\"\n";
+
+/// The present, as certificates count it.
+pub(crate) fn now() -> Time {
+    Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64)
+}
+
+/// Looks until there is something to see.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// A key that nobody has.
+pub(crate) fn fresh_key() -> Key {
+    let mut bytes = [0; 16];
+    OsRng.try_fill_bytes(&mut bytes).unwrap();
+    Key(bytes)
+}
+
+/// A submission of that, to whomever.
+pub(crate) fn order(what: Submitted) -> Order {
+    Order { key: fresh_key(), what, inputs: Vec::new(), only: None, patience: PATIENCE }
+}
+
+/// A submission of that, to one server.
+pub(crate) fn order_to(server: &str, what: Submitted) -> Order {
+    Order { only: Some(server.parse().unwrap()), ..order(what) }
+}
+
+/// A call of a service.
+pub(crate) fn service(name: &str, arguments: &[(&str, &str)]) -> Submitted {
+    let arguments = arguments.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    Submitted::Service { name: name.to_owned(), arguments }
+}
+
+/// A shell script of a fixed size.
+pub(crate) fn rigid(text: &str, procs: u32, walltime_s: i64) -> Submitted {
+    script(text, procs, walltime_s, Speedup::Rigid)
+}
+
+/// A shell script.
+pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) -> Submitted {
+    Submitted::Script(Script {
+        name: "job.sh".to_owned(),
+        text: format!("#!/bin/sh\n{text}\n").into_bytes(),
+        work: Work { procs: Procs(procs), walltime: Span(walltime_s), speedup },
+        arguments: Vec::new(),
+    })
+}
+
+/// Submits and returns the record of the acceptance.
+pub(crate) async fn submit(client: &Client, order: &Order) -> JobRecord {
+    *client.submit(order, |_| {}).await.unwrap()
+}
+
+/// Submits and waits for the end.
+pub(crate) async fn run(client: &Client, order: &Order) -> JobRecord {
+    let accepted = submit(client, order).await;
+    client.wait(&accepted.handle, |_| {}).await.unwrap()
+}
+
+/// An input file, announced under that name.
+pub(crate) fn input(name: &str, path: &Path) -> (FileSpec, PathBuf) {
+    let (sha256, size) = Checksum::of_reader(File::open(path).unwrap()).unwrap();
+    (FileSpec { name: name.parse().unwrap(), size, sha256 }, path.to_owned())
+}
+
+/// Fetches everything that a job left: contents by name.
+pub(crate) async fn fetched(client: &Client, handle: &Handle) -> BTreeMap<String, Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    for file in client.results(handle).await.unwrap() {
+        client.fetch(handle, &file, folder.path()).await.unwrap();
+    }
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.path().to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder.path()).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Asserts that a call was refused with words that say why.
+pub(crate) fn refused<A: Debug>(answer: Result<A, ClientError>, words: &[&str]) {
+    let error = answer.expect_err("this must be refused").to_string();
+    assert!(words.iter().all(|word| error.contains(word)), "expected {words:?} in: {error}");
+}

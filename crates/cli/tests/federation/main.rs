@@ -1,0 +1,11 @@
+//! Whole federations of real daemons on the loopback address: what users see, what dies and comes back, what is
+//! refused.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+
+mod harness;
+
+mod basics;
+mod kill;
+mod prediction;
+mod replay;
+mod security;

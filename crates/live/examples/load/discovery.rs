@@ -1,0 +1,82 @@
+//! Discovery over 138 servers below 12 local agents, as many as paper 004's tree had clusters of Grid'5000.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pliant_control::agent::What;
+use pliant_live::client::Client;
+use pliant_live::identity::Role;
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::federation::{Daemons, Federation, attached};
+use crate::figures::Times;
+
+const AGENTS: usize = 12;
+const SERVERS: usize = 138;
+/// Discoveries one after another, and altogether when several are under way.
+const COUNT: usize = 3_000;
+/// Candidates asked for, as `pliant submit` does.
+const BEST: u32 = 3;
+const OPEN: [usize; 2] = [4, 16];
+
+pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
+    let federation = Federation::new(dir)?;
+    let master = Daemons::start(&[federation.agent("master", None)?])?;
+    let address = master.addresses[0].clone();
+    let mut processes = vec![master];
+    for agent in 0..AGENTS {
+        let local = Daemons::start(&[federation.agent(&format!("agent-{agent}"), Some(&address))?])?;
+        let parent = local.addresses[0].clone();
+        let numbers = (0..SERVERS).filter(|server| server % AGENTS == agent);
+        let files = numbers.map(|server| federation.server(&format!("server-{server}"), &parent, 64));
+        processes.push(local);
+        processes.push(Daemons::start(&files.collect::<Outcome<Vec<_>>>()?)?);
+    }
+    let client = federation.client(Role::User, "alice", &address)?;
+    attached(&client, SERVERS).await?;
+    discover(&client, COUNT / 10).await?;
+
+    let begun = Instant::now();
+    let mut times = discover(&client, COUNT).await?;
+    let rate = COUNT as f64 / begun.elapsed().as_secs_f64();
+    println!(
+        "discovery over {SERVERS} servers, {COUNT} one after another ({rate:.0} a second): {}",
+        times.text()
+    );
+    for open in OPEN {
+        let begun = Instant::now();
+        let mut tasks = JoinSet::new();
+        for _ in 0..open {
+            let client = client.clone();
+            tasks.spawn(async move { discover(&client, COUNT / open).await });
+        }
+        let mut times = Times::default();
+        while let Some(some) = tasks.join_next().await {
+            times.extend(some??);
+        }
+        let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
+        println!("discovery over {SERVERS} servers, {open} at a time ({rate:.0} a second): {}", times.text());
+    }
+    let cpu: Duration =
+        processes.iter().map(|process| process.cost().map(|cost| cost.cpu)).sum::<Outcome<_>>()?;
+    let each = cpu.as_secs_f64() * 1e3 / (COUNT * (1 + OPEN.len()) + COUNT / 10) as f64;
+    println!("  CPU of all {} processes: {each:.2} ms a discovery", processes.len());
+    Ok(())
+}
+
+async fn discover(client: &Client, count: usize) -> Outcome<Times> {
+    let arguments = BTreeMap::from([("seconds".to_owned(), "600".to_owned())]);
+    let what = What::Service { name: "wait".to_owned(), arguments };
+    let mut times = Times::default();
+    for _ in 0..count {
+        let begun = Instant::now();
+        let found = client.discover(&what, BEST, None).await?;
+        times.add(begun.elapsed());
+        if found.vectors.len() != BEST as usize || !found.silent.is_empty() {
+            return Err(format!("expected {BEST} answers and nobody silent, found {found:?}").into());
+        }
+    }
+    Ok(times)
+}

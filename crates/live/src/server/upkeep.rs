@@ -1,0 +1,89 @@
+//! What a server throws away: files of jobs that ended long ago, and uploads that nobody submitted.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use pliant_control::server::Server;
+use pliant_model::{Span, Time};
+use tokio::sync::watch;
+
+use super::launch::Host;
+use crate::agent::service::{SharedArchive, archived};
+use crate::daemon::{Clock, Mailbox, stopped};
+use crate::staging::Store;
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(600);
+
+/// What is looked after.
+pub(super) struct Upkeep {
+    pub(super) host: Host,
+    pub(super) store: Store,
+    pub(super) archive: SharedArchive,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) name: String,
+    /// How long the files of a job are kept after its end.
+    pub(super) kept: Span,
+}
+
+impl Upkeep {
+    /// Goes on until the daemon is to stop.
+    pub(super) async fn run(self, stop: watch::Receiver<bool>) {
+        let clock = Clock::start(Time(0));
+        loop {
+            tokio::select! {
+                () = stopped(stop.clone()) => return,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+            self.once(clock.now()).await;
+        }
+    }
+
+    /// One round.
+    pub(super) async fn once(&self, now: Time) {
+        for number in numbers(&self.host.folder) {
+            if self.is_due(now, number).await {
+                let dir = self.host.dir(number);
+                tracing::info!(job = number, "its files are removed: it ended long ago");
+                if let Err(error) = fs::remove_dir_all(&dir) {
+                    tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a job");
+                }
+            }
+        }
+        let store = self.store.clone();
+        // Keys of jobs that wait: their files are still to be put in place.
+        let waiting = self.mailbox.ask(|server, _| server.jobs().map(|job| job.key).collect::<Vec<_>>()).await;
+        let Ok(waiting) = waiting else { return };
+        let collected =
+            tokio::task::spawn_blocking(move || store.collect(now, |_, key| waiting.contains(&key))).await;
+        match collected {
+            Ok(Ok(collected)) if collected.submissions > 0 => {
+                tracing::info!(submissions = collected.submissions, "uploads that nobody submitted are removed");
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "cannot remove old uploads"),
+            Err(error) => tracing::warn!(%error, "removing old uploads failed"),
+        }
+    }
+
+    /// True if the files of a job are there longer than they are kept.
+    async fn is_due(&self, now: Time, number: u32) -> bool {
+        let in_memory = self.mailbox.ask(move |server, _| server.job(number).is_some()).await;
+        if in_memory != Ok(false) {
+            return false;
+        }
+        let name = self.name.clone();
+        let row = archived(&self.archive, move |archive| archive.job(&name, number)).await;
+        // What is in neither place is not for us to judge.
+        matches!(row, Ok(Some(row)) if Time(row.ended) + self.kept <= now)
+    }
+}
+
+/// The numbers of the jobs that have a folder.
+fn numbers(folder: &Path) -> Vec<u32> {
+    // There is none before the first job.
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    entries.flatten().filter_map(number).collect()
+}
