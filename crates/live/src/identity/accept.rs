@@ -55,6 +55,22 @@ pub enum Refused {
     Own(TlsError),
 }
 
+impl Refused {
+    /// The stable word for metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Slow { .. } => "slow",
+            Self::Handshake(_) => "handshake",
+            Self::Protocol => "protocol",
+            Self::Identity(_) => "identity",
+            Self::Crowded { .. } => "crowded",
+            Self::Full { .. } => "full",
+            Self::Greedy { .. } => "greedy",
+            Self::Own(_) => "own-files",
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -25,6 +25,7 @@ use super::peer::Peer;
 use super::role::Role;
 use super::tls::ServerTls;
 use super::trust::locked;
+use crate::telemetry::names;
 
 /// How many connections a daemon takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -214,7 +215,10 @@ impl Arrivals {
         match opened {
             // Only a dropped stream fails this, and the loop sees it next.
             Ok(connection) => drop(self.sender.send(Ok(connection)).await),
-            Err(refused) => tracing::warn!(remote = %address, reason = %refused, "connection refused"),
+            Err(refused) => {
+                metrics::counter!(names::CONNECTIONS_REFUSED, "reason" => refused.word()).increment(1);
+                tracing::warn!(remote = %address, reason = %refused, "connection refused");
+            }
         }
     }
 }
@@ -243,12 +247,14 @@ impl Places {
             return Err(Refused::Greedy { peer: peer.clone(), limit: connections_per_peer_max });
         }
         *taken.entry(holder.clone()).or_default() += 1;
+        metrics::gauge!(names::OPEN_CONNECTIONS).increment(1.0);
         Ok(Place { places: places.clone(), holder })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
+        metrics::gauge!(names::OPEN_CONNECTIONS).decrement(1.0);
         let mut taken = locked(&self.places.taken);
         if let Some(count) = taken.get_mut(&self.holder) {
             *count -= 1;
