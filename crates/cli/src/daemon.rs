@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use pliant_live::daemon::DaemonError;
@@ -12,6 +13,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::failure::Failure;
+
+/// How long threads that wait for something have to end.
+const LEAVE: Duration = Duration::from_secs(2);
 
 /// The options of every daemon.
 #[derive(Args)]
@@ -48,7 +52,7 @@ where
     let runtime = Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;
     let ready_file = options.ready_file.clone();
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let (stop, stopping) = watch::channel(false);
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::system)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::system)?;
@@ -67,7 +71,10 @@ where
             }
         });
         serve(stopping, ready).await.map_err(failed)
-    })
+    });
+    // An agent that stood by still waits for the journal on a thread of its own.
+    runtime.shutdown_timeout(LEAVE);
+    ended
 }
 
 /// Whole or not at all: somebody waits for it.

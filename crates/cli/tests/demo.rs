@@ -41,8 +41,12 @@ fn the_demonstration_runs_a_federation_and_leaves_nothing_running() {
         let line = fs::read(path.join("cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(dir.path().to_str().unwrap())
     };
-    let running: Vec<_> =
-        fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(|path| of_ours(path)).collect();
+    let running: Vec<_> = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| of_ours(path))
+        .collect();
     assert!(running.is_empty(), "{running:?}");
 }
 

@@ -30,6 +30,10 @@ fn every_option_of_every_verb_is_on_the_page_and_no_other() {
         ("report", &["report"]),
         ("demo", &["demo"]),
         ("policies", &["policies"]),
+        (
+            "The client verbs",
+            &["submit", "status", "queue", "explain", "wait", "cancel", "fetch", "logs", "servers"],
+        ),
     ] {
         let options = |text: &str| -> BTreeSet<String> {
             let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');

@@ -3,19 +3,21 @@
 //! The child dials, so that only agents need an open port towards it. News wait in the journal until the parent has
 //! acknowledged them; over each new line they are sent again from the first one that it has not kept.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo};
 use pliant_control::names::Name;
+use pliant_model::Time;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::config::AgentAddress;
+use crate::daemon::Clock;
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::journal::Notice;
 use crate::telemetry::names;
@@ -39,7 +41,7 @@ pub(crate) enum Upward {
     News(Notice),
     /// The answer to a question.
     Answer {
-        /// The parent's number of the discovery.
+        /// The number that [`Child::asked`] was told.
         discovery: u64,
         /// What was found.
         found: Found,
@@ -60,7 +62,8 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The servers that it is or has below it.
     fn servers(&self) -> impl Future<Output = Vec<ServerInfo>> + Send;
 
-    /// The parent asks; the answer goes up as [`Upward::Answer`].
+    /// The parent asks; the answer goes up as [`Upward::Answer`]. `discovery` is a number of our own, which no
+    /// earlier question had: a parent that was started again may count from where it was before.
     fn asked(&self, discovery: u64, ask: Ask) -> impl Future<Output = ()> + Send;
 
     /// The parent has kept the news up to there.
@@ -76,7 +79,9 @@ pub(crate) async fn keep<C: Child>(
     mut upward: mpsc::UnboundedReceiver<Upward>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut line = Line { child, outbox: outbox.into(), acknowledged: 0 };
+    let next_question = Clock::start(Time(0)).exact().as_micros() as u64;
+    let questions = BTreeMap::new();
+    let mut line = Line { child, outbox: outbox.into(), acknowledged: 0, next_question, questions };
     let mut pause = PAUSE.0;
     for parent in parents.iter().cycle() {
         let begun = Instant::now();
@@ -101,6 +106,9 @@ struct Line<C> {
     /// News that are not acknowledged.
     outbox: VecDeque<Notice>,
     acknowledged: u64,
+    next_question: u64,
+    /// Questions that came over the present line and are not answered, with the parent's numbers of them.
+    questions: BTreeMap<u64, u64>,
 }
 
 type Sender = mpsc::Sender<proto::Up>;
@@ -132,6 +140,7 @@ impl<C: Child> Line<C> {
         let channel = channel(&parent.address, &expected, tls.clone(), &Timeouts::default());
         let mut client = proto::agent_client::AgentClient::new(channel);
         let (sender, receiver) = mpsc::channel(WINDOW);
+        self.questions.clear();
         let (name, kind, journal) = (self.child.name(), self.child.kind(), self.child.journal());
         let servers = self.child.servers().await;
         send(&sender, &FromChild::Hello { name, kind, journal, servers }).await?;
@@ -192,7 +201,12 @@ impl<C: Child> Line<C> {
             return Ok(());
         }
         match FromParent::try_from(message)? {
-            FromParent::Question { discovery, ask } => self.child.asked(discovery, *ask).await,
+            FromParent::Question { discovery, ask } => {
+                let own = self.next_question;
+                self.next_question += 1;
+                self.questions.insert(own, discovery);
+                self.child.asked(own, *ask).await;
+            }
             FromParent::Acknowledge { sequence } => self.acknowledge(sequence),
             FromParent::Heartbeat => {}
         }
@@ -211,17 +225,17 @@ impl<C: Child> Line<C> {
 
     async fn tell(&mut self, sender: &Sender, message: Upward) -> Result<(), Status> {
         match message {
-            Upward::Announce => {
-                send(sender, &FromChild::Servers(self.child.servers().await)).await
-            }
+            Upward::Announce => send(sender, &FromChild::Servers(self.child.servers().await)).await,
             Upward::News(notice) => {
                 let message = news(&notice);
                 self.outbox.push_back(notice);
                 send(sender, &message?).await
             }
-            Upward::Answer { discovery, found } => {
-                send(sender, &FromChild::Answer { discovery, found }).await
-            }
+            Upward::Answer { discovery, found } => match self.questions.remove(&discovery) {
+                Some(discovery) => send(sender, &FromChild::Answer { discovery, found }).await,
+                // Asked over an earlier line: nobody waits for it.
+                None => Ok(()),
+            },
         }
     }
 }

@@ -9,8 +9,8 @@ pub mod campaign;
 mod engine;
 pub mod limits;
 pub mod protocol;
-pub mod recorded;
 mod ready;
+pub mod recorded;
 mod stream;
 
 use std::borrow::Borrow;

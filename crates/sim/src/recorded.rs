@@ -80,9 +80,10 @@ fn ran(record: &JobRecord) -> bool {
 fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Option<ClusterId>) -> SimJob {
     let JobRecord { work, started, ended, walltime, .. } = record;
     let took = ended.zip(*started).map_or(Span(1), |(ended, started)| ended - started);
-    // As a share of the walltime that it had; rounded to the nearest second of the walltime it was given on.
-    let share = took.0 as f64 / walltime.0.max(1) as f64;
-    let runtime = (share * work.walltime.0 as f64).round() as i64;
+    // The same share of the walltime it was given on. Rounded down: a simulated runtime is rounded up again, and is
+    // then what was measured wherever the walltime is not longer than the one it was given on.
+    let share = i128::from(took.0) * i128::from(work.walltime.0) / i128::from(walltime.0.max(1));
+    let runtime = i64::try_from(share).unwrap_or(i64::MAX);
     let job = Job {
         log_id: index as u64 + 1,
         submit,

@@ -71,8 +71,10 @@ fn attached(folder: &Folder) -> Result<(), Failure> {
             }
             if Instant::now() > deadline {
                 let expected = CLUSTERS.len();
-                return Err(Failure::system(format!("expected {expected} servers at the agent, found {known}"))
-                    .hint(format!("their logs are in {}", folder.path().display())));
+                return Err(Failure::system(format!(
+                    "expected {expected} servers at the agent, found {known}"
+                ))
+                .hint(format!("their logs are in {}", folder.path().display())));
             }
             tokio::time::sleep(LOOK).await;
         }

@@ -24,7 +24,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         if daemons == 0 {
             return format!("Nothing runs in {}\n", folder.path().display());
         }
-        let ended = if jobs == 0 { String::new() } else { format!(", {} ended", counted(jobs as u64, "running job")) };
+        let ended = if jobs == 0 {
+            String::new()
+        } else {
+            format!(", {} ended", counted(jobs as u64, "running job"))
+        };
         format!("Stopped {}{ended}\n", counted(daemons as u64, "daemon"))
     };
     output.print("down", text, json!({ "dir": folder.path(), "daemons": daemons, "jobs": jobs }))

@@ -243,7 +243,7 @@ mod tests {
         let offer = |services: &[OfferedService], scripts| Ok(Offer { services: services.to_vec(), scripts });
         let name = |text: &str| text.parse::<Name>().unwrap();
         let offers = [
-            (name("lyon"), offer(&[pi.clone()], true)),
+            (name("lyon"), offer(std::slice::from_ref(&pi), true)),
             (name("nancy"), offer(&[], false)),
             (name("nice"), Err("no answer".to_owned())),
             (name("rennes"), offer(&[pi], true)),

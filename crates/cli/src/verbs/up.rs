@@ -33,7 +33,11 @@ fn print(output: Output, folder: &Folder, federation: &Federation, is_new: bool)
     let text = || {
         let mut text = String::new();
         let state = if is_new { "A federation runs on this machine" } else { "It runs already" };
-        text.push_str(&format!("{state}: an agent and {} servers, in {}\n", CLUSTERS.len(), folder.path().display()));
+        text.push_str(&format!(
+            "{state}: an agent and {} servers, in {}\n",
+            CLUSTERS.len(),
+            folder.path().display()
+        ));
         for daemon in &federation.daemons {
             let what = match CLUSTERS.iter().find(|cluster| cluster.name == daemon.name) {
                 Some(cluster) => format!("{} processors of speed {}", cluster.procs, cluster.speed),

@@ -80,7 +80,10 @@ async fn scripts_run_in_the_shape_they_were_given() {
         (script(text, 1, 60, Speedup::Amdahl { parallel: 0.0, limit: Procs(4) }), 1, 30),
     ] {
         let ended = run(&alice, &order(what)).await;
-        assert_eq!((ended.state, ended.procs, ended.walltime), (JobState::Completed, Procs(procs), Span(walltime_s)));
+        assert_eq!(
+            (ended.state, ended.procs, ended.walltime),
+            (JobState::Completed, Procs(procs), Span(walltime_s))
+        );
         let said = String::from_utf8(fetched(&alice, &ended.handle).await["stdout"].clone()).unwrap();
         assert_eq!(said, format!("{} {procs} {procs} {walltime_s}\n", ended.handle));
     }
@@ -110,7 +113,13 @@ async fn output_is_followed_while_a_job_runs() {
     assert_eq!(String::from_utf8(said).unwrap(), "first\nlast\n");
     let rest = Download { offset: 6, ..stdout_of(&accepted.handle) };
     let mut said = Vec::new();
-    alice.output(&rest, |piece| Ok(said.extend_from_slice(piece))).await.unwrap();
+    alice
+        .output(&rest, |piece| {
+            said.extend_from_slice(piece);
+            Ok(())
+        })
+        .await
+        .unwrap();
     assert_eq!(said, b"last\n");
 }
 
@@ -204,13 +213,13 @@ async fn users_see_their_own_jobs_and_operators_all() {
     until("the agent to know the jobs", know).await;
     let [one, two, three] = [&first, &second, &third].map(Handle::to_string);
     assert_eq!(handles(&alice, &mine()).await, [one.clone(), three.clone()]);
-    assert_eq!(handles(&bob, &mine()).await, [two.clone()]);
+    assert_eq!(handles(&bob, &mine()).await, std::slice::from_ref(&two));
     let query = JobsQuery { owner: Some("bob".parse().unwrap()), ..mine() };
-    assert_eq!(handles(&root, &query).await, [two.clone()]);
+    assert_eq!(handles(&root, &query).await, std::slice::from_ref(&two));
     let query = JobsQuery { states: vec![JobState::Active], ..all.clone() };
     assert_eq!(handles(&root, &query).await, [one.clone(), two.clone()]);
     let query = JobsQuery { states: vec![JobState::Completed], ..all.clone() };
-    assert_eq!(handles(&root, &query).await, [three.clone()]);
+    assert_eq!(handles(&root, &query).await, std::slice::from_ref(&three));
     let query = JobsQuery { server: Some("paris".parse().unwrap()), ..all.clone() };
     assert_eq!(handles(&root, &query).await, [two, three]);
     assert!(root.jobs(&JobsQuery { limit: 1, ..all.clone() }).await.unwrap().more);
@@ -270,7 +279,11 @@ async fn a_moldable_job_gets_the_size_that_completes_first() {
         let accepted = submit(&alice, &order(script("true", 1, walltime_s, MULTI))).await;
         let expected = accepted.expected;
         assert_eq!((expected.procs, expected.walltime), (Procs(procs), Span(walltime_s / i64::from(procs))));
-        assert_eq!(accepted.state == JobState::Queued && expected.start > accepted.submitted, waits, "{accepted:?}");
+        assert_eq!(
+            accepted.state == JobState::Queued && expected.start > accepted.submitted,
+            waits,
+            "{accepted:?}"
+        );
         alice.cancel(&accepted.handle).await.unwrap();
         if let Some(before) = before {
             alice.cancel(&before).await.unwrap();
@@ -324,8 +337,12 @@ async fn servers_below_a_local_agent_are_found() {
     assert_eq!((ended.handle.server.as_str(), ended.state), ("s4", JobState::Completed));
     assert_eq!(fetched(&alice, &ended.handle).await["stdout"], b"here\n");
     // The news come up through the local agent, also after it was away.
+    let gate = federation.path().join("gate");
+    let text = format!("while [ ! -e '{}' ]; do sleep 0.05; done", gate.display());
+    let while_away = submit(&alice, &order(rigid(&text, 1, 120))).await;
     federation.kill("local");
-    let while_away = submit(&alice, &order_to_known(&alice, &federation, "s4").await).await;
+    fs::write(&gate, "").unwrap();
+    federation.reaches(&alice, &while_away.handle, JobState::Completed).await;
     federation.revive("local");
     federation.attached(below.len()).await;
     let root = federation.operator();
@@ -334,12 +351,6 @@ async fn servers_below_a_local_agent_are_found() {
         found.record.state.is_final().then_some(())
     };
     until("the master to hear of the job", agent_knows).await;
-}
-
-/// An order that is sent while no agent could find anybody.
-async fn order_to_known(client: &Client, federation: &Federation, server: &str) -> pliant_live::client::Order {
-    client.offer(&server.parse().unwrap(), &federation.address(server)).await.unwrap();
-    order_to(server, rigid("true", 1, 100))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,20 +6,23 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Key};
 use pliant_live::client::{Client, ClientError, Order};
 use pliant_live::config::ClientFile;
-use pliant_live::identity::{self, Authority, Identity, Role};
+use pliant_live::identity::{self, Authority, ClientTls, Credentials, Identity, Role, Timeouts};
 use pliant_live::processes;
 use pliant_live::staging::{Checksum, FileSpec};
+use pliant_live::wire::proto::server_client::ServerClient;
 use pliant_live::wire::{Script, Submitted};
 use pliant_model::{Procs, Span, Speedup, Time};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tonic::transport::Channel;
 
 /// How long anything that must happen may take: long, for machines that do much else.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -123,7 +126,8 @@ impl Federation {
     /// Starts one more agent.
     pub(crate) fn add_agent(&mut self, name: &'static str, parent: Option<&str>, tables: &str) {
         let parent = parent.map(|parent| self.address_table("parent", parent)).unwrap_or_default();
-        let text = format!("name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{parent}\n{TLS}{tables}");
+        let text =
+            format!("name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{parent}\n{TLS}{tables}");
         self.add("agent", Role::Agent, name, &text);
     }
 
@@ -222,7 +226,8 @@ impl Federation {
                 if let Ok(text) = fs::read_to_string(folder.join("ready")) {
                     break Some(text.trim().parse().unwrap());
                 }
-                if child.try_wait().unwrap().is_some() {
+                if let Some(status) = child.try_wait().unwrap() {
+                    assert_ne!(status.code(), Some(2), "the file of {name} is wrong:\n{}", self.log(name));
                     break None;
                 }
                 std::thread::sleep(LOOK);
@@ -294,6 +299,23 @@ impl Federation {
         file
     }
 
+    /// Calls of a server without the client library, with a certificate of that role.
+    pub(crate) fn server_client(&self, role: Role, name: &str, server: &str) -> ServerClient<Channel> {
+        ServerClient::new(self.channel(&self.credentials(role, name), Role::Server, server))
+    }
+
+    /// A certificate of that role, outside of any daemon's folder.
+    pub(crate) fn credentials(&self, role: Role, name: &str) -> Credentials {
+        Credentials::in_folder(self.client_file(role, name).parent().unwrap())
+    }
+
+    /// A connection to a daemon.
+    pub(crate) fn channel(&self, own: &Credentials, role: Role, daemon: &str) -> Channel {
+        let tls = Arc::new(ClientTls::load(own).unwrap());
+        let there = Identity::new(role, daemon).unwrap();
+        identity::channel(&self.address(daemon), &there, tls, &Timeouts::default())
+    }
+
     /// Waits until a job is in a state.
     pub(crate) async fn reaches(&self, client: &Client, handle: &Handle, state: JobState) -> JobRecord {
         until(&format!("{handle} {state}"), async || {
@@ -353,7 +375,8 @@ fn end_jobs(jobs: &Path) {
     }
 }
 
-pub(crate) const TLS: &str = "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\ncrl = \"crl.pem\"\n";
+pub(crate) const TLS: &str =
+    "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\ncrl = \"crl.pem\"\n";
 
 /// The present, as certificates count it.
 pub(crate) fn now() -> Time {

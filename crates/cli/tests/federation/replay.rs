@@ -1,0 +1,80 @@
+//! One policy, two drivers (invariant 5): what real daemons journaled, told again without them, gives the same
+//! commands.
+
+use pliant_control::agent::{Agent, AgentConfig};
+use pliant_control::job::JobState;
+use pliant_control::server::{Server, ServerConfig};
+use pliant_live::config::{AgentFile, ServerFile};
+use pliant_live::daemon::retell;
+use pliant_model::{Procs, Speedup};
+
+use crate::harness::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_told_again_give_the_same_commands() {
+    let clusters = [
+        Cluster { batch: "easy", ..Cluster::new("lyon", 2, 1.0) },
+        Cluster { batch: "cbf", ..Cluster::new("paris", 3, 1.4) },
+    ];
+    let mut federation = Federation::start(&clusters).await;
+    let (alice, bob) = (federation.client("alice"), federation.client("bob"));
+    let mut accepted = Vec::new();
+    for number in 0..24_u32 {
+        let client = if number % 3 == 0 { &bob } else { &alice };
+        let speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(4) };
+        let what = match number % 4 {
+            0 => rigid("sleep 0.3", 2, 20),
+            1 => script("sleep 0.2", 1, 30, speedup),
+            2 => rigid("exit 1", 1, 5),
+            _ => service("say", &[("text", "hello")]),
+        };
+        accepted.push((client.clone(), submit(client, &order(what)).await.handle));
+        if number % 7 == 6 {
+            let (client, handle) = accepted.last().unwrap();
+            client.cancel(handle).await.unwrap();
+        }
+        if number == 12 {
+            // What follows was told to machines that were made from entries and from a snapshot.
+            federation.kill("lyon");
+            federation.stop("paris");
+            federation.kill(MASTER);
+            for name in [MASTER, "lyon", "paris"] {
+                federation.revive(name);
+            }
+            federation.attached(2).await;
+        }
+    }
+    let mut ends = Vec::new();
+    for (client, handle) in &accepted {
+        ends.push(client.wait(handle, |_| {}).await.unwrap().state);
+    }
+    for state in [JobState::Completed, JobState::Failed] {
+        assert!(ends.contains(&state), "{ends:?}");
+    }
+    for name in ["lyon", "paris", MASTER] {
+        federation.stop(name);
+    }
+    for name in ["lyon", "paris"] {
+        let file = ServerFile::read(&federation.folder(name).join("server.toml")).unwrap();
+        let retold = retell(&file.state, |now| Server::new(server(&file), now).unwrap()).unwrap();
+        let own = accepted.iter().filter(|(_, handle)| handle.server.as_str() == name).count() as u64;
+        assert!(own > 0 && retold.entries >= 2 * own, "{own} jobs at {name}, {} entries", retold.entries);
+        assert_eq!(retold.differing, [0; 0], "{name}");
+    }
+    let file = AgentFile::read(&federation.folder(MASTER).join("agent.toml")).unwrap();
+    let config = AgentConfig { name: file.name.clone(), root: true, patience: file.patience() };
+    let retold = retell(file.state.as_ref().unwrap(), |_| Agent::new(config)).unwrap();
+    assert!(retold.entries > accepted.len() as u64);
+    assert_eq!(retold.differing, [0; 0], "{MASTER}");
+}
+
+fn server(file: &ServerFile) -> ServerConfig {
+    ServerConfig {
+        name: file.name.clone(),
+        procs: file.cluster.procs(),
+        speed: file.cluster.speed().unwrap(),
+        policy: file.cluster.batch.clone(),
+        tuner: file.cluster.tuner().unwrap(),
+        waiting_per_user: file.waiting_per_user,
+    }
+}

@@ -37,7 +37,17 @@ impl Server {
         }
         let jobs = jobs.into_iter().map(|kept| (kept.record.handle.number, kept)).collect();
         let keys = keys.into_iter().collect();
-        Ok(Server { config, batch: Box::new(batch), jobs, ended, keys, ended_keys, waiting, history: learning::restore(&history), next })
+        Ok(Server {
+            config,
+            batch: Box::new(batch),
+            jobs,
+            ended,
+            keys,
+            ended_keys,
+            waiting,
+            history: learning::restore(&history),
+            next,
+        })
     }
 }
 

@@ -94,11 +94,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         key: Key(u128::from(number).to_be_bytes()),
         owner: format!("user{}", number % USERS).parse().expect("a name of letters and digits"),
         name: "pi".to_owned(),
-        work: Work {
-            procs,
-            walltime,
-            speedup: Speedup::Amdahl { parallel: 0.99, limit: Procs(64) },
-        },
+        work: Work { procs, walltime, speedup: Speedup::Amdahl { parallel: 0.99, limit: Procs(64) } },
         state,
         submitted,
         expected: Estimate { procs, walltime, start },
@@ -247,6 +243,7 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
     sender.send((&hello).into()).await?;
     let mut down = AgentClient::new(channel).attach(ReceiverStream::new(receiver)).await?.into_inner();
     attached(operator, 1).await?;
+    let heart = sender.clone();
     let telling = tokio::spawn(async move {
         let now = now();
         for number in 0..NEWS {
@@ -258,16 +255,21 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
                 sender.send((&FromChild::News { sequence, record }).into()).await?;
             }
         }
-        Outcome::Ok(sender)
+        Outcome::Ok(())
     });
+    let mut beat = tokio::time::interval(Duration::from_secs(2));
     let mut kept = 0;
     while kept < u64::from(2 * NEWS) {
-        let message = tokio::time::timeout(Duration::from_secs(30), down.message()).await??;
-        let message = message.ok_or("the agent closed the line")?;
+        let message = tokio::select! {
+            message = down.message() => message?.ok_or("the agent closed the line")?,
+            _ = beat.tick() => {
+                heart.send((&FromChild::Heartbeat).into()).await?;
+                continue;
+            }
+        };
         if let FromParent::Acknowledge { sequence } = FromParent::try_from(message)? {
             kept = sequence;
         }
     }
-    drop(telling.await??);
-    Ok(())
+    telling.await?
 }

@@ -50,8 +50,13 @@ impl Federation {
         Ok(Federation { dir, authority })
     }
 
+    /// The folder of a daemon.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
     fn folder(&self, role: Role, name: &str) -> Outcome<PathBuf> {
-        let folder = self.dir.path().join(name);
+        let folder = self.path(name);
         self.authority.issue_into(&folder, &Order::new(Identity::new(role, name)?), now())?;
         Ok(folder)
     }

@@ -4,15 +4,16 @@
 //! measured is the accepting.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pliant_control::job::{JobState, Work};
-use pliant_control::names::{Handle, Key};
+use pliant_control::names::Key;
 use pliant_live::client::{Client, Order};
 use pliant_live::identity::Role;
+use pliant_live::processes::{self, Found};
 use pliant_live::wire::{Script, Submitted};
 use pliant_model::{Procs, Span, Speedup};
 use tokio::task::JoinSet;
@@ -38,6 +39,8 @@ pub(crate) async fn measure(dir: &Path, time: Duration) -> Outcome<()> {
 
 async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
     let federation = Federation::new(dir)?;
+    // What runs would outlive its server; what waits never starts once the server has gone.
+    let fillers = Fillers(SERVERS.iter().map(|name| federation.path(name)).collect());
     let agent = Daemons::start(&[federation.agent("master", None)?])?;
     let address = agent.addresses[0].clone();
     let mut servers = Vec::new();
@@ -46,7 +49,7 @@ async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
     }
     let operator = federation.client(Role::Operator, "operator", &address)?;
     attached(&operator, SERVERS.len()).await?;
-    let fillers = fill(&operator).await?;
+    fill(&operator).await?;
     let clients = (0..USERS).map(|user| federation.client(Role::User, &format!("user{user}"), &address));
     let clients = clients.collect::<Outcome<Vec<_>>>()?;
 
@@ -55,11 +58,6 @@ async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
     let (mut times, failed) = submit_for(&clients, open, time).await?;
     let lasted = begun.elapsed().as_secs_f64();
     let after = costs(&agent, &servers)?;
-    for filler in &fillers {
-        operator.cancel(filler).await?;
-        wait_for_end(&operator, filler).await?;
-    }
-
     let rate = times.len() as f64 / lasted;
     println!("submits, {open} open: {} in {lasted:.1} s = {rate:.0} a second, {failed} failed", times.len());
     println!("  {}", times.text());
@@ -81,7 +79,28 @@ async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
             seconds * 1e3 / commits
         );
     }
+    drop(fillers);
     Ok(())
+}
+
+/// The folders of servers. What runs there is ended when this is dropped, which is after the servers.
+struct Fillers(Vec<PathBuf>);
+
+impl Drop for Fillers {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            let job = folder.join("state/jobs/1");
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_secs(10) {
+                // A job that cannot be ended now ends with its walltime.
+                let ended = processes::terminate(&job).and_then(|()| processes::find(&job));
+                if !matches!(ended, Ok(Found::Running(_))) {
+                    break;
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
 }
 
 fn costs(agent: &Daemons, servers: &[Daemons]) -> Outcome<Vec<Cost>> {
@@ -90,7 +109,7 @@ fn costs(agent: &Daemons, servers: &[Daemons]) -> Outcome<Vec<Cost>> {
 }
 
 /// Gives each cluster a job that takes all of it, and waits until they run.
-async fn fill(operator: &Client) -> Outcome<Vec<Handle>> {
+async fn fill(operator: &Client) -> Outcome<()> {
     let mut fillers = Vec::new();
     for (number, name) in SERVERS.into_iter().enumerate() {
         let work = Work { procs: Procs(PROCS), walltime: FILLER, speedup: Speedup::Rigid };
@@ -105,13 +124,6 @@ async fn fill(operator: &Client) -> Outcome<Vec<Handle>> {
         while operator.job(filler).await?.state != JobState::Active {
             tokio::time::sleep(LOOK).await;
         }
-    }
-    Ok(fillers)
-}
-
-async fn wait_for_end(operator: &Client, job: &Handle) -> Outcome<()> {
-    while !operator.job(job).await?.state.is_final() {
-        tokio::time::sleep(LOOK).await;
     }
     Ok(())
 }

@@ -19,6 +19,9 @@ use crate::wire::{FromChild, FromParent, proto};
 /// Messages on their way to a child.
 const WINDOW: usize = 4096;
 
+/// How much news may be ahead of the machine: a child that has more to tell waits, not our memory.
+const AHEAD: u32 = 512;
+
 /// Takes in a child, until it goes.
 pub(super) async fn attach(
     request: Request<Streaming<proto::Up>>,
@@ -31,7 +34,8 @@ pub(super) async fn attach(
     let mut up = request.into_inner();
     let first = timeout(SILENCE, up.message()).await;
     let first = first.map_err(|_| Status::deadline_exceeded("expected a greeting, found silence"))??;
-    let Some(FromChild::Hello { name: child, kind, journal, servers }) = first.map(FromChild::try_from).transpose()?
+    let Some(FromChild::Hello { name: child, kind, journal, servers }) =
+        first.map(FromChild::try_from).transpose()?
     else {
         return Err(Status::invalid_argument("expected a greeting first"));
     };
@@ -62,7 +66,12 @@ pub(super) async fn attach(
 }
 
 /// Whether the greeting says what the certificate says.
-fn greeting(child: &Name, kind: ChildKind, servers: &[ServerInfo], caller: &identity::Caller) -> Result<(), Status> {
+fn greeting(
+    child: &Name,
+    kind: ChildKind,
+    servers: &[ServerInfo],
+    caller: &identity::Caller,
+) -> Result<(), Status> {
     let role = match kind {
         ChildKind::Server => Role::Server,
         ChildKind::Agent => Role::Agent,
@@ -104,19 +113,26 @@ impl Line {
         let mut beat = interval(HEARTBEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = tokio::time::Instant::now();
+        let mut ahead = 0;
         loop {
             tokio::select! {
                 message = up.message() => {
                     let Some(message) = message? else { return Ok("the child closed the line".to_owned()) };
-                    heard = tokio::time::Instant::now();
                     self.told(message)?;
+                    ahead += 1;
+                    if ahead == AHEAD {
+                        ahead = 0;
+                        // Answered once everything before it is taken in.
+                        self.mailbox.ask(|_, _| ()).await.map_err(|_| stopped())?;
+                    }
+                    heard = tokio::time::Instant::now();
                 }
                 _ = beat.tick() => {
                     self.tls.check(&self.caller.peer).map_err(|error| Status::unauthenticated(error.to_string()))?;
                     if heard.elapsed() > SILENCE {
                         return Ok("the child is silent".to_owned());
                     }
-                    
+
                     // A child that takes nothing in will be silent soon.
                     let _ = sender.try_send(Ok((&FromParent::Heartbeat).into()));
                 }
@@ -136,7 +152,7 @@ impl Line {
                 own_servers(&child, self.kind, &servers)?;
                 Event::Announced { child, servers }
             }
-                        FromChild::Answer { discovery, found } => Event::Answered { child, discovery, found },
+            FromChild::Answer { discovery, found } => Event::Answered { child, discovery, found },
             FromChild::News { sequence, record } => {
                 if self.kind == ChildKind::Server && record.handle.server != child {
                     return Err(Status::permission_denied("a server tells of its own jobs and of no others"));

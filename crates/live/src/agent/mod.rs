@@ -14,7 +14,9 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Server as Transport;
 
 use crate::config::AgentFile;
-use crate::daemon::{DaemonError, GRACE, Settings, listen_pages, mailbox, recover, run, stopped, stopped_for};
+use crate::daemon::{
+    DaemonError, GRACE, Settings, listen_pages, mailbox, recover, run, stopped, stopped_for,
+};
 use crate::identity::{ClientTls, Limits, Role, ServerTls, guard, incoming};
 use crate::journal::{self, Journal};
 use crate::telemetry::Readiness;
@@ -33,7 +35,11 @@ pub async fn serve(
     let server_tls = Arc::new(ServerTls::load(&file.tls)?);
     let client_tls = Arc::new(ClientTls::load(&file.tls)?);
     DaemonError::check_name(&server_tls, Role::Agent, &file.name)?;
-    let journal = open_journal(&file).await?;
+    let journal = tokio::select! {
+        journal = open_journal(&file) => journal?,
+        // An agent that stands by may do so for months.
+        () = stopped(stop.clone()) => return Ok(()),
+    };
     let (journal, recovered) = tokio::task::spawn_blocking({
         let config =
             AgentConfig { name: file.name.clone(), root: file.parent.is_empty(), patience: file.patience() };
@@ -69,6 +75,8 @@ pub async fn serve(
         upward: has_parent.then(|| upward.clone()),
         healthy: failure.clone(),
     };
+    // Answers to clients that waited before a restart must not reach those that wait now.
+    let first_token = recovered.clock.exact().as_micros() as u64;
     let settings =
         Settings { history: Settings::days(file.history_days), notices: has_parent, ..Settings::default() };
     let mut line = None;
@@ -95,7 +103,7 @@ pub async fn serve(
         lines,
         askers,
         archive,
-        tokens: Arc::new(AtomicU64::new(1)),
+        tokens: Arc::new(AtomicU64::new(first_token)),
         tls: server_tls.clone(),
         patience: file.patience(),
         stop: stop.clone(),

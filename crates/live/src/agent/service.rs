@@ -23,7 +23,9 @@ use crate::gate::Gate;
 use crate::identity::ServerTls;
 use crate::journal::{Archive, Filter, JobRow, JournalError};
 use crate::telemetry::{RequestId, names};
-use crate::wire::{self, Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, proto};
+use crate::wire::{
+    self, Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, proto,
+};
 
 /// The archive, for whoever asks: a connection of its own.
 pub(crate) type SharedArchive = Arc<Mutex<Box<dyn Archive>>>;
@@ -80,8 +82,8 @@ impl proto::agent_server::Agent for Service {
         let wanted = Wanted::read(request.into_inner().try_into()?, &caller)?;
         let limit = wanted.query.limit as usize;
         let in_memory = wanted.clone();
-        let present = move |agent: &mut Agent, _| -> Vec<JobRecord> {
-            agent.jobs().filter(|record| in_memory.takes(record)).cloned().collect()
+        let present = move |agent: &mut Agent, _| {
+            newest(agent.jobs().filter(|record| in_memory.takes(record)), limit + 1)
         };
         let mut jobs = self.mailbox.ask(present).await.map_err(|_| stopped())?;
         let known: std::collections::BTreeSet<Handle> = jobs.iter().map(|job| job.handle.clone()).collect();
@@ -90,7 +92,7 @@ impl proto::agent_server::Agent for Service {
             let records = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
             jobs.extend(records.into_iter().filter(|record| !known.contains(&record.handle)));
         }
-        jobs.sort_by(|a, b| (b.submitted, &b.handle).cmp(&(a.submitted, &a.handle)));
+        jobs.sort_by(newer_first);
         let more = jobs.len() > limit;
         jobs.truncate(limit);
         Ok(Response::new((&JobsPage { jobs, more }).into()))
@@ -134,7 +136,7 @@ impl proto::agent_server::Agent for Service {
             starts.push(start);
             completions.push(completion);
         }
-                let accuracy = |(server, (mut starts, mut completions)): (String, (Vec<i64>, Vec<i64>))| {
+        let accuracy = |(server, (mut starts, mut completions)): (String, (Vec<i64>, Vec<i64>))| {
             Some(Accuracy {
                 server: server.parse().ok()?,
                 jobs: starts.len() as u32,
@@ -184,7 +186,6 @@ impl Service {
     }
 }
 
-
 fn federation(agent: &mut Agent) -> Federation {
     let mut counts: BTreeMap<Name, (u32, u32)> = BTreeMap::new();
     for job in agent.jobs() {
@@ -197,9 +198,10 @@ fn federation(agent: &mut Agent) -> Federation {
         ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active }
     };
     let servers = agent.servers().map(status).collect();
-    let agents = agent.children().filter(|(_, kind, ..)| *kind == ChildKind::Agent).map(
-        |(name, _, attached, since)| AgentStatus { name: name.clone(), attached, since },
-    );
+    let agents = agent
+        .children()
+        .filter(|(_, kind, ..)| *kind == ChildKind::Agent)
+        .map(|(name, _, attached, since)| AgentStatus { name: name.clone(), attached, since });
     Federation { servers, agents: agents.collect() }
 }
 
@@ -244,6 +246,32 @@ impl Wanted {
     }
 }
 
+fn newer_first(a: &JobRecord, b: &JobRecord) -> std::cmp::Ordering {
+    (b.submitted, &b.handle).cmp(&(a.submitted, &a.handle))
+}
+
+/// The newest `count` of them, in any order. Looks at each once and copies only those: there may be many jobs, and
+/// the machine does nothing else meanwhile.
+fn newest<'a>(records: impl Iterator<Item = &'a JobRecord>, count: usize) -> Vec<JobRecord> {
+    let mut found: Vec<&JobRecord> = Vec::with_capacity(2 * count);
+    // The oldest one that could still be among them.
+    let mut bound: Option<&JobRecord> = None;
+    for record in records {
+        if bound.is_some_and(|bound| newer_first(bound, record).is_lt()) {
+            continue;
+        }
+        found.push(record);
+        if found.len() == 2 * count {
+            found.select_nth_unstable_by(count - 1, |a, b| newer_first(a, b));
+            found.truncate(count);
+            bound = found.last().copied();
+        }
+    }
+    found.sort_unstable_by(|a, b| newer_first(a, b));
+    found.truncate(count);
+    found.into_iter().cloned().collect()
+}
+
 /// Asks the archive, off the threads that serve connections.
 pub(crate) async fn archived<A: Send + 'static>(
     archive: &SharedArchive,
@@ -277,3 +305,6 @@ fn quantiles(values: &mut [i64]) -> Option<[Span; 5]> {
     let last = values.len().checked_sub(1)?;
     Some([5, 25, 50, 75, 95].map(|percent| Span(values[last * percent / 100])))
 }
+
+#[cfg(test)]
+mod tests;

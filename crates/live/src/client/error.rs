@@ -1,5 +1,6 @@
 //! Why a call did not do what it should.
 
+use std::error::Error;
 use std::fmt;
 
 use tonic::{Code, Status};
@@ -64,7 +65,10 @@ impl ClientError {
             return ClientError { kind: Kind::Absent, message: format!("{whom}: {error}"), hint };
         }
         let kind = match status.code() {
-            Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists => Kind::Usage,
+            _ if is_broken(status) => Kind::Absent,
+            Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists => {
+                Kind::Usage
+            }
             Code::FailedPrecondition | Code::OutOfRange => Kind::Usage,
             Code::NotFound => Kind::Missing,
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Kind::Absent,
@@ -99,10 +103,16 @@ impl ClientError {
     }
 }
 
+/// True if the call broke off on its way, whatever its code: what a daemon answers has no further cause. It may have
+/// been done.
+pub(super) fn is_broken(status: &Status) -> bool {
+    status.source().is_some()
+}
+
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for ClientError {}
+impl Error for ClientError {}

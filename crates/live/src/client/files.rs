@@ -105,7 +105,9 @@ impl Client {
         let mut offset = download.offset();
         let wanted = Download { handle: handle.clone(), name: file.name.clone(), offset, follow: false };
         let mut chunks = self.chunks(&wanted).await?;
-        while let Some(chunk) = chunks.message().await.map_err(|status| self.server_failed(handle, &status))? {
+        while let Some(chunk) =
+            chunks.message().await.map_err(|status| self.server_failed(handle, &status))?
+        {
             offset = download.append(offset, &chunk.data).map_err(failed)?;
         }
         download.finish().map_err(failed)

@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::agent::driver::locked;
 use crate::config::ClientFile;
-use crate::identity::{ClientTls, Identity, Role, Timeouts, channel, not_sent};
+use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::telemetry::RequestId;
 use crate::wire::proto::agent_client::AgentClient;
 use crate::wire::proto::server_client::ServerClient;
@@ -78,8 +78,10 @@ impl Client {
     /// The servers that would complete something first, best first.
     pub async fn discover(&self, what: &What, best: u32, only: Option<&Name>) -> Result<Found, ClientError> {
         let request = wire::discover(what, best, only);
-        let reply = self.ask_agent(request, |mut agent, request| async move { agent.discover(request).await });
-        let found = reply.await?.found.ok_or_else(|| ClientError::protocol("found: expected it, found none"))?;
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.discover(request).await });
+        let found =
+            reply.await?.found.ok_or_else(|| ClientError::protocol("found: expected it, found none"))?;
         Found::try_from(found).map_err(ClientError::protocol)
     }
 
@@ -100,14 +102,16 @@ impl Client {
     /// How far estimates were from what happened.
     pub async fn accuracy(&self, last: u32) -> Result<Vec<Accuracy>, ClientError> {
         let request = proto::AccuracyRequest { last };
-        let reply = self.ask_agent(request, |mut agent, request| async move { agent.accuracy(request).await });
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.accuracy(request).await });
         wire::accuracies(reply.await?).map_err(ClientError::protocol)
     }
 
     /// What the agent knows of a job, and where its server is.
     pub async fn find(&self, handle: &Handle) -> Result<LocatedJob, ClientError> {
         let request = proto::FindJobRequest { handle: handle.to_string() };
-        let reply = self.ask_agent(request, |mut agent, request| async move { agent.find_job(request).await });
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.find_job(request).await });
         LocatedJob::try_from(reply.await?).map_err(ClientError::protocol)
     }
 
@@ -224,8 +228,17 @@ impl Client {
         if let Some(server) = known {
             return Ok(server);
         }
-        let located = self.find(handle).await?;
-        let address = located.address.ok_or_else(|| {
+        let address = match self.find(handle).await {
+            Ok(located) => located.address,
+            // The agent may not have heard of a new job yet; its server knows.
+            Err(error) if error.is_missing() => {
+                let servers = self.servers().await?.servers.into_iter();
+                let server = servers.map(|server| server.info).find(|info| info.name == handle.server);
+                Some(server.ok_or(error)?.address)
+            }
+            Err(error) => return Err(error),
+        };
+        let address = address.ok_or_else(|| {
             ClientError::absent(format!("server {} is not known to the agent at the moment", handle.server))
         })?;
         self.server(&handle.server, &address)
@@ -255,5 +268,5 @@ impl Client {
 
 /// True if nobody was there to answer.
 fn is_absent(status: &Status) -> bool {
-    not_sent(status).is_some() || status.code() == tonic::Code::Unavailable
+    error::is_broken(status) || status.code() == tonic::Code::Unavailable
 }

@@ -12,6 +12,7 @@ use pliant_control::vector::Vector;
 use pliant_model::Time;
 use tonic::{Code, Status};
 
+use super::error::is_broken;
 use super::{Client, ClientError};
 use crate::daemon::Clock;
 use crate::identity::not_sent;
@@ -102,7 +103,7 @@ impl Client {
                     tokio::time::sleep(clock.until(at)).await;
                     Event::Due
                 }
-                Command::Done(outcome) => return ended(*outcome),
+                Command::Done(outcome) => return ended(*outcome, order.only.as_ref()),
             };
         }
     }
@@ -151,6 +152,7 @@ fn failed(status: &Status) -> Event {
     }
     let why = status.message().to_owned();
     match status.code() {
+        _ if is_broken(status) => Event::Interrupted(why),
         Code::InvalidArgument | Code::FailedPrecondition | Code::PermissionDenied => Event::Rejected(why),
         Code::Unauthenticated | Code::AlreadyExists | Code::NotFound => Event::Rejected(why),
         // A message that is too large for the server's taste.
@@ -161,12 +163,13 @@ fn failed(status: &Status) -> Event {
     }
 }
 
-fn ended(outcome: Outcome) -> Result<Box<JobRecord>, ClientError> {
+fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, ClientError> {
     match outcome {
         Outcome::Accepted(record) => Ok(record),
-        Outcome::Refused(reasons) if reasons.is_empty() => {
-            Err(ClientError::absent("no server of the federation is there"))
-        }
+        Outcome::Refused(reasons) if reasons.is_empty() => Err(match only {
+            Some(name) => ClientError::absent(format!("no server {name} of the federation is there")),
+            None => ClientError::absent("no server of the federation is there"),
+        }),
         Outcome::Refused(reasons) => {
             let reason = |(server, why): &(Option<Name>, String)| match server {
                 Some(server) => format!("{server}: {why}"),

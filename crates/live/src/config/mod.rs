@@ -111,8 +111,8 @@ impl std::error::Error for ConfigError {
 
 /// Reads a file of that kind.
 fn read<T: DeserializeOwned>(path: &Path, hint: &str) -> Result<(T, Source), ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
     let source = Source::new(path, text);
     let file = source.parse(hint).map_err(ConfigError::Content)?;
     Ok((file, source))

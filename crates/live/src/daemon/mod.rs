@@ -3,14 +3,21 @@
 
 mod clock;
 mod error;
+mod mailbox;
 mod pages;
+mod recovery;
+mod replay;
 mod runner;
 
 pub use clock::Clock;
 pub use error::DaemonError;
+pub(crate) use mailbox::mailbox;
+pub use mailbox::{Mailbox, Stopped};
 pub(crate) use pages::listen_pages;
-pub use runner::{Driver, Kept, Mailbox, RunnerError, Settings, Stopped, digest};
-pub(crate) use runner::{mailbox, recover, run};
+pub(crate) use recovery::recover;
+pub use replay::{Retold, retell};
+pub(crate) use runner::run;
+pub use runner::{Driver, Kept, RunnerError, Settings, digest};
 
 /// Waits until a daemon is to stop.
 pub(crate) async fn stopped(mut stop: tokio::sync::watch::Receiver<bool>) {

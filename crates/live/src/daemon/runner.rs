@@ -4,15 +4,20 @@
 //! only then carries out what follows, replies included: whatever a user was told is in the journal. While a
 //! commit is under way the next batch gathers. A commit that fails (a full disk) is tried again until it
 //! succeeds or the daemon is stopped; meanwhile nothing is answered but questions, and clients repeat.
+//!
+//! What nobody was promised anything about (a discovery, news that the parent has kept) does not wait for the disk:
+//! it goes with the next commit, at the latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
 use pliant_model::{Span, Time};
 
 use super::Clock;
+use super::mailbox::{Inbox, Input};
+use super::recovery::{Recovered, Since};
 use crate::journal::{Batch, Entry, JobRow, Journal, JournalError, Notice, Snapshot};
 use crate::telemetry::names;
 
@@ -20,6 +25,8 @@ use crate::telemetry::names;
 const BATCH: usize = 1024;
 /// The longest pause of the loop, so that it notices what nobody tells it.
 const IDLE: Duration = Duration::from_secs(1);
+/// How long what promises nothing may wait for a commit.
+const UNWRITTEN: Duration = Duration::from_secs(1);
 /// The pause between two attempts to commit.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -52,7 +59,7 @@ pub enum Kept {
 /// How the loop is to run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
-    /// How many entries between two snapshots.
+    /// How many entries between two snapshots at least.
     pub snapshot_every: u64,
     /// How long entries are kept for replays once they are in a snapshot.
     pub history: Span,
@@ -124,120 +131,6 @@ impl Settings {
     }
 }
 
-type Question<M> = Box<dyn FnOnce(&mut M, Time) + Send>;
-
-enum Input<M: Machine> {
-    Event(M::Event),
-    Question(Question<M>),
-    Acknowledged(u64),
-    Stop,
-}
-
-/// Where to leave what the machine is to be told or asked.
-pub struct Mailbox<M: Machine> {
-    sender: Sender<Input<M>>,
-}
-
-impl<M: Machine> Clone for Mailbox<M> {
-    fn clone(&self) -> Self {
-        Mailbox { sender: self.sender.clone() }
-    }
-}
-
-/// The daemon has stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stopped;
-
-impl<M: Machine> Mailbox<M> {
-    /// Tells the machine what happened.
-    pub fn tell(&self, event: M::Event) -> Result<(), Stopped> {
-        self.sender.send(Input::Event(event)).map_err(|_| Stopped)
-    }
-
-    /// Asks the machine something that changes nothing.
-    pub async fn ask<A: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
-    ) -> Result<A, Stopped> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let question: Question<M> = Box::new(move |machine, now| {
-            // Whoever asked may have gone.
-            let _ = sender.send(question(machine, now));
-        });
-        self.sender.send(Input::Question(question)).map_err(|_| Stopped)?;
-        receiver.await.map_err(|_| Stopped)
-    }
-
-    /// The parent has kept the news up to there.
-    pub fn acknowledged(&self, sequence: u64) {
-        // A daemon that has stopped asks again when it starts.
-        let _ = self.sender.send(Input::Acknowledged(sequence));
-    }
-
-    /// Ends the loop once what was told before is done.
-    pub fn stop(&self) {
-        let _ = self.sender.send(Input::Stop);
-    }
-}
-
-/// A machine as its journal tells it, and what it needs to go on.
-pub(crate) struct Recovered<M> {
-    /// The machine.
-    pub machine: M,
-    /// The last entry told.
-    sequence: u64,
-    since_snapshot: u64,
-    /// News that were not acknowledged.
-    pub notices: Vec<Notice>,
-    next_notice: u64,
-    /// The clock to go on with.
-    pub clock: Clock,
-}
-
-/// Makes a machine from its journal: the last snapshot, and every entry after it.
-pub(crate) fn recover<M: Machine>(
-    journal: &mut dyn Journal,
-    new: impl FnOnce(Time) -> M,
-    from_state: impl FnOnce(M::State) -> Result<M, String>,
-) -> Result<Recovered<M>, RunnerError> {
-    let loaded = journal.load()?;
-    let last = loaded.entries.last().map(|entry| entry.at);
-    let not_before = last.or(loaded.snapshot.as_ref().map(|snapshot| snapshot.at)).unwrap_or(0);
-    let clock = Clock::start(Time(not_before));
-    let mut sequence = 0;
-    let mut machine = match loaded.snapshot {
-        Some(snapshot) => {
-            sequence = snapshot.seq;
-            let state = serde_json::from_str(&snapshot.state)
-                .map_err(|source| RunnerError::Unreadable { sequence, source })?;
-            from_state(state).map_err(|why| RunnerError::Restore { why })?
-        }
-        None => new(loaded.entries.first().map_or(clock.now(), |entry| Time(entry.at))),
-    };
-    let since_snapshot = loaded.entries.len() as u64;
-    let mut commands = Vec::new();
-    for entry in loaded.entries {
-        sequence = entry.seq;
-        let event = serde_json::from_str(&entry.event)
-            .map_err(|source| RunnerError::Unreadable { sequence, source })?;
-        machine.on(Time(entry.at), event, &mut commands);
-        commands.clear();
-    }
-    let next_notice = loaded.next_notice;
-    Ok(Recovered { machine, sequence, since_snapshot, notices: loaded.notices, next_notice, clock })
-}
-
-/// A mailbox and its other end.
-pub(crate) fn mailbox<M: Machine>() -> (Mailbox<M>, Inbox<M>) {
-    let (sender, receiver) = mpsc::channel();
-    (Mailbox { sender }, Inbox { receiver })
-}
-
-/// The other end of a mailbox.
-pub(crate) struct Inbox<M: Machine> {
-    receiver: Receiver<Input<M>>,
-}
-
 /// Runs a recovered machine until it is stopped or its journal is lost. To be called on a thread of its own.
 pub(crate) fn run<M: Machine, D: Driver<M>>(
     recovered: Recovered<M>,
@@ -262,6 +155,8 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         batch,
         backlog,
         held: VecDeque::new(),
+        unwritten_since: None,
+        is_long: false,
     };
     runner.run()
 }
@@ -273,7 +168,7 @@ struct Runner<M: Machine, D> {
     inbox: Inbox<M>,
     settings: Settings,
     sequence: u64,
-    since_snapshot: u64,
+    since_snapshot: Since,
     next_notice: u64,
     clock: Clock,
     batch: Batch,
@@ -281,6 +176,10 @@ struct Runner<M: Machine, D> {
     backlog: Vec<(M::Command, Option<u64>)>,
     /// What came in while the journal could not be written.
     held: VecDeque<Input<M>>,
+    /// Since when the present batch has had something in it.
+    unwritten_since: Option<Instant>,
+    /// The journal holds more entries than it is to keep.
+    is_long: bool,
 }
 
 impl<M: Machine, D: Driver<M>> Runner<M, D> {
@@ -292,11 +191,26 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             if self.machine.next_due().is_some_and(|due| due <= now) {
                 self.tell(now, M::due());
             }
-            self.commit(now)?;
-            self.compact(now)?;
+            if self.is_pressing() || !going {
+                self.commit(now)?;
+                self.compact(now)?;
+            }
         }
         let now = self.clock.now();
         self.snapshot(now)
+    }
+
+    /// True if the batch is to be committed now: somebody waits for it, or it has waited long enough.
+    fn is_pressing(&mut self) -> bool {
+        if self.batch.is_empty() {
+            return false;
+        }
+        let since = *self.unwritten_since.get_or_insert_with(Instant::now);
+        !self.backlog.is_empty()
+            || !self.batch.notices.is_empty()
+            || !self.batch.ended.is_empty()
+            || self.batch.entries.len() >= BATCH
+            || since.elapsed() >= UNWRITTEN
     }
 
     /// Takes what has come in, waiting until there is something or the machine wants to be told. False at the
@@ -341,6 +255,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut commands = Vec::new();
         self.machine.on(now, event, &mut commands);
         self.sequence += 1;
+        self.since_snapshot.told(&text);
         let entry = Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
         self.batch.entries.push(entry);
         for command in commands {
@@ -389,8 +304,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.since_snapshot += self.batch.entries.len() as u64;
         self.batch = Batch::default();
+        self.unwritten_since = None;
         for (command, notice) in std::mem::take(&mut self.backlog) {
             self.driver.carry_out(&self.machine, now, command, notice);
         }
@@ -412,18 +327,31 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 
     fn compact(&mut self, now: Time) -> Result<(), RunnerError> {
-        if self.since_snapshot < self.settings.snapshot_every {
-            return Ok(());
+        if self.since_snapshot.is_enough(self.settings.snapshot_every) {
+            return self.snapshot(now);
         }
-        self.snapshot(now)
+        if self.is_long {
+            match self.journal.trim((now - self.settings.history).0) {
+                Ok(is_more) => self.is_long = is_more,
+                // The journal is longer than it need be: no harm yet.
+                Err(error) if error.may_pass() => tracing::warn!(%error, "cannot trim the journal"),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn snapshot(&mut self, now: Time) -> Result<(), RunnerError> {
-        let state = self.machine.dump(now);
-        let state = serde_json::to_string(&state).expect("states are plain data with text keys");
+        // The state goes before its text is written: of many jobs, both are long.
+        let state =
+            serde_json::to_string(&self.machine.dump(now)).expect("states are plain data with text keys");
+        let snapshot_bytes = state.len();
         let snapshot = Snapshot { seq: self.sequence, at: now.0, state };
         match self.journal.compact(&snapshot, (now - self.settings.history).0) {
-            Ok(_) => self.since_snapshot = 0,
+            Ok(is_more) => {
+                self.is_long = is_more;
+                self.since_snapshot = Since::snapshot(snapshot_bytes);
+            }
             // The journal is longer than it need be: no harm yet.
             Err(error) if error.may_pass() => tracing::warn!(%error, "cannot compact the journal"),
             Err(error) => return Err(error.into()),
@@ -453,3 +381,6 @@ pub fn digest<M: Machine>(commands: &[M::Command]) -> u64 {
     }
     hash.0
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Questions about ended jobs, as both databases understand them.
 //!
-//! Every question is answered from the end of one index: jobs that equal in some columns, the last to end first.
-//! Several states are one question each, merged here, as no index holds them in one order.
+//! Every question is answered from the end of one index: jobs that equal in some columns, the last to end
+//! first. Several states are one question each, merged here, as no index holds them in one order.
 
 use std::cmp::Reverse;
 

@@ -1,23 +1,25 @@
 //! The durable record of a daemon: what its machine was told, in order; the news that its parent has not
 //! acknowledged; and the jobs that have ended.
 //!
-//! A daemon commits what it was told, with all that follows from it, in one transaction before it carries anything
-//! out. On a restart the machine is made again from the last snapshot and the entries after it. Ended jobs live in
-//! a table of their own that a restart does not read, so neither memory nor the time of a restart grows with them.
+//! A daemon commits what it was told, with all that follows from it, in one transaction before it carries
+//! anything out. On a restart the machine is made again from the last snapshot and the entries after it.
+//! Ended jobs live in a table of their own that a restart does not read, so neither memory nor the time of a
+//! restart grows with them.
 //!
 //! - [`open_sqlite`]: a file in the daemon's folder, for one daemon at a time.
 //! - [`open_postgres`]: a database that a second agent can stand by on.
 //!
 //! What both promise, and `tests/journal.rs` shows on both:
 //!
-//! - A commit that returns is durable: it survives `kill -9` and the loss of power.
+//! - A commit that returns survives `kill -9`. It was synced to the disk, so it survives the loss of power too if the
+//!   disk keeps what it says it has (which no test here shows).
 //! - A commit that fails leaves nothing behind, and the journal goes on: the same batch may be committed again.
 //!   If the outcome was not known (the connection broke in the middle), the second attempt finds out, and the
 //!   batch counts once.
 //! - On a full disk a commit fails with [`JournalError::Full`]. The daemon then accepts nothing new and tries
 //!   again until there is room.
-//! - One daemon at a time writes; another is refused (SQLite) or waits for its turn (PostgreSQL), and one that has
-//!   lost its turn cannot commit.
+//! - One daemon at a time writes; another is refused (SQLite) or waits for its turn (PostgreSQL), and one that
+//!   has lost its turn cannot commit.
 //! - A journal that lacks an entry is refused, not read as if it were whole.
 
 mod error;
@@ -44,27 +46,30 @@ pub trait Journal: Send {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Gap`] if an entry or news that were committed are missing; whatever a database may say.
+    /// [`JournalError::Gap`] if an entry or news that were committed are missing; whatever a database may
+    /// say.
     fn load(&mut self) -> Result<Loaded, JournalError>;
 
-    /// Makes a batch durable, all of it or nothing. A batch whose commit failed may be committed again: it counts once.
+    /// Makes a batch durable, all of it or nothing. A batch whose commit failed may be committed again: it
+    /// counts once.
     ///
     /// # Errors
     ///
     /// Those for which [`JournalError::may_pass`] is true: nothing is lost by another attempt.
-    /// [`JournalError::Order`] if the batch does not follow what is there; [`JournalError::Deposed`] if another
-    /// daemon leads.
+    /// [`JournalError::Order`] if the batch does not follow what is there; [`JournalError::Deposed`] if
+    /// another daemon leads.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
-    /// Keeps a snapshot, drops the older ones and what [`Journal::trim`] drops. True if there is more to trim.
+    /// Keeps a snapshot, drops the older ones and what [`Journal::trim`] drops. True if there is more to
+    /// trim.
     ///
     /// # Errors
     ///
     /// As [`Journal::commit`]; [`JournalError::Order`] if it has entries that were never committed.
     fn compact(&mut self, snapshot: &Snapshot, keep_after: i64) -> Result<bool, JournalError>;
 
-    /// Drops entries that are in the last snapshot and older than `keep_after`, in seconds since the Unix epoch: the
-    /// oldest first, [`DROPPED_AT_ONCE`] of them at most. True if there are more.
+    /// Drops entries that are in the last snapshot and older than `keep_after`, in seconds since the Unix
+    /// epoch: the oldest first, [`DROPPED_AT_ONCE`] of them at most. True if there are more.
     ///
     /// # Errors
     ///
@@ -92,8 +97,8 @@ pub trait Archive: Send {
     /// Ended jobs, the last to end first.
     fn jobs(&mut self, filter: &Filter) -> Result<Vec<JobRow>, JournalError>;
 
-    /// Server, start minus promised start, end minus promised completion, in seconds: of the last `last` jobs of each
-    /// server that started and were promised both.
+    /// Server, start minus promised start, end minus promised completion, in seconds: of the last `last` jobs
+    /// of each server that started and were promised both.
     fn accuracy(&mut self, server: Option<&str>, last: u32) -> Result<Vec<(String, i64, i64)>, JournalError>;
 
     /// Entries from a number on, for replays; those dropped are left out.
@@ -107,17 +112,18 @@ pub trait Archive: Send {
 ///
 /// # Errors
 ///
-/// If the folder cannot be used, another daemon has the journal open, or what is there is no journal, a damaged one
-/// or one of a later version.
+/// If the folder cannot be used, another daemon has the journal open, or what is there is no journal, a
+/// damaged one or one of a later version.
 pub fn open_sqlite(folder: &Path) -> Result<Box<dyn Journal>, JournalError> {
     Ok(Box::new(sqlite::Sqlite::open(folder)?))
 }
 
-/// Opens the journal in a PostgreSQL database (its schema `pliant`), made if it is not there. Waits as long as
-/// another daemon has it. Not to be called, nor the journal's other functions but [`Journal::archive`], on a thread
-/// that drives tokio: they block.
+/// Opens the journal in a PostgreSQL database (its schema `pliant`), made if it is not there. Waits as long
+/// as another daemon has it. Not to be called, nor the journal's other functions but [`Journal::archive`], on
+/// a thread that drives tokio: they block.
 ///
-/// `connection` is a connection string as libpq knows it, `host=... user=... dbname=...` or `postgresql://...`.
+/// `connection` is a connection string as libpq knows it, `host=... user=... dbname=...` or
+/// `postgresql://...`.
 ///
 /// # Errors
 ///

@@ -5,8 +5,8 @@ use super::{Batch, Entry, JournalError, Loaded, Notice};
 const ENTRY: &str = "entry";
 const NEWS: &str = "news";
 
-/// Where a journal ends. Kept in a row of its own, changed in the same transaction as what it counts, so that what
-/// is missing at the end is missed as well.
+/// Where a journal ends. Kept in a row of its own, changed in the same transaction as what it counts, so that
+/// what is missing at the end is missed as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tail {
     /// The last entry; 0 if there was none.
@@ -32,18 +32,18 @@ impl Tail {
     pub(super) fn fresh(self, batch: &Batch) -> Result<Option<Fresh<'_>>, JournalError> {
         let entries = batch.entries.iter().map(|entry| entry.seq);
         let notices = batch.notices.iter().map(|notice| notice.seq);
-        contiguous(ENTRY, entries.clone())?;
+        contiguous(ENTRY, entries)?;
         contiguous(NEWS, notices.clone())?;
-        let repeated = entries.clone().last().is_some_and(|last| last <= self.last_entry);
+        let repeated = batch.entries.last().is_some_and(|last| last.seq <= self.last_entry);
         let new_notices = notices.clone().filter(|seq| *seq >= self.next_notice).count();
         if repeated && new_notices == 0 {
             return Ok(None);
         }
-        follows(ENTRY, self.last_entry + 1, entries.clone().next())?;
+        follows(ENTRY, self.last_entry + 1, batch.entries.first().map(|first| first.seq))?;
         let fresh = &batch.notices[batch.notices.len() - new_notices..];
         follows(NEWS, self.next_notice, fresh.first().map(|notice| notice.seq))?;
         let tail = Tail {
-            last_entry: entries.last().unwrap_or(self.last_entry),
+            last_entry: batch.entries.last().map_or(self.last_entry, |last| last.seq),
             next_notice: self.next_notice + new_notices as u64,
         };
         Ok(Some(Fresh { entries: &batch.entries, notices: fresh, tail }))
@@ -90,8 +90,8 @@ impl Tail {
     }
 }
 
-/// An error if a batch that seems to be there already says something else than what is there: `kept` is the entry
-/// with the number of its last, if that was not dropped.
+/// An error if a batch that seems to be there already says something else than what is there: `kept` is the
+/// entry with the number of its last, if that was not dropped.
 pub(super) fn same(batch: &Batch, kept: Option<&Entry>) -> Result<(), JournalError> {
     match (batch.entries.last(), kept) {
         (Some(last), Some(kept)) if last != kept => {

@@ -94,7 +94,8 @@ impl Processes {
             return Err(Exit::Cancelled);
         }
         let _entered = self.runtime.enter();
-        let running = processes::spawn(&self.supervisor, &dir).map_err(|error| not_started(error.to_string()))?;
+        let running =
+            processes::spawn(&self.supervisor, &dir).map_err(|error| not_started(error.to_string()))?;
         // Asked for while the folder was made.
         if locked(&self.cancelled).contains(&run.job) {
             end(&dir);

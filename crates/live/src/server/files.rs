@@ -56,7 +56,8 @@ async fn take(
     store: Store,
     sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
 ) -> Result<(), Status> {
-    let first = next(requests).await?.ok_or_else(|| Status::invalid_argument("expected a beginning first"))?;
+    let first =
+        next(requests).await?.ok_or_else(|| Status::invalid_argument("expected a beginning first"))?;
     let Upload::Begin { key, file } = first else {
         return Err(Status::invalid_argument("expected a beginning first"));
     };
@@ -92,7 +93,8 @@ async fn answer(
 /// The files of a job that has ended.
 pub(super) async fn results(host: &Host, record: &JobRecord) -> Result<proto::ResultsReply, Status> {
     if !record.state.is_final() {
-        let why = format!("job {} is {}; its results are there once it has ended", record.handle, record.state);
+        let why =
+            format!("job {} is {}; its results are there once it has ended", record.handle, record.state);
         return Err(Status::failed_precondition(why));
     }
     let dir = host.dir(record.handle.number);
@@ -160,15 +162,25 @@ where
     }
 }
 
-fn piece(dir: &std::path::Path, name: &ResultName, offset: u64, must_exist: bool) -> Result<Vec<u8>, StagingError> {
+fn piece(
+    dir: &std::path::Path,
+    name: &ResultName,
+    offset: u64,
+    must_exist: bool,
+) -> Result<Vec<u8>, StagingError> {
     let reader = match open_result(dir, name, offset) {
         Ok(reader) => reader,
         // Not there yet, or not so long yet.
-        Err(StagingError::NoResult { .. } | StagingError::BehindEnd { .. }) if !must_exist => return Ok(Vec::new()),
+        Err(StagingError::NoResult { .. } | StagingError::BehindEnd { .. }) if !must_exist => {
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(error),
     };
     let mut piece = Vec::new();
-    reader.take(PIECE as u64).read_to_end(&mut piece).map_err(|source| StagingError::Io { path: dir.to_owned(), source })?;
+    reader
+        .take(PIECE as u64)
+        .read_to_end(&mut piece)
+        .map_err(|source| StagingError::Io { path: dir.to_owned(), source })?;
     Ok(piece)
 }
 

@@ -19,7 +19,9 @@ use tonic::transport::Server as Transport;
 
 use crate::agent::driver::locked;
 use crate::config::ServerFile;
-use crate::daemon::{DaemonError, GRACE, Settings, listen_pages, mailbox, recover, run, stopped, stopped_for};
+use crate::daemon::{
+    DaemonError, GRACE, Settings, listen_pages, mailbox, recover, run, stopped, stopped_for,
+};
 use crate::identity::{ClientTls, Limits, Role, ServerTls, guard, incoming};
 use crate::journal;
 use crate::staging::{self, Store};
@@ -53,7 +55,8 @@ pub async fn serve(
         let new = |now| Server::new(config, now).expect("the file was checked for the policy's name");
         let from_state = |state| Server::from_state(again, state).map_err(|error| error.to_string());
         let recovered = recover(journal.as_mut(), new, from_state)?;
-        let store = Store::open(&state.join("staging"), staging::Limits::default()).map_err(unusable("staging"))?;
+        let store =
+            Store::open(&state.join("staging"), staging::Limits::default()).map_err(unusable("staging"))?;
         Ok((journal, recovered, store))
     });
     let (journal, recovered, store) = opened.await.expect("recovery does not panic")?;
@@ -61,7 +64,8 @@ pub async fn serve(
     let listener = TcpListener::bind(file.listen)
         .await
         .map_err(|source| DaemonError::Listen { address: file.listen, source })?;
-    let address = listener.local_addr().map_err(|source| DaemonError::Listen { address: file.listen, source })?;
+    let address =
+        listener.local_addr().map_err(|source| DaemonError::Listen { address: file.listen, source })?;
 
     let (mailbox, inbox) = mailbox::<Server>();
     let (upward, messages) = mpsc::unbounded_channel();
@@ -82,12 +86,8 @@ pub async fn serve(
     }
     let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
     let shop = shop(&file, advertised, &supervisor);
-    let child = Below {
-        shop: shop.clone(),
-        journal: journal.id(),
-        mailbox: mailbox.clone(),
-        upward: upward.clone(),
-    };
+    let child =
+        Below { shop: shop.clone(), journal: journal.id(), mailbox: mailbox.clone(), upward: upward.clone() };
     let outbox = recovered.notices.clone();
     let keep = uplink::keep(Arc::new(child), file.parent.clone(), client_tls, outbox, messages, stop.clone());
     let line = tokio::spawn(keep);

@@ -1,7 +1,7 @@
 //! What clients ask a server.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pliant_control::access::Caller;
@@ -22,7 +22,9 @@ use crate::gate::Gate;
 use crate::services::Refusal;
 use crate::staging::{StagingError, Store};
 use crate::telemetry::RequestId;
-use crate::wire::{self, Declined, Offer, OfferedArgument, OfferedService, SubmitAnswer, Submission, Submitted, proto};
+use crate::wire::{
+    self, Declined, Offer, OfferedArgument, OfferedService, Submission, SubmitAnswer, Submitted, proto,
+};
 
 /// How long a call waits for the journal.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -217,10 +219,15 @@ impl Service {
         let prepared = self.shop.prepare(&what, &caller.user, learned);
         let (prepared, script) = prepared.map_err(|refusal| refused(&refusal))?;
         let is_learned = script.is_none() && self.shop.catalogue.is_learned(&prepared.name);
-        let lesson =
-            is_learned.then(|| Lesson { category: prepared.name.clone(), scale: prepared.scale.max(f64::MIN_POSITIVE) });
+        let lesson = is_learned.then(|| Lesson {
+            category: prepared.name.clone(),
+            scale: prepared.scale.max(f64::MIN_POSITIVE),
+        });
         if let Some(name) = prepared.missing_input(&inputs) {
-            return Err(Status::invalid_argument(format!("expected the input file {}, found none", name.as_str())));
+            return Err(Status::invalid_argument(format!(
+                "expected the input file {}, found none",
+                name.as_str()
+            )));
         }
         if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
             let limit = format!("expected at most {allowed} bytes of input, found {found}");
@@ -249,7 +256,9 @@ impl Service {
                 let record = self.archived(&caller, &handle).await?;
                 Ok(SubmitAnswer::Accepted(Box::new(record)))
             }
-            Answer::Cancelling(_) | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
+            Answer::Cancelling(_) | Answer::NoSuchJob => {
+                Err(Status::internal("not an answer to a submission"))
+            }
         }
     }
 

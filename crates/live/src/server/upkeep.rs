@@ -53,13 +53,17 @@ impl Upkeep {
         }
         let store = self.store.clone();
         // Keys of jobs that wait: their files are still to be put in place.
-        let waiting = self.mailbox.ask(|server, _| server.jobs().map(|job| job.key).collect::<Vec<_>>()).await;
+        let waiting =
+            self.mailbox.ask(|server, _| server.jobs().map(|job| job.key).collect::<Vec<_>>()).await;
         let Ok(waiting) = waiting else { return };
         let collected =
             tokio::task::spawn_blocking(move || store.collect(now, |_, key| waiting.contains(&key))).await;
         match collected {
             Ok(Ok(collected)) if collected.submissions > 0 => {
-                tracing::info!(submissions = collected.submissions, "uploads that nobody submitted are removed");
+                tracing::info!(
+                    submissions = collected.submissions,
+                    "uploads that nobody submitted are removed"
+                );
             }
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "cannot remove old uploads"),

@@ -158,7 +158,17 @@ fn fits(work: &Work, platform: &Platform) -> bool {
 fn submit(number: u32, work: Work, owner: User, latest: Option<Time>, compared: Vec<Compared>) -> Submit {
     let key = Key(u128::from(number).to_be_bytes());
     let name = format!("job-{number}");
-    Submit { key, owner, name, work, own_time: false, latest, compared, launch: number.to_string(), lesson: None }
+    Submit {
+        key,
+        owner,
+        name,
+        work,
+        own_time: false,
+        latest,
+        compared,
+        launch: number.to_string(),
+        lesson: None,
+    }
 }
 
 /// Whom to answer: the client of that job.

@@ -28,7 +28,8 @@ impl PostgresArchive {
     ) -> Result<A, JournalError> {
         let PostgresArchive { runtime, config, link } = self;
         runtime.wait(async {
-            // A connection that was lost while nothing was asked is noticed now: then once more, on a new one.
+            // A connection that was lost while nothing was asked is noticed now: then once more, on a new
+            // one.
             if let Some(old) = link.as_mut() {
                 match within(old, &question).await {
                     Err(JournalError::Unreachable { .. }) => *link = None,

@@ -20,9 +20,9 @@ const TIMES: u32 = 3;
 /// How long what was sent may stay unacknowledged.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(25);
 
-/// What every session sets, where the server knows it. The time limits that an administrator may have set are for
-/// people; a journal's connection is idle for long, and must not lose its lock for that. The server has to notice
-/// as soon as we do that the other end is gone, as the lock is held until then.
+/// What every session sets, where the server knows it. The time limits that an administrator may have set are
+/// for people; a journal's connection is idle for long, and must not lose its lock for that. The server has
+/// to notice as soon as we do that the other end is gone, as the lock is held until then.
 const SESSION: &str = "
     SELECT set_config(wanted.name, wanted.value, false)
     FROM (VALUES ('search_path', 'pliant'), ('statement_timeout', '0'), ('lock_timeout', '0'),

@@ -1,14 +1,14 @@
 //! The journal in PostgreSQL, for an agent that another one stands by.
 //!
-//! **Who leads.** The leader's connection, the one that commits, holds a lock of its session (an advisory lock). The
-//! database gives it back when that connection ends, however the leader died, and then a daemon that stands by takes
-//! it. Whoever takes it counts up the *term* in the table `about`. Every transaction of a leader begins by changing
-//! that row where the term is still its own, so that one whose lock was lost without its knowing (a failover of the
-//! database, a pooler between) cannot commit.
+//! **Who leads.** The leader's connection, the one that commits, holds a lock of its session (an advisory
+//! lock). The database gives it back when that connection ends, however the leader died, and then a daemon
+//! that stands by takes it. Whoever takes it counts up the *term* in the table `about`. Every transaction of
+//! a leader begins by changing that row where the term is still its own, so that one whose lock was lost
+//! without its knowing (a failover of the database, a pooler between) cannot commit.
 //!
-//! **A commit whose outcome is not known.** If the connection breaks, the next call makes a new one and takes the
-//! lock again. The database gives the lock back only when the old transaction is over, so the end of the journal, read
-//! then, tells whether the batch is there; and an unchanged term tells that nobody else wrote.
+//! **A commit whose outcome is not known.** If the connection breaks, the next call makes a new one and takes
+//! the lock again. The database gives the lock back only when the old transaction is over, so the end of the
+//! journal, read then, tells whether the batch is there; and an unchanged term tells that nobody else wrote.
 
 mod archive;
 mod link;
@@ -25,12 +25,13 @@ use self::link::{Link, Loop, lasting};
 use self::rows::entry;
 use self::schema::About;
 use super::sequence::{Fresh, Tail, same};
-use super::{Archive, Batch, DROPPED_AT_ONCE, Entry, Journal, JournalError, Loaded, Notice, Snapshot};
+use super::{Archive, Batch, DROPPED_AT_ONCE, Entry, Journal, JournalError, Loaded, Snapshot};
 
-/// How often a daemon that stands by tries to take the lead. It does not wait in the database: a statement that
-/// runs for weeks keeps the database from clearing up what was deleted meanwhile.
+/// How often a daemon that stands by tries to take the lead. It does not wait in the database: a statement
+/// that runs for weeks keeps the database from clearing up what was deleted meanwhile.
 const TURN: Duration = Duration::from_millis(500);
-/// The first pause: most often the daemon that had the lead has just ended, and the database is about to notice.
+/// The first pause: most often the daemon that had the lead has just ended, and the database is about to
+/// notice.
 const FIRST_TURN: Duration = Duration::from_millis(10);
 /// The database in messages; where exactly it is, the configuration says.
 const PLACE: &str = "the PostgreSQL database";
@@ -113,8 +114,8 @@ impl Leader<'_> {
         let mut link = Link::open(self.config).await?;
         self.check(&schema::about(&mut link).await?)?;
         if !schema::try_lock(&mut link).await? {
-            // The database has not noticed yet that the old connection is gone, or somebody is just taking the lead:
-            // the next attempt shows.
+            // The database has not noticed yet that the old connection is gone, or somebody is just taking
+            // the lead: the next attempt shows.
             return Err(JournalError::Unreachable {
                 why: "it still holds the lock of a lost connection".to_owned(),
             });
@@ -153,7 +154,8 @@ impl Leader<'_> {
         let done = done.await;
         match &done {
             Ok(_) => *self.tail = tail,
-            // A connection that cannot roll back is of no use; the next call finds out what became of the commit.
+            // A connection that cannot roll back is of no use; the next call finds out what became of the
+            // commit.
             Err(_) => {
                 if link.run("ROLLBACK").await.is_err() {
                     *self.link = None;

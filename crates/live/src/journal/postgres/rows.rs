@@ -102,8 +102,8 @@ impl From<tokio_postgres::Error> for JournalError {
         };
         let code = said.code();
         let why = format!("{} ({})", said.message(), code.code());
-        // The classes 08 (connections) and 57P (the server is told to stop, or has just started), and a server that
-        // is but the copy of another.
+        // The classes 08 (connections) and 57P (the server is told to stop, or has just started), and a
+        // server that is but the copy of another.
         let gone = code.code().starts_with("08") || code.code().starts_with("57P");
         match code {
             code if *code == SqlState::DISK_FULL => JournalError::Full { why },

@@ -20,9 +20,9 @@ const APPLICATION: i64 = 0x506c_6e74;
 /// How long one connection waits for another that has the file at that moment.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Jobs have indexes that hold them by end, for every set of columns that a listing may fix (a rare state of one
-/// owner at one server is found among that owner's jobs at that server). Rows are long, so they are not in the
-/// key's own tree.
+/// Jobs have indexes that hold them by end, for every set of columns that a listing may fix (a rare state of
+/// one owner at one server is found among that owner's jobs at that server). Rows are long, so they are not
+/// in the key's own tree.
 const TABLES: &str = "
     CREATE TABLE about (
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -62,8 +62,8 @@ pub(super) const UPSERT_JOB: &str = "
         expected_start = excluded.expected_start, expected_completion = excluded.expected_completion,
         record = excluded.record";
 
-/// Makes a new journal at `path`, in `folder`. It gets its name when it is whole, so that an empty file of that name
-/// is never a journal that was about to be made, but one that was lost.
+/// Makes a new journal at `path`, in `folder`. It gets its name when it is whole, so that an empty file of
+/// that name is never a journal that was about to be made, but one that was lost.
 pub(super) fn make(folder: &Path, path: &Path) -> Result<(), JournalError> {
     let unusable = |source| JournalError::Folder { path: folder.to_owned(), source };
     let unnamed = folder.join("journal.db.new");
