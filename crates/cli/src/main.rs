@@ -13,6 +13,7 @@ mod numbers;
 mod output;
 mod progress;
 mod refusals;
+mod sent;
 mod table;
 mod verbs;
 mod words;

@@ -5,7 +5,7 @@
 //! refuses because its estimate was stale, is passed over; when all are, the agent is asked again, and in the
 //! last round any completion is taken. Once a submission has gone out to a server without an answer, it may
 //! have been accepted: the same key is sent to the *same* server until an answer comes or time is up, never to
-//! another one, so no job runs twice.
+//! another one, so no job runs twice. A client that starts again with a key that it may have sent begins there.
 
 use pliant_model::{Span, Time};
 
@@ -57,6 +57,11 @@ pub enum Command {
         /// What was compared.
         compared: Vec<Compared>,
     },
+    /// Submit to that server again, which may have accepted it before; any completion is taken.
+    Repeat {
+        /// The server.
+        server: Name,
+    },
     /// Say [`Event::Due`] then.
     WakeAt(Time),
     /// It is over.
@@ -85,6 +90,10 @@ enum State {
     Submitting,
     /// Waits to send the same to the same server again.
     Repeating,
+    /// Asks the server that an earlier client sent it to.
+    Resuming,
+    /// Waits to ask that server again.
+    Recalling,
     /// Waits to ask the agent again.
     Pausing,
     Over,
@@ -96,6 +105,8 @@ pub struct Submission {
     until: Time,
     round: u32,
     pause: Span,
+    /// Where an earlier client sent it, which was not told what came of it.
+    sent_to: Option<Name>,
     candidates: Vec<Vector>,
     next: usize,
     /// The submission may have been accepted where it was last sent.
@@ -111,6 +122,7 @@ impl Submission {
             until,
             round: 0,
             pause: Span(1),
+            sent_to: None,
             candidates: Vec::new(),
             next: 0,
             in_doubt: None,
@@ -118,15 +130,36 @@ impl Submission {
         }
     }
 
+    /// A submission that an earlier client sent to a server, and was not told what came of it. It goes to that server
+    /// and to no other one, whatever the server says.
+    pub fn resumed(until: Time, sent_to: Name) -> Submission {
+        Submission { sent_to: Some(sent_to), ..Submission::new(until) }
+    }
+
     /// Takes in an event and says what to do next; nothing if the event was not waited for.
     pub fn on(&mut self, now: Time, event: Event) -> Option<Command> {
         Some(match (&self.state, event) {
-            (State::Idle, Event::Begin) => self.discover(),
+            (State::Idle, Event::Begin) => match self.sent_to.clone() {
+                Some(server) => self.resume(server),
+                None => self.discover(),
+            },
+            (State::Resuming | State::Submitting, Event::Accepted(record)) => {
+                self.over(Outcome::Accepted(record))
+            }
+            (State::Resuming, Event::Refused(refused)) => self.refused_again(refused.to_string()),
+            (State::Resuming, Event::Rejected(why)) => self.refused_again(why),
+            (State::Resuming, Event::Unreachable(why) | Event::Interrupted(why)) => {
+                self.repeat(now, why, State::Recalling)
+            }
+            (State::Recalling, Event::Due) => {
+                let server = self.sent_to.clone()?;
+                self.resume(server)
+            }
             (State::Discovering, Event::Found(found)) => self.found(now, found),
             (State::Discovering, Event::NoAgent(why)) => self.try_later(now, None, why),
-            (State::Submitting, Event::Accepted(record)) => self.over(Outcome::Accepted(record)),
             (State::Submitting, Event::Refused(refused)) => self.refused(now, &refused),
             (State::Submitting, Event::Rejected(why)) => {
+                self.in_doubt = None;
                 self.note(why);
                 self.give_up()
             }
@@ -134,7 +167,9 @@ impl Submission {
                 self.note(why);
                 self.next_candidate(now)
             }
-            (State::Submitting, Event::Unreachable(why) | Event::Interrupted(why)) => self.repeat(now, why),
+            (State::Submitting, Event::Unreachable(why) | Event::Interrupted(why)) => {
+                self.repeat(now, why, State::Repeating)
+            }
             (State::Repeating, Event::Due) => self.submit(now),
             (State::Pausing, Event::Due) => self.discover(),
             // Whatever else comes is late or comes twice: what it answers is not waited for any more.
@@ -146,6 +181,18 @@ impl Submission {
         self.state = State::Discovering;
         self.round += 1;
         Command::Discover
+    }
+
+    fn resume(&mut self, server: Name) -> Command {
+        self.state = State::Resuming;
+        Command::Repeat { server }
+    }
+
+    /// What the earlier client sent may still be on its way.
+    fn refused_again(&mut self, why: String) -> Command {
+        self.in_doubt = None;
+        self.reasons.push((self.sent_to.clone(), why));
+        self.give_up()
     }
 
     fn found(&mut self, now: Time, found: Found) -> Command {
@@ -180,7 +227,7 @@ impl Submission {
         self.state = State::Submitting;
         let to = self.candidates[self.next].clone();
         let last = self.round >= ROUNDS && self.next + 1 == self.candidates.len();
-        let choosy = !last && (self.candidates.len() > 1 || self.round < ROUNDS);
+        let choosy = !last && self.in_doubt.is_none() && (self.candidates.len() > 1 || self.round < ROUNDS);
         let latest = choosy.then(|| tolerated(&to.estimate, now));
         let compared = |one: &Vector| Compared { server: one.server.clone(), estimate: one.estimate };
         let compared = self.candidates.iter().map(compared).collect();
@@ -188,19 +235,21 @@ impl Submission {
     }
 
     fn refused(&mut self, now: Time, refused: &Refused) -> Command {
-        // An answer: there is no doubt any more.
-        self.in_doubt = None;
         self.note(refused.to_string());
+        if self.in_doubt.take().is_some() {
+            // What was sent before may still be on its way: going elsewhere could run the job twice.
+            return self.give_up();
+        }
         self.next_candidate(now)
     }
 
     /// The submission may have been accepted: only the same server can tell.
-    fn repeat(&mut self, now: Time, why: String) -> Command {
+    fn repeat(&mut self, now: Time, why: String, state: State) -> Command {
         self.in_doubt = Some(why);
         if now >= self.until {
             return self.give_up();
         }
-        self.state = State::Repeating;
+        self.state = state;
         self.wait(now)
     }
 
@@ -225,9 +274,10 @@ impl Submission {
     }
 
     fn give_up(&mut self) -> Command {
-        let in_doubt = self.in_doubt.take().zip(self.candidates.get(self.next));
+        let candidate = self.candidates.get(self.next).map(|one| &one.server);
+        let in_doubt = self.in_doubt.take().zip(self.sent_to.as_ref().or(candidate));
         let outcome = match in_doubt {
-            Some((why, at)) => Outcome::Unknown { server: at.server.clone(), why },
+            Some((why, at)) => Outcome::Unknown { server: at.clone(), why },
             None => Outcome::Refused(std::mem::take(&mut self.reasons)),
         };
         self.over(outcome)

@@ -3,9 +3,11 @@
 
 use pliant_control::agent::Found;
 use pliant_control::client::{Command, Event, Outcome, Submission};
+use pliant_control::job::{JobRecord, JobState, Work};
+use pliant_control::names::Key;
 use pliant_control::server::Refused;
 use pliant_control::vector::Vector;
-use pliant_model::{Estimate, Procs, Span, Speed, Time};
+use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
 
 fn vector(server: &str, start: i64) -> Vector {
     Vector {
@@ -29,9 +31,37 @@ fn stale() -> Event {
     Event::Refused(Refused::Stale { now: vector("x", 900).estimate })
 }
 
+fn accepted() -> Event {
+    let estimate = vector("a", 0).estimate;
+    Event::Accepted(Box::new(JobRecord {
+        handle: "a.1".parse().unwrap(),
+        key: Key([0; 16]),
+        owner: "alice".parse().unwrap(),
+        name: "test".to_owned(),
+        work: Work { procs: estimate.procs, walltime: estimate.walltime, speedup: Speedup::Rigid },
+        state: JobState::Queued,
+        submitted: Time(0),
+        expected: estimate,
+        procs: estimate.procs,
+        walltime: estimate.walltime,
+        started: None,
+        ended: None,
+        exit: None,
+        compared: Vec::new(),
+    }))
+}
+
 /// Tells a submission what happens, second by second, and writes down what it does.
 fn check(until: i64, events: Vec<(i64, Event)>, expected: &[&str]) {
-    let mut submission = Submission::new(Time(until));
+    check_of(Submission::new(Time(until)), events, expected);
+}
+
+/// The same of a submission that an earlier client sent to `a`.
+fn check_resumed(until: i64, events: Vec<(i64, Event)>, expected: &[&str]) {
+    check_of(Submission::resumed(Time(until), "a".parse().unwrap()), events, expected);
+}
+
+fn check_of(mut submission: Submission, events: Vec<(i64, Event)>, expected: &[&str]) {
     let mut done = Vec::new();
     for (at, event) in events {
         let command = submission.on(Time(at), event);
@@ -45,6 +75,7 @@ fn check(until: i64, events: Vec<(i64, Event)>, expected: &[&str]) {
                 Some(latest) => format!("{} by {latest}", to.server),
                 None => to.server.to_string(),
             },
+            Command::Repeat { server } => format!("{server} again"),
             Command::WakeAt(at) => format!("wake {at}"),
             Command::Done(outcome) => match *outcome {
                 Outcome::Accepted(_) => "accepted".to_owned(),
@@ -91,7 +122,15 @@ fn once_sent_only_the_same_server_is_tried_again() {
             (4, Event::Due),
             (4, stale()),
         ],
-        &["ask", "a by 160", "wake 2", "a by 160", "wake 4", "a by 160", "b by 160"],
+        &[
+            "ask",
+            "a by 160",
+            "wake 2",
+            "a",
+            "wake 4",
+            "a",
+            "refused (a: would complete at 1000 now, later than asked for)",
+        ],
     );
 }
 
@@ -101,7 +140,7 @@ fn a_submission_in_doubt_ends_as_unknown() {
     check(
         3,
         vec![(0, Event::Begin), (0, found(&["a", "b"])), (0, broke()), (1, Event::Due), (3, broke())],
-        &["ask", "a by 160", "wake 1", "a by 160", "unknown at a (line broke)"],
+        &["ask", "a by 160", "wake 1", "a", "unknown at a (line broke)"],
     );
 }
 
@@ -171,5 +210,33 @@ fn what_comes_late_or_twice_changes_nothing() {
         60,
         vec![(0, Event::Begin), (0, found(&["a"])), (0, found(&["b"])), (0, Event::Begin), (0, late)],
         &["ask", "a by 160", "nothing", "nothing", "wake 1"],
+    );
+}
+
+#[test]
+fn what_an_earlier_client_sent_goes_to_that_server_alone() {
+    let away = || Event::Unreachable("down".to_owned());
+    let cut = || Event::Interrupted("reset".to_owned());
+    check_resumed(
+        60,
+        vec![(0, Event::Begin), (0, away()), (1, Event::Due), (1, cut()), (3, Event::Due), (3, stale())],
+        &[
+            "a again",
+            "wake 1",
+            "a again",
+            "wake 3",
+            "a again",
+            "refused (a: would complete at 1000 now, later than asked for)",
+        ],
+    );
+    let rejected = Event::Rejected("no such service".to_owned());
+    check_resumed(60, vec![(0, Event::Begin), (0, rejected)], &["a again", "refused (a: no such service)"]);
+    let begun = || vec![(0, Event::Begin), (0, away()), (1, Event::Due)];
+    let given_up = [begun(), vec![(2, away())]].concat();
+    check_resumed(2, given_up, &["a again", "wake 1", "a again", "unknown at a (down)"]);
+    check_resumed(
+        60,
+        [begun(), vec![(1, accepted())]].concat(),
+        &["a again", "wake 1", "a again", "accepted"],
     );
 }

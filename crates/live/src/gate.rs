@@ -27,6 +27,14 @@ struct Account {
     at: Instant,
 }
 
+impl Account {
+    /// How many requests may be made at once at that time.
+    fn tokens_at(&self, now: Instant, limits: &LimitsFile) -> f64 {
+        let earned = now.duration_since(self.at).as_secs_f64() * limits.requests_per_second;
+        (self.tokens + earned).min(f64::from(limits.burst))
+    }
+}
+
 /// An open request; closed when dropped.
 #[derive(Debug)]
 pub struct Pass {
@@ -62,10 +70,15 @@ impl Gate {
         let LimitsFile { open_requests, requests_per_second, burst, .. } = self.limits;
         let now = Instant::now();
         let mut users = locked(&self.users);
+        if !users.contains_key(user) {
+            // Nobody is remembered for having been here once.
+            users.retain(|_, account| {
+                account.open > 0 || account.tokens_at(now, &self.limits) < f64::from(burst)
+            });
+        }
         let full = Account { open: 0, tokens: f64::from(burst), at: now };
         let account = users.entry(user.to_owned()).or_insert(full);
-        let earned = now.duration_since(account.at).as_secs_f64() * requests_per_second;
-        account.tokens = (account.tokens + earned).min(f64::from(burst));
+        account.tokens = account.tokens_at(now, &self.limits);
         account.at = now;
         if account.open >= open_requests {
             metrics::counter!(names::REQUESTS_LIMITED, "limit" => "open").increment(1);
@@ -86,13 +99,8 @@ impl Gate {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let burst = f64::from(self.gate.limits.burst);
-        let mut users = locked(&self.gate.users);
-        let Some(account) = users.get_mut(&self.user) else { return };
-        account.open -= 1;
-        // Nobody is remembered for having been here once.
-        if account.open == 0 && account.tokens >= burst - 1.0 {
-            users.remove(&self.user);
+        if let Some(account) = locked(&self.gate.users).get_mut(&self.user) {
+            account.open -= 1;
         }
     }
 }
@@ -146,5 +154,19 @@ mod tests {
         let refused = gate.enter("alice").unwrap_err();
         assert!(refused.message().contains("times a second"), "{}", refused.message());
         assert!(gate.enter("bob").is_ok());
+        assert!(gate.enter("alice").is_err(), "who has used it up is not forgotten");
+    }
+
+    #[test]
+    fn who_has_nothing_open_and_asks_little_is_forgotten() {
+        let limits = LimitsFile { requests_per_second: 1e9, ..LimitsFile::default() };
+        let gate = Gate::new(limits);
+        let open = gate.enter("alice").unwrap();
+        drop(gate.enter("bob").unwrap());
+        drop(gate.enter("carol").unwrap());
+        assert_eq!(locked(&gate.users).keys().collect::<Vec<_>>(), ["alice", "carol"]);
+        drop(open);
+        drop(gate.enter("dave").unwrap());
+        assert_eq!(locked(&gate.users).keys().collect::<Vec<_>>(), ["dave"]);
     }
 }

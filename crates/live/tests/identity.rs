@@ -234,7 +234,7 @@ async fn every_role_is_known_by_its_certificate() {
         (Role::User, "anna.b@lab"),
         (Role::Operator, "anna.b@lab"),
         (Role::Agent, "top"),
-        (Role::Server, "be_ta"),
+        (Role::Server, "be-ta"),
     ] {
         let files = federation.issue(role, name);
         let serial = federation.authority.list().unwrap().pop().unwrap().serial;

@@ -107,14 +107,17 @@ impl Folder {
     }
 }
 
-/// `$XDG_STATE_HOME/pliant/up`, or the same under `~/.local/state`.
 fn default_folder() -> Result<PathBuf, Failure> {
+    state_folder().map(|state| state.join("up")).map_err(|failure| failure.hint("choose a folder with --dir"))
+}
+
+/// `$XDG_STATE_HOME/pliant`, or the same under `~/.local/state`.
+pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     let state = state.or_else(home).filter(|path| path.is_absolute());
-    let state =
-        state.ok_or_else(|| Failure::input("no home folder (HOME)").hint("choose a folder with --dir"))?;
-    Ok(state.join("pliant").join("up"))
+    let state = state.ok_or_else(|| Failure::input("no home folder (HOME)"))?;
+    Ok(state.join("pliant"))
 }
 
 /// Share of a core that a processor of speed 1 is worth.

@@ -158,6 +158,7 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
                         if let Step::Compared(compared) = step {
                             found = Some(compared.clone());
                         }
+                        Ok(())
                     })
                     .await?;
                 tell(&accepted(begun.elapsed(), USERS[user], &record, found.as_ref()));
@@ -188,7 +189,7 @@ fn order(keys: &mut ChaCha8Rng, service: &str, amount: u64, seed: usize) -> Orde
     let arguments = [(argument, amount.to_string()), ("seed", (seed + 1).to_string())]
         .map(|(name, value)| (name.to_owned(), value));
     let what = Submitted::Service { name: service.to_owned(), arguments: arguments.into() };
-    Order { key: Key(key), what, inputs: Vec::new(), only: None, patience: Duration::from_secs(30) }
+    Order { patience: Duration::from_secs(30), ..Order::new(Key(key), what) }
 }
 
 /// Reports each change of a job.

@@ -22,6 +22,7 @@ use crate::job::{all_completed, described, promise};
 use crate::moment::now;
 use crate::numbers::whole;
 use crate::output::Output;
+use crate::sent::Sent;
 use crate::table::counted;
 use crate::verbs::{fetch, wait};
 
@@ -65,7 +66,8 @@ pub(crate) struct Arguments {
     /// Waits, and fetches what the job left into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Makes the submission unique: the same key again gives the same job. Drawn if not given.
+    /// Makes the submission unique: the same command again with this key gives the same job, never a second one.
+    /// 32 hexadecimal digits.
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
     /// How long to try if nobody takes it at once.
@@ -87,8 +89,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         fetch::is_folder(out)?;
     }
     let session = arguments.access.open()?;
-    let order = arguments.order()?;
-    let accepted = submit(&session, &order)?;
+    let mut order = arguments.order()?;
+    let mut sent = arguments.key.map(Sent::open).transpose()?;
+    order.sent_to = sent.as_mut().map(Sent::server).transpose()?.flatten();
+    let accepted = submit(&session, &order, sent.as_mut())?;
+    // Another command with the same key may go on.
+    drop(sent);
     tell(|| promise(&accepted, now()));
     let waits = arguments.wait || arguments.out.is_some();
     let handle = accepted.handle.clone();
@@ -118,7 +124,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// Submits until it is accepted or that is hopeless.
-fn submit(session: &Session, order: &Order) -> Result<Box<JobRecord>, Failure> {
+fn submit(session: &Session, order: &Order, mut sent: Option<&mut Sent>) -> Result<Box<JobRecord>, Failure> {
     let again = format!("the same command with --key {} gives the same job, never a second one", order.key);
     let mut answers = None;
     let step = |step: Step<'_>| {
@@ -126,6 +132,10 @@ fn submit(session: &Session, order: &Order) -> Result<Box<JobRecord>, Failure> {
             answers = Some(found.vectors.len() + found.refusals.len() + found.silent.len());
         }
         tell(|| told(&step, order));
+        match (&step, &mut sent) {
+            (Step::Submitting(server), Some(sent)) => sent.note(server),
+            _ => Ok(()),
+        }
     };
     let error = match session.run_until_interrupted(session.client.submit(order, step)) {
         Some(Ok(record)) => return Ok(record),
@@ -135,6 +145,13 @@ fn submit(session: &Session, order: &Order) -> Result<Box<JobRecord>, Failure> {
     if !error.is_input() && !error.may_pass() {
         // It may have been accepted all the same: the way to know is the key.
         return Err(Failure::system(error).hint(again));
+    }
+    if let Some(server) = &order.sent_to {
+        let problem = format!("the submission with this key went to {server} before; {error}");
+        return Err(Failure::input(problem).hint("with another key it may go elsewhere, as another job"));
+    }
+    if let Some(sent) = sent {
+        sent.clear()?;
     }
     match (answers, &order.only) {
         // Why no agent answers says more than that nobody takes it.
@@ -163,10 +180,9 @@ fn told(step: &Step<'_>, order: &Order) -> String {
                 None => "no server would take it".to_owned(),
             }
         }
-        Step::Submitting(to) if order.inputs.is_empty() => format!("submitting to {}", to.server),
-        Step::Submitting(to) => {
-            let files = counted(order.inputs.len() as u64, "file");
-            format!("sending {files} to {}", to.server)
+        Step::Submitting(server) if order.inputs.is_empty() => format!("submitting to {server}"),
+        Step::Submitting(server) => {
+            format!("sending {} to {server}", counted(order.inputs.len() as u64, "file"))
         }
         Step::Waiting(why) => format!("trying again in a moment: {why}"),
     }
@@ -185,7 +201,7 @@ impl Arguments {
         let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
         check_manifest(&specs).map_err(|error| Failure::input(&error).hint(error.hint()))?;
         let key = self.key.map_or_else(drawn, Ok)?;
-        Ok(Order { key, what, inputs, only: self.server.clone(), patience: self.patience })
+        Ok(Order { inputs, only: self.server.clone(), patience: self.patience, ..Order::new(key, what) })
     }
 
     fn script(&self, path: &Path) -> Result<Script, Failure> {

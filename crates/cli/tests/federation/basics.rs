@@ -62,11 +62,11 @@ async fn inputs_go_up_and_results_come_back() {
     assert!(!found.contains_key("work/in/data.bin"), "inputs are no results");
 
     let missing = order(service("count", &[("data", "elsewhere.bin")]));
-    refused(alice.submit(&missing, |_| {}).await, &["lyon", "elsewhere.bin"]);
+    refused(alice.submit(&missing, |_| Ok(())).await, &["lyon", "elsewhere.bin"]);
     let mut wrong = order(service("count", &[("data", "in/data.bin")]));
     wrong.inputs.push(input("in/data.bin", &path));
     wrong.inputs[0].0.sha256.0[0] ^= 1;
-    refused(alice.submit(&wrong, |_| {}).await, &["in/data.bin", "checksum"]);
+    refused(alice.submit(&wrong, |_| Ok(())).await, &["in/data.bin", "checksum"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +89,7 @@ async fn scripts_run_in_the_shape_they_were_given() {
     }
     let failing = run(&alice, &order(rigid("exit 3", 1, 60))).await;
     assert_eq!((failing.state, failing.exit), (JobState::Failed, Some(Exit::Code(3))));
-    refused(alice.submit(&order(rigid("true", 5, 60)), |_| {}).await, &["lyon", "5", "4"]);
+    refused(alice.submit(&order(rigid("true", 5, 60)), |_| Ok(())).await, &["lyon", "5", "4"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,7 +311,7 @@ async fn a_job_goes_where_it_completes_first() {
     assert_eq!(went.iter().filter(|server| *server == "lyon").count(), 1, "{went:?}");
     let chosen = submit(&alice, &order_to("lyon", rigid("true", 1, 100))).await;
     assert_eq!(chosen.handle.server.as_str(), "lyon", "if the user says so");
-    let absent = alice.submit(&order_to("nowhere", rigid("true", 1, 100)), |_| {}).await;
+    let absent = alice.submit(&order_to("nowhere", rigid("true", 1, 100)), |_| Ok(())).await;
     refused(absent, &["nowhere"]);
 }
 
@@ -375,6 +375,6 @@ async fn the_same_key_is_the_same_job_for_ever() {
     federation.attached(1).await;
     let again = submit(&alice, &asked).await;
     assert_eq!((again.handle, again.state), (first.clone(), JobState::Completed), "after a stop");
-    refused(bob.submit(&asked, |_| {}).await, &["key", "another user"]);
+    refused(bob.submit(&asked, |_| Ok(())).await, &["key", "another user"]);
     assert_eq!(fetched(&alice, &first).await["work/copy.bin"], b"abc");
 }

@@ -404,7 +404,7 @@ pub(crate) fn fresh_key() -> Key {
 
 /// A submission of that, to whomever.
 pub(crate) fn order(what: Submitted) -> Order {
-    Order { key: fresh_key(), what, inputs: Vec::new(), only: None, patience: PATIENCE }
+    Order { patience: PATIENCE, ..Order::new(fresh_key(), what) }
 }
 
 /// A submission of that, to one server.
@@ -435,7 +435,7 @@ pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) 
 
 /// Submits and returns the record of the acceptance.
 pub(crate) async fn submit(client: &Client, order: &Order) -> JobRecord {
-    *client.submit(order, |_| {}).await.unwrap()
+    *client.submit(order, |_| Ok(())).await.unwrap()
 }
 
 /// Submits and waits for the end.

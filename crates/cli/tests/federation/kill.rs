@@ -20,6 +20,8 @@ use crate::harness::*;
 
 /// Jobs of the long test.
 const JOBS: u64 = 200;
+/// How often a daemon is killed meanwhile.
+const KILLS: u64 = 40;
 /// Submissions that go on at a time.
 const AT_A_TIME: usize = 12;
 
@@ -49,7 +51,7 @@ enum Told {
 }
 
 /// Submits by `pliant submit`, killed and repeated with the same key, or killed and given up.
-async fn submit_by_process(script: PathBuf, config: PathBuf, mut random: ChaCha8Rng) -> Told {
+async fn submit_by_process(script: PathBuf, config: PathBuf, state: PathBuf, mut random: ChaCha8Rng) -> Told {
     let key = fresh_key();
     let gives_up = random.next_u32().is_multiple_of(4);
     let mut kills = random.next_u32() % 3 + u32::from(gives_up);
@@ -62,6 +64,7 @@ async fn submit_by_process(script: PathBuf, config: PathBuf, mut random: ChaCha8
             .arg(&config)
             .arg("--key")
             .arg(key.to_string())
+            .env("XDG_STATE_HOME", &state)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -104,35 +107,31 @@ async fn every_accepted_job_runs_exactly_once_whoever_is_killed() {
         while begun < JOBS && submissions.len() < AT_A_TIME {
             let user = (begun % 2) as usize;
             let (client, config) = users[user].clone();
-            let (script, text) = (script.clone(), text.clone());
+            let (script, text, state) = (script.clone(), text.clone(), federation.path().join("state"));
             let by_process = begun % 5 == 0;
             let seeded = ChaCha8Rng::seed_from_u64(begun);
             submissions.spawn(async move {
                 match by_process {
-                    true => (user, submit_by_process(script, config, seeded).await),
+                    true => (user, submit_by_process(script, config, state, seeded).await),
                     false => (user, Told::Handle(submit(&client, &order(rigid(&text, 1, 60))).await.handle)),
                 }
             });
             begun += 1;
         }
-        let pause = Duration::from_millis(u64::from(random.next_u32() % 400));
-        let ended = tokio::time::timeout(pause, submissions.join_next()).await;
-        match ended {
-            Ok(Some(ended)) => match ended.unwrap() {
-                (user, Told::Handle(handle)) => told.push((user, handle)),
-                (_, Told::Nothing) => given_up += 1,
-            },
-            Ok(None) => {}
-            Err(_) => {
-                let name = names[random.next_u32() as usize % names.len()];
-                federation.kill(name);
-                tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 100))).await;
-                federation.revive(name);
-                kills += 1;
-            }
+        match submissions.join_next().await.unwrap().unwrap() {
+            (user, Told::Handle(handle)) => told.push((user, handle)),
+            (_, Told::Nothing) => given_up += 1,
+        }
+        if (told.len() as u64 + given_up).is_multiple_of(JOBS / KILLS) {
+            tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 50))).await;
+            let name = names[random.next_u32() as usize % names.len()];
+            federation.kill(name);
+            tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 100))).await;
+            federation.revive(name);
+            kills += 1;
         }
     }
-    assert!(kills >= 5, "only {kills} kills");
+    assert_eq!(kills, KILLS);
     for (user, handle) in &told {
         let ended = users[*user].0.wait(handle, |_| {}).await.unwrap();
         assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))), "{handle}");
@@ -293,12 +292,13 @@ async fn a_job_whose_supervisor_is_gone_is_lost_and_not_run_again() {
     for server_is_there in [true, false] {
         let text = noting(&lines, "sleep 1000");
         let accepted = submit(&alice, &order(rigid(&text, 1, 1000))).await.handle;
-        let begun = || runs(&lines).contains_key(&accepted.to_string());
-        until("the job to run", async || begun().then_some(())).await;
+        let (folder, said) = (federation.job_folder(&accepted), format!("I am {accepted}\n"));
+        let begun = || fs::read(folder.join("stdout")).is_ok_and(|found| found == said.as_bytes());
+        until("the job to say its line", async || begun().then_some(())).await;
         if !server_is_there {
             federation.kill("lyon");
         }
-        let lock = fs::read_to_string(federation.job_folder(&accepted).join("lock")).unwrap();
+        let lock = fs::read_to_string(folder.join("lock")).unwrap();
         kill_process(Pid::from_raw(lock.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
         if !server_is_there {
             federation.revive("lyon");
@@ -306,7 +306,7 @@ async fn a_job_whose_supervisor_is_gone_is_lost_and_not_run_again() {
         let ended = alice.wait(&accepted, |_| {}).await.unwrap();
         assert_eq!(ended.state, JobState::Failed);
         assert!(matches!(ended.exit, Some(Exit::Lost(_))), "{:?}", ended.exit);
-        assert_eq!(fetched(&alice, &accepted).await["stdout"], format!("I am {accepted}\n").as_bytes());
+        assert_eq!(fetched(&alice, &accepted).await["stdout"], said.as_bytes());
         assert_eq!(runs(&lines)[&accepted.to_string()], 1);
     }
     let next = run(&alice, &order(rigid("true", 1, 60))).await;

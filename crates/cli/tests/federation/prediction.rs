@@ -37,11 +37,12 @@ async fn the_simulator_predicts_a_live_run() {
     let federation = Federation::start(&clusters.map(cluster)).await;
     let alice = federation.client("alice");
     let mut accepted = Vec::new();
-    // About one and a half times what the clusters can do, so that jobs wait.
-    for seconds in [4, 9, 6, 3, 8, 10, 5, 7, 9, 4, 6, 8, 3, 10, 7, 5, 9, 6, 4, 8] {
+    // About one and a half times what the clusters can do, so that jobs wait; and long enough for times in whole
+    // seconds to be a small part of them.
+    for seconds in [12, 27, 18, 9, 24, 30, 15, 21, 27, 12, 18, 24, 9, 30, 21, 15, 27, 18, 12, 24] {
         let seconds = seconds.to_string();
         accepted.push(submit(&alice, &order(service("work", &[("seconds", &seconds)]))).await.handle);
-        tokio::time::sleep(Duration::from_millis(250)).await;
+        tokio::time::sleep(Duration::from_millis(750)).await;
     }
     let mut records = Vec::new();
     for handle in &accepted {

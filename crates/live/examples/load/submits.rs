@@ -117,7 +117,7 @@ async fn fill(operator: &Client) -> Outcome<()> {
         let script = Script { name: "fill.sh".to_owned(), text: text.into(), work, arguments: Vec::new() };
         let only = Some(name.parse()?);
         let order = order(Submitted::Script(script), u64::MAX - number as u64);
-        let accepted = operator.submit(&Order { only, ..order }, |_| {}).await?;
+        let accepted = operator.submit(&Order { only, ..order }, |_| Ok(())).await?;
         fillers.push(accepted.handle);
     }
     for filler in &fillers {
@@ -131,7 +131,7 @@ async fn fill(operator: &Client) -> Outcome<()> {
 fn order(what: Submitted, number: u64) -> Order {
     // Unique in a federation that lives for one measurement.
     let key = Key(u128::from(number).to_be_bytes());
-    Order { key, what, inputs: Vec::new(), only: None, patience: Duration::from_secs(30) }
+    Order { patience: Duration::from_secs(30), ..Order::new(key, what) }
 }
 
 /// Submits for some time. Returns how long each took, and how many failed.
@@ -150,7 +150,7 @@ async fn submit_for(clients: &[Client], open: usize, time: Duration) -> Outcome<
                 let arguments = BTreeMap::from([("seconds".to_owned(), seconds.to_string())]);
                 let order = order(Submitted::Service { name: "wait".to_owned(), arguments }, number);
                 let begun = Instant::now();
-                match client.submit(&order, |_| {}).await {
+                match client.submit(&order, |_| Ok(())).await {
                     Ok(_) => times.add(begun.elapsed()),
                     Err(error) => {
                         failed += 1;

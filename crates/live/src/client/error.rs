@@ -40,6 +40,11 @@ impl ClientError {
         ClientError { kind: Kind::Absent, message: message.to_string(), hint: None }
     }
 
+    /// There is no such thing.
+    pub(crate) fn missing(message: impl fmt::Display) -> ClientError {
+        ClientError { kind: Kind::Missing, message: message.to_string(), hint: None }
+    }
+
     /// It failed.
     pub(crate) fn failed(message: impl fmt::Display) -> ClientError {
         ClientError { kind: Kind::Failed, message: message.to_string(), hint: None }

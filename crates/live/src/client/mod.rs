@@ -123,6 +123,7 @@ impl Client {
                 Err(status) if is_absent(&status) => Ok(self.find(handle).await?.record),
                 Err(status) => Err(self.server_failed(handle, &status)),
             },
+            Err(error) if error.may_pass() => Ok(self.find(handle).await?.record),
             Err(error) => Err(error),
         }
     }
@@ -231,17 +232,25 @@ impl Client {
         let address = match self.find(handle).await {
             Ok(located) => located.address,
             // The agent may not have heard of a new job yet; its server knows.
-            Err(error) if error.is_missing() => {
-                let servers = self.servers().await?.servers.into_iter();
-                let server = servers.map(|server| server.info).find(|info| info.name == handle.server);
-                Some(server.ok_or(error)?.address)
-            }
+            Err(error) if error.is_missing() => Some(self.address(&handle.server).await.map_err(
+                |absent| {
+                    if absent.is_missing() { error } else { absent }
+                },
+            )?),
             Err(error) => return Err(error),
         };
         let address = address.ok_or_else(|| {
             ClientError::absent(format!("server {} is not known to the agent at the moment", handle.server))
         })?;
         self.server(&handle.server, &address)
+    }
+
+    /// Where a server is.
+    async fn address(&self, name: &Name) -> Result<String, ClientError> {
+        let servers = self.servers().await?.servers.into_iter();
+        let server = servers.map(|server| server.info).find(|info| info.name == *name);
+        let missing = || ClientError::missing(format!("the federation has no server {name}"));
+        server.map(|info| info.address).ok_or_else(missing)
     }
 
     fn server(&self, name: &Name, address: &str) -> Result<ServerClient<Channel>, ClientError> {

@@ -1,5 +1,6 @@
 //! A submission, carried out: the machine of `control` decides, this talks.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,6 @@ use pliant_control::client::{self, Command, Event, Outcome};
 use pliant_control::job::{Compared, JobRecord};
 use pliant_control::names::{Key, Name};
 use pliant_control::server::Refused;
-use pliant_control::vector::Vector;
 use pliant_model::Time;
 use tonic::{Code, Status};
 
@@ -35,6 +35,8 @@ pub struct Order {
     pub only: Option<Name>,
     /// How long to try.
     pub patience: Duration,
+    /// The server that the key was sent to before, if nobody knows what came of it: it goes there and nowhere else.
+    pub sent_to: Option<Name>,
 }
 
 /// What a submission is doing, for whoever watches.
@@ -42,13 +44,19 @@ pub struct Order {
 pub enum Step<'a> {
     /// The agent was asked; these servers answered, best first.
     Compared(&'a Found),
-    /// It goes to this server.
-    Submitting(&'a Vector),
+    /// It goes to this server, which may accept it from now on.
+    Submitting(&'a Name),
     /// It is tried again in a moment, and why.
     Waiting(&'a str),
 }
 
 impl Order {
+    /// An order without input files, for whichever server is best, that is tried for a minute.
+    pub fn new(key: Key, what: Submitted) -> Order {
+        let patience = Duration::from_secs(60);
+        Order { key, what, inputs: Vec::new(), only: None, patience, sent_to: None }
+    }
+
     /// What the federation is asked.
     pub fn question(&self) -> What {
         match &self.what {
@@ -61,24 +69,30 @@ impl Order {
 }
 
 impl Client {
-    /// Submits an order, telling each step, until it is accepted or that is hopeless.
+    /// Submits an order, telling each step, until it is accepted or that is hopeless. Whoever wants to go on after
+    /// a crash notes where it goes when told [`Step::Submitting`], and gives that as [`Order::sent_to`].
     ///
     /// # Errors
     ///
-    /// If nobody takes it, with every reason; or if its fate is unknown, with the server that knows it.
+    /// If nobody takes it, with every reason; if its fate is unknown, with the server that knows it; or if `step`
+    /// fails, after which nothing more is sent.
     pub async fn submit(
         &self,
         order: &Order,
-        mut step: impl FnMut(Step<'_>),
+        mut step: impl FnMut(Step<'_>) -> io::Result<()>,
     ) -> Result<Box<JobRecord>, ClientError> {
+        let mut step = |told: Step<'_>| step(told).map_err(|error| ClientError::failed(error.to_string()));
         let clock = Clock::start(Time(0));
         let until = Time(clock.now().0 + order.patience.as_secs() as i64);
-        let mut machine = client::Submission::new(until);
+        let mut machine = match &order.sent_to {
+            Some(server) => client::Submission::resumed(until, server.clone()),
+            None => client::Submission::new(until),
+        };
         let mut event = Event::Begin;
         let mut why = String::new();
         loop {
             match &event {
-                Event::Found(found) => step(Step::Compared(found)),
+                Event::Found(found) => step(Step::Compared(found))?,
                 Event::NoAgent(reason) | Event::Unreachable(reason) | Event::Interrupted(reason) => {
                     why.clone_from(reason);
                 }
@@ -95,11 +109,18 @@ impl Client {
                     }
                 }
                 Command::Submit { to, latest, compared } => {
-                    step(Step::Submitting(&to));
-                    self.send(order, &to, latest, compared).await
+                    step(Step::Submitting(&to.server))?;
+                    self.send(order, &to.server, &to.address, latest, compared).await
+                }
+                Command::Repeat { server } => {
+                    step(Step::Submitting(&server))?;
+                    match self.address(&server).await {
+                        Ok(address) => self.send(order, &server, &address, None, Vec::new()).await,
+                        Err(error) => Event::Unreachable(error.to_string()),
+                    }
                 }
                 Command::WakeAt(at) => {
-                    step(Step::Waiting(&why));
+                    step(Step::Waiting(&why))?;
                     tokio::time::sleep(clock.until(at)).await;
                     Event::Due
                 }
@@ -109,8 +130,15 @@ impl Client {
     }
 
     /// Sends the files and the submission to a server; says what came of it.
-    async fn send(&self, order: &Order, to: &Vector, latest: Option<Time>, compared: Vec<Compared>) -> Event {
-        let mut server = match self.server(&to.server, &to.address) {
+    async fn send(
+        &self,
+        order: &Order,
+        to: &Name,
+        address: &str,
+        latest: Option<Time>,
+        compared: Vec<Compared>,
+    ) -> Event {
+        let mut server = match self.server(to, address) {
             Ok(server) => server,
             Err(error) => return Event::Rejected(error.to_string()),
         };
@@ -171,17 +199,36 @@ fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, Client
             None => ClientError::absent("no server of the federation is there"),
         }),
         Outcome::Refused(reasons) => {
-            let reason = |(server, why): &(Option<Name>, String)| match server {
-                Some(server) => format!("{server}: {why}"),
-                None => why.clone(),
-            };
-            let mut reasons: Vec<String> = reasons.iter().map(reason).collect();
-            reasons.dedup();
-            Err(ClientError::usage(format!("no server takes it\n  {}", reasons.join("\n  "))))
+            let message = format!("no server takes it\n  {}", told(&reasons).join("\n  "));
+            // Nobody was asked: that may pass.
+            let nobody = reasons.iter().all(|(server, _)| server.is_none());
+            Err(if nobody { ClientError::absent(message) } else { ClientError::usage(message) })
         }
         Outcome::Unknown { server, why } => Err(ClientError::failed(format!(
             "server {server} does not answer ({why}); whether it accepted the job is not known: submit again with \
              the same key"
         ))),
     }
+}
+
+/// Each reason once, with the servers that gave it.
+fn told(reasons: &[(Option<Name>, String)]) -> Vec<String> {
+    let mut grouped: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (server, why) in reasons {
+        let position = grouped.iter().position(|(known, _)| *known == why.as_str()).unwrap_or(grouped.len());
+        if position == grouped.len() {
+            grouped.push((why, Vec::new()));
+        }
+        let servers = &mut grouped[position].1;
+        if let Some(server) = server
+            && !servers.contains(&server.as_str())
+        {
+            servers.push(server.as_str());
+        }
+    }
+    let line = |(why, servers): &(&str, Vec<&str>)| match servers[..] {
+        [] => (*why).to_owned(),
+        _ => format!("{}: {why}", servers.join(", ")),
+    };
+    grouped.iter().map(line).collect()
 }

@@ -41,7 +41,7 @@ fn list(authority: &Authority) -> (u64, Vec<Serial>) {
 fn names_are_safe_in_certificates_files_and_hosts() {
     let longest = "x".repeat(63);
     for role in Role::ALL {
-        for good in ["a", "7", "anna", "tr-1_bull", &longest] {
+        for good in ["a", "7", "anna", "tr-1-bull", &longest] {
             let identity = Identity::new(role, good).unwrap();
             assert!(rustls::pki_types::ServerName::try_from(identity.domain()).is_ok(), "{good}");
         }
@@ -54,8 +54,12 @@ fn names_are_safe_in_certificates_files_and_hosts() {
             assert!(!error.to_string().contains(['\n', '\0']), "{error}");
         }
     }
-    assert!(Identity::new(Role::User, "anna.b@lab.org").is_ok());
-    assert!(Identity::new(Role::Server, "a.b").is_err(), "a job handle is SERVER.NUMBER");
+    assert!(Identity::new(Role::User, "anna.b_c@lab.org").is_ok());
+    assert!(Identity::new(Role::Operator, "root_2").is_ok());
+    for bad in ["a.b", "a_b", "a@b"] {
+        assert!(Identity::new(Role::Server, bad).is_err(), "a job handle is SERVER.NUMBER");
+        assert!(Identity::new(Role::Agent, bad).is_err(), "a daemon's name is the label of a DNS name");
+    }
     assert!("root".parse::<Role>().is_err());
 }
 

@@ -30,6 +30,8 @@ pub(super) enum Client {
         work: Work,
         /// Who it is.
         owner: User,
+        /// How often it has crashed.
+        crashes: u32,
     },
     /// A local user, who has submitted to the cluster.
     Local(ClusterId),
@@ -44,7 +46,8 @@ impl Driver<'_> {
             return self.submit_locally(now, number, job);
         }
         let work = Work { procs: job.procs, walltime: job.walltime, speedup: speedup.clone() };
-        let client = Client::Federation { submission: Submission::new(Time::MAX), work, owner: owner(job) };
+        let submission = Submission::new(Time::MAX);
+        let client = Client::Federation { submission, work, owner: owner(job), crashes: 0 };
         self.clients.insert(number, client);
         self.tell_client(now, number, client::Event::Begin);
         Ok(())
@@ -62,8 +65,33 @@ impl Driver<'_> {
         self.clients.insert(number, Client::Local(id));
         let work = Work { procs: job.procs, walltime: job.walltime, speedup: Speedup::Rigid };
         let submit = Submit { own_time: true, ..submit(number, work, owner(job), None, Vec::new()) };
-        self.send_submission(now, number, id.index(), submit);
+        self.send_submission(now, token(number, 0), id.index(), submit);
         Ok(())
+    }
+
+    /// Hands an answer to whoever asked, unless it has crashed since.
+    pub(super) fn answer_client(&mut self, now: Time, to: Token, event: client::Event) {
+        if let Some(number) = self.waits(to) {
+            self.tell_client(now, number, event);
+        }
+    }
+
+    /// The client's job has ended already.
+    pub(super) fn known(&mut self, to: Token) {
+        if let Some(number) = self.waits(to) {
+            self.clients.remove(&number);
+            self.dues.set(Peer::Client(number), None);
+        }
+    }
+
+    /// The number of the client that waits for the answer.
+    fn waits(&self, to: Token) -> Option<u32> {
+        let number = to.0 as u32;
+        let waits = match self.clients.get(&number)? {
+            Client::Federation { crashes, .. } => token(number, *crashes) == to,
+            Client::Local(_) => true,
+        };
+        waits.then_some(number)
     }
 
     pub(super) fn tell_client(&mut self, now: Time, number: u32, event: client::Event) {
@@ -84,21 +112,23 @@ impl Driver<'_> {
 
     /// Does what a client wants.
     fn carry_out_for_client(&mut self, now: Time, number: u32, command: Command) {
-        let Some(Client::Federation { work, owner, .. }) = self.clients.get(&number) else { return };
+        let Some(Client::Federation { work, owner, crashes, .. }) = self.clients.get(&number) else { return };
+        let token = token(number, *crashes);
         match command {
             Command::Discover => {
                 let caller = Caller { user: owner.clone(), operator: false };
                 let what = What::Work(work.clone());
                 let ask = Box::new(Ask { what, caller, best: BEST, only: None, patience: None });
-                let asked = agent::Event::Asked { by: Asker::Client(token(number)), ask };
+                let asked = agent::Event::Asked { by: Asker::Client(token), ask };
                 self.post.send(now, Link::ClientAgent, Letter::Agent(MASTER, asked));
             }
             Command::Submit { to, latest, compared } => {
                 let submit = submit(number, work.clone(), owner.clone(), latest, compared);
-                match self.peers.get(&to.server) {
-                    Some(Peer::Server(server)) => self.send_submission(now, number, *server, submit),
-                    _ => debug_assert!(false, "{} is no server", to.server),
-                }
+                self.send_from_client(now, token, to.server, submit);
+            }
+            Command::Repeat { server } => {
+                let submit = submit(number, work.clone(), owner.clone(), None, Vec::new());
+                self.send_from_client(now, token, server, submit);
             }
             Command::WakeAt(at) => self.dues.set(Peer::Client(number), Some(at)),
             Command::Done(outcome) => {
@@ -110,8 +140,24 @@ impl Driver<'_> {
         }
     }
 
-    fn send_submission(&mut self, now: Time, number: u32, server: usize, submit: Submit) {
-        let event = server::Event::Submit { reply: token(number), submit: Box::new(submit) };
+    /// Sends a submission; the client may crash right after.
+    fn send_from_client(&mut self, now: Time, token: Token, to: Name, submit: Submit) {
+        let Some(Peer::Server(server)) = self.peers.get(&to) else {
+            return debug_assert!(false, "{to} is no server");
+        };
+        self.send_submission(now, token, *server, submit);
+        let number = token.0 as u32;
+        if self.post.crashes()
+            && let Some(Client::Federation { submission, crashes, .. }) = self.clients.get_mut(&number)
+        {
+            *submission = Submission::resumed(Time::MAX, to);
+            *crashes += 1;
+            self.tell_client(now, number, client::Event::Begin);
+        }
+    }
+
+    fn send_submission(&mut self, now: Time, token: Token, server: usize, submit: Submit) {
+        let event = server::Event::Submit { reply: token, submit: Box::new(submit) };
         self.post.send(now, Link::ClientServer, Letter::Server(server, event));
     }
 
@@ -171,9 +217,9 @@ fn submit(number: u32, work: Work, owner: User, latest: Option<Time>, compared: 
     }
 }
 
-/// Whom to answer: the client of that job.
-fn token(number: u32) -> Token {
-    Token(u64::from(number))
+/// Whom to answer: the client of that job, after so many crashes.
+fn token(number: u32, crashes: u32) -> Token {
+    Token(u64::from(crashes) << 32 | u64::from(number))
 }
 
 /// The log's user, `u17` or `u-1` if it is unknown.

@@ -252,7 +252,8 @@ impl<'a> Driver<'a> {
                 Letter::Server(index, event) => self.tell_server(now, index, event),
                 Letter::Question(index, discovery, ask) => self.answer(now, index, discovery, &ask),
                 Letter::Acknowledged(peer, sequence) => self.acknowledged(peer, sequence),
-                Letter::Client(job, event) => self.tell_client(now, job, event),
+                Letter::Client(token, event) => self.answer_client(now, token, event),
+                Letter::Known(token) => self.known(token),
             }
         }
     }
@@ -300,7 +301,7 @@ impl<'a> Driver<'a> {
                 self.post.send(now, Link::Down(depth, child), letter);
             }
             agent::Command::Answer { to: Asker::Client(token), found } => {
-                let letter = Letter::Client(token.0 as u32, client::Event::Found(found));
+                let letter = Letter::Client(token, client::Event::Found(found));
                 self.post.send(now, Link::ClientAgent, letter);
             }
             agent::Command::Answer { to: Asker::Parent(discovery), found } => {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use pliant_control::server::Token;
 use pliant_control::{agent, client, server};
 use pliant_model::{Span, Time, rng::stream_seed};
 use rand::{Rng, SeedableRng};
@@ -13,11 +14,14 @@ use rustc_hash::FxHashMap;
 
 use super::dues::Peer;
 
-/// The network between clients, agents and servers.
+/// The network between clients, agents and servers, and what befalls clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
     /// How long messages take.
     pub latency: Latency,
+    /// Of 100 submissions, after how many the client crashes before it hears of an answer, and begins again with
+    /// nothing but its key and the name of the server.
+    pub crashes: u8,
     /// What is drawn is drawn from this.
     pub seed: u64,
 }
@@ -50,9 +54,9 @@ impl Latency {
 }
 
 impl Default for Network {
-    /// Messages arrive when they are sent.
+    /// Messages arrive when they are sent, and nobody crashes.
     fn default() -> Network {
-        Network { latency: Latency::Constant { seconds: 0 }, seed: 1 }
+        Network { latency: Latency::Constant { seconds: 0 }, crashes: 0, seed: 1 }
     }
 }
 
@@ -77,8 +81,10 @@ pub(super) enum Letter {
     Question(usize, u64, Box<agent::Ask>),
     /// To the daemon that tells: its news are kept up to there.
     Acknowledged(Peer, u64),
-    /// To the client of the job of that number.
-    Client(u32, client::Event),
+    /// To the client that gave that token.
+    Client(Token, client::Event),
+    /// To the client that gave that token: its job was accepted before, and has ended.
+    Known(Token),
 }
 
 /// Which way a message goes.
@@ -97,6 +103,7 @@ pub(super) enum Link {
 /// The messages on their way.
 pub(super) struct Post {
     latency: Latency,
+    crashes: u8,
     rng: ChaCha8Rng,
     /// By arrival, and then in the order in which they were sent.
     waiting: BTreeMap<(Time, u64), Letter>,
@@ -110,6 +117,7 @@ impl Post {
     pub(super) fn new(network: &Network, levels: usize) -> Post {
         Post {
             latency: network.latency,
+            crashes: network.crashes,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(network.seed, "network")),
             waiting: BTreeMap::new(),
             sent: 0,
@@ -159,6 +167,11 @@ impl Post {
         *last
     }
 
+    /// Whether the client that has just submitted crashes.
+    pub(super) fn crashes(&mut self) -> bool {
+        self.crashes > 0 && self.rng.random_range(0..100) < self.crashes
+    }
+
     /// When the next message arrives.
     pub(super) fn first(&self) -> Option<Time> {
         self.waiting.first_key_value().map(|((at, _), _)| *at)
@@ -176,7 +189,7 @@ mod tests {
     use super::*;
 
     fn post(latency: Latency) -> Post {
-        Post::new(&Network { latency, seed: 3 }, 1)
+        Post::new(&Network { latency, seed: 3, ..Network::default() }, 1)
     }
 
     fn arrivals(post: &mut Post, link: Link, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
@@ -207,11 +220,11 @@ mod tests {
     fn messages_of_an_instant_come_in_the_order_they_were_sent() {
         let mut post = post(Latency::Constant { seconds: 0 });
         for job in 0..3 {
-            post.send(Time(1), Link::ClientAgent, Letter::Client(job, client::Event::Due));
+            post.send(Time(1), Link::ClientAgent, Letter::Client(Token(job), client::Event::Due));
         }
         assert_eq!(post.first(), Some(Time(1)));
         let mut take = |now, since| match post.take(Time(now), since) {
-            Some(Letter::Client(job, _)) => Some(job),
+            Some(Letter::Client(Token(job), _)) => Some(job),
             _ => None,
         };
         assert_eq!(

@@ -42,11 +42,14 @@ impl Driver<'_> {
                 let event = match answer {
                     Answer::Accepted(record) => client::Event::Accepted(record),
                     Answer::Refused(refused) => client::Event::Refused(refused),
-                    Answer::Known(_) | Answer::Cancelling(_) | Answer::NoSuchJob => {
-                        return debug_assert!(false, "nobody submits twice or cancels");
+                    Answer::Known(_) => {
+                        return self.post.send(now, Link::ClientServer, Letter::Known(to));
+                    }
+                    Answer::Cancelling(_) | Answer::NoSuchJob => {
+                        return debug_assert!(false, "nobody cancels");
                     }
                 };
-                self.post.send(now, Link::ClientServer, Letter::Client(to.0 as u32, event));
+                self.post.send(now, Link::ClientServer, Letter::Client(to, event));
             }
             server::Command::Batch(batch::Command::Run(run)) => self.start(now, index, &run),
             server::Command::Batch(batch::Command::Terminate { .. }) => {

@@ -1,0 +1,150 @@
+//! Where submissions went whose keys users gave: so that the same command again goes to the same server, whatever
+//! became of the one before.
+//!
+//! A file per key in the user's state folder holds the name of the server that may have accepted it, and is on the
+//! disk before anything is sent there. The command that holds its lock is the only one of that key on its way.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pliant_control::names::{Key, Name};
+
+use crate::failure::Failure;
+use crate::federation::tell;
+use crate::local::state_folder;
+
+/// How long a note is kept: longer than servers know their jobs, unless they are told otherwise.
+const KEPT: Duration = Duration::from_secs(90 * 86_400);
+
+/// The note of one key, locked.
+pub(crate) struct Sent {
+    file: File,
+    path: PathBuf,
+}
+
+impl Sent {
+    /// Opens the note of a key, after any command that has it.
+    pub(crate) fn open(key: Key) -> Result<Sent, Failure> {
+        Sent::open_in(&state_folder()?.join("submissions"), key)
+    }
+
+    fn open_in(folder: &Path, key: Key) -> Result<Sent, Failure> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error: io::Error| {
+                Failure::io(&path, "keep where the submission goes", &error)
+                    .hint("without --key nothing is kept")
+            }
+        };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed(folder))?;
+        remove_old(folder).map_err(failed(folder))?;
+        let path = folder.join(key.to_string());
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).map_err(failed(&path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                tell(|| "another command submits with this key: waiting for it".to_owned());
+                file.lock().map_err(failed(&path))?;
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
+        }
+        Ok(Sent { file, path })
+    }
+
+    /// The server that may have accepted it.
+    pub(crate) fn server(&mut self) -> Result<Option<Name>, Failure> {
+        let mut text = String::new();
+        let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut text));
+        read.map_err(|error| Failure::io(&self.path, "read", &error))?;
+        // Without its end it was not on the disk as a whole, and nothing was sent.
+        let Some(name) = text.strip_suffix('\n') else { return Ok(None) };
+        let wrong = |error| {
+            let problem = format!("{}: {error}", self.path.display());
+            Failure::input(problem).hint("nothing else writes there; without this file the job may run twice")
+        };
+        name.parse().map(Some).map_err(wrong)
+    }
+
+    /// Notes that it goes to a server from now on.
+    pub(crate) fn note(&mut self, server: &Name) -> io::Result<()> {
+        self.write(&format!("{server}\n"))
+    }
+
+    /// Notes that nobody has accepted it.
+    pub(crate) fn clear(&mut self) -> Result<(), Failure> {
+        self.write("").map_err(|error| Failure::system(error).hint("with the same key it goes nowhere else"))
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        let written = || -> io::Result<()> {
+            self.file.set_len(0)?;
+            self.file.rewind()?;
+            self.file.write_all(text.as_bytes())?;
+            self.file.sync_all()
+        }();
+        let path = self.path.display();
+        written.map_err(|error| {
+            io::Error::new(error.kind(), format!("{path}: cannot note where the submission goes: {error}"))
+        })
+    }
+}
+
+fn remove_old(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let written = fs::metadata(&path).and_then(|data| data.modified());
+        // Gone meanwhile, or from the future: neither is old.
+        if written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > KEPT)) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_note_is_found_again_until_it_is_cleared() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Sent::open_in(dir.path(), Key([7; 16])).unwrap();
+        let mut sent = open();
+        assert_eq!(sent.server().unwrap(), None);
+        sent.note(&"toulouse".parse().unwrap()).unwrap();
+        sent.note(&"lyon".parse().unwrap()).unwrap();
+        drop(sent);
+        let mut sent = open();
+        assert_eq!(sent.server().unwrap(), Some("lyon".parse().unwrap()));
+        sent.clear().unwrap();
+        drop(sent);
+        assert_eq!(open().server().unwrap(), None);
+    }
+
+    #[test]
+    fn a_note_that_was_cut_was_sent_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(Key([7; 16]).to_string()), "lyo").unwrap();
+        assert_eq!(Sent::open_in(dir.path(), Key([7; 16])).unwrap().server().unwrap(), None);
+    }
+
+    #[test]
+    fn old_notes_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [old, new] = ["old", "new"].map(|name| dir.path().join(name));
+        for path in [&old, &new] {
+            fs::write(path, "lyon\n").unwrap();
+        }
+        let then = SystemTime::now() - KEPT - Duration::from_secs(60);
+        File::options().write(true).open(&old).unwrap().set_modified(then).unwrap();
+        drop(Sent::open_in(dir.path(), Key([7; 16])).unwrap());
+        assert_eq!((old.exists(), new.exists()), (false, true));
+    }
+}
