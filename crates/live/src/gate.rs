@@ -116,7 +116,8 @@ pub fn daemon<T>(request: &Request<T>, roles: &[Role]) -> Result<identity::Calle
     Err(Status::permission_denied(format!("expected a daemon's certificate, found a {role}'s")))
 }
 
-fn caller<T>(request: &Request<T>) -> Result<identity::Caller, Status> {
+/// Who calls, whatever their role.
+pub fn caller<T>(request: &Request<T>) -> Result<identity::Caller, Status> {
     let found = request.extensions().get::<identity::Caller>().cloned();
     found.ok_or_else(|| Status::unauthenticated("expected a caller with a certificate, found none"))
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_live::client::Client;
-use pliant_live::staging::ResultName;
 use pliant_live::wire::{Download, JobsQuery};
 use pliant_model::{Procs, Span, Speedup};
 use rustix::process::{Pid, test_kill_process};
@@ -17,10 +16,6 @@ const MULTI: Speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(4) };
 
 fn mine() -> JobsQuery {
     JobsQuery { owner: None, all: false, server: None, states: Vec::new(), limit: 100, ended_after: None }
-}
-
-fn stdout_of(handle: &Handle) -> Download {
-    Download { handle: handle.clone(), name: ResultName::Stdout, offset: 0, follow: false }
 }
 
 async fn handles(client: &Client, query: &JobsQuery) -> Vec<String> {

@@ -15,9 +15,9 @@ use pliant_live::client::{Client, ClientError, Order};
 use pliant_live::config::ClientFile;
 use pliant_live::identity::{self, Authority, ClientTls, Credentials, Identity, Role, Timeouts};
 use pliant_live::processes;
-use pliant_live::staging::{Checksum, FileSpec};
+use pliant_live::staging::{Checksum, FileSpec, ResultName};
 use pliant_live::wire::proto::server_client::ServerClient;
-use pliant_live::wire::{Script, Submitted};
+use pliant_live::wire::{Download, Script, Submitted};
 use pliant_model::{Procs, Span, Speedup, Time};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 use rustix::process::{Pid, Signal, kill_process};
@@ -476,4 +476,9 @@ pub(crate) async fn fetched(client: &Client, handle: &Handle) -> BTreeMap<String
 pub(crate) fn refused<A: Debug>(answer: Result<A, ClientError>, words: &[&str]) {
     let error = answer.expect_err("this must be refused").to_string();
     assert!(words.iter().all(|word| error.contains(word)), "expected {words:?} in: {error}");
+}
+
+/// The standard output of a job from its beginning.
+pub(crate) fn stdout_of(handle: &Handle) -> Download {
+    Download { handle: handle.clone(), name: ResultName::Stdout, offset: 0, follow: false }
 }

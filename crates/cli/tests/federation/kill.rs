@@ -10,7 +10,7 @@ use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_live::client::Client;
 use pliant_live::identity::Role;
-use pliant_live::wire::{JobsQuery, Upload, UploadAnswer};
+use pliant_live::wire::{Download, JobsQuery, Upload, UploadAnswer};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rustix::process::{Pid, Signal, kill_process};
@@ -188,6 +188,16 @@ async fn a_server_killed_with_waiting_and_running_jobs_goes_on_with_them() {
     let running = submit(&alice, &order(rigid(&text, 1, 60))).await.handle;
     let waiting = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await.handle;
     federation.reaches(&alice, &running, JobState::Active).await;
+    // Somebody follows the output of the one that waits, from before it starts.
+    let (client, wanted) = (alice.clone(), Download { follow: true, ..stdout_of(&waiting) });
+    let follows = tokio::spawn(async move {
+        let mut said = Vec::new();
+        let piece = |piece: &[u8]| {
+            said.extend_from_slice(piece);
+            Ok(())
+        };
+        client.output(&wanted, piece).await.map(|_| said)
+    });
     for _ in 0..3 {
         federation.kill("lyon");
         federation.revive("lyon");
@@ -202,6 +212,7 @@ async fn a_server_killed_with_waiting_and_running_jobs_goes_on_with_them() {
     let found = fetched(&alice, &running).await;
     let said = String::from_utf8_lossy(&found["stdout"]).into_owned();
     assert_eq!(said, format!("I am {running}\n{}", String::from_utf8_lossy(&found["work/own"])));
+    assert_eq!(follows.await.unwrap().unwrap(), format!("I am {waiting}\n").as_bytes());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -77,8 +77,20 @@ async fn bad_certificates_are_refused() {
     issue(&federation.authority, &folder("bad"), "mallory", 10, now());
     let mallory = client_in(&federation, &folder("bad"));
     works(&mallory).await;
+    let running = submit(&mallory, &order(rigid("echo secret; sleep 1000", 1, 1000))).await.handle;
+    let (client, wanted) = (mallory.clone(), Download { follow: true, ..stdout_of(&running) });
+    let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let follows = tokio::spawn(async move {
+        let piece = |piece: &[u8]| said.send(piece.to_vec()).map_err(std::io::Error::other);
+        client.output(&wanted, piece).await
+    });
+    assert_eq!(heard.recv().await.unwrap(), b"secret\n");
     federation.authority.revoke("user/mallory", now()).unwrap();
     publish(&federation, &[MASTER, "lyon"]);
+    // A call that stays open.
+    refused(follows.await.unwrap(), &["revoked"]);
+    federation.logged("lyon", &["open call refused", "mallory", "revoked"]).await;
+    federation.operator().cancel(&running).await.unwrap();
     // Over the connections that were open before.
     refused(mallory.servers().await, &["revoked"]);
     refused(mallory.offer(&"lyon".parse().unwrap(), &federation.address("lyon")).await, &["revoked"]);

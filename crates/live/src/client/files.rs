@@ -122,16 +122,18 @@ impl Client {
     ) -> Result<u64, ClientError> {
         let mut wanted = wanted.clone();
         loop {
-            let mut chunks = self.chunks(&wanted).await?;
-            let broken = loop {
-                match chunks.message().await {
-                    Ok(Some(chunk)) => {
-                        wanted.offset += chunk.data.len() as u64;
-                        piece(&chunk.data).map_err(ClientError::failed)?;
+            let broken = match self.chunks(&wanted).await {
+                Err(error) => error,
+                Ok(mut chunks) => loop {
+                    match chunks.message().await {
+                        Ok(Some(chunk)) => {
+                            wanted.offset += chunk.data.len() as u64;
+                            piece(&chunk.data).map_err(ClientError::failed)?;
+                        }
+                        Ok(None) => return Ok(wanted.offset),
+                        Err(status) => break self.server_failed(&wanted.handle, &status),
                     }
-                    Ok(None) => return Ok(wanted.offset),
-                    Err(status) => break self.server_failed(&wanted.handle, &status),
-                }
+                },
             };
             if !(wanted.follow && broken.may_pass()) {
                 return Err(broken);

@@ -13,8 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::launch::Host;
-use super::service::blocking;
-use crate::gate::Pass;
+use super::service::{Open, blocking};
 use crate::staging::{ResultLimits, ResultName, StagingError, Store, open_result, seal, sealed};
 use crate::telemetry::names;
 use crate::wire::{self, Download, Fetchable, Upload, UploadAnswer, proto};
@@ -35,13 +34,12 @@ type DownloadStream = ReceiverStream<Result<proto::Chunk, Status>>;
 pub(super) fn upload(
     mut requests: Streaming<proto::UploadRequest>,
     caller: Caller,
-    pass: Pass,
+    open: Open,
     store: Store,
 ) -> UploadStream {
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
-        let _pass = pass;
-        if let Err(status) = take(&mut requests, &caller, store, &sender).await {
+        if let Err(status) = take(&mut requests, &caller, &open, store, &sender).await {
             tracing::warn!(user = %caller.user, reason = %status.message(), "upload refused");
             // The client may have gone.
             let _ = sender.send(Err(status)).await;
@@ -53,6 +51,7 @@ pub(super) fn upload(
 async fn take(
     requests: &mut Streaming<proto::UploadRequest>,
     caller: &Caller,
+    open: &Open,
     store: Store,
     sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
 ) -> Result<(), Status> {
@@ -69,6 +68,7 @@ async fn take(
         let Upload::Data(piece) = message else {
             return Err(Status::invalid_argument("expected data, found another beginning"));
         };
+        open.check()?;
         metrics::counter!(names::UPLOADED_BYTES).increment(piece.len() as u64);
         let (upload, at) = (upload.clone(), offset);
         offset = blocking(move || upload.append(at, &piece)).await?;
@@ -110,15 +110,14 @@ pub(super) async fn results(host: &Host, record: &JobRecord) -> Result<proto::Re
 }
 
 /// Sends a file from an offset on; one that is followed until `ended` says that the job has.
-pub(super) fn download<E, F>(dir: PathBuf, download: Download, pass: Pass, ended: E) -> DownloadStream
+pub(super) fn download<E, F>(dir: PathBuf, download: Download, open: Open, ended: E) -> DownloadStream
 where
     E: Fn() -> F + Send + 'static,
     F: Future<Output = bool> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
-        let _pass = pass;
-        if let Err(status) = give(dir, download, &sender, ended).await {
+        if let Err(status) = give(dir, download, &open, &sender, ended).await {
             // The client may have gone.
             let _ = sender.send(Err(status)).await;
         }
@@ -129,6 +128,7 @@ where
 async fn give<E, F>(
     dir: PathBuf,
     download: Download,
+    open: &Open,
     sender: &mpsc::Sender<Result<proto::Chunk, Status>>,
     ended: E,
 ) -> Result<(), Status>
@@ -142,6 +142,7 @@ where
         let last = !follow || ended().await;
         loop {
             let (dir, name) = (dir.clone(), name.clone());
+            open.check()?;
             let piece = blocking(move || piece(&dir, &name, offset, last)).await?;
             if piece.is_empty() {
                 break;

@@ -120,6 +120,7 @@ pub async fn serve(
     tokio::spawn(upkeep.run(stop.clone()));
     let service = Service {
         gate: crate::gate::Gate::new(file.limits),
+        tls: server_tls.clone(),
         mailbox: mailbox.clone(),
         calls,
         archive,

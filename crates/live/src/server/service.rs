@@ -18,7 +18,8 @@ use super::launch::{Host, Launch};
 use super::offer::Shop;
 use crate::agent::service::{SharedArchive, archived, no_such_job, record};
 use crate::daemon::{Mailbox, stopped};
-use crate::gate::Gate;
+use crate::gate::{self, Gate, Pass};
+use crate::identity::{Peer, ServerTls};
 use crate::services::Refusal;
 use crate::staging::{StagingError, Store};
 use crate::telemetry::RequestId;
@@ -26,6 +27,8 @@ use crate::wire::{
     self, Declined, Offer, OfferedArgument, OfferedService, Submission, SubmitAnswer, Submitted, proto,
 };
 
+/// How often the certificates of callers that only listen are looked at.
+const LOOK: Duration = Duration::from_secs(5);
 /// How long a call waits for the journal.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -33,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(super) struct Service {
     pub(super) gate: Gate,
+    pub(super) tls: Arc<ServerTls>,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) calls: Calls,
     pub(super) archive: SharedArchive,
@@ -42,6 +46,33 @@ pub(super) struct Service {
     pub(super) store: Store,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
+}
+
+/// A call that stays open: counted, and its caller's certificate looked at from time to time.
+pub(super) struct Open {
+    _pass: Pass,
+    tls: Arc<ServerTls>,
+    peer: Peer,
+}
+
+impl Open {
+    /// An error once the caller's certificate is revoked.
+    pub(super) fn check(&self) -> Result<(), Status> {
+        self.tls.check(&self.peer).map_err(|error| {
+            tracing::warn!(%error, "open call refused");
+            Status::unauthenticated(error.to_string())
+        })
+    }
+
+    /// Waits for that.
+    async fn revoked(&self) -> Status {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if let Err(status) = self.check() {
+                return status;
+            }
+        }
+    }
 }
 
 /// A call's place among those that wait, given up when dropped.
@@ -81,24 +112,22 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::JobRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let (caller, pass) = self.gate.user(&request)?;
+        let (caller, open) = self.open(&request)?;
         // Before the present state is looked up, so that no change is missed.
         let changes = self.changes.subscribe();
         let record = self.find(&caller, &request.into_inner().handle).await?;
         let (sender, receiver) = mpsc::channel(16);
         let own = self.clone();
         tokio::spawn(async move {
-            // Held for as long as the call is open.
-            let _pass = pass;
             let stop = stopped(own.stop.clone());
-            tokio::select! {
-                () = own.follow(caller, record, changes, &sender) => {}
-                () = sender.closed() => {}
-                () = stop => {
-                    // The client asks again elsewhere or later.
-                    let _ = sender.send(Err(stopping())).await;
-                }
-            }
+            let broken = tokio::select! {
+                () = own.follow(caller, record, changes, &sender) => return,
+                () = sender.closed() => return,
+                status = open.revoked() => status,
+                // The client asks again elsewhere or later.
+                () = stop => stopping(),
+            };
+            let _ = sender.send(Err(broken)).await;
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
@@ -142,8 +171,8 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<Streaming<proto::UploadRequest>>,
     ) -> Result<Response<Self::UploadStream>, Status> {
-        let (caller, pass) = self.gate.user(&request)?;
-        Ok(Response::new(files::upload(request.into_inner(), caller, pass, self.store.clone())))
+        let (caller, open) = self.open(&request)?;
+        Ok(Response::new(files::upload(request.into_inner(), caller, open, self.store.clone())))
     }
 
     async fn results(
@@ -161,7 +190,7 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::DownloadRequest>,
     ) -> Result<Response<Self::DownloadStream>, Status> {
-        let (caller, pass) = self.gate.user(&request)?;
+        let (caller, open) = self.open(&request)?;
         let download = wire::Download::try_from(request.into_inner())?;
         let record = self.find(&caller, &download.handle.to_string()).await?;
         let own = self.clone();
@@ -170,7 +199,7 @@ impl proto::server_server::Server for Service {
             async move { own.find(&caller, &handle).await.is_ok_and(|record| record.state.is_final()) }
         };
         let dir = self.host.dir(download.handle.number);
-        Ok(Response::new(files::download(dir, download, pass, ended)))
+        Ok(Response::new(files::download(dir, download, open, ended)))
     }
 
     async fn services(
@@ -201,6 +230,13 @@ impl proto::server_server::Server for Service {
 }
 
 impl Service {
+    /// Lets in a call that stays open.
+    fn open<T>(&self, request: &Request<T>) -> Result<(Caller, Open), Status> {
+        let (caller, pass) = self.gate.user(request)?;
+        let peer = gate::caller(request)?.peer;
+        Ok((caller, Open { _pass: pass, tls: self.tls.clone(), peer }))
+    }
+
     async fn accept(
         &self,
         caller: Caller,

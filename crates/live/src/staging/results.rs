@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::fs::{File, Metadata};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -134,7 +134,13 @@ pub fn results(job_dir: &Path, limits: ResultLimits) -> Result<Results, StagingE
 /// [`StagingError::NoResult`], [`StagingError::NotAFile`], [`StagingError::BehindEnd`]; or the disk's.
 pub fn open_result(job_dir: &Path, name: &ResultName, offset: u64) -> Result<ResultReader, StagingError> {
     let none = || StagingError::NoResult { name: name.to_string() };
-    let mut folder = Folder::open(job_dir)?;
+    let mut folder = match Folder::open(job_dir) {
+        // It has not started yet, or its files were removed.
+        Err(StagingError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Err(none());
+        }
+        opened => opened?,
+    };
     let last = match name {
         ResultName::Stdout | ResultName::Stderr => &name.to_string(),
         ResultName::File(name) => {

@@ -20,6 +20,9 @@ const TIMES: u32 = 3;
 /// How long what was sent may stay unacknowledged.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(25);
 
+/// How long a statement may take before the database counts as away. A server that hangs keeps its connections alive.
+const ANSWER: Duration = Duration::from_secs(30);
+
 /// What every session sets, where the server knows it. The time limits that an administrator may have set are
 /// for people; a journal's connection is idle for long, and must not lose its lock for that. The server has
 /// to notice as soon as we do that the other end is gone, as the lock is held until then.
@@ -84,6 +87,8 @@ impl Drop for Loop {
 pub(super) struct Link {
     client: Client,
     statements: HashMap<String, Statement>,
+    /// It did not answer in time; nobody knows what it is doing.
+    hangs: bool,
 }
 
 impl Link {
@@ -95,17 +100,18 @@ impl Link {
                 tracing::debug!(%error, "a connection to the journal's database has ended");
             }
         });
-        client.batch_execute(SESSION).await?;
-        Ok(Link { client, statements: HashMap::new() })
+        let mut link = Link { client, statements: HashMap::new(), hangs: false };
+        link.run(SESSION).await?;
+        Ok(link)
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !self.client.is_closed()
+        !self.hangs && !self.client.is_closed()
     }
 
     /// Runs statements without values.
     pub(super) async fn run(&mut self, text: &str) -> Result<(), JournalError> {
-        Ok(self.client.batch_execute(text).await?)
+        within(&mut self.hangs, self.client.batch_execute(text)).await
     }
 
     /// Runs a statement; how many rows it changed.
@@ -115,7 +121,7 @@ impl Link {
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, JournalError> {
         let statement = self.prepared(text).await?;
-        Ok(self.client.execute(&statement, values).await?)
+        within(&mut self.hangs, self.client.execute(&statement, values)).await
     }
 
     /// The rows of an answer.
@@ -125,7 +131,7 @@ impl Link {
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, JournalError> {
         let statement = self.prepared(text).await?;
-        Ok(self.client.query(&statement, values).await?)
+        within(&mut self.hangs, self.client.query(&statement, values)).await
     }
 
     /// The only row of an answer.
@@ -135,15 +141,33 @@ impl Link {
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Row, JournalError> {
         let statement = self.prepared(text).await?;
-        Ok(self.client.query_one(&statement, values).await?)
+        within(&mut self.hangs, self.client.query_one(&statement, values)).await
     }
 
     async fn prepared(&mut self, text: &str) -> Result<Statement, JournalError> {
         if let Some(statement) = self.statements.get(text) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(text).await?;
+        let statement = within(&mut self.hangs, self.client.prepare(text)).await?;
         self.statements.insert(text.to_owned(), statement.clone());
         Ok(statement)
+    }
+}
+
+/// An answer, if it comes in time; nothing is asked on a link that hangs.
+async fn within<A>(
+    hangs: &mut bool,
+    answer: impl Future<Output = Result<A, tokio_postgres::Error>>,
+) -> Result<A, JournalError> {
+    let late = || JournalError::Unreachable { why: format!("no answer within {} s", ANSWER.as_secs()) };
+    if *hangs {
+        return Err(late());
+    }
+    match tokio::time::timeout(ANSWER, answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => {
+            *hangs = true;
+            Err(late())
+        }
     }
 }
