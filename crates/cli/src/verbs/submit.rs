@@ -126,26 +126,36 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 /// Submits until it is accepted or that is hopeless.
 fn submit(session: &Session, order: &Order, mut sent: Option<&mut Sent>) -> Result<Box<JobRecord>, Failure> {
     let again = format!("the same command with --key {} gives the same job, never a second one", order.key);
-    let mut answers = None;
+    let (mut answers, mut last) = (None, None);
     let step = |step: Step<'_>| {
         if let Step::Compared(found) = &step {
             answers = Some(found.vectors.len() + found.refusals.len() + found.silent.len());
         }
         tell(|| told(&step, order));
-        match (&step, &mut sent) {
-            (Step::Submitting(server), Some(sent)) => sent.note(server),
-            _ => Ok(()),
+        if let Step::Submitting(server) = step {
+            last = Some(server.clone());
+            sent.as_mut().map_or(Ok(()), |sent| sent.note(server))?;
         }
+        Ok(())
     };
     let error = match session.run_until_interrupted(session.client.submit(order, step)) {
         Some(Ok(record)) => return Ok(record),
-        Some(Err(error)) => error,
-        None => return Err(interrupted("interrupted; the job may have been accepted", again)),
-    };
-    if !error.is_input() && !error.may_pass() {
+        Some(Err(error)) if error.is_input() || error.may_pass() => error,
         // It may have been accepted all the same: the way to know is the key.
-        return Err(Failure::system(error).hint(again));
-    }
+        other => {
+            let Some(server) = last else {
+                return Err(other.and_then(Result::err).map_or_else(nothing_sent, Failure::from));
+            };
+            if sent.is_none() {
+                let noted = Sent::open(order.key)?.note(&server);
+                noted.map_err(|error| Failure::system(error).hint(format!("{server} knows of it")))?;
+            }
+            return Err(match other {
+                Some(Err(error)) => Failure::system(error).hint(again),
+                _ => interrupted("interrupted; the job may have been accepted", again),
+            });
+        }
+    };
     if let Some(server) = &order.sent_to {
         let problem = format!("the submission with this key went to {server} before; {error}");
         return Err(Failure::input(problem).hint("with another key it may go elsewhere, as another job"));
@@ -168,6 +178,10 @@ fn submit(session: &Session, order: &Order, mut sent: Option<&mut Sent>) -> Resu
         }
         _ => Err(error.into()),
     }
+}
+
+fn nothing_sent() -> Failure {
+    interrupted("interrupted; nothing was submitted", "the same command submits")
 }
 
 /// What a submission is doing.

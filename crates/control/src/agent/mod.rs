@@ -2,7 +2,7 @@
 //! of paper 004, Figure 3).
 //!
 //! Agents form a tree whose leaves are servers. A question goes down to every child that is there; estimation
-//! vectors come up and are cut to the best at each level ([`cut`]), so the root never handles every server
+//! vectors come up and are cut to the best at each level ([`crate::vector::cut`]), so the root never handles every server
 //! (`discovery`). News of jobs goes up, from the journal of one daemon into that of the next (`index`).
 
 mod discovery;

@@ -2,7 +2,7 @@
 //! and list, and nothing else).
 //!
 //! It sizes what it is asked for, checks every decision that was made elsewhere against its present state
-//! ([`admission`]), keeps the jobs it accepted until they have ended and a little longer, and tells its agent
+//! (module `admission`), keeps the jobs it accepted until they have ended and a little longer, and tells its agent
 //! about each change. Whatever changes its state comes in as an [`Event`], to be journaled before the commands
 //! that follow from it are carried out; questions change nothing and are not journaled.
 

@@ -32,7 +32,7 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
     let agents = Daemons::start(&agents.collect::<Outcome<Vec<_>>>()?)?;
     let servers = (0..SERVERS).map(|server| {
         let parent = &agents.addresses[server % AGENTS];
-        federation.server(&format!("server-{server}"), parent, 64)
+        federation.server(&format!("server-{server}"), parent, "procs = 64")
     });
     let servers = Daemons::start(&servers.collect::<Outcome<Vec<_>>>()?)?;
     let processes = [master, agents, servers];

@@ -72,12 +72,12 @@ impl Federation {
         Ok(path)
     }
 
-    /// Writes the file of a server.
-    pub(crate) fn server(&self, name: &str, parent: &AgentAddress, procs: u32) -> Outcome<PathBuf> {
+    /// Writes the file of a server; `cluster` are the lines of its table `[cluster]`.
+    pub(crate) fn server(&self, name: &str, parent: &AgentAddress, cluster: &str) -> Outcome<PathBuf> {
         let path = self.folder(Role::Server, name)?.join("server.toml");
         let text = format!(
             "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\nwaiting_per_user = 4000000\n{}\n\
-             [cluster]\nprocs = {procs}\n\n{TLS}\n{LIMITS}\n{SERVICE}",
+             [cluster]\n{cluster}\n\n{TLS}\n{LIMITS}\n{SERVICE}",
             parent_of(parent)
         );
         fs::write(&path, text)?;

@@ -20,6 +20,12 @@ impl Times {
         self.0.extend(other.0);
     }
 
+    /// In seconds.
+    pub(crate) fn median(&mut self) -> f64 {
+        self.0.sort_unstable();
+        self.0.get(self.0.len().saturating_sub(1) / 2).map_or(0.0, Duration::as_secs_f64)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

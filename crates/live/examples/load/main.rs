@@ -1,5 +1,5 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-live --example load -- [submits|discovery|archive]... [--dir DIR] [--seconds N]`
+//! `cargo run --release -p pliant-live --example load -- [submits|discovery|archive|folding]... [--dir DIR] [--seconds N]`
 //!
 //! docs/performance.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
 //! and removed at the end. The daemons are this program again and end with it, however it ends.
@@ -7,6 +7,7 @@
 //! - `submits`: an agent and three servers whose clusters are full take submissions from 8 users at once.
 //! - `discovery`: a tree of a master, 12 local agents and 138 servers is asked who would complete a job first.
 //! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, asked, and told of 100,000 more.
+//! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/reproduction.md).
 #![allow(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -19,6 +20,7 @@ mod daemon;
 mod discovery;
 mod federation;
 mod figures;
+mod folding;
 mod submits;
 
 use std::path::PathBuf;
@@ -27,7 +29,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive]... [--dir DIR] [--seconds N]";
+const USAGE: &str = "usage: load [submits|discovery|archive|folding]... [--dir DIR] [--seconds N]";
 
 /// What was asked for on the command line.
 struct Options {
@@ -57,7 +59,7 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
-            "submits" | "discovery" | "archive" => options.wanted.push(argument),
+            "submits" | "discovery" | "archive" | "folding" => options.wanted.push(argument),
             "--dir" => options.dir = value()?.into(),
             "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
             _ => return Err(USAGE.into()),
@@ -81,6 +83,9 @@ fn measure(options: &Options) -> Outcome<()> {
         }
         if is_wanted("archive") {
             archive::measure(&options.dir).await?;
+        }
+        if is_wanted("folding") {
+            folding::measure(&options.dir).await?;
         }
         Ok(())
     })

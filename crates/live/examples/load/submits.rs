@@ -45,7 +45,7 @@ async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
     let address = agent.addresses[0].clone();
     let mut servers = Vec::new();
     for name in SERVERS {
-        servers.push(Daemons::start(&[federation.server(name, &address, PROCS)?])?);
+        servers.push(Daemons::start(&[federation.server(name, &address, &format!("procs = {PROCS}"))?])?);
     }
     let operator = federation.client(Role::Operator, "operator", &address)?;
     attached(&operator, SERVERS.len()).await?;
