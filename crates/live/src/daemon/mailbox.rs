@@ -1,9 +1,13 @@
-//! What a machine is told and asked, by everybody, for the one thread that owns it.
+//! What a machine is told and asked, by everybody, for the one thread that changes it.
 
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use pliant_control::replay::Machine;
 use pliant_model::Time;
+use tokio::sync::oneshot;
+
+use super::Clock;
 
 /// What a machine is asked, and where its answer goes.
 pub(super) type Question<M> = Box<dyn FnOnce(&mut M, Time) + Send>;
@@ -13,17 +17,47 @@ pub(super) enum Input<M: Machine> {
     Event(M::Event),
     Question(Question<M>),
     Acknowledged(u64),
+    /// To be answered once everything that came before is durable.
+    Barrier(oneshot::Sender<()>),
     Stop,
+}
+
+/// The machine and its clock, for those who only look.
+pub(super) struct Shared<M> {
+    machine: Mutex<M>,
+    clock: Clock,
+}
+
+impl<M> Shared<M> {
+    pub(super) fn new(machine: M, clock: Clock) -> Shared<M> {
+        Shared { machine: Mutex::new(machine), clock }
+    }
+
+    pub(super) fn machine(&self) -> MutexGuard<'_, M> {
+        // Whoever panicked while it looked has changed nothing.
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine and the time. The clock is read while the machine is held, so that it never sees time go back,
+    /// whoever looks.
+    pub(super) fn at_present(&self) -> (MutexGuard<'_, M>, Time) {
+        let machine = self.machine();
+        (machine, self.clock.now())
+    }
 }
 
 /// Where to leave what the machine is to be told or asked.
 pub struct Mailbox<M: Machine> {
     sender: Sender<Input<M>>,
+    shared: Place<M>,
 }
+
+/// Where the machine will be, once it runs.
+type Place<M> = Arc<OnceLock<Arc<Shared<M>>>>;
 
 impl<M: Machine> Clone for Mailbox<M> {
     fn clone(&self) -> Self {
-        Mailbox { sender: self.sender.clone() }
+        Mailbox { sender: self.sender.clone(), shared: self.shared.clone() }
     }
 }
 
@@ -37,17 +71,47 @@ impl<M: Machine> Mailbox<M> {
         self.sender.send(Input::Event(event)).map_err(|_| Stopped)
     }
 
-    /// Asks the machine something that changes nothing.
+    /// Asks the machine something that changes nothing, after everything that was told before. What was told may not
+    /// be durable yet: see [`Mailbox::settled`].
     pub async fn ask<A: Send + 'static>(
         &self,
         question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
     ) -> Result<A, Stopped> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let question: Question<M> = Box::new(move |machine, now| {
             // Whoever asked may have gone.
             let _ = sender.send(question(machine, now));
         });
         self.sender.send(Input::Question(question)).map_err(|_| Stopped)?;
+        receiver.await.map_err(|_| Stopped)
+    }
+
+    /// As [`Mailbox::ask`], but at once if nobody is changing the machine: what was told just before may not be in it
+    /// yet. For estimates, which are out of date when they arrive anyway.
+    pub async fn glance<A: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
+    ) -> Result<A, Stopped> {
+        if let Some(shared) = self.shared.get() {
+            let machine = match shared.machine.try_lock() {
+                Ok(machine) => Some(machine),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            let now = shared.clock.now();
+            if let Some(mut machine) =
+                machine.filter(|machine| machine.next_due().is_none_or(|due| due > now))
+            {
+                return Ok(question(&mut machine, now));
+            }
+        }
+        self.ask(question).await
+    }
+
+    /// Waits until everything that was told before is durable.
+    pub async fn settled(&self) -> Result<(), Stopped> {
+        let (sender, receiver) = oneshot::channel();
+        self.sender.send(Input::Barrier(sender)).map_err(|_| Stopped)?;
         receiver.await.map_err(|_| Stopped)
     }
 
@@ -66,10 +130,20 @@ impl<M: Machine> Mailbox<M> {
 /// A mailbox and its other end.
 pub(crate) fn mailbox<M: Machine>() -> (Mailbox<M>, Inbox<M>) {
     let (sender, receiver) = mpsc::channel();
-    (Mailbox { sender }, Inbox { receiver })
+    let shared = Place::default();
+    (Mailbox { sender, shared: shared.clone() }, Inbox { receiver, shared })
 }
 
 /// The other end of a mailbox.
 pub(crate) struct Inbox<M: Machine> {
     pub(super) receiver: Receiver<Input<M>>,
+    shared: Place<M>,
+}
+
+impl<M: Machine> Inbox<M> {
+    /// Shows the machine to those who only look, from now on.
+    pub(super) fn show(&self, shared: Arc<Shared<M>>) {
+        // There is one inbox, and one machine that runs on it.
+        let _ = self.shared.set(shared);
+    }
 }

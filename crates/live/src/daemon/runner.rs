@@ -9,14 +9,16 @@
 //! it goes with the next commit, at the latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
 use pliant_model::{Span, Time};
+use tokio::sync::oneshot;
 
 use super::Clock;
-use super::mailbox::{Inbox, Input};
+use super::mailbox::{Inbox, Input, Question, Shared};
 use super::recovery::{Recovered, Since};
 use crate::journal::{Batch, Entry, JobRow, Journal, JournalError, Notice, Snapshot};
 use crate::telemetry::names;
@@ -142,8 +144,10 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
     let Recovered { machine, sequence, since_snapshot, next_notice, clock, .. } = recovered;
     let batch = Batch::default();
     let backlog = Vec::new();
+    let shared = Arc::new(Shared::new(machine, clock));
+    inbox.show(shared.clone());
     let runner = Runner {
-        machine,
+        shared,
         journal,
         driver,
         inbox,
@@ -154,6 +158,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         clock,
         batch,
         backlog,
+        barriers: Vec::new(),
         held: VecDeque::new(),
         unwritten_since: None,
         is_long: false,
@@ -162,7 +167,8 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
 }
 
 struct Runner<M: Machine, D> {
-    machine: M,
+    /// The machine. Others look at it now and then; only this thread changes it.
+    shared: Arc<Shared<M>>,
     journal: Box<dyn Journal>,
     driver: D,
     inbox: Inbox<M>,
@@ -174,6 +180,8 @@ struct Runner<M: Machine, D> {
     batch: Batch,
     /// What follows from the present batch, to be carried out when it is durable.
     backlog: Vec<(M::Command, Option<u64>)>,
+    /// Who waits for the present batch to be durable.
+    barriers: Vec<oneshot::Sender<()>>,
     /// What came in while the journal could not be written.
     held: VecDeque<Input<M>>,
     /// Since when the present batch has had something in it.
@@ -187,17 +195,21 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut going = true;
         while going {
             going = self.gather();
-            let now = self.clock.now();
-            if self.machine.next_due().is_some_and(|due| due <= now) {
-                self.tell(now, M::due());
+            if self.next_due().is_some_and(|due| due <= self.clock.now()) {
+                self.tell(M::due());
             }
             if self.is_pressing() || !going {
-                self.commit(now)?;
-                self.compact(now)?;
+                self.commit()?;
+                self.compact()?;
+            } else if self.batch.is_empty() {
+                self.let_go();
             }
         }
-        let now = self.clock.now();
-        self.snapshot(now)
+        self.snapshot()
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        self.shared.machine().next_due()
     }
 
     /// True if the batch is to be committed now: somebody waits for it, or it has waited long enough.
@@ -207,6 +219,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
         let since = *self.unwritten_since.get_or_insert_with(Instant::now);
         !self.backlog.is_empty()
+            || !self.barriers.is_empty()
             || !self.batch.notices.is_empty()
             || !self.batch.ended.is_empty()
             || self.batch.entries.len() >= BATCH
@@ -216,7 +229,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     /// Takes what has come in, waiting until there is something or the machine wants to be told. False at the
     /// end.
     fn gather(&mut self) -> bool {
-        let due = self.machine.next_due().map_or(IDLE, |due| self.clock.until(due).min(IDLE));
+        let due = self.next_due().map_or(IDLE, |due| self.clock.until(due).min(IDLE));
         let mut next = match self.held.pop_front() {
             Some(input) => Some(input),
             None => match self.inbox.receiver.recv_timeout(due) {
@@ -227,11 +240,11 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         };
         let mut taken = 0;
         while let Some(input) = next {
-            let now = self.clock.now();
             match input {
-                Input::Event(event) => self.tell(now, event),
-                Input::Question(question) => question(&mut self.machine, now),
+                Input::Event(event) => self.tell(event),
+                Input::Question(question) => self.answer(question),
                 Input::Acknowledged(sequence) => self.acknowledged(sequence),
+                Input::Barrier(waits) => self.barriers.push(waits),
                 Input::Stop => return false,
             }
             taken += 1;
@@ -250,10 +263,17 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         self.batch.notices_acknowledged = before.max(Some(sequence));
     }
 
-    fn tell(&mut self, now: Time, event: M::Event) {
+    fn answer(&self, question: Question<M>) {
+        let (mut machine, now) = self.shared.at_present();
+        question(&mut machine, now);
+    }
+
+    fn tell(&mut self, event: M::Event) {
         let text = serde_json::to_string(&event).expect("events are plain data with text keys");
         let mut commands = Vec::new();
-        self.machine.on(now, event, &mut commands);
+        let shared = self.shared.clone();
+        let (mut machine, now) = shared.at_present();
+        machine.on(now, event, &mut commands);
         self.sequence += 1;
         self.since_snapshot.told(&text);
         let entry = Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
@@ -272,7 +292,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Kept::Ended(row) => self.batch.ended.push(*row),
             }
             if self.driver.is_early(&command) {
-                self.driver.carry_out(&self.machine, now, command, notice);
+                self.driver.carry_out(&machine, now, command, notice);
             } else {
                 self.backlog.push((command, notice));
             }
@@ -280,14 +300,14 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 
     /// Makes the batch durable, however long that takes, and carries out what follows.
-    fn commit(&mut self, now: Time) -> Result<(), RunnerError> {
+    fn commit(&mut self) -> Result<(), RunnerError> {
         if self.batch.is_empty() {
             return Ok(());
         }
         loop {
             let begun = Instant::now();
             let outcome = self.journal.commit(&self.batch);
-            self.driver.committed(&self.machine, outcome.as_ref().copied());
+            self.driver.committed(&self.shared.machine(), outcome.as_ref().copied());
             match outcome {
                 Ok(()) => {
                     metrics::histogram!(names::JOURNAL_COMMIT_SECONDS).record(begun.elapsed().as_secs_f64());
@@ -306,10 +326,20 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
         self.batch = Batch::default();
         self.unwritten_since = None;
-        for (command, notice) in std::mem::take(&mut self.backlog) {
-            self.driver.carry_out(&self.machine, now, command, notice);
+        self.let_go();
+        let (machine, now) = self.shared.at_present();
+        for (command, notice) in self.backlog.drain(..) {
+            self.driver.carry_out(&machine, now, command, notice);
         }
         Ok(())
+    }
+
+    /// Nothing is left to be written.
+    fn let_go(&mut self) {
+        for waits in self.barriers.drain(..) {
+            // Whoever waited may have gone.
+            let _ = waits.send(());
+        }
     }
 
     /// Waits a little, answering questions and keeping everything else for later. False if the daemon is to stop.
@@ -318,7 +348,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.inbox.receiver.recv_timeout(left) {
-                Ok(Input::Question(question)) => question(&mut self.machine, self.clock.now()),
+                Ok(Input::Question(question)) => self.answer(question),
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
                 Ok(input) => self.held.push_back(input),
                 Err(RecvTimeoutError::Timeout) => return true,
@@ -326,12 +356,12 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
     }
 
-    fn compact(&mut self, now: Time) -> Result<(), RunnerError> {
+    fn compact(&mut self) -> Result<(), RunnerError> {
         if self.since_snapshot.is_enough(self.settings.snapshot_every) {
-            return self.snapshot(now);
+            return self.snapshot();
         }
         if self.is_long {
-            match self.journal.trim((now - self.settings.history).0) {
+            match self.journal.trim((self.clock.now() - self.settings.history).0) {
                 Ok(is_more) => self.is_long = is_more,
                 // The journal is longer than it need be: no harm yet.
                 Err(error) if error.may_pass() => tracing::warn!(%error, "cannot trim the journal"),
@@ -341,10 +371,14 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         Ok(())
     }
 
-    fn snapshot(&mut self, now: Time) -> Result<(), RunnerError> {
-        // The state goes before its text is written: of many jobs, both are long.
-        let state =
-            serde_json::to_string(&self.machine.dump(now)).expect("states are plain data with text keys");
+    fn snapshot(&mut self) -> Result<(), RunnerError> {
+        let (dumped, now) = {
+            let (mut machine, now) = self.shared.at_present();
+            (machine.dump(now), now)
+        };
+        let state = serde_json::to_string(&dumped).expect("states are plain data with text keys");
+        // Before the text is written: of many jobs, both are long.
+        drop(dumped);
         let snapshot_bytes = state.len();
         let snapshot = Snapshot { seq: self.sequence, at: now.0, state };
         match self.journal.compact(&snapshot, (now - self.settings.history).0) {

@@ -129,6 +129,6 @@ impl Below {
         let work = self.shop.work(&ask.what, &ask.caller.user, learned)?;
         let info = self.shop.info.clone();
         let question = move |server: &mut Server, now| server.answer(now, &info, &work);
-        self.mailbox.ask(question).await.map_err(|_| "is stopping".to_owned())
+        self.mailbox.glance(question).await.map_err(|_| "is stopping".to_owned())
     }
 }

@@ -246,6 +246,9 @@ impl Service {
         let Submission { key, what, inputs, latest, compared } = submission;
         // Its inputs are gone if it was accepted before: this comes first.
         if let Some(record) = self.accepted_before(&caller, key).await? {
+            // What was told of it first may still be on its way to the disk.
+            let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+            settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(SubmitAnswer::Accepted(Box::new(record)));
         }
         let learned = match &what {
@@ -306,7 +309,7 @@ impl Service {
         self.mailbox.tell(event(Token(token))).map_err(|_| stopping())?;
         let answer = tokio::time::timeout(PATIENCE, answer).await;
         // Whether it was done is not known: the caller asks again with the same key.
-        answer.map_err(|_| Status::unavailable("the journal is slow; ask again"))?.map_err(|_| stopping())
+        answer.map_err(|_| slow())?.map_err(|_| stopping())
     }
 
     async fn accepted_before(&self, caller: &Caller, key: Key) -> Result<Option<JobRecord>, Status> {
@@ -398,6 +401,10 @@ fn refused(refusal: &Refusal) -> Status {
     let hint = refusal.hint();
     let message = if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") };
     Status::invalid_argument(message)
+}
+
+fn slow() -> Status {
+    Status::unavailable("the journal is slow; ask again")
 }
 
 pub(super) fn stopping() -> Status {

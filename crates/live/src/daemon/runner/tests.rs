@@ -83,8 +83,9 @@ impl Journal for Nowhere {
 }
 
 fn runner() -> Runner<Echo, Notes> {
+    let clock = Clock::start(Time(0));
     Runner {
-        machine: Echo,
+        shared: Arc::new(Shared::new(Echo, clock)),
         journal: Box::new(Nowhere),
         driver: Notes::default(),
         inbox: mailbox().1,
@@ -92,9 +93,10 @@ fn runner() -> Runner<Echo, Notes> {
         sequence: 0,
         since_snapshot: Since::default(),
         next_notice: 1,
-        clock: Clock::start(Time(0)),
+        clock,
         batch: Batch::default(),
         backlog: Vec::new(),
+        barriers: Vec::new(),
         held: VecDeque::new(),
         unwritten_since: None,
         is_long: false,
@@ -105,14 +107,14 @@ fn runner() -> Runner<Echo, Notes> {
 fn what_promises_nothing_waits_for_the_next_commit() {
     let mut runner = runner();
     assert!(!runner.is_pressing(), "there is nothing to commit");
-    runner.tell(Time(1), Word::Early);
+    runner.tell(Word::Early);
     assert_eq!(runner.driver.0, [Word::Early]);
     assert!(!runner.is_pressing());
-    runner.tell(Time(1), Word::Durable);
+    runner.tell(Word::Durable);
     assert_eq!(runner.driver.0, [Word::Early], "not durable yet");
     assert!(runner.is_pressing());
     assert_eq!(runner.batch.entries.len(), 2);
-    runner.commit(Time(1)).unwrap();
+    runner.commit().unwrap();
     assert_eq!(runner.driver.0, [Word::Early, Word::Durable]);
     assert!(!runner.is_pressing());
 }
@@ -120,11 +122,11 @@ fn what_promises_nothing_waits_for_the_next_commit() {
 #[test]
 fn nothing_waits_for_a_commit_for_ever() {
     let mut late = runner();
-    late.tell(Time(1), Word::Early);
+    late.tell(Word::Early);
     late.unwritten_since = Instant::now().checked_sub(UNWRITTEN);
     assert!(late.is_pressing(), "it has waited");
     let mut many = runner();
-    (0..BATCH).for_each(|_| many.tell(Time(1), Word::Early));
+    (0..BATCH).for_each(|_| many.tell(Word::Early));
     assert!(many.is_pressing(), "it is much");
 }
 
@@ -135,4 +137,37 @@ fn what_the_parent_has_kept_is_forgotten_with_the_next_commit() {
     runner.acknowledged(2);
     assert_eq!(runner.batch.notices_acknowledged, Some(3));
     assert!(!runner.is_pressing());
+}
+
+#[test]
+fn a_barrier_falls_when_what_came_before_is_durable() {
+    let mut runner = runner();
+    runner.tell(Word::Early);
+    assert!(!runner.is_pressing());
+    let (sender, mut settled) = oneshot::channel();
+    runner.barriers.push(sender);
+    assert!(runner.is_pressing(), "somebody waits");
+    assert!(settled.try_recv().is_err(), "it is not durable yet");
+    runner.commit().unwrap();
+    assert_eq!(settled.try_recv(), Ok(()));
+}
+
+/// A daemon whose machine is asked while its journal waits.
+#[tokio::test]
+async fn a_glance_needs_nobody_and_a_barrier_waits_for_the_thread() {
+    let (mailbox, inbox) = mailbox::<Echo>();
+    let runner = Runner { inbox, ..runner() };
+    runner.inbox.show(runner.shared.clone());
+    // The thread does not run: only a glance is answered.
+    assert_eq!(mailbox.glance(|_, now| now > Time(0)).await, Ok(true));
+    let waits = tokio::spawn({
+        let mailbox = mailbox.clone();
+        async move { mailbox.settled().await }
+    });
+    mailbox.tell(Word::Early).unwrap();
+    let thread = std::thread::spawn(move || runner.run().map_err(|error| error.to_string()));
+    assert_eq!(waits.await.unwrap(), Ok(()));
+    mailbox.stop();
+    thread.join().unwrap().unwrap();
+    assert!(mailbox.settled().await.is_err(), "it has stopped");
 }
