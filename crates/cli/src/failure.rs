@@ -11,7 +11,7 @@ use pliant_sim::campaign::CampaignError;
 /// A failed verb.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// 1 if the system failed, 2 if the input or the usage was wrong.
+    /// 1 if the system failed, 2 if the input or the usage was wrong; others as docs/cli.md says.
     pub(crate) code: u8,
     message: String,
     hint: Option<String>,
@@ -37,6 +37,11 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Display) -> Failure {
         self.hint = Some(hint.to_string());
         self
+    }
+
+    /// With another exit code.
+    pub(crate) fn code(self, code: u8) -> Failure {
+        Failure { code, ..self }
     }
 
     /// Tells the user.

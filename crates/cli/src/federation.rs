@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use pliant_control::names::Handle;
 use pliant_live::client::{Client, ClientError};
-use pliant_live::config::ClientFile;
+use pliant_live::config::{ClientFile, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -42,7 +42,7 @@ impl Access {
     /// Reads the client's file; connects with the first call.
     pub(crate) fn open(&self) -> Result<Session, Failure> {
         let path = choose(self.config.as_deref(), Places::read()?)?;
-        let file = ClientFile::read(&path).map_err(wrong_file)?;
+        let file = read(&path)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
         let client = {
@@ -52,6 +52,17 @@ impl Access {
         };
         Ok(Session { runtime, client })
     }
+}
+
+/// Reads a client's file.
+fn read(path: &Path) -> Result<ClientFile, Failure> {
+    ClientFile::read(path).map_err(|error| match error {
+        // The system failed, as with every file that is named and cannot be read.
+        error @ ConfigError::Io { .. } => Failure::system(error).hint(
+            "--config or PLIANT_CONFIG names the client's file; without them it is ~/.config/pliant/client.toml",
+        ),
+        error => wrong_file(error),
+    })
 }
 
 impl Session {

@@ -27,9 +27,16 @@ use failure::Failure;
 use output::Output;
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 the system failed (a file cannot be written, ...), 2 the usage or the input is wrong,
-3 a job that was waited for did not complete, 4 it had not ended when time was up.
-Progress is shown on a terminal only. Errors go to standard error, results to standard output.";
+Exit codes:
+  0    done
+  1    the system failed: a file cannot be read or written, nobody answers
+  2    the usage or the input is wrong
+  3    a job that was waited for did not complete
+  4    a job that was waited for had not ended when time was up
+  130  ended by Ctrl-C
+
+Progress is shown on a terminal only.
+Errors go to standard error, results to standard output.";
 
 /// A metascheduler for federations of clusters: places and tunes jobs, and replays workload logs under local and
 /// federation-wide policies to show what each is worth.

@@ -1,11 +1,12 @@
 //! Where submissions went whose keys users gave: so that the same command again goes to the same server, whatever
 //! became of the one before.
 //!
-//! A file per key in the user's state folder holds the name of the server that may have accepted it, and is on the
-//! disk before anything is sent there. The command that holds its lock is the only one of that key on its way.
+//! A file per key in the user's state folder holds a line for each server that it was sent to, the last one being the one
+//! that may have accepted it, and is on the disk before anything is sent there. It only grows, so that no crash leaves
+//! it without its last word. The command that holds its lock is the only one of that key on its way.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +19,9 @@ use crate::local::state_folder;
 
 /// How long a note is kept: longer than servers know their jobs, unless they are told otherwise.
 const KEPT: Duration = Duration::from_secs(90 * 86_400);
+
+/// What stands for no server.
+const NOBODY: &str = "-";
 
 /// The note of one key, locked.
 pub(crate) struct Sent {
@@ -43,7 +47,7 @@ impl Sent {
         remove_old(folder).map_err(failed(folder))?;
         let path = folder.join(key.to_string());
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let options = options.read(true).append(true).create(true).mode(0o600);
         let file = options.open(&path).map_err(failed(&path))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -61,8 +65,12 @@ impl Sent {
         let mut text = String::new();
         let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut text));
         read.map_err(|error| Failure::io(&self.path, "read", &error))?;
-        // Without its end it was not on the disk as a whole, and nothing was sent.
-        let Some(name) = text.strip_suffix('\n') else { return Ok(None) };
+        // What has no end was not on the disk as a whole, and nothing was sent.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let name = whole.lines().next_back().unwrap_or(NOBODY);
+        if name == NOBODY {
+            return Ok(None);
+        }
         let wrong = |error| {
             let problem = format!("{}: {error}", self.path.display());
             Failure::input(problem).hint("nothing else writes there; without this file the job may run twice")
@@ -72,25 +80,35 @@ impl Sent {
 
     /// Notes that it goes to a server from now on.
     pub(crate) fn note(&mut self, server: &Name) -> io::Result<()> {
-        self.write(&format!("{server}\n"))
+        self.append(server.as_str())
     }
 
     /// Notes that nobody has accepted it.
     pub(crate) fn clear(&mut self) -> Result<(), Failure> {
-        self.write("").map_err(|error| Failure::system(error).hint("with the same key it goes nowhere else"))
+        self.append(NOBODY)
+            .map_err(|error| Failure::system(error).hint("with the same key it goes nowhere else"))
     }
 
-    fn write(&mut self, text: &str) -> io::Result<()> {
-        let written = || -> io::Result<()> {
-            self.file.set_len(0)?;
-            self.file.rewind()?;
-            self.file.write_all(text.as_bytes())?;
-            self.file.sync_all()
-        }();
+    fn append(&mut self, word: &str) -> io::Result<()> {
+        // First ends a line that was cut.
+        let line = if self.is_cut()? { format!("\n{word}\n") } else { format!("{word}\n") };
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_all());
         let path = self.path.display();
         written.map_err(|error| {
             io::Error::new(error.kind(), format!("{path}: cannot note where the submission goes: {error}"))
         })
+    }
+}
+
+impl Sent {
+    /// True if the last line has no end.
+    fn is_cut(&mut self) -> io::Result<bool> {
+        let mut last = [b'\n'];
+        if self.file.seek(SeekFrom::End(0))? > 0 {
+            self.file.seek(SeekFrom::End(-1))?;
+            self.file.read_exact(&mut last)?;
+        }
+        Ok(last != [b'\n'])
     }
 }
 
@@ -131,8 +149,27 @@ mod tests {
     #[test]
     fn a_note_that_was_cut_was_sent_nowhere() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(Key([7; 16]).to_string()), "lyo").unwrap();
-        assert_eq!(Sent::open_in(dir.path(), Key([7; 16])).unwrap().server().unwrap(), None);
+        let path = dir.path().join(Key([7; 16]).to_string());
+        let server = || {
+            let found = Sent::open_in(dir.path(), Key([7; 16])).unwrap().server().unwrap();
+            found.map(|name| name.to_string())
+        };
+        // What is in the file, and where it goes by that.
+        for (text, expected) in [
+            ("lyo", None),
+            ("lyon\n", Some("lyon")),
+            ("lyon\nroue", Some("lyon")),
+            ("lyon\n-\n", None),
+            ("lyon\n-\nrouen\n", Some("rouen")),
+        ] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(server().as_deref(), expected, "{text:?}");
+        }
+        fs::write(&path, "lyon\nroue").unwrap();
+        Sent::open_in(dir.path(), Key([7; 16])).unwrap().note(&"rennes".parse().unwrap()).unwrap();
+        // A cut name may be one: what was cut was refused, or never sent.
+        assert_eq!(fs::read_to_string(&path).unwrap(), "lyon\nroue\nrennes\n");
+        assert_eq!(server().as_deref(), Some("rennes"));
     }
 
     #[test]

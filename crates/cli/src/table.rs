@@ -15,8 +15,11 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table, each line ended.
+    /// The table, each line ended; nothing if there are no rows.
     pub(crate) fn render(&self) -> String {
+        if self.rows.len() == 1 {
+            return String::new();
+        }
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
@@ -87,6 +90,7 @@ mod tests {
     #[test]
     fn words_are_aligned_left_and_numbers_right() {
         let mut table = Table::new(1, &["policy", "jobs"]);
+        assert_eq!(table.render(), "", "no header without rows");
         table.row(vec!["a".into(), "12".into()]);
         table.row(vec!["longer name".into(), "3".into()]);
         assert_eq!(table.render(), "policy       jobs\na              12\nlonger name     3\n");

@@ -23,6 +23,7 @@ pub(crate) mod servers;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod submit;
+mod submit_refused;
 pub(crate) mod trace_convert;
 pub(crate) mod trace_generate;
 pub(crate) mod trace_info;

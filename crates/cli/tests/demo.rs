@@ -4,9 +4,11 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use support::{folder, run};
 
 /// The examples in README.md of what is printed.
@@ -35,11 +37,16 @@ fn the_demonstration_runs_a_federation_and_leaves_nothing_running() {
     assert_eq!(simulated.len(), 7);
     let live = value["live"]["mean_response_s"].as_f64().unwrap();
     assert!(live > 1.0 && simulated.iter().all(|one| one["mean_response_s"].as_f64().unwrap() > 1.0));
-    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
+    nothing_is_left(dir.path());
+}
+
+/// Neither files in the folder, nor processes that name it.
+fn nothing_is_left(dir: &Path) {
+    let left: Vec<_> = fs::read_dir(dir).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     let of_ours = |path: &Path| {
         let line = fs::read(path.join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(dir.path().to_str().unwrap())
+        String::from_utf8_lossy(&line).contains(dir.to_str().unwrap())
     };
     let running: Vec<_> = fs::read_dir("/proc")
         .unwrap()
@@ -48,6 +55,36 @@ fn the_demonstration_runs_a_federation_and_leaves_nothing_running() {
         .filter(|path| of_ours(path))
         .collect();
     assert!(running.is_empty(), "{running:?}");
+}
+
+/// Ctrl-C and SIGTERM, while daemons are being started and while jobs run.
+#[test]
+fn a_demonstration_that_is_ended_early_says_so_and_leaves_nothing_running() {
+    for (signal, heard, code) in [
+        (Signal::INT, "Starting an agent", 130),
+        (Signal::INT, "runs, after waiting", 130),
+        (Signal::TERM, "runs, after waiting", 143),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut demo = Command::new(env!("CARGO_BIN_EXE_pliant"))
+            .arg("demo")
+            .env("TMPDIR", dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(demo.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains(heard)), "{heard}");
+        kill_process(Pid::from_child(&demo), signal).unwrap();
+        let rest: Vec<String> = lines.collect();
+        let said = demo.wait_with_output().unwrap();
+        assert_eq!((said.status.code(), said.stdout.as_slice()), (Some(code), &[][..]), "{rest:#?}");
+        assert!(
+            rest.iter().any(|line| line == "error: interrupted; the federation was stopped"),
+            "{rest:#?}"
+        );
+        nothing_is_left(dir.path());
+    }
 }
 
 #[test]

@@ -30,6 +30,9 @@ fn every_option_of_every_verb_is_on_the_page_and_no_other() {
         ("report", &["report"]),
         ("demo", &["demo"]),
         ("policies", &["policies"]),
+        ("up, down", &["up", "down"]),
+        ("agent, server", &["agent", "server"]),
+        ("ca", &["ca init", "ca issue", "ca revoke", "ca list"]),
         (
             "The client verbs",
             &["submit", "status", "queue", "explain", "wait", "cancel", "fetch", "logs", "servers"],

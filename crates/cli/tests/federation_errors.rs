@@ -60,15 +60,13 @@ fn the_client_file_cannot_be_used() {
     fs::write(own.join("client.toml"), "agent = 7\n").unwrap();
     fs::write(dir.path().join("none.toml"), "agent = []\n[tls]\nca = \"a\"\ncert = \"b\"\nkey = \"c\"\n")
         .unwrap();
-    let check = |arguments: &str, config: Option<&str>, error: &str, hint: &str| {
-        let said = go(dir.path(), arguments, config);
-        assert!([1, 2].contains(&said.code), "{arguments}: {}", said.stderr);
-        refused(&said, arguments, said.code, error, hint);
+    let check = |arguments: &str, config: Option<&str>, code: i32, error: &str, hint: &str| {
+        refused(&go(dir.path(), arguments, config), arguments, code, error, hint);
     };
-    check("queue", None, "client.toml:1:9: `agent`: expected a list", "[[agent]]");
-    check("queue", Some("variable.toml"), "cannot read variable.toml", "");
-    check("queue --config given.toml", Some("variable.toml"), "cannot read given.toml", "");
-    check("queue --config none.toml", None, "expected at least one [[agent]]", "");
+    check("queue", None, 2, "client.toml:1:9: `agent`: expected a list", "[[agent]]");
+    check("queue", Some("variable.toml"), 1, "cannot read variable.toml", "hint: --config or PLIANT_CONFIG");
+    check("queue --config given.toml", Some("variable.toml"), 1, "cannot read given.toml", "hint: --config");
+    check("queue --config none.toml", None, 2, "expected at least one [[agent]]", "");
 }
 
 /// A user's certificate and a client's file for an agent that nobody is behind.
@@ -103,8 +101,8 @@ fn nobody_answers() {
         assert_ne!(said.code, 0, "{verb}");
         if verb.starts_with("wait") {
             assert_eq!(said.code, 4, "{}", said.stderr);
-            assert!(said.stderr.contains("1 of 1 job had not ended"), "{}", said.stderr);
-            assert_eq!(said.stdout.lines().count(), 1, "only the header");
+            assert!(said.stderr.contains("lyon.1 had not ended when time was up"), "{}", said.stderr);
+            assert_eq!(said.stdout, "", "no header above nothing");
             continue;
         }
         let error = "cannot connect to agent/master at 127.0.0.1:";
@@ -113,22 +111,60 @@ fn nobody_answers() {
 }
 
 #[test]
+fn names_with_letters_that_show_nothing_are_refused_before_anybody_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    client_of_nobody(dir.path());
+    let config = dir.path().join("alice/client.toml");
+    for (words, error) in [
+        (&["submit", "pi\nsamples"][..], "expected the name of a service, found `pi\\nsamples`"),
+        (&["submit", "--script", "a\nb", "--time", "1m"], "--script: "),
+        (&["submit", "--script", "a\u{1b}[2J", "--time", "1m"], "--script: "),
+    ] {
+        let said = run(&[words, &["--config", config.to_str().unwrap()]].concat(), dir.path());
+        refused(&said, &words.join(" "), 2, error, "hint: ");
+        assert!(!said.stderr.contains('\u{1b}'), "nothing of it reaches the terminal");
+    }
+}
+
+#[test]
+fn a_damaged_register_is_told_on_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    client_of_nobody(dir.path());
+    fs::write(dir.path().join("authority/register.toml"), "federation = 1\n").unwrap();
+    let said = go(dir.path(), "ca list --ca authority", None);
+    refused(&said, "ca list", 2, "authority/register.toml:1:14: expected the register", "from a backup");
+    assert_eq!(said.stderr.lines().count(), 2, "{}", said.stderr);
+}
+
+#[test]
 fn wrong_words_are_refused_before_anybody_is_asked() {
     let dir = tempfile::tempdir().unwrap();
     client_of_nobody(dir.path());
-    fs::write(dir.path().join("a"), "").unwrap();
+    for name in ["a", "a.sh", "b;c"] {
+        fs::write(dir.path().join(name), "").unwrap();
+    }
     let check = |arguments: &str, code: i32, error: &str, hint: &str| {
         let said = go(dir.path(), &format!("{arguments} --config alice/client.toml"), None);
         refused(&said, arguments, code, error, hint);
     };
     check("status lyon", 2, "expected a job handle like `lyon.17`, found `lyon`", "");
     check("submit pi samples", 2, "expected KEY=VALUE", "");
+    check("submit job.sh", 2, "expected the name of a service, found `job.sh`", "pliant servers --services");
+    check(
+        "submit a.sh",
+        2,
+        "found `a.sh`",
+        "it is a file: `pliant submit --script a.sh --time TIME` runs it",
+    );
+    check("submit --script b;c --time 1m", 2, "--script: ", "plainer name");
     check("submit pi a=1 a=2", 2, "a: expected one value, found `1` and `2`", "");
     check("submit pi --in a --in a", 2, "found `a` twice", "give each input a name of its own");
     check("submit pi --in none", 1, "none: cannot read", "");
     check("submit pi --in .", 2, "expected a file", "");
     check("submit pi --in b=.", 2, "expected a file, found something else", "archive");
     check("submit pi --out a", 2, "expected a folder, found the file a", "");
+    check("submit --script a --time 1m --speedup rigid:0", 2, "at least 1 processor, found `rigid:0`", "");
+    check("submit --script a --time 1m --speedup table:2=9,1=9", 2, "found `table:2=9,1=9`", "");
     check("submit --script a --time 1m", 2, "a:1: expected a first line", "#!/bin/sh");
     check("fetch lyon.1 --out a", 2, "expected a folder, found the file a", "");
     check("logs lyon.1 -f --output json", 2, "expected --follow or --output json, found both", "");

@@ -2,8 +2,8 @@
 //! the server directly).
 //!
 //! The client goes to the best server first. One that cannot be reached before anything was sent, or that
-//! refuses because its estimate was stale, is passed over; when all are, the agent is asked again, and in the
-//! last round any completion is taken. Once a submission has gone out to a server without an answer, it may
+//! refuses because its estimate was stale, is passed over; when all are, the agent is asked again, and from the third
+//! time on any completion is taken. It is asked until time is up as long as some server could not be reached. Once a submission has gone out to a server without an answer, it may
 //! have been accepted: the same key is sent to the *same* server until an answer comes or time is up, never to
 //! another one, so no job runs twice. A client that starts again with a key that it may have sent begins there.
 
@@ -15,7 +15,7 @@ use crate::names::Name;
 use crate::server::{Refused, tolerated};
 use crate::vector::Vector;
 
-/// How often the agent is asked at most.
+/// From which time on that the agent is asked any completion is taken.
 const ROUNDS: u32 = 3;
 /// The longest wait between two attempts.
 const LONGEST_PAUSE: Span = Span(8);
@@ -75,11 +75,11 @@ pub enum Outcome {
     Accepted(Box<JobRecord>),
     /// Nobody takes it, and why, by server.
     Refused(Vec<(Option<Name>, String)>),
-    /// It may have been accepted by that server, which does not answer; the same key tells later.
+    /// It may have been accepted by that server, which does not answer or refuses it now; the same key tells later.
     Unknown {
         /// The server.
         server: Name,
-        /// The last failure.
+        /// The last failure or refusal.
         why: String,
     },
 }
@@ -109,6 +109,8 @@ pub struct Submission {
     sent_to: Option<Name>,
     candidates: Vec<Vector>,
     next: usize,
+    /// A candidate of this round could not be reached: it may come back.
+    unreached: bool,
     /// The submission may have been accepted where it was last sent.
     in_doubt: Option<String>,
     reasons: Vec<(Option<Name>, String)>,
@@ -125,13 +127,14 @@ impl Submission {
             sent_to: None,
             candidates: Vec::new(),
             next: 0,
+            unreached: false,
             in_doubt: None,
             reasons: Vec::new(),
         }
     }
 
     /// A submission that an earlier client sent to a server, and was not told what came of it. It goes to that server
-    /// and to no other one, whatever the server says.
+    /// and to no other one, and unless it is accepted, whatever the server says, its fate is unknown.
     pub fn resumed(until: Time, sent_to: Name) -> Submission {
         Submission { sent_to: Some(sent_to), ..Submission::new(until) }
     }
@@ -146,8 +149,8 @@ impl Submission {
             (State::Resuming | State::Submitting, Event::Accepted(record)) => {
                 self.over(Outcome::Accepted(record))
             }
-            (State::Resuming, Event::Refused(refused)) => self.refused_again(refused.to_string()),
-            (State::Resuming, Event::Rejected(why)) => self.refused_again(why),
+            (State::Resuming, Event::Refused(refused)) => self.refused_in_doubt(refused.to_string()),
+            (State::Resuming, Event::Rejected(why)) => self.refused_in_doubt(why),
             (State::Resuming, Event::Unreachable(why) | Event::Interrupted(why)) => {
                 self.repeat(now, why, State::Recalling)
             }
@@ -157,13 +160,19 @@ impl Submission {
             }
             (State::Discovering, Event::Found(found)) => self.found(now, found),
             (State::Discovering, Event::NoAgent(why)) => self.try_later(now, None, why),
+            (State::Submitting, Event::Refused(refused)) if self.in_doubt.is_some() => {
+                self.refused_in_doubt(refused.to_string())
+            }
             (State::Submitting, Event::Refused(refused)) => self.refused(now, &refused),
+            (State::Submitting, Event::Rejected(why)) if self.in_doubt.is_some() => {
+                self.refused_in_doubt(why)
+            }
             (State::Submitting, Event::Rejected(why)) => {
-                self.in_doubt = None;
                 self.note(why);
                 self.give_up()
             }
             (State::Submitting, Event::Unreachable(why)) if self.in_doubt.is_none() => {
+                self.unreached = true;
                 self.note(why);
                 self.next_candidate(now)
             }
@@ -188,10 +197,10 @@ impl Submission {
         Command::Repeat { server }
     }
 
-    /// What the earlier client sent may still be on its way.
-    fn refused_again(&mut self, why: String) -> Command {
-        self.in_doubt = None;
-        self.reasons.push((self.sent_to.clone(), why));
+    /// A repetition is refused, but what was sent before may still be on its way, or wait for the server's journal:
+    /// going elsewhere could run the job twice.
+    fn refused_in_doubt(&mut self, why: String) -> Command {
+        self.in_doubt = Some(why);
         self.give_up()
     }
 
@@ -201,8 +210,12 @@ impl Submission {
         let silent = found.silent.into_iter().map(|name| (Some(name), "did not answer in time".to_owned()));
         let nobody_missing = silent.len() == 0;
         self.reasons.extend(silent);
+        if found.more > 0 {
+            self.reasons.push((None, format!("{} more refuse or did not answer", found.more)));
+        }
         self.candidates = found.vectors;
         self.next = 0;
+        self.unreached = false;
         if self.candidates.is_empty() && nobody_missing && !self.reasons.is_empty() {
             // Everybody was asked and nobody can: waiting will not help.
             return self.give_up();
@@ -220,14 +233,14 @@ impl Submission {
             return self.submit(now);
         }
         let why = "no server takes the submission at the moment".to_owned();
-        if self.round >= ROUNDS { self.give_up() } else { self.try_later(now, None, why) }
+        let hopeless = self.round >= ROUNDS && !self.unreached;
+        if hopeless { self.give_up() } else { self.try_later(now, None, why) }
     }
 
     fn submit(&mut self, now: Time) -> Command {
         self.state = State::Submitting;
         let to = self.candidates[self.next].clone();
-        let last = self.round >= ROUNDS && self.next + 1 == self.candidates.len();
-        let choosy = !last && self.in_doubt.is_none() && (self.candidates.len() > 1 || self.round < ROUNDS);
+        let choosy = self.round < ROUNDS && self.in_doubt.is_none();
         let latest = choosy.then(|| tolerated(&to.estimate, now));
         let compared = |one: &Vector| Compared { server: one.server.clone(), estimate: one.estimate };
         let compared = self.candidates.iter().map(compared).collect();
@@ -236,10 +249,6 @@ impl Submission {
 
     fn refused(&mut self, now: Time, refused: &Refused) -> Command {
         self.note(refused.to_string());
-        if self.in_doubt.take().is_some() {
-            // What was sent before may still be on its way: going elsewhere could run the job twice.
-            return self.give_up();
-        }
         self.next_candidate(now)
     }
 

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 /// A machine whose events are journaled.
 pub trait Machine {
-    /// What changes its state.
+    /// What it is told.
     type Event: Clone + Serialize + DeserializeOwned;
     /// What it wants done.
     type Command: PartialEq + std::fmt::Debug + Serialize + DeserializeOwned;
-    /// All of its state, as data.
+    /// All of its state that lasts, as data.
     type State: Serialize + DeserializeOwned;
 
     /// Takes in an event and appends what is to be done.
@@ -22,8 +22,21 @@ pub trait Machine {
     /// The event that says so.
     fn due() -> Self::Event;
 
-    /// Its state. The machine behaves the same whether it goes on or is made again from this.
+    /// Its state. The machine behaves the same whether it goes on or is made again from this, but for questions that
+    /// were open.
     fn dump(&mut self, now: Time) -> Self::State;
+
+    /// True if an event is part of a question, which changes nothing that lasts: it is not journaled, and whoever
+    /// asked asks again if it is lost.
+    fn is_question(_event: &Self::Event) -> bool {
+        false
+    }
+
+    /// True if a command is part of a question: it promises nothing and waits for no journal. Since questions are not
+    /// journaled, it is not among the commands that a journal gives again.
+    fn is_of_question(_command: &Self::Command) -> bool {
+        false
+    }
 }
 
 /// One event of a journal.
@@ -35,7 +48,7 @@ pub struct Recorded<E> {
     pub event: E,
 }
 
-/// Tells a machine what happened and returns the commands, event by event.
+/// Tells a machine what happened and returns the commands, event by event, without those of questions.
 pub fn replay<M: Machine>(
     machine: &mut M,
     events: impl IntoIterator<Item = Recorded<M::Event>>,
@@ -43,6 +56,7 @@ pub fn replay<M: Machine>(
     let tell = |Recorded { at, event }| {
         let mut commands = Vec::new();
         machine.on(at, event, &mut commands);
+        commands.retain(|command| !M::is_of_question(command));
         commands
     };
     events.into_iter().map(tell).collect()

@@ -129,7 +129,7 @@ fn once_sent_only_the_same_server_is_tried_again() {
             "a",
             "wake 4",
             "a",
-            "refused (a: would complete at 1000 now, later than asked for)",
+            "unknown at a (would complete at 1000 now, later than asked for)",
         ],
     );
 }
@@ -226,11 +226,11 @@ fn what_an_earlier_client_sent_goes_to_that_server_alone() {
             "a again",
             "wake 3",
             "a again",
-            "refused (a: would complete at 1000 now, later than asked for)",
+            "unknown at a (would complete at 1000 now, later than asked for)",
         ],
     );
     let rejected = Event::Rejected("no such service".to_owned());
-    check_resumed(60, vec![(0, Event::Begin), (0, rejected)], &["a again", "refused (a: no such service)"]);
+    check_resumed(60, vec![(0, Event::Begin), (0, rejected)], &["a again", "unknown at a (no such service)"]);
     let begun = || vec![(0, Event::Begin), (0, away()), (1, Event::Due)];
     let given_up = [begun(), vec![(2, away())]].concat();
     check_resumed(2, given_up, &["a again", "wake 1", "a again", "unknown at a (down)"]);
@@ -238,5 +238,22 @@ fn what_an_earlier_client_sent_goes_to_that_server_alone() {
         60,
         [begun(), vec![(1, accepted())]].concat(),
         &["a again", "wake 1", "a again", "accepted"],
+    );
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_may_come_back_as_long_as_there_is_time() {
+    let down = || Event::Unreachable("down".to_owned());
+    let round = |at: i64| vec![(at, Event::Due), (at, found(&["a", "b"])), (at, stale()), (at, down())];
+    let begin = vec![(0, Event::Begin), (0, found(&["a", "b"])), (0, stale()), (0, down())];
+    let events =
+        [begin, round(1), round(3), round(7), vec![(15, Event::Due), (15, found(&["b"])), (15, accepted())]];
+    check(
+        60,
+        events.concat(),
+        &[
+            "ask", "a by 160", "b by 160", "wake 1", "ask", "a by 160", "b by 160", "wake 3", "ask", "a",
+            "b", "wake 7", "ask", "a", "b", "wake 15", "ask", "b", "accepted",
+        ],
     );
 }

@@ -1,15 +1,21 @@
 //! Limits on users: how many requests each has open, and how often each asks.
 
+mod arrival;
+
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pliant_control::access::Caller;
+use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
 use crate::config::LimitsFile;
-use crate::identity::{self, Role};
+use crate::identity::{self, Role, ServerTls};
 use crate::telemetry::names;
+
+pub use arrival::{Arrival, ArrivalLayer};
 
 /// Lets requests in, user by user.
 #[derive(Clone, Debug)]
@@ -35,9 +41,14 @@ impl Account {
     }
 }
 
-/// An open request; closed when dropped.
-#[derive(Debug)]
+/// An open request; closed when its last copy is dropped.
+#[derive(Clone, Debug)]
 pub struct Pass {
+    _entered: Arc<Entered>,
+}
+
+#[derive(Debug)]
+struct Entered {
     gate: Gate,
     user: String,
 }
@@ -46,6 +57,22 @@ impl Gate {
     /// A gate with these limits.
     pub fn new(limits: LimitsFile) -> Gate {
         Gate { limits, users: Arc::default() }
+    }
+
+    /// Looks at each call as soon as its headers are there, before its message is read: whether the caller's certificate
+    /// is still good, and whether a user is within the limits.
+    pub fn keep(&self, tls: Arc<ServerTls>) -> impl Interceptor + Clone + Send + Sync + 'static {
+        let (gate, mut guard) = (self.clone(), identity::guard(tls));
+        move |request: Request<()>| {
+            let mut request = guard.call(request)?;
+            let identity::Caller { peer, address } = caller(&request)?;
+            // What daemons may call is for each call to say.
+            if matches!(peer.role, Role::User | Role::Operator) {
+                let pass = gate.let_in(&peer.name, address)?;
+                request.extensions_mut().insert(pass);
+            }
+            Ok(request)
+        }
     }
 
     /// Who calls, if it is a user or an operator within the limits.
@@ -60,10 +87,17 @@ impl Gate {
             }
         };
         let user = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
-        let pass = self.enter(&peer.name).inspect_err(|status| {
-            tracing::warn!(remote = %address, user = %peer.name, reason = %status.message(), "request refused");
-        })?;
+        let pass = match request.extensions().get::<Pass>() {
+            Some(pass) => pass.clone(),
+            None => self.let_in(&peer.name, address)?,
+        };
         Ok((Caller { user, operator }, pass))
+    }
+
+    fn let_in(&self, user: &str, address: SocketAddr) -> Result<Pass, Status> {
+        self.enter(user).inspect_err(|status| {
+            tracing::warn!(remote = %address, user, reason = %status.message(), "request refused");
+        })
     }
 
     fn enter(&self, user: &str) -> Result<Pass, Status> {
@@ -93,11 +127,11 @@ impl Gate {
         }
         account.tokens -= 1.0;
         account.open += 1;
-        Ok(Pass { gate: self.clone(), user: user.to_owned() })
+        Ok(Pass { _entered: Arc::new(Entered { gate: self.clone(), user: user.to_owned() }) })
     }
 }
 
-impl Drop for Pass {
+impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(account) = locked(&self.gate.users).get_mut(&self.user) {
             account.open -= 1;

@@ -3,6 +3,8 @@
 //! The child dials, so that only agents need an open port towards it. News wait in the journal until the parent has
 //! acknowledged them; over each new line they are sent again from the first one that it has not kept.
 
+mod heard;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::sync::Arc;
@@ -20,8 +22,10 @@ use crate::config::AgentAddress;
 use crate::daemon::Clock;
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::journal::Notice;
-use crate::telemetry::names;
+use crate::telemetry::RequestId;
 use crate::wire::{FromChild, FromParent, proto};
+
+pub(crate) use heard::{Heard, readiness};
 
 /// How often each side says that it is there.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -63,46 +67,65 @@ pub(crate) trait Child: Send + Sync + 'static {
     fn servers(&self) -> impl Future<Output = Vec<ServerInfo>> + Send;
 
     /// The parent asks; the answer goes up as [`Upward::Answer`]. `discovery` is a number of our own, which no
-    /// earlier question had: a parent that was started again may count from where it was before.
-    fn asked(&self, discovery: u64, ask: Ask) -> impl Future<Output = ()> + Send;
+    /// earlier question had: a parent that was started again may count from where it was before. `request` is for log
+    /// lines.
+    fn asked(&self, discovery: u64, ask: Ask, request: RequestId) -> impl Future<Output = ()> + Send;
 
     /// The parent has kept the news up to there.
     fn acknowledged(&self, sequence: u64);
 }
 
-/// Keeps the line until `stop` says so.
-pub(crate) async fn keep<C: Child>(
-    child: Arc<C>,
-    parents: Vec<AgentAddress>,
-    tls: Arc<ClientTls>,
-    outbox: Vec<Notice>,
-    mut upward: mpsc::UnboundedReceiver<Upward>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let next_question = Clock::start(Time(0)).exact().as_micros() as u64;
-    let questions = BTreeMap::new();
-    let mut line = Line { child, outbox: outbox.into(), acknowledged: 0, next_question, questions };
-    let mut pause = PAUSE.0;
-    for parent in parents.iter().cycle() {
-        let begun = Instant::now();
+/// What a daemon with a parent has to reach it.
+pub(crate) struct Uplink<C> {
+    /// Who hangs on the line.
+    pub(crate) child: Arc<C>,
+    /// The first one that answers.
+    pub(crate) parents: Vec<AgentAddress>,
+    /// With which certificate.
+    pub(crate) tls: Arc<ClientTls>,
+    /// Where it is noted when the parent was heard.
+    pub(crate) heard: Heard,
+}
+
+impl<C: Child> Uplink<C> {
+    /// Keeps the line until `stop` says so.
+    pub(crate) async fn keep(
+        self,
+        outbox: Vec<Notice>,
+        upward: mpsc::UnboundedReceiver<Upward>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let heard = self.heard.clone();
         tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
-            ended = line.connect(parent, &tls, &mut upward) => {
-                let why = ended.unwrap_or_else(|status| status.message().to_owned());
-                tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no line to the parent");
-            }
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = heard.observe() => {}
+            () = self.lines(outbox, upward) => {}
         }
-        // A line that held for a while was a good one.
-        pause = if begun.elapsed() > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
-            () = line.gather(&mut upward, pause) => {}
+    }
+
+    /// One line after the other.
+    async fn lines(self, outbox: Vec<Notice>, mut upward: mpsc::UnboundedReceiver<Upward>) {
+        let Uplink { child, parents, tls, heard } = self;
+        let next_question = Clock::start(Time(0)).exact().as_micros() as u64;
+        let (outbox, questions) = (outbox.into(), BTreeMap::new());
+        let mut line = Line { child, heard, outbox, acknowledged: 0, next_question, questions };
+        let mut pause = PAUSE.0;
+        for parent in parents.iter().cycle() {
+            let begun = Instant::now();
+            let ended = line.connect(parent, &tls, &mut upward).await;
+            let why = ended.unwrap_or_else(|status| status.message().to_owned());
+            tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no line to the parent");
+            line.heard.lost(&parent.address, &why);
+            // A line that held for a while was a good one.
+            pause = if begun.elapsed() > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            line.gather(&mut upward, pause).await;
         }
     }
 }
 
 struct Line<C> {
     child: Arc<C>,
+    heard: Heard,
     /// News that are not acknowledged.
     outbox: VecDeque<Notice>,
     acknowledged: u64,
@@ -146,6 +169,7 @@ impl<C: Child> Line<C> {
         send(&sender, &FromChild::Hello { name, kind, journal, servers }).await?;
         let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
         self.greeted(&mut down).await?;
+        self.heard.now();
         tracing::info!(parent = %parent.name, address = %parent.address, unsent = self.outbox.len(), "attached");
         for notice in &self.outbox {
             send(&sender, &news(notice)?).await?;
@@ -181,11 +205,11 @@ impl<C: Child> Line<C> {
                 message = down.message() => {
                     let Some(message) = message? else { return Ok("the parent closed the line".to_owned()) };
                     heard = Instant::now();
+                    self.heard.now();
                     self.told(message).await?;
                 }
                 Some(message) = upward.recv() => self.tell(sender, message).await?,
                 _ = beat.tick() => {
-                    metrics::gauge!(names::HEARTBEAT_AGE_SECONDS, "peer" => "parent").set(heard.elapsed().as_secs_f64());
                     if heard.elapsed() > SILENCE {
                         return Ok("the parent is silent".to_owned());
                     }
@@ -201,11 +225,13 @@ impl<C: Child> Line<C> {
             return Ok(());
         }
         match FromParent::try_from(message)? {
-            FromParent::Question { discovery, ask } => {
+            FromParent::Question { discovery, ask, request } => {
                 let own = self.next_question;
                 self.next_question += 1;
                 self.questions.insert(own, discovery);
-                self.child.asked(own, *ask).await;
+                // A parent of an earlier version does not say.
+                let request = request.unwrap_or_else(RequestId::fresh);
+                self.child.asked(own, *ask, request).await;
             }
             FromParent::Acknowledge { sequence } => self.acknowledge(sequence),
             FromParent::Heartbeat => {}

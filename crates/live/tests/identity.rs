@@ -313,6 +313,37 @@ async fn a_revocation_meets_open_and_new_connections() {
 }
 
 #[tokio::test]
+async fn an_expiry_meets_open_connections() {
+    let (log, _guard) = Log::start();
+    let federation = Federation::new();
+    let daemon = Daemon::start(&federation.issue(Role::Server, "alpha"), long()).await;
+    // On a slow machine it may have expired before the first call.
+    let open = async |seconds: i64| {
+        let anna = federation.issue_at(Role::User, "anna", Time(now().0 + seconds - DAY_S), 1);
+        let channel = daemon.channel(&anna);
+        ask(&channel).await.is_ok().then_some(channel)
+    };
+    let mut found = None;
+    for seconds in [2, 5, 20, 60] {
+        found = open(seconds).await;
+        if found.is_some() {
+            break;
+        }
+    }
+    let channel = found.expect("a minute is enough for one call");
+    let status = loop {
+        match ask(&channel).await {
+            Ok(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    assert!(status.message().contains("user/anna has expired on"), "{status:?}");
+    assert!(not_sent(&status).is_none(), "the daemon answered it");
+    assert!(log.text().contains("request refused"), "{}", log.text());
+}
+
+#[tokio::test]
 async fn a_bad_revocation_list_forgets_nothing() {
     let federation = Federation::new();
     let alpha = federation.issue(Role::Server, "alpha");

@@ -11,9 +11,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use pliant_live::journal::{Batch, Journal, JournalError, Loaded, Snapshot, open_postgres, open_sqlite};
+use pliant_testing::postgres::Server;
 use pliant_testing::{Needed, skip};
 
-use support_journal::postgres::Server;
 use support_journal::proxy::{Breaks, Door};
 use support_journal::{Folder, Place, entries, job, model, notices, open_address, scenarios, told};
 
@@ -391,7 +391,8 @@ fn a_commit_whose_outcome_is_not_known_counts_once() {
     for (when, done) in [(Breaks::Before, "3"), (Breaks::After, "6")] {
         let place = server.database();
         let door = Door::open(server.socket());
-        let mut journal = open_address(&place.address_by("127.0.0.1", door.port())).unwrap();
+        let mut journal =
+            open_address(&format!("postgres:{}", place.connection_by("127.0.0.1", door.port()))).unwrap();
         journal.commit(&Batch { notices: notices(1, 1), ..told(1, 3) }).unwrap();
         let batch = Batch { notices: notices(2, 3), ended: vec![job("north", 1, 1)], ..told(4, 6) };
         door.will_break(when);

@@ -11,9 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pliant_live::processes::{
-    Ending, Exit, Found, Lost, Outcome, RunSpec, Running, SpawnError, find, spawn, supervise, terminate,
+    Ending, Exit, Found, Lost, Outcome, RunSpec, Running, SpawnError, find, recorded, spawn, supervise,
+    terminate,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -325,6 +326,78 @@ async fn cancelled_before_it_started() {
 }
 
 #[tokio::test]
+async fn a_job_that_says_itself_that_it_has_ended_can_be_cancelled() {
+    let scratch = Scratch::with(&script("echo on; exec sleep 1000"));
+    let said = serde_json::json!({
+        "outcome": { "exit_code": 0 }, "over_walltime": false, "cancelled": false, "started_unix_ms": 1,
+        "ended_unix_ms": 2, "elapsed_ms": 1, "cpu_s": 0.0, "max_rss_kb": 1, "stdout_cut": false, "stderr_cut": false
+    });
+    let mut running = spawn(&supervisor(), &scratch.dir()).unwrap();
+    scratch.wait_for("stdout", |text| text == "on\n");
+    for said in [said.to_string(), "{".to_owned()] {
+        fs::write(scratch.dir().join("exit.json"), said).unwrap();
+        assert!(matches!(find(&scratch.dir()).unwrap(), Found::Running(_)));
+        terminate(&scratch.dir()).unwrap();
+    }
+    assert!(exit(&mut running).await.cancelled);
+    assert!(recorded(&scratch.dir()).unwrap().unwrap().cancelled, "what the supervisor says is what counts");
+}
+
+#[tokio::test]
+async fn a_job_that_leaves_nonsense_for_a_record_is_lost_with_its_supervisor() {
+    for nonsense in ["echo '{' > ../exit.json", "mkdir ../exit.json"] {
+        let scratch = Scratch::with(&script(&format!("{nonsense}; echo on; exec sleep 1000")));
+        let mut running = spawn(&supervisor(), &scratch.dir()).unwrap();
+        scratch.wait_for("stdout", |text| text == "on\n");
+        kill(scratch.started("supervisor"));
+        assert!(matches!(ending(&mut running).await, Ending::Lost(_)), "{nonsense}");
+        terminate(&scratch.dir()).unwrap();
+    }
+}
+
+/// A supervisor that may have so many files open.
+fn supervisor_with_open_files(most: u32) -> Vec<OsString> {
+    let limit = format!("ulimit -Sn {most}; exec \"$0\" \"$@\"");
+    [OsString::from("/bin/sh"), "-c".into(), limit.into()].into_iter().chain(supervisor()).collect()
+}
+
+#[tokio::test]
+async fn a_job_is_started_as_soon_as_there_is_what_it_takes() {
+    // Too few for the signals; for the output of the job, once it is claimed.
+    for most in [4, 10] {
+        let scratch = Scratch::with(&script("echo ran"));
+        let mut running = spawn(&supervisor_with_open_files(most), &scratch.dir()).unwrap();
+        scratch.wait_for("supervisor.log", |text| text.contains("Too many open files"));
+        assert!(matches!(find(&scratch.dir()).unwrap(), Found::Running(_)), "it has not given up");
+        for pid in scratch.processes() {
+            let limit = Rlimit { current: Some(100), maximum: getrlimit(Resource::Nofile).maximum };
+            prlimit(Pid::from_raw(pid), Resource::Nofile, limit).unwrap();
+        }
+        let exit = exit(&mut running).await;
+        assert!(exit.is_success(), "{exit:?}");
+        assert_eq!(scratch.text("stdout"), "ran\n");
+        assert_eq!(scratch.text("supervisor.log").lines().count(), 1, "it complains once");
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_waits_to_be_started_can_be_cancelled() {
+    for most in [4, 10] {
+        let scratch = Scratch::with(&script("echo ran"));
+        let mut running = spawn(&supervisor_with_open_files(most), &scratch.dir()).unwrap();
+        scratch.wait_for("supervisor.log", |text| text.contains("Too many open files"));
+        let is_claimed = scratch.dir().join("started.json").exists();
+        terminate(&scratch.dir()).unwrap();
+        match ending(&mut running).await {
+            Ending::Ended(exit) => assert!(is_claimed && exit.cancelled, "{exit:?}"),
+            Ending::NeverStarted(_) => assert!(!is_claimed),
+            Ending::Lost(lost) => panic!("{lost}"),
+        }
+        assert_eq!(scratch.text("stdout"), "");
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_started_says_why() {
     async fn check(change: impl Fn(&Path), spec: RunSpec, expected: &str) {
         let scratch = Scratch::with(&spec);
@@ -335,6 +408,8 @@ async fn what_cannot_be_started_says_why() {
             "{expected}: {exit:?}"
         );
         assert!(!exit.is_success() && exit.max_rss_kb.is_none());
+        let place = scratch.dir().display().to_string();
+        assert!(!exit.outcome.to_string().contains(&place), "where it lies is nobody's business: {exit:?}");
         // It counts as started all the same: nobody tries again behind the server's back.
         assert!(matches!(spawn(&supervisor(), &scratch.dir()), Err(SpawnError::StartedBefore { .. })));
     }

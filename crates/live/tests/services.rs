@@ -118,7 +118,8 @@ fn values_that_are_refused() {
     };
     let text = "printable text of at most 20 bytes on one line";
     check(&[], &format!("`label`: expected {text}, found nothing"));
-    check(&[("label", "x"), ("n", "1")], "expected a known argument, found `n`");
+    let known = "expected an argument of the service (data, label, mode, seed, size)";
+    check(&[("label", "x"), ("n", "1")], &format!("{known}, found `n`"));
     check(&[("label", "a\nb")], &format!("`label`: expected {text}, found `a\\nb`"));
     check(&[("label", "a\0")], &format!("`label`: expected {text}, found `a\\0`"));
     check(&[("label", "\u{1b}[2J")], &format!("`label`: expected {text}, found `\\u{{1b}}[2J`"));

@@ -209,23 +209,23 @@ fn a_job_without_inputs_gets_an_empty_folder() {
 }
 
 #[test]
-fn uploads_that_rest_too_long_are_collected_unless_a_job_waits_for_them() {
+fn uploads_that_rest_too_long_are_collected() {
     let root = tempfile::tempdir().unwrap();
     let (store, alice) = (store(&root), user("alice"));
-    let wanted = upload(&store, "alice", KEY, "a", b"a");
-    upload(&store, "alice", Key([8; 16]), "a", b"a");
+    upload(&store, "alice", KEY, "a", b"a");
     let cut = store.begin(&user("bob"), KEY, spec("b", b"bbbb")).unwrap();
     cut.append(0, b"bb").unwrap();
     let written = fs::metadata(root.path().join("store")).unwrap().modified().unwrap();
     let now = written.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
-    let waits = |user: &User, key| user.as_str() == "alice" && key == KEY;
     let later = |hours: i64| Time(now) + Span(hours * 3600);
-    assert_eq!(store.collect(later(-500), waits).unwrap().submissions, 0, "a clock that was set back");
-    assert_eq!(store.collect(later(23), waits).unwrap().submissions, 0);
-    assert_eq!(store.collect(later(25), waits).unwrap().submissions, 2);
+    assert_eq!(store.submissions(), [(alice.clone(), KEY), (user("bob"), KEY)]);
+    for (hours, expected) in [(-500, false), (23, false), (25, true)] {
+        assert_eq!(store.rests(&user("bob"), KEY, later(hours)).unwrap(), expected, "{hours}");
+        assert_eq!(store.collect(&user("bob"), KEY, later(hours)).unwrap(), expected, "{hours}");
+    }
+    assert!(!store.rests(&user("bob"), KEY, later(25)).unwrap(), "it is gone");
     assert!(matches!(cut.append(2, b"bb"), Err(StagingError::Gone { .. })));
     assert_eq!((store.used_by(&user("bob")), store.used_by(&alice)), (0, 4096));
-    store.complete(&alice, KEY, &[wanted]).unwrap();
     assert_eq!(store.begin(&user("bob"), KEY, spec("b", b"bbbb")).unwrap().offset(), 0);
 }
 

@@ -1,12 +1,12 @@
 //! The files of a local federation: certificates, one TOML file per daemon and per user.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pliant_control::agent::ServerInfo;
-use pliant_live::config::ServerFile;
+use pliant_live::config::{AgentFile, ServerFile};
 use pliant_live::identity::{Authority, AuthorityError, Identity, Order, Role};
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,13 @@ use super::calibrate::{MATRIX_SIZE, Speed, measure};
 use super::{CLUSTERS, Cluster, Folder, reference_share};
 use crate::failure::Failure;
 
+/// The name of the federation, by which its authority is known.
+const FEDERATION: &str = "local";
 /// The name of the agent.
 pub(super) const AGENT: &str = "master";
 
+/// The name of a client's file.
+pub(super) const CLIENT: &str = "client.toml";
 /// The file of the unit of work.
 const UNIT: &str = "unit.json";
 /// Core seconds in a unit of work.
@@ -77,6 +81,13 @@ pub(super) struct Ports {
     pub(super) http: String,
 }
 
+impl Ports {
+    fn of(listen: SocketAddr, http: Option<SocketAddr>) -> Ports {
+        let http = http.map_or_else(String::new, |http| http.to_string());
+        Ports { address: listen.to_string(), http }
+    }
+}
+
 /// Makes every file, for the users of those names; whoever starts the federation is its operator. Returns the
 /// daemons to start: verb, name, where they listen.
 pub(super) fn write_all(
@@ -105,11 +116,51 @@ pub(super) fn write_all(
     certificate(&authority, path, Role::Operator, &own)?;
     write(&folder.own_client(), &client_file(&agent))?;
     for user in users {
-        let client = folder.client(user);
-        certificate(&authority, client.parent().unwrap_or(path), Role::User, user)?;
-        write(&client, &client_file(&agent))?;
+        certificate(&authority, &folder.user(user), Role::User, user)?;
+    }
+    // Those of an earlier start find the agent, too.
+    for user in fs::read_dir(folder.users()).into_iter().flatten().flatten() {
+        write(&user.path().join(CLIENT), &client_file(&agent))?;
     }
     Ok(daemons)
+}
+
+/// Makes the files of those users who have none, in a federation that was started.
+pub(super) fn add_users(folder: &Folder, users: &[&str]) -> Result<(), Failure> {
+    for user in users.iter().filter(|user| !folder.client(user).exists()) {
+        certificate(&authority(&folder.path().join("ca"))?, &folder.user(user), Role::User, user)?;
+        write(&folder.client(user), &client_file(&agent_ports(folder)?))?;
+    }
+    Ok(())
+}
+
+/// The daemons of a federation that was started, by their files: verb, name, where they listen.
+pub(super) fn known(folder: &Folder) -> Result<Vec<(&'static str, &'static str, Ports)>, Failure> {
+    let mut daemons = vec![("agent", AGENT, agent_ports(folder)?)];
+    for cluster in &CLUSTERS {
+        let path = folder.daemon(cluster.name).join("server.toml");
+        let file = ServerFile::read(&path).map_err(crate::daemon::wrong_file)?;
+        let http = file.http.as_ref().map(|http| http.listen);
+        daemons.push(("server", cluster.name, Ports::of(file.listen, http)));
+    }
+    Ok(daemons)
+}
+
+fn agent_ports(folder: &Folder) -> Result<Ports, Failure> {
+    let file =
+        AgentFile::read(&folder.daemon(AGENT).join("agent.toml")).map_err(crate::daemon::wrong_file)?;
+    Ok(Ports::of(file.listen, file.http.as_ref().map(|http| http.listen)))
+}
+
+/// True if a folder is empty, or was made here: then its authority is that of a local federation.
+pub(super) fn is_ours(folder: &Folder) -> Result<bool, Failure> {
+    let path = folder.path();
+    let mut entries = fs::read_dir(path).map_err(|error| Failure::io(path, "read", &error))?;
+    if entries.next().is_none() || folder.record().exists() {
+        return Ok(true);
+    }
+    let federation = Authority::open(&path.join("ca")).and_then(|authority| authority.federation());
+    Ok(federation.is_ok_and(|name| name == FEDERATION))
 }
 
 fn now() -> Time {
@@ -118,7 +169,7 @@ fn now() -> Time {
 }
 
 fn authority(dir: &Path) -> Result<Authority, Failure> {
-    let opened = if dir.exists() { Authority::open(dir) } else { Authority::init(dir, "local", now()) };
+    let opened = if dir.exists() { Authority::open(dir) } else { Authority::init(dir, FEDERATION, now()) };
     opened.map_err(failed)
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 
 pub(crate) use files::{Unit, server_infos};
-pub(crate) use processes::{Stopped, running, start, stop};
+pub(crate) use processes::{Brought, Stopped, bring_up, running, start, stop};
 
 /// One of the clusters.
 pub(crate) struct Cluster {
@@ -85,17 +85,25 @@ impl Folder {
 
     /// The file of a user's client.
     pub(crate) fn client(&self, user: &str) -> PathBuf {
-        self.0.join("users").join(user).join("client.toml")
+        self.user(user).join(files::CLIENT)
     }
 
     /// The file of whoever started it.
     pub(crate) fn own_client(&self) -> PathBuf {
-        self.0.join("client.toml")
+        self.0.join(files::CLIENT)
     }
 
     /// The folder of the agent's journal.
     pub(crate) fn agent_state(&self) -> PathBuf {
         self.daemon(files::AGENT).join("state")
+    }
+
+    fn users(&self) -> PathBuf {
+        self.0.join("users")
+    }
+
+    fn user(&self, name: &str) -> PathBuf {
+        self.users().join(name)
     }
 
     fn record(&self) -> PathBuf {

@@ -11,7 +11,7 @@ use pliant_live::config::ClientFile;
 use pliant_live::processes as jobs;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::files::{Ports, write_all};
+use super::files::{Ports, add_users, is_ours, known, write_all};
 use super::{CLUSTERS, Daemon, Federation, Folder};
 use crate::failure::Failure;
 
@@ -35,6 +35,57 @@ pub(crate) struct Stopped {
 pub(crate) fn running(folder: &Folder) -> Result<Option<Federation>, Failure> {
     let known = read(folder)?;
     Ok(known.filter(|federation| federation.daemons.iter().any(is_running)))
+}
+
+/// What `pliant up` did.
+pub(crate) struct Brought {
+    /// The federation, of which every daemon runs.
+    pub(crate) federation: Federation,
+    /// Names of the daemons that were started; the others ran.
+    pub(crate) started: Vec<String>,
+}
+
+/// Sees to it that a federation runs in a folder: starts it, or what is missing of one of which a part runs, and
+/// leaves the rest alone. Each of `users` has a client's file afterwards.
+///
+/// # Errors
+///
+/// If the folder is somebody else's, or a daemon does not start.
+pub(crate) fn bring_up(folder: &Folder, users: &[&str]) -> Result<Brought, Failure> {
+    let path = folder.path();
+    let foreign = match (path.exists(), path.is_dir()) {
+        (true, false) => Some("a file"),
+        (true, true) if !is_ours(folder)? => Some("other files"),
+        _ => None,
+    };
+    if let Some(found) = foreign {
+        let expected = "expected a new or empty folder, or one that `pliant up` made";
+        return Err(Failure::input(format!("{}: {expected}, found {found}", path.display()))
+            .hint("choose another folder with --dir; what is here is not touched"));
+    }
+    let Some(mut federation) = running(folder)? else {
+        let federation = start(folder, users)?;
+        let started = federation.daemons.iter().map(|daemon| daemon.name.clone()).collect();
+        return Ok(Brought { federation, started });
+    };
+    add_users(folder, users)?;
+    let mut started = Vec::new();
+    for (verb, name, ports) in known(folder)? {
+        if federation.daemons.iter().any(|daemon| daemon.name == name && is_running(daemon)) {
+            continue;
+        }
+        let again =
+            |failure: Failure| failure.hint("`pliant down` stops what runs; `pliant up` starts all anew");
+        let daemon = launch(folder, verb, name, &ports).map_err(again)?;
+        federation.daemons.retain(|daemon| daemon.name != name);
+        federation.daemons.push(daemon);
+        write(folder, &federation)?;
+        started.push(name.to_owned());
+    }
+    if !started.is_empty() {
+        attached(folder)?;
+    }
+    Ok(Brought { federation, started })
 }
 
 /// Starts a federation in a folder, with clients for `users` beside the one of whoever starts it.

@@ -15,11 +15,12 @@ use pliant_live::config::ClientFile;
 use pliant_live::wire::Submitted;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::{demo_month, demo_replay};
 use crate::failure::Failure;
-
+use crate::federation::interrupted;
 use crate::local::{self, CLUSTERS, Folder, Unit};
 use crate::output::Output;
 
@@ -36,6 +37,10 @@ pub(crate) struct Arguments {
 const USERS: [&str; 2] = ["alice", "bob"];
 /// Time between two submissions.
 const PAUSE: Duration = Duration::from_millis(700);
+/// Time in which what happened in one second is told by all who know, to be told in its order.
+const SETTLE: Duration = Duration::from_millis(150);
+/// The exit code of a command that SIGTERM ended.
+const TERMINATED: u8 = 128 + 15;
 /// When the demonstration gives up, whatever the machine is busy with.
 const LONGEST: Duration = Duration::from_secs(110);
 
@@ -61,6 +66,15 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if arguments.simulate {
         return demo_month::run(output, &arguments.month);
     }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
+    // From here on these signals end nothing by themselves, so that whatever is started is stopped again.
+    let signals = {
+        let _entered = runtime.enter();
+        [SignalKind::interrupt(), SignalKind::terminate()].map(signal)
+    };
+    let [interrupt, terminate] = signals;
+    let mut signals = (interrupt.map_err(Failure::system)?, terminate.map_err(Failure::system)?);
     let scratch = Scratch::new()?;
     let folder = Folder::of(Some(&scratch.0))?;
     let guard = Guard { folder: folder.clone() };
@@ -69,9 +83,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     for cluster in &CLUSTERS {
         tell(&format!("  {:<9} {} processors of speed {}", cluster.name, cluster.procs, cluster.speed));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
-    let records = runtime.block_on(play(&folder));
+    let records = runtime.block_on(play(&folder, &mut signals));
     // Its connections with it.
     drop(runtime);
     let records = records?;
@@ -119,12 +131,16 @@ impl Drop for Guard {
     }
 }
 
-/// Submits the work and follows it to its end. Ctrl-C ends it early.
-async fn play(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
-    let interrupted = tokio::signal::ctrl_c();
+/// Submits the work and follows it to its end. Ctrl-C and SIGTERM end it early.
+async fn play(folder: &Folder, signals: &mut (Signal, Signal)) -> Result<Vec<JobRecord>, Failure> {
+    let ended = || interrupted("interrupted; the federation was stopped", "`pliant demo` begins anew");
+    let (interrupt, terminate) = signals;
     tokio::select! {
+        // First those that came while it was started.
+        biased;
+        _ = interrupt.recv() => Err(ended()),
+        _ = terminate.recv() => Err(ended().code(TERMINATED)),
         records = submit_all(folder) => records,
-        _ = interrupted => Err(Failure::system("interrupted: the federation was stopped")),
         () = tokio::time::sleep(LONGEST) => Err(Failure::system(format!(
             "the work did not end within {} s: is this machine busy with something else?", LONGEST.as_secs()
         ))),
@@ -169,10 +185,18 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
         }
     });
     let mut records: BTreeMap<_, JobRecord> = BTreeMap::new();
-    while let Some(record) = changes.recv().await {
-        tell(&changed(begun.elapsed(), &record));
-        if record.state.is_final() {
-            records.insert(record.handle.clone(), record);
+    while let Some(first) = changes.recv().await {
+        tokio::time::sleep(SETTLE).await;
+        let at = begun.elapsed();
+        let mut news = vec![first];
+        news.extend(std::iter::from_fn(|| changes.try_recv().ok()));
+        // What ends makes room for what starts in the same second.
+        news.sort_by_key(|record| (record.ended.or(record.started), record.ended.is_none()));
+        for record in news {
+            tell(&changed(at, &record));
+            if record.state.is_final() {
+                records.insert(record.handle.clone(), record);
+            }
         }
     }
     submitting.await.map_err(|_| Failure::system("submitting failed"))?.map_err(Failure::from)?;

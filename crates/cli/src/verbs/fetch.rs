@@ -1,11 +1,12 @@
 //! `pliant fetch`: what a job left behind.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pliant_control::names::Handle;
 use pliant_live::client::ClientError;
-use pliant_live::wire::Fetchable;
+use pliant_live::wire::{Fetchable, JobResults, Withheld};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -13,6 +14,9 @@ use crate::federation::{Access, Session};
 use crate::output::Output;
 use crate::progress::bar;
 use crate::table::{Table, grouped};
+
+/// How many are named of those that are not fetched.
+const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -30,18 +34,19 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let Arguments { handle, out, access } = arguments;
     is_folder(out)?;
     let session = access.open()?;
-    let files = into(&session, handle, out)?;
-    let value = json!({ "handle": handle, "dir": out, "files": described(&files) });
-    output.print("fetch", || table(&files), value)
+    let results = into(&session, handle, out)?;
+    let mut value = json!({ "handle": handle, "dir": out });
+    describe(&results, &mut value);
+    output.print("fetch", || table(&results.files), value)
 }
 
-/// Fetches every result of a job into a folder.
-pub(crate) fn into(session: &Session, handle: &Handle, folder: &Path) -> Result<Vec<Fetchable>, Failure> {
+/// Fetches every result of a job into a folder, and warns of what is not there.
+pub(crate) fn into(session: &Session, handle: &Handle, folder: &Path) -> Result<JobResults, Failure> {
     let client = &session.client;
     let fetched = session.run(async {
-        let files = client.results(handle).await?;
-        let bar = bar(files.iter().map(|file| file.size).sum(), "bytes");
-        for file in &files {
+        let results = client.results(handle).await?;
+        let bar = bar(results.files.iter().map(|file| file.size).sum(), "bytes");
+        for file in &results.files {
             if let Err(error) = client.fetch(handle, file, folder).await {
                 bar.finish_and_clear();
                 return Err(error);
@@ -49,9 +54,41 @@ pub(crate) fn into(session: &Session, handle: &Handle, folder: &Path) -> Result<
             bar.inc(file.size);
         }
         bar.finish_and_clear();
-        Ok::<Vec<Fetchable>, ClientError>(files)
+        Ok::<JobResults, ClientError>(results)
     });
-    Ok(fetched?)
+    let results = fetched?;
+    for warning in warnings(handle, &results) {
+        eprintln!("warning: {warning}");
+    }
+    Ok(results)
+}
+
+/// What a job left or wrote, and its owner does not get.
+fn warnings(handle: &Handle, results: &JobResults) -> Vec<String> {
+    let cut = [(results.stdout_cut, "output"), (results.stderr_cut, "error")];
+    let mut warnings: Vec<String> = cut
+        .into_iter()
+        .filter(|(cut, _)| *cut)
+        .map(|(_, stream)| {
+            format!(
+                "some of what {handle} wrote on standard {stream} was dropped: it was more than is kept, or the \
+                 server's disk was full"
+            )
+        })
+        .collect();
+    let JobResults { left_out, left_out_count, .. } = results;
+    if *left_out_count > 0 {
+        let mut warning = format!("{left_out_count} of the things that {handle} left are not fetched:");
+        for Withheld { name, why, .. } in left_out.iter().take(NAMED_MAX) {
+            let _ = write!(warning, "\n  {name}: {why}");
+        }
+        let more = left_out_count.saturating_sub(left_out.len().min(NAMED_MAX) as u64);
+        if more > 0 {
+            let _ = write!(warning, "\n  and {} more", grouped(more));
+        }
+        warnings.push(warning);
+    }
+    warnings
 }
 
 /// Refuses what is there and is no folder, before anything is done for it.
@@ -63,10 +100,15 @@ pub(crate) fn is_folder(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Results, for scripts.
-pub(crate) fn described(files: &[Fetchable]) -> Value {
+/// Puts results into a document for scripts.
+pub(crate) fn describe(results: &JobResults, document: &mut Value) {
     let file = |file: &Fetchable| json!({ "name": file.name, "bytes": file.size, "sha256": file.sha256 });
-    files.iter().map(file).collect()
+    let left = |left: &Withheld| json!({ "name": left.name, "reason": left.word });
+    document["files"] = results.files.iter().map(file).collect();
+    document["left_out"] = results.left_out.iter().map(left).collect();
+    document["left_out_count"] = json!(results.left_out_count);
+    document["stdout_cut"] = json!(results.stdout_cut);
+    document["stderr_cut"] = json!(results.stderr_cut);
 }
 
 fn table(files: &[Fetchable]) -> String {
@@ -75,4 +117,28 @@ fn table(files: &[Fetchable]) -> String {
         table.row(vec![file.name.to_string(), grouped(file.size)]);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_warned_of() {
+        let handle: Handle = "lyon.3".parse().unwrap();
+        let check = |results: JobResults, expected: &[&str]| {
+            assert_eq!(warnings(&handle, &results), expected);
+        };
+        check(JobResults::default(), &[]);
+        let dropped = "was dropped: it was more than is kept, or the server's disk was full";
+        let out = format!("some of what lyon.3 wrote on standard output {dropped}");
+        let err = format!("some of what lyon.3 wrote on standard error {dropped}");
+        check(JobResults { stdout_cut: true, stderr_cut: true, ..JobResults::default() }, &[&out, &err]);
+        let left = Withheld { name: "l".into(), word: "not-a-file".into(), why: "not a regular file".into() };
+        let one = JobResults { left_out: vec![left.clone()], left_out_count: 1, ..JobResults::default() };
+        check(one, &["1 of the things that lyon.3 left are not fetched:\n  l: not a regular file"]);
+        let many = JobResults { left_out: vec![left; 100], left_out_count: 5000, ..JobResults::default() };
+        let told = warnings(&handle, &many).remove(0);
+        assert_eq!((told.lines().count(), told.lines().last()), (12, Some("  and 4,990 more")));
+    }
 }

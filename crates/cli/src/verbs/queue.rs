@@ -76,8 +76,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if more && output == Output::Text {
         eprintln!("warning: there are more jobs; --last {LAST_MAX} shows up to {LAST_MAX}");
     }
-    if jobs.is_empty() && !arguments.ended && arguments.state.is_empty() {
-        tell(|| "no job waits or runs; --ended shows those that have ended, too".to_owned());
+    if jobs.is_empty() {
+        let unfiltered = !arguments.ended && arguments.state.is_empty();
+        let ended =
+            if unfiltered { " that waits or runs; --ended shows those that have ended, too" } else { "" };
+        tell(|| format!("no such job{ended}"));
     }
     Ok(())
 }

@@ -17,14 +17,16 @@ use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, interrupted, patience, tell};
+use crate::federation::{Access, Session, interrupted, none_failed, patience, tell};
 use crate::job::{all_completed, described, promise};
 use crate::moment::now;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::sent::Sent;
 use crate::table::counted;
-use crate::verbs::{fetch, wait};
+use crate::verbs::fetch;
+use crate::verbs::submit_refused::{check_service, refused};
+use crate::verbs::wait::{self, Waited};
 
 const USAGE: &str = "pliant submit [OPTIONS] SERVICE [KEY=VALUE]...
        pliant submit [OPTIONS] --script FILE --time TIME [-- ARGUMENT...]";
@@ -110,12 +112,13 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if !waits {
         return Ok(());
     }
-    let ended = wait::until_ended(&session, std::slice::from_ref(&handle), None)?.ended;
+    let Waited { ended, errors, .. } = wait::until_ended(&session, std::slice::from_ref(&handle), None)?;
+    none_failed(errors)?;
     let mut value = document(ended.first().unwrap_or(&accepted));
     if let Some(out) = &arguments.out {
-        let files = fetch::into(&session, &handle, out)?;
-        tell(|| format!("{} in {}", counted(files.len() as u64, "file"), out.display()));
-        value["files"] = fetch::described(&files);
+        let results = fetch::into(&session, &handle, out)?;
+        tell(|| format!("{} in {}", counted(results.files.len() as u64, "file"), out.display()));
+        fetch::describe(&results, &mut value);
     }
     if output == Output::Json {
         output.print("submit", String::new, value)?;
@@ -163,21 +166,7 @@ fn submit(session: &Session, order: &Order, mut sent: Option<&mut Sent>) -> Resu
     if let Some(sent) = sent {
         sent.clear()?;
     }
-    match (answers, &order.only) {
-        // Why no agent answers says more than that nobody takes it.
-        (None, _) => match session.run(session.client.servers()) {
-            Err(absent) => Err(absent.into()),
-            Ok(_) => Err(error.into()),
-        },
-        (Some(0), Some(server)) => {
-            let problem = format!("--server: expected a server that is there, found no {server}");
-            Err(Failure::input(problem).hint("`pliant servers` lists them"))
-        }
-        _ if error.is_input() && error.hint().is_none() => {
-            Err(Failure::input(error).hint("`pliant servers --services` tells what each server takes"))
-        }
-        _ => Err(error.into()),
-    }
+    Err(refused(session, order, error, answers))
 }
 
 fn nothing_sent() -> Failure {
@@ -206,10 +195,11 @@ impl Arguments {
     fn order(&self) -> Result<Order, Failure> {
         let what = match (&self.service, &self.script) {
             (_, Some(path)) => Submitted::Script(self.script(path)?),
-            (service, None) => Submitted::Service {
-                name: service.clone().unwrap_or_default(),
-                arguments: once_each(&self.arguments)?,
-            },
+            (service, None) => {
+                let name = service.clone().unwrap_or_default();
+                check_service(&name)?;
+                Submitted::Service { name, arguments: once_each(&self.arguments)? }
+            }
         };
         let inputs = self.inputs.iter().map(Input::announced).collect::<Result<Vec<_>, _>>()?;
         let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
@@ -219,6 +209,17 @@ impl Arguments {
     }
 
     fn script(&self, path: &Path) -> Result<Script, Failure> {
+        let name = own_name(path)?;
+        // The job is called by it.
+        if let Err(error) = name.parse::<FileName>() {
+            let problem = format!("--script: {error}");
+            return Err(Failure::input(problem).hint("give the script a plainer name"));
+        }
+        if name.len() > bounds::NAME_BYTES_MAX {
+            let (most, found) = (bounds::NAME_BYTES_MAX, name.len());
+            let problem = format!("--script: expected a name of at most {most} bytes, found {found}");
+            return Err(Failure::input(problem).hint("give the script a shorter name"));
+        }
         let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
         let shown = path.display();
         if text.len() > bounds::SCRIPT_BYTES_MAX {
@@ -241,7 +242,7 @@ impl Arguments {
         let walltime =
             self.time.ok_or_else(|| Failure::input("expected --time with --script, found none"))?;
         let work = Work { procs, walltime, speedup };
-        Ok(Script { name: own_name(path)?.to_owned(), text, work, arguments: self.script_arguments.clone() })
+        Ok(Script { name: name.to_owned(), text, work, arguments: self.script_arguments.clone() })
     }
 }
 

@@ -1,4 +1,5 @@
-//! `pliant up`: a whole federation on this machine, without configuration.
+//! `pliant up`: a whole federation on this machine, without configuration; what is missing of one of which a part
+//! runs.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::local::{self, CLUSTERS, Federation, Folder};
+use crate::local::{self, Brought, CLUSTERS, Folder};
 use crate::output::Output;
 
 #[derive(Args)]
@@ -21,18 +22,20 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let folder = Folder::of(arguments.dir.as_deref())?;
-    if let Some(running) = local::running(&folder)? {
-        return print(output, &folder, &running, false);
-    }
     let users: Vec<&str> = arguments.user.iter().map(String::as_str).collect();
-    let federation = local::start(&folder, &users)?;
-    print(output, &folder, &federation, true)
+    let brought = local::bring_up(&folder, &users)?;
+    print(output, &folder, &brought, &users)
 }
 
-fn print(output: Output, folder: &Folder, federation: &Federation, is_new: bool) -> Result<(), Failure> {
+fn print(output: Output, folder: &Folder, brought: &Brought, users: &[&str]) -> Result<(), Failure> {
+    let Brought { federation, started } = brought;
     let text = || {
         let mut text = String::new();
-        let state = if is_new { "A federation runs on this machine" } else { "It runs already" };
+        let state = match started.len() {
+            0 => "It runs already".to_owned(),
+            all if all == federation.daemons.len() => "A federation runs on this machine".to_owned(),
+            _ => format!("A part of it ran already, {} started now", started.join(", ")),
+        };
         text.push_str(&format!(
             "{state}: an agent and {} servers, in {}\n",
             CLUSTERS.len(),
@@ -48,6 +51,9 @@ fn print(output: Output, folder: &Folder, federation: &Federation, is_new: bool)
                 daemon.name, what, daemon.address, daemon.http
             ));
         }
+        for user in users {
+            text.push_str(&format!("  user {user}: --config {}\n", folder.client(user).display()));
+        }
         let default = Folder::of(None).is_ok_and(|default| default.path() == folder.path());
         let config = if default {
             String::new()
@@ -62,8 +68,10 @@ fn print(output: Output, folder: &Folder, federation: &Federation, is_new: bool)
     };
     let value = json!({
         "dir": folder.path(),
-        "started": is_new,
+        "started": !started.is_empty(),
+        "started_daemons": started,
         "client": folder.own_client(),
+        "users": users.iter().map(|user| json!({ "name": user, "client": folder.client(user) })).collect::<Vec<_>>(),
         "daemons": federation.daemons,
     });
     output.print("up", text, value)

@@ -32,20 +32,35 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
-    let waited = until_ended(&session, &arguments.handles, arguments.timeout)?;
-    let (ended, missing) = (waited.ended, waited.missing);
-    let value = json!({
-        "jobs": ended.iter().map(described).collect::<Vec<Value>>(),
-        "not_ended": missing,
-    });
-    output.print("wait", || table(&ended), value)?;
+    let Waited { ended, missing, errors } = until_ended(&session, &arguments.handles, arguments.timeout)?;
+    if !(ended.is_empty() && missing.is_empty()) {
+        let value = json!({
+            "jobs": ended.iter().map(described).collect::<Vec<Value>>(),
+            "not_ended": missing,
+        });
+        output.print("wait", || table(&ended), value)?;
+    }
+    none_failed(errors)?;
     if missing.is_empty() {
         return all_completed(&ended);
     }
-    let all = counted(arguments.handles.len() as u64, "job");
-    let mut failure = Failure::system(format!("{} of {all} had not ended when time was up", missing.len()));
+    let mut failure = Failure::system(not_ended(&missing, arguments.handles.len()));
     failure.code = TIME_UP;
     Err(failure.hint(go_on(&missing)))
+}
+
+/// Which jobs of how many had not ended.
+fn not_ended(missing: &[Handle], all: usize) -> String {
+    let names: Vec<String> = missing.iter().map(Handle::to_string).collect();
+    match names.as_slice() {
+        [one] => format!("{one} had not ended when time was up"),
+        _ => format!(
+            "{} of {} had not ended when time was up: {}",
+            names.len(),
+            counted(all as u64, "job"),
+            names.join(", ")
+        ),
+    }
 }
 
 /// What came of waiting.
@@ -54,33 +69,38 @@ pub(crate) struct Waited {
     pub(crate) ended: Vec<JobRecord>,
     /// Those that have not.
     pub(crate) missing: Vec<Handle>,
+    /// What is wrong with the others.
+    pub(crate) errors: Vec<ClientError>,
 }
 
-/// Waits until jobs have ended, or `limit` is over, telling each change to whoever watches.
+/// Waits until jobs have ended, or `limit` is over, telling each change to whoever watches. One that cannot be waited
+/// for does not keep the others from it.
 pub(crate) fn until_ended(
     session: &Session,
     handles: &[Handle],
     limit: Option<Duration>,
 ) -> Result<Waited, Failure> {
-    // A wrong handle among many is told at once, not when the others have ended.
+    // A wrong handle among many is told at once, not only when the others have ended.
     let look = |client: Client, handle: Handle| async move {
         match client.job(&handle).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.may_pass() => Ok(()),
-            Err(error) => Err(error),
+            Ok(_) => Ok(None),
+            Err(error) if error.may_pass() => Ok(None),
+            Err(error) => Ok(Some(error)),
         }
     };
-    let (_, errors) = session.each_job(handles, look);
-    none_failed(errors)?;
+    let (looked, _) = session.each_job(handles, look);
+    let wrong = || looked.iter().flatten();
+    let good: Vec<&Handle> =
+        handles.iter().zip(&looked).filter(|(_, wrong)| wrong.is_none()).map(|(handle, _)| handle).collect();
+    if !good.is_empty() {
+        wrong().for_each(|error| tell(|| format!("{error}; waiting for the others")));
+    }
     let wait = |client: Client, handle: Handle| async move {
         client.wait(&handle, |record| tell(|| change(record, now()))).await
     };
-    let mut ended: Vec<Option<JobRecord>> = vec![None; handles.len()];
-    let mut errors: Vec<ClientError> = Vec::new();
-    let all = session.each(handles.iter().cloned(), wait, |index, answer| match answer {
-        Ok(record) => ended[index] = Some(record),
-        Err(error) => errors.push(error),
-    });
+    let mut answers: Vec<Option<Result<JobRecord, ClientError>>> = vec![None; good.len()];
+    let all =
+        session.each(good.iter().copied().cloned(), wait, |index, answer| answers[index] = Some(answer));
     let finished = session.run_until_interrupted(async {
         match limit {
             // Whether time was up is seen in what is missing.
@@ -88,14 +108,19 @@ pub(crate) fn until_ended(
             None => all.await,
         }
     });
-    none_failed(errors)?;
-    let missing = handles.iter().zip(&ended).filter(|(_, record)| record.is_none());
-    let missing: Vec<Handle> = missing.map(|(handle, _)| handle.clone()).collect();
+    let (mut ended, mut missing, mut errors) = (Vec::new(), Vec::new(), wrong().cloned().collect::<Vec<_>>());
+    for (handle, answer) in good.into_iter().zip(answers) {
+        match answer {
+            Some(Ok(record)) => ended.push(record),
+            Some(Err(error)) => errors.push(error),
+            None => missing.push(handle.clone()),
+        }
+    }
     if finished.is_none() {
         let whose = if missing.len() == 1 { "the job goes on" } else { "the jobs go on" };
         return Err(interrupted(format!("interrupted; {whose}"), go_on(&missing)));
     }
-    Ok(Waited { ended: ended.into_iter().flatten().collect(), missing })
+    Ok(Waited { ended, missing, errors })
 }
 
 fn go_on(missing: &[Handle]) -> String {

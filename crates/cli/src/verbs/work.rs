@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::numbers::whole;
 use crate::output::Output;
+use crate::table::counted;
 use crate::work::{matrix, pi};
 
 /// The variable in which a server tells a job its processors.
@@ -83,7 +84,7 @@ fn run_pi(output: Output, arguments: &Pi, threads: NonZeroUsize) -> Result<(), F
         "seconds": seconds,
     });
     let (pi, error) = (found.pi(), found.standard_error());
-    let text = format!("pi is {pi:.9}, standard error {error:.9}; {threads} threads, {seconds:.3} s\n");
+    let text = format!("pi is {pi:.9}, standard error {error:.9}; {}, {seconds:.3} s\n", on(threads));
     finish(output, "work-pi", &arguments.out, text, value)
 }
 
@@ -131,9 +132,14 @@ fn run_matrix(output: Output, arguments: &Matrix, threads: NonZeroUsize) -> Resu
         "seconds": seconds,
     });
     let text = format!(
-        "checksum {checksum}, residual {residual:.2e}; {gflop:.3} GFLOP, {threads} threads, {seconds:.3} s\n"
+        "checksum {checksum}, residual {residual:.2e}; {gflop:.3} GFLOP, {}, {seconds:.3} s\n",
+        on(threads)
     );
     finish(output, "work-matrix", &arguments.out, text, value)
+}
+
+fn on(threads: NonZeroUsize) -> String {
+    counted(threads.get() as u64, "thread")
 }
 
 /// How many threads: what the batch system says, one without it.

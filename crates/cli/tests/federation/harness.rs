@@ -100,6 +100,8 @@ struct Daemon {
 pub(crate) struct Federation {
     dir: TempDir,
     pub(crate) authority: Authority,
+    /// Further options of every daemon that is started from now on.
+    pub(crate) options: Vec<&'static str>,
     daemons: BTreeMap<String, Daemon>,
 }
 
@@ -114,11 +116,16 @@ impl Federation {
         federation
     }
 
-    /// A master agent, with further tables in its file.
-    pub(crate) fn agent_only(tables: &str) -> Federation {
+    /// An authority, and nobody else.
+    pub(crate) fn without_daemons() -> Federation {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
-        let mut federation = Federation { dir, authority, daemons: BTreeMap::new() };
+        Federation { dir, authority, options: Vec::new(), daemons: BTreeMap::new() }
+    }
+
+    /// A master agent, with further tables in its file.
+    pub(crate) fn agent_only(tables: &str) -> Federation {
+        let mut federation = Federation::without_daemons();
         federation.add_agent(MASTER, None, tables);
         federation
     }
@@ -128,6 +135,12 @@ impl Federation {
         let parent = parent.map(|parent| self.address_table("parent", parent)).unwrap_or_default();
         let text =
             format!("name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{parent}\n{TLS}{tables}");
+        self.add("agent", Role::Agent, name, &text);
+    }
+
+    /// Starts one more master agent, with its journal elsewhere.
+    pub(crate) fn add_agent_on(&mut self, name: &'static str, journal: &str) {
+        let text = format!("name = \"{name}\"\nlisten = \"LISTEN\"\n{journal}\n{TLS}");
         self.add("agent", Role::Agent, name, &text);
     }
 
@@ -243,6 +256,18 @@ impl Federation {
         }
     }
 
+    /// Starts a daemon that is not running and has to wait for its turn.
+    pub(crate) fn stand_by(&mut self, name: &str) {
+        let child = self.spawn(name);
+        self.daemons.get_mut(name).unwrap().child = Some(child);
+    }
+
+    /// Waits until a daemon takes calls.
+    pub(crate) async fn ready(&self, name: &str) {
+        let file = self.folder(name).join("ready");
+        until(&format!("{name} to be ready"), async || file.exists().then_some(())).await;
+    }
+
     fn spawn(&self, name: &str) -> Child {
         let (folder, verb) = (self.folder(name), self.daemons[name].verb);
         let ready = folder.join("ready");
@@ -256,6 +281,7 @@ impl Federation {
             .arg(folder.join(format!("{verb}.toml")))
             .arg("--ready-file")
             .arg(&ready)
+            .args(&self.options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -453,7 +479,7 @@ pub(crate) fn input(name: &str, path: &Path) -> (FileSpec, PathBuf) {
 /// Fetches everything that a job left: contents by name.
 pub(crate) async fn fetched(client: &Client, handle: &Handle) -> BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
-    for file in client.results(handle).await.unwrap() {
+    for file in client.results(handle).await.unwrap().files {
         client.fetch(handle, &file, folder.path()).await.unwrap();
     }
     let mut found = BTreeMap::new();

@@ -6,6 +6,9 @@ mod harness;
 
 mod basics;
 mod kill;
+mod monitoring;
 mod prediction;
 mod replay;
 mod security;
+mod standby;
+mod transfers;

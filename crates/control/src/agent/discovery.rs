@@ -6,14 +6,15 @@
 use std::collections::BTreeSet;
 
 use pliant_model::{Span, Time};
-use serde::{Deserialize, Serialize};
 
 use super::{Agent, Ask, Asker, ChildKind, Command, Found};
 use crate::names::Name;
 use crate::vector::cut;
 
+/// How many refusals and how many silent children are told: however many servers there are, an answer stays short.
+const TOLD: usize = 8;
+
 /// A discovery that waits for answers.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Open {
     by: Asker,
     best: u32,
@@ -62,6 +63,7 @@ impl Agent {
         open.found.vectors.extend(found.vectors);
         open.found.refusals.extend(found.refusals);
         open.found.silent.extend(found.silent);
+        open.found.more = open.found.more.saturating_add(found.more);
         self.conclude(discovery, commands);
     }
 
@@ -103,6 +105,16 @@ impl Agent {
         cut(&mut found.vectors, best as usize);
         found.refusals.sort();
         found.silent.sort();
+        for left in [shorten(&mut found.refusals), shorten(&mut found.silent)] {
+            found.more = found.more.saturating_add(left);
+        }
         commands.push(Command::Answer { to: by, found });
     }
+}
+
+/// Keeps the first few; how many are left out.
+fn shorten<A>(list: &mut Vec<A>) -> u32 {
+    let left = list.len().saturating_sub(TOLD);
+    list.truncate(TOLD);
+    u32::try_from(left).unwrap_or(u32::MAX)
 }

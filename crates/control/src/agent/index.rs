@@ -3,7 +3,7 @@
 use pliant_model::{Span, Time};
 
 use super::{Agent, Command};
-use crate::job::JobRecord;
+use crate::job::{JobRecord, JobState};
 use crate::names::{Handle, Name};
 
 /// How long an ended job stays in memory: longer than it takes to be found in the archive.
@@ -21,6 +21,10 @@ impl Agent {
         let Some(known) = self.children.get_mut(child) else { return };
         if sequence > known.sequence {
             known.sequence = sequence;
+            if self.is_late(&record) {
+                commands.push(Command::Acknowledge { child: child.clone(), sequence });
+                return;
+            }
             if !self.config.root {
                 commands.push(Command::Tell(Box::new(record.clone())));
             }
@@ -28,6 +32,12 @@ impl Agent {
         }
         let sequence = self.children[child].sequence;
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
+    }
+
+    /// True if more is known of the job already: news of a server may come through two agents, when it has gone from
+    /// one to the other, and then those of the first one may be late.
+    fn is_late(&self, record: &JobRecord) -> bool {
+        self.jobs.get(&record.handle).is_some_and(|known| progress(known) > progress(record))
     }
 
     fn learn(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
@@ -56,5 +66,14 @@ impl Agent {
     /// Every job in memory, by server and number.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
         self.jobs.values()
+    }
+}
+
+/// How far a job is: a later state is never followed by an earlier one.
+fn progress(record: &JobRecord) -> u8 {
+    match record.state {
+        JobState::New | JobState::Queued => 0,
+        JobState::Active => 1,
+        JobState::Completed | JobState::Failed | JobState::Canceled => 2,
     }
 }

@@ -115,6 +115,8 @@ pub struct Found {
     pub refusals: Vec<(Name, String)>,
     /// Children that did not answer in time.
     pub silent: Vec<Name>,
+    /// How many more of both there were: each level passes on the first few.
+    pub more: u32,
 }
 
 /// What changes an agent's state.

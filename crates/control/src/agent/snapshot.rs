@@ -5,17 +5,15 @@ use std::collections::{BTreeMap, VecDeque};
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, AgentConfig, Child, Command, Event, discovery};
+use super::{Agent, AgentConfig, Child, Command, Event};
 use crate::job::JobRecord;
 use crate::names::{Handle, Name};
 use crate::replay::Machine;
 
-/// All that an agent knows.
+/// All that an agent knows, but for the discoveries under way: whoever asked asks again.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AgentState {
     children: BTreeMap<Name, Child>,
-    discoveries: BTreeMap<u64, discovery::Open>,
-    next_discovery: u64,
     jobs: Vec<JobRecord>,
     ended: VecDeque<(Time, Handle)>,
 }
@@ -23,9 +21,9 @@ pub struct AgentState {
 impl Agent {
     /// The agent that had this state.
     pub fn from_state(config: AgentConfig, state: AgentState) -> Agent {
-        let AgentState { children, discoveries, next_discovery, jobs, ended } = state;
+        let AgentState { children, jobs, ended } = state;
         let jobs = jobs.into_iter().map(|record| (record.handle.clone(), record)).collect();
-        Agent { config, children, discoveries, next_discovery, jobs, ended }
+        Agent { children, jobs, ended, ..Agent::new(config) }
     }
 }
 
@@ -49,10 +47,16 @@ impl Machine for Agent {
     fn dump(&mut self, _now: Time) -> AgentState {
         AgentState {
             children: self.children.clone(),
-            discoveries: self.discoveries.clone(),
-            next_discovery: self.next_discovery,
             jobs: self.jobs.values().cloned().collect(),
             ended: self.ended.clone(),
         }
+    }
+
+    fn is_question(event: &Event) -> bool {
+        matches!(event, Event::Asked { .. } | Event::Answered { .. })
+    }
+
+    fn is_of_question(command: &Command) -> bool {
+        matches!(command, Command::Ask { .. } | Command::Answer { .. })
     }
 }

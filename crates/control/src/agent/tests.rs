@@ -205,14 +205,43 @@ fn a_state_made_again_from_data_goes_on_the_same() {
     bench.attach("a");
     bench.attach("b");
     bench.told(1, record(1, JobState::Active));
-    bench.asked(ask(2));
     let text = serde_json::to_string(&bench.agent.dump(bench.now)).unwrap();
     let state: AgentState = serde_json::from_str(&text).unwrap();
     let mut again = Bench { agent: Agent::from_state(bench.agent.config().clone(), state), now: bench.now };
     for bench in [&mut bench, &mut again] {
+        bench.asked(ask(2));
         assert_eq!(bench.answers("b", vec![vector("b", 0, 1)]), None);
     }
     let last = vec![vector("a", 0, 0)];
     assert_eq!(bench.answers("a", last.clone()), again.answers("a", last));
     assert_eq!(bench.told(2, record(1, JobState::Failed)), again.told(2, record(1, JobState::Failed)));
+}
+
+#[test]
+fn an_answer_stays_short_however_many_refuse() {
+    let mut bench = Bench::new(true);
+    for child in ["a", "b"] {
+        bench.attach(child);
+    }
+    bench.asked(ask(2));
+    let refusals =
+        |child: &str| (0..30).map(|server| (name(&format!("{child}{server}")), "no".to_owned())).collect();
+    let mut answered = |child: &str, more| {
+        let found = Found { refusals: refusals(child), more, ..Found::default() };
+        answer(bench.tell(Event::Answered { child: name(child), discovery: 1, found }))
+    };
+    assert_eq!(answered("b", 5), None);
+    let found = answered("a", 0).unwrap();
+    assert_eq!((found.refusals.len(), found.more), (8, 57));
+}
+
+#[test]
+fn late_news_of_a_job_change_nothing() {
+    let mut bench = Bench::new(false);
+    bench.attach("a");
+    bench.told(1, record(1, JobState::Completed));
+    let acknowledged = vec![Command::Acknowledge { child: name("a"), sequence: 2 }];
+    assert_eq!(bench.told(2, record(1, JobState::Active)), acknowledged);
+    let handle = record(1, JobState::Active).handle;
+    assert_eq!(bench.agent.job(&handle).unwrap().state, JobState::Completed);
 }

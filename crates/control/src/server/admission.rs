@@ -10,6 +10,10 @@ use super::{Answer, Command, Kept, Lesson, Server, tell};
 use crate::job::{Compared, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 
+/// The longest walltime of a job, whatever its speedup model makes of what was asked for: 100 years. Any number of
+/// them one after another is far from the end of time.
+pub(super) const WALLTIME_MAX: Span = Span(100 * 365 * 86_400);
+
 /// A submission.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Submit {
@@ -51,6 +55,13 @@ pub enum Refused {
         /// What there is.
         available: Procs,
     },
+    /// On the processors that there are it would take longer than any job may.
+    TooLong {
+        /// What it would be given.
+        walltime: Span,
+        /// The longest walltime.
+        most: Span,
+    },
     /// Too many jobs of this user wait already.
     TooMany {
         /// How many may.
@@ -70,6 +81,7 @@ impl Refused {
         match self {
             Self::Stale { .. } => "stale",
             Self::TooLarge { .. } => "too-large",
+            Self::TooLong { .. } => "too-long",
             Self::TooMany { .. } => "too-many",
             Self::KeyTaken => "key-taken",
             Self::NoNumbersLeft => "no-numbers-left",
@@ -86,6 +98,9 @@ impl fmt::Display for Refused {
             }
             Self::TooLarge { needed, available } => {
                 write!(f, "needs {needed} processors, the cluster has {available}")
+            }
+            Self::TooLong { walltime, most } => {
+                write!(f, "would have a walltime of {} s here, the longest is {} s", walltime.0, most.0)
             }
             Self::TooMany { limit } => write!(f, "{limit} jobs of this user wait already, the most allowed"),
             Self::KeyTaken => write!(f, "the key of this submission belongs to another user's"),
@@ -126,9 +141,8 @@ impl Server {
         if self.waiting_of(&submit.owner) >= limit as usize {
             return Err(Refused::TooMany { limit });
         }
-        let too_large = Refused::TooLarge { needed: submit.work.procs, available: self.config.procs };
         let speed = if submit.own_time { Speed::REFERENCE } else { self.config.speed };
-        let estimate = self.estimate_at(now, &submit.work, speed).ok_or(too_large)?;
+        let estimate = self.estimate_at(now, &submit.work, speed)?;
         if submit.latest.is_some_and(|latest| estimate.completion() > latest) {
             return Err(Refused::Stale { now: estimate });
         }

@@ -237,16 +237,26 @@ impl Server {
                 if exit == Exit::Code(0) {
                     self.learn_from(job.0, elapsed_ms.map(Duration::from_millis), now);
                 }
-                self.end(now, job, exit, commands);
+                self.end(now, job, exit, elapsed_ms, commands);
             }
         }
     }
 
-    fn end(&mut self, now: Time, job: JobId, exit: Exit, commands: &mut Vec<Command>) {
+    fn end(
+        &mut self,
+        now: Time,
+        job: JobId,
+        exit: Exit,
+        elapsed_ms: Option<u64>,
+        commands: &mut Vec<Command>,
+    ) {
         let Some(kept) = self.jobs.get_mut(&job.0) else { return };
         waits_no_more(&mut self.waiting, &kept.record);
         kept.record.state = exit.state();
-        kept.record.ended = Some(now);
+        // It may have ended while nobody was here to see it.
+        let ran = elapsed_ms.map(|elapsed| Span(elapsed.div_ceil(1000).try_into().unwrap_or(i64::MAX / 4)));
+        let ended = kept.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);
+        kept.record.ended = Some(ended.min(now));
         kept.record.exit = Some(exit);
         tell(&kept.record, commands);
         commands.push(Command::Archive(Box::new(kept.record.clone())));

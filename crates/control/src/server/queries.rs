@@ -2,7 +2,8 @@
 
 use pliant_model::{Estimate, JobId, Procs, Speed, Time};
 
-use super::Server;
+use super::admission::WALLTIME_MAX;
+use super::{Refused, Server};
 use crate::access::Caller;
 use crate::agent::{Found, ServerInfo};
 use crate::batch::{Run, Usage};
@@ -14,22 +15,32 @@ use crate::vector::Vector;
 impl Server {
     /// What the work would get if it were submitted now; none if it never fits.
     pub fn estimate(&mut self, now: Time, work: &Work) -> Option<Estimate> {
-        self.estimate_at(now, work, self.config.speed)
+        self.estimate_at(now, work, self.config.speed).ok()
     }
 
     /// The same, as if the cluster had that speed.
-    pub(super) fn estimate_at(&mut self, now: Time, work: &Work, speed: Speed) -> Option<Estimate> {
+    pub(super) fn estimate_at(&mut self, now: Time, work: &Work, speed: Speed) -> Result<Estimate, Refused> {
         let request = work.request(JobId(self.next), now);
-        let walltimes = request.on(self.config.procs, speed)?;
-        self.batch.estimate(now, &walltimes, self.config.tuner)
+        let walltimes = request.on(self.config.procs, speed);
+        let estimate =
+            walltimes.and_then(|walltimes| self.batch.estimate(now, &walltimes, self.config.tuner));
+        let estimate =
+            estimate.ok_or(Refused::TooLarge { needed: work.procs, available: self.config.procs })?;
+        match estimate.walltime {
+            walltime if walltime > WALLTIME_MAX => Err(Refused::TooLong { walltime, most: WALLTIME_MAX }),
+            _ => Ok(estimate),
+        }
     }
 
     /// The answer to a question, `needed` being what it would run: an estimation vector, or why not.
     pub fn answer(&mut self, now: Time, info: &ServerInfo, needed: &Work) -> Found {
         let Usage { free, waiting, .. } = self.usage();
-        let Some(estimate) = self.estimate(now, needed) else {
-            let why = format!("needs {} processors, the cluster has {}", needed.procs, self.config.procs);
-            return Found { refusals: vec![(info.name.clone(), why)], ..Found::default() };
+        let estimate = match self.estimate_at(now, needed, self.config.speed) {
+            Ok(estimate) => estimate,
+            Err(refused) => {
+                let refusals = vec![(info.name.clone(), refused.to_string())];
+                return Found { refusals, ..Found::default() };
+            }
         };
         let vector = Vector {
             server: info.name.clone(),
@@ -81,7 +92,7 @@ impl Server {
     }
 
     /// How many jobs of a user wait.
-    pub(super) fn waiting_of(&self, owner: &User) -> usize {
+    pub fn waiting_of(&self, owner: &User) -> usize {
         self.waiting.get(owner).map_or(0, |count| *count as usize)
     }
 

@@ -140,6 +140,11 @@ fn what_cannot_be_is_refused_with_the_reason() {
     let mut bench = Bench::new("cbf", 4);
     let too_large = Refused::TooLarge { needed: Procs(5), available: Procs(4) };
     assert_eq!(bench.submit(rigid(1, 5, 10)), Answer::Refused(too_large));
+    // A speedup model may make anything of what was asked for.
+    let steps = [(Procs(1), 1e300), (Procs(9), 1.0)];
+    let endless = Work { procs: Procs(9), walltime: Span(3600), speedup: Speedup::Table(steps.into()) };
+    let answer = bench.submit(Submit { work: endless, ..rigid(1, 1, 1) });
+    assert!(matches!(answer, Answer::Refused(Refused::TooLong { .. })), "{answer:?}");
     bench.accepted(rigid(2, 4, 50));
     let late = Submit { latest: Some(Time(159)), ..rigid(3, 4, 10) };
     let now = Estimate { procs: Procs(4), walltime: Span(10), start: Time(150) };
@@ -299,4 +304,22 @@ fn a_job_that_waits_for_processors_can_be_cancelled() {
     bench.ended(1, Exit::OverWalltime);
     assert_eq!(bench.at(111), []);
     assert_eq!(bench.state(2), JobState::Canceled);
+}
+
+#[test]
+fn an_end_that_was_seen_late_was_not_late() {
+    let mut bench = Bench::new("cbf", 4);
+    for key in 1..=3 {
+        bench.accepted(rigid(key, 1, 1000));
+    }
+    bench.at(100);
+    // How long each ran, when that is told, and when it ended.
+    for (job, elapsed_ms, now, expected) in
+        [(1, Some(8_033), 700, 109), (2, None, 710, 710), (3, Some(999_000), 720, 720)]
+    {
+        bench.now = Time(now);
+        let ended = batch::Event::Ended { job: JobId(job), exit: Exit::Code(0), elapsed_ms };
+        bench.tell(Event::Batch(ended));
+        assert_eq!(bench.server.job(job).unwrap().ended, Some(Time(expected)), "job {job}");
+    }
 }

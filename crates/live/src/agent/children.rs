@@ -3,7 +3,9 @@
 use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event, ServerInfo};
 use pliant_control::names::Name;
 
+use super::driver::Askers;
 use crate::daemon::Mailbox;
+use crate::telemetry::RequestId;
 use crate::uplink::Child;
 
 /// What hangs on the parent: this agent and all below it.
@@ -11,6 +13,7 @@ pub(super) struct Below {
     pub(super) name: Name,
     pub(super) journal: u64,
     pub(super) mailbox: Mailbox<Agent>,
+    pub(super) askers: Askers,
 }
 
 impl Child for Below {
@@ -34,7 +37,9 @@ impl Child for Below {
         self.mailbox.ask(servers).await.unwrap_or_default()
     }
 
-    async fn asked(&self, discovery: u64, ask: Ask) {
+    async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
+        request.span().in_scope(|| tracing::info!(user = %ask.caller.user, "asked by the parent"));
+        self.askers.note(discovery, request);
         // An agent that has stopped does not answer; the parent's patience runs out.
         let _ = self.mailbox.tell(Event::Asked { by: Asker::Parent(discovery), ask: Box::new(ask) });
     }

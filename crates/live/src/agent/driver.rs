@@ -1,76 +1,60 @@
 //! What an agent's commands mean outside.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pliant_control::agent::{Agent, Asker, Command, Found};
+use pliant_control::agent::{Agent, Asker, Command, Event, Found};
 use pliant_control::job::JobRecord;
-use pliant_control::names::Name;
 use pliant_model::Time;
 use tokio::sync::{mpsc, oneshot};
-use tonic::Status;
 
+use super::lines::Lines;
 use crate::daemon::{Driver, Kept};
 use crate::journal::{JobRow, JournalError, Notice};
+use crate::telemetry::RequestId;
 use crate::uplink::Upward;
-use crate::wire::{FromParent, proto};
+use crate::wire::FromParent;
 
-/// The way down to a child.
-pub(super) type DownSender = mpsc::Sender<Result<proto::Down, Status>>;
-
-/// The lines to the children that are there.
+/// Who waits for the answer to a discovery, and as part of which request.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Lines(Arc<Mutex<BTreeMap<Name, (u64, DownSender)>>>);
+pub(super) struct Askers(Arc<Mutex<Open>>);
 
-impl Lines {
-    /// Takes a line in; an earlier one of the same child is forgotten. Returns its number.
-    pub(super) fn open(&self, child: Name, sender: DownSender) -> u64 {
-        let mut lines = locked(&self.0);
-        let number = lines.get(&child).map_or(1, |(number, _)| number + 1);
-        lines.insert(child, (number, sender));
-        number
-    }
-
-    /// Forgets a line, if it is still the child's.
-    pub(super) fn close(&self, child: &Name, number: u64) -> bool {
-        let mut lines = locked(&self.0);
-        let own = lines.get(child).is_some_and(|(present, _)| *present == number);
-        if own {
-            lines.remove(child);
-        }
-        own
-    }
-
-    fn send(&self, child: &Name, message: &FromParent) {
-        let sender = locked(&self.0).get(child).map(|(_, sender)| sender.clone());
-        let Some(sender) = sender else { return };
-        // A child that takes nothing in is as good as silent; questions to it run out of patience, and what it
-        // is not told to be kept it tells again.
-        if sender.try_send(Ok(message.into())).is_err() {
-            tracing::debug!(%child, "a child takes no more messages");
-        }
-    }
+#[derive(Default, Debug)]
+struct Open {
+    clients: HashMap<u64, (oneshot::Sender<Found>, RequestId)>,
+    /// The parent's questions that the machine is still to be told.
+    parents: HashMap<u64, RequestId>,
 }
-
-/// Clients that wait for the answer to a discovery.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Askers(Arc<Mutex<HashMap<u64, oneshot::Sender<Found>>>>);
 
 impl Askers {
     /// A client begins to wait.
-    pub(super) fn wait(&self, token: u64) -> oneshot::Receiver<Found> {
+    pub(super) fn wait(&self, token: u64, request: RequestId) -> oneshot::Receiver<Found> {
         let (sender, receiver) = oneshot::channel();
-        locked(&self.0).insert(token, sender);
+        locked(&self.0).clients.insert(token, (sender, request));
         receiver
     }
 
     /// A client waits no more.
     pub(super) fn forget(&self, token: u64) {
-        locked(&self.0).remove(&token);
+        locked(&self.0).clients.remove(&token);
+    }
+
+    /// The parent's question is part of that request.
+    pub(super) fn note(&self, discovery: u64, request: RequestId) {
+        locked(&self.0).parents.insert(discovery, request);
+    }
+
+    /// The request that a question is part of, when the machine is told.
+    fn request(&self, by: &Asker) -> Option<RequestId> {
+        let mut open = locked(&self.0);
+        match by {
+            Asker::Client(token) => open.clients.get(&token.0).map(|(_, request)| *request),
+            Asker::Parent(discovery) => open.parents.remove(discovery),
+        }
     }
 
     fn answer(&self, token: u64, found: Found) {
-        if let Some(sender) = locked(&self.0).remove(&token) {
+        if let Some((sender, _)) = locked(&self.0).clients.remove(&token) {
             // Whoever asked may have gone.
             let _ = sender.send(found);
         }
@@ -83,9 +67,18 @@ pub(super) struct AgentDriver {
     pub(super) askers: Askers,
     pub(super) upward: Option<mpsc::UnboundedSender<Upward>>,
     pub(super) healthy: Arc<Mutex<Option<String>>>,
+    /// The request that the machine is told of at the moment.
+    pub(super) request: Option<RequestId>,
 }
 
 impl Driver<Agent> for AgentDriver {
+    fn telling(&mut self, event: &Event) {
+        self.request = match event {
+            Event::Asked { by, .. } => self.askers.request(by),
+            _ => None,
+        };
+    }
+
     fn keeps(&mut self, command: &Command) -> Kept {
         match command {
             Command::Tell(record) => Kept::Notice(json(record)),
@@ -94,14 +87,11 @@ impl Driver<Agent> for AgentDriver {
         }
     }
 
-    fn is_early(&self, command: &Command) -> bool {
-        matches!(command, Command::Ask { .. } | Command::Answer { .. })
-    }
-
     fn carry_out(&mut self, _machine: &Agent, _now: Time, command: Command, notice: Option<u64>) {
         match command {
             Command::Ask { child, discovery, ask } => {
-                self.lines.send(&child, &FromParent::Question { discovery, ask });
+                let request = self.request;
+                self.lines.send(&child, &FromParent::Question { discovery, ask, request });
             }
             Command::Answer { to: Asker::Client(token), found } => self.askers.answer(token.0, found),
             Command::Answer { to: Asker::Parent(discovery), found } => {

@@ -1,25 +1,31 @@
 //! The lines down: what children say.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use pliant_control::agent::{Agent, ChildKind, Event, ServerInfo};
+use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::driver::Lines;
-use crate::daemon::Mailbox;
+use super::archive::{SharedArchive, archived, record};
+use super::lines::Lines;
+use crate::daemon::{Mailbox, Stopped};
 use crate::gate;
 use crate::identity::{self, Role, ServerTls};
+use crate::journal::Archive;
 use crate::uplink::{HEARTBEAT, SILENCE};
 use crate::wire::{FromChild, FromParent, proto};
 
 /// Messages on their way to a child.
 const WINDOW: usize = 4096;
 
-/// How much news may be ahead of the machine: a child that has more to tell waits, not our memory.
+/// After so much that a child has told we see whether it is durable. While the next so much comes in the journal has
+/// time for it; then the child waits, not our memory.
 const AHEAD: u32 = 512;
 
 /// Takes in a child, until it goes.
@@ -28,6 +34,7 @@ pub(super) async fn attach(
     mailbox: Mailbox<Agent>,
     lines: Lines,
     tls: Arc<ServerTls>,
+    archive: SharedArchive,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<ReceiverStream<Result<proto::Down, Status>>>, Status> {
     let caller = gate::daemon(&request, &[Role::Agent, Role::Server])?;
@@ -43,11 +50,11 @@ pub(super) async fn attach(
         tracing::warn!(remote = %caller.address, peer = %caller.peer.name, reason = %status.message(), "child refused");
     })?;
     let (sender, receiver) = mpsc::channel(WINDOW);
-    let number = lines.open(child.clone(), sender.clone());
     let attached = Event::Attached { child: child.clone(), kind, journal, servers };
-    mailbox.tell(attached).map_err(|_| stopped())?;
+    let opened = lines.open(child.clone(), sender.clone(), || mailbox.tell(attached));
+    let number = opened.map_err(|_| stopped())?;
     tracing::info!(%child, remote = %caller.address, "attached");
-    let line = Line { child, kind, caller, mailbox, tls };
+    let line = Line { child, kind, caller, mailbox, lines, tls, archive };
     tokio::spawn(async move {
         let mut stop = stop;
         let ended = tokio::select! {
@@ -57,10 +64,8 @@ pub(super) async fn attach(
         };
         let why = ended.unwrap_or_else(|status| status.message().to_owned());
         tracing::warn!(child = %line.child, reason = %why, "detached");
-        if lines.close(&line.child, number) {
-            // A daemon that has stopped knows nobody anyway.
-            let _ = line.mailbox.tell(Event::Detached { child: line.child });
-        }
+        let Line { child, mailbox, lines, .. } = line;
+        lines.close(&child, number, || mailbox.tell(Event::Detached { child: child.clone() }));
     });
     Ok(Response::new(ReceiverStream::new(receiver)))
 }
@@ -100,8 +105,13 @@ struct Line {
     kind: ChildKind,
     caller: identity::Caller,
     mailbox: Mailbox<Agent>,
+    lines: Lines,
     tls: Arc<ServerTls>,
+    archive: SharedArchive,
 }
+
+/// What waits for the journal.
+type Settling = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
 
 impl Line {
     /// Until the child goes or is silent for too long.
@@ -114,22 +124,30 @@ impl Line {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = tokio::time::Instant::now();
         let mut ahead = 0;
+        let mut settling: Option<Settling> = None;
         loop {
+            if ahead == AHEAD && settling.is_none() {
+                ahead = 0;
+                let mailbox = self.mailbox.clone();
+                settling = Some(Box::pin(async move { mailbox.settled().await }));
+            }
             tokio::select! {
-                message = up.message() => {
+                message = up.message(), if ahead < AHEAD => {
                     let Some(message) = message? else { return Ok("the child closed the line".to_owned()) };
-                    self.told(message)?;
+                    self.told(message).await?;
                     ahead += 1;
-                    if ahead == AHEAD {
-                        ahead = 0;
-                        // Answered once everything before it is taken in.
-                        self.mailbox.ask(|_, _| ()).await.map_err(|_| stopped())?;
-                    }
+                    heard = tokio::time::Instant::now();
+                }
+                settled = wait(&mut settling), if settling.is_some() => {
+                    settled.map_err(|_| stopped())?;
+                    settling = None;
+                    // While we did not listen it could not be heard.
                     heard = tokio::time::Instant::now();
                 }
                 _ = beat.tick() => {
+                    self.lines.heard(&self.caller.peer, heard);
                     self.tls.check(&self.caller.peer).map_err(|error| Status::unauthenticated(error.to_string()))?;
-                    if heard.elapsed() > SILENCE {
+                    if ahead < AHEAD && heard.elapsed() > SILENCE {
                         return Ok("the child is silent".to_owned());
                     }
 
@@ -141,7 +159,7 @@ impl Line {
         }
     }
 
-    fn told(&self, message: proto::Up) -> Result<(), Status> {
+    async fn told(&self, message: proto::Up) -> Result<(), Status> {
         let child = self.child.clone();
         // A message of a later version is not for us.
         if message.message.is_none() {
@@ -157,6 +175,12 @@ impl Line {
                 if self.kind == ChildKind::Server && record.handle.server != child {
                     return Err(Status::permission_denied("a server tells of its own jobs and of no others"));
                 }
+                let record = match self.kind {
+                    ChildKind::Agent if !record.state.is_final() => {
+                        Box::new(self.unless_ended(*record).await?)
+                    }
+                    _ => record,
+                };
                 Event::Told { child, sequence, record }
             }
             FromChild::Hello { .. } => {
@@ -165,6 +189,22 @@ impl Line {
             FromChild::Heartbeat => return Ok(()),
         };
         self.mailbox.tell(event).map_err(|_| stopped())
+    }
+
+    /// What is known of a job that has ended long ago, if a local agent tells late that it waits or runs: its server may
+    /// have gone on to another agent since.
+    async fn unless_ended(&self, told: JobRecord) -> Result<JobRecord, Status> {
+        let handle = told.handle.clone();
+        let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
+        let found = archived(&self.archive, look).await?;
+        Ok(found.as_ref().map(record).transpose()?.filter(|ended| ended.key == told.key).unwrap_or(told))
+    }
+}
+
+async fn wait(settling: &mut Option<Settling>) -> Result<(), Stopped> {
+    match settling {
+        Some(settling) => settling.await,
+        None => Ok(()),
     }
 }
 

@@ -1,8 +1,10 @@
 //! The agent as a daemon.
 
+pub(crate) mod archive;
 mod children;
 pub(crate) mod driver;
 mod line;
+mod lines;
 pub(crate) mod service;
 
 use std::sync::atomic::AtomicU64;
@@ -11,19 +13,19 @@ use std::sync::{Arc, Mutex};
 use pliant_control::agent::{Agent, AgentConfig, Event};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tonic::transport::Server as Transport;
 
 use crate::config::AgentFile;
 use crate::daemon::{
-    DaemonError, GRACE, Settings, listen_pages, mailbox, recover, run, stopped, stopped_for,
+    DaemonError, MachineThread, Settings, listen_pages, mailbox, recover, stopped, transport,
 };
-use crate::identity::{ClientTls, Limits, Role, ServerTls, guard, incoming};
+use crate::gate::Gate;
+use crate::identity::{ClientTls, Limits, Role, ServerTls, incoming};
 use crate::journal::{self, Journal};
-use crate::telemetry::Readiness;
-use crate::uplink;
+use crate::uplink::{self, Heard, Uplink, readiness};
 use crate::wire::proto::agent_server::AgentServer;
 use children::Below;
-use driver::{AgentDriver, Askers, Lines, locked};
+use driver::{AgentDriver, Askers};
+use lines::Lines;
 use service::Service;
 
 /// Runs an agent until `stop` says so, or until it cannot go on. `ready` is called with the address it listens on.
@@ -59,6 +61,8 @@ pub async fn serve(
     let address =
         listener.local_addr().map_err(|source| DaemonError::Listen { address: file.listen, source })?;
 
+    // Everything of this daemon ends with it, whoever ends it.
+    let (halt, halted) = watch::channel(false);
     let (mailbox, inbox) = mailbox::<Agent>();
     // Whoever was there before has to come again.
     for (child, _, attached, _) in recovered.machine.children() {
@@ -74,75 +78,83 @@ pub async fn serve(
         askers: askers.clone(),
         upward: has_parent.then(|| upward.clone()),
         healthy: failure.clone(),
+        request: None,
     };
     // Answers to clients that waited before a restart must not reach those that wait now.
     let first_token = recovered.clock.exact().as_micros() as u64;
     let settings =
         Settings { history: Settings::days(file.history_days), notices: has_parent, ..Settings::default() };
+    let heard = has_parent.then(Heard::start);
+    let parent = heard.clone();
+    let pages =
+        listen_pages(file.http.as_ref(), halted.clone(), move || readiness(&failure, parent.as_ref()));
+    let pages = pages.await?;
     let mut line = None;
-    if has_parent {
-        let child =
-            Arc::new(Below { name: file.name.clone(), journal: journal.id(), mailbox: mailbox.clone() });
+    if let Some(heard) = heard {
+        let (name, journal) = (file.name.clone(), journal.id());
+        let child = Below { name, journal, mailbox: mailbox.clone(), askers: askers.clone() };
         let outbox = recovered.notices.clone();
-        let keep = uplink::keep(child, file.parent.clone(), client_tls, outbox, messages, stop.clone());
-        line = Some(tokio::spawn(keep));
+        let uplink = Uplink { child: Arc::new(child), parents: file.parent.clone(), tls: client_tls, heard };
+        line = Some(tokio::spawn(uplink.keep(outbox, messages, halted.clone())));
     }
-    let thread = std::thread::Builder::new()
-        .name("agent".to_owned())
-        .spawn(move || run(recovered, journal, driver, inbox, settings))
-        .map_err(DaemonError::Thread)?;
-    let pages = listen_pages(file.http.as_ref(), stop.clone(), move || match &*locked(&failure) {
-        None => Readiness::ready(),
-        Some(why) => Readiness::ready().but("journal", why.clone()),
-    })
-    .await?;
-
+    let gate = Gate::new(file.limits);
+    let thread =
+        MachineThread::start("agent", recovered, journal, driver, (mailbox.clone(), inbox), settings)?;
+    tokio::spawn(observe(lines.clone(), halted.clone()));
     let service = Service {
-        gate: crate::gate::Gate::new(file.limits),
-        mailbox: mailbox.clone(),
+        gate: gate.clone(),
+        mailbox,
         lines,
         askers,
         archive,
         tokens: Arc::new(AtomicU64::new(first_token)),
         tls: server_tls.clone(),
         patience: file.patience(),
-        stop: stop.clone(),
+        stop: halted.clone(),
     };
     let limits = Limits { connections_max: file.limits.connections, ..Limits::default() };
     let service = AgentServer::new(service)
         .max_decoding_message_size(file.limits.message_bytes)
         .max_encoding_message_size(64 << 20);
-    let service = tonic::service::interceptor::InterceptedService::new(service, guard(server_tls.clone()));
+    let service =
+        tonic::service::interceptor::InterceptedService::new(service, gate.keep(server_tls.clone()));
     tracing::info!(name = %file.name, %address, root = !has_parent, "agent ready");
     ready(address);
-    let served = Transport::builder()
-        .http2_keepalive_interval(Some(std::time::Duration::from_secs(20)))
-        .http2_keepalive_timeout(Some(std::time::Duration::from_secs(20)))
+    let served = transport()
         .add_service(service)
-        .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(stop.clone()));
-    let served = tokio::select! {
-        served = served => served,
-        // Open calls have a moment to end; clients that stay connected do not keep a daemon.
-        () = stopped_for(stop.clone(), GRACE) => Ok(()),
-    };
-    mailbox.stop();
-    let ended = tokio::task::spawn_blocking(move || thread.join()).await.expect("waiting does not panic");
+        .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
+    let ended = thread.serve(served, stop, &halt).await;
     if let Some(line) = line {
         line.abort();
     }
     drop(pages);
-    served.map_err(DaemonError::Transport)?;
-    ended.map_err(|_| DaemonError::Panicked)??;
-    Ok(())
+    ended
+}
+
+/// Tells how long ago each child was heard.
+async fn observe(lines: Lines, halted: watch::Receiver<bool>) {
+    let halted = stopped(halted);
+    tokio::pin!(halted);
+    let mut beat = tokio::time::interval(uplink::HEARTBEAT);
+    loop {
+        tokio::select! {
+            _ = beat.tick() => lines.observe(),
+            () = &mut halted => return,
+        }
+    }
 }
 
 /// The journal that the file names; waits for its turn if another agent leads.
 async fn open_journal(file: &AgentFile) -> Result<Box<dyn Journal>, DaemonError> {
-    let (state, postgres) = (file.state.clone(), file.postgres.clone());
-    let opened = tokio::task::spawn_blocking(move || match (state, postgres) {
-        (_, Some(connection)) => journal::open_postgres(&connection),
-        (Some(folder), None) => journal::open_sqlite(&folder),
-        (None, None) => unreachable!("the file was checked for one of them"),
+    let (name, state, postgres) = (file.name.clone(), file.state.clone(), file.postgres.clone());
+    let opened = tokio::task::spawn_blocking(move || {
+        let (mut journal, owner) = match (state, postgres) {
+            // Whoever stands by has a name of its own.
+            (_, Some(connection)) => (journal::open_postgres(&connection)?, "an agent".to_owned()),
+            (Some(folder), None) => (journal::open_sqlite(&folder)?, format!("agent {name}")),
+            (None, None) => unreachable!("the file was checked for one of them"),
+        };
+        journal.claim(&owner).map(|()| journal)
     });
     Ok(opened.await.expect("opening does not panic")?)
 }

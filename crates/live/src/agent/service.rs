@@ -1,8 +1,8 @@
 //! What clients ask an agent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
@@ -11,24 +11,23 @@ use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Handle, Name, User};
 use pliant_control::server::Token;
 use pliant_model::Span;
+use prost::Message;
 use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use tracing::Instrument;
 
-use super::driver::{Askers, Lines, locked};
+use super::archive::{SharedArchive, archived, record};
+use super::driver::Askers;
 use super::line::{attach, stopped};
-use crate::daemon::Mailbox;
+use super::lines::Lines;
+use crate::daemon::{Mailbox, TurnedAway};
 use crate::gate::Gate;
 use crate::identity::ServerTls;
-use crate::journal::{Archive, Filter, JobRow, JournalError};
+use crate::journal::{Archive, Filter};
 use crate::telemetry::{RequestId, names};
 use crate::wire::{
     self, Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, proto,
 };
-
-/// The archive, for whoever asks: a connection of its own.
-pub(crate) type SharedArchive = Arc<Mutex<Box<dyn Archive>>>;
 
 /// The service that clients and children call.
 pub(super) struct Service {
@@ -62,9 +61,10 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::DiscoverRequest>,
     ) -> Result<Response<proto::DiscoverReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let span = RequestId::of_call(request.metadata()).span();
+        let id = RequestId::of_call(request.metadata());
+        let bytes = request.get_ref().encoded_len();
         let ask = wire::asked(request.into_inner(), caller, None)?;
-        let found = self.find(ask).instrument(span).await?;
+        let found = self.find(ask, bytes, id).await?;
         Ok(Response::new(proto::DiscoverReply { found: Some((&found).into()) }))
     }
 
@@ -154,19 +154,21 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<Streaming<proto::Up>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
-        attach(request, self.mailbox.clone(), self.lines.clone(), self.tls.clone(), self.stop.clone()).await
+        let Service { mailbox, lines, tls, archive, stop, .. } = self;
+        let (mailbox, lines, tls) = (mailbox.clone(), lines.clone(), tls.clone());
+        attach(request, mailbox, lines, tls, archive.clone(), stop.clone()).await
     }
 }
 
 impl Service {
-    async fn find(&self, ask: Ask) -> Result<Found, Status> {
+    async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<Found, Status> {
         let begun = Instant::now();
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        let answer = self.askers.wait(token);
+        let answer = self.askers.wait(token, id);
         let _place = Place { askers: self.askers.clone(), token };
         let user = ask.caller.user.clone();
         let asked = Event::Asked { by: Asker::Client(Token(token)), ask: Box::new(ask) };
-        self.mailbox.tell(asked).map_err(|_| stopped())?;
+        self.mailbox.want(asked, bytes).map_err(turned_away)?;
         // The machine runs out of patience by itself; this is for one that has stopped.
         let limit = Duration::from_secs(self.patience.0 as u64 + 5);
         let found = tokio::time::timeout(limit, answer).await;
@@ -176,13 +178,20 @@ impl Service {
         let outcome = if found.vectors.is_empty() { "nobody" } else { "found" };
         metrics::counter!(names::DISCOVERIES, "outcome" => outcome).increment(1);
         let best = found.vectors.first().map(|vector| vector.server.to_string());
-        tracing::debug!(%user, best, answers = found.vectors.len(), "discovery");
+        tracing::info!(%user, best, answers = found.vectors.len(), "discovery");
         Ok(found)
     }
 
     async fn archived_job(&self, handle: Handle) -> Result<Option<JobRecord>, Status> {
         let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
         archived(&self.archive, look).await?.as_ref().map(record).transpose()
+    }
+}
+
+fn turned_away(why: TurnedAway) -> Status {
+    match why {
+        TurnedAway::Busy => Status::unavailable("the agent is busy; ask again"),
+        TurnedAway::Stopped => stopped(),
     }
 }
 
@@ -270,28 +279,6 @@ fn newest<'a>(records: impl Iterator<Item = &'a JobRecord>, count: usize) -> Vec
     found.sort_unstable_by(|a, b| newer_first(a, b));
     found.truncate(count);
     found.into_iter().cloned().collect()
-}
-
-/// Asks the archive, off the threads that serve connections.
-pub(crate) async fn archived<A: Send + 'static>(
-    archive: &SharedArchive,
-    look: impl FnOnce(&mut dyn Archive) -> Result<A, JournalError> + Send + 'static,
-) -> Result<A, Status> {
-    let archive = archive.clone();
-    let found = tokio::task::spawn_blocking(move || look(locked(&archive).as_mut())).await;
-    let found = found.map_err(|_| Status::internal("looking into the archive failed"))?;
-    found.map_err(|error| {
-        tracing::error!(%error, "cannot read the archive");
-        Status::unavailable("the archive cannot be read at the moment")
-    })
-}
-
-/// The record in a row.
-pub(crate) fn record(row: &JobRow) -> Result<JobRecord, Status> {
-    serde_json::from_str(&row.record).map_err(|error| {
-        tracing::error!(%error, server = %row.server, number = row.number, "unreadable record in the archive");
-        Status::data_loss(format!("the record of {}.{} cannot be read", row.server, row.number))
-    })
 }
 
 /// What anybody is told about a job that is not theirs, or is none.

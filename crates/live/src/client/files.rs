@@ -13,7 +13,7 @@ use tonic::{Request, Status};
 use super::{Client, ClientError};
 use crate::staging::{self, FileSpec};
 use crate::wire::proto::server_client::ServerClient;
-use crate::wire::{self, Download, Fetchable, Upload, UploadAnswer, proto};
+use crate::wire::{self, Download, Fetchable, JobResults, Upload, UploadAnswer, proto};
 
 /// Bytes in one piece.
 const PIECE: usize = 256 << 10;
@@ -75,12 +75,18 @@ impl Client {
         }
     }
 
-    /// The result files of a job that has ended.
-    pub async fn results(&self, handle: &Handle) -> Result<Vec<Fetchable>, ClientError> {
-        let mut server = self.server_of(handle).await?;
-        let reply = server.results(self.request(wire::job_request(handle))).await;
-        let reply = reply.map_err(|status| self.server_failed(handle, &status))?;
-        wire::fetchables(reply.into_inner()).map_err(ClientError::protocol)
+    /// What a job that has ended left. Waits until its server has summed that up, however long it takes.
+    pub async fn results(&self, handle: &Handle) -> Result<JobResults, ClientError> {
+        loop {
+            let mut server = self.server_of(handle).await?;
+            match server.results(self.request(wire::job_request(handle))).await {
+                Ok(reply) => return JobResults::try_from(reply.into_inner()).map_err(ClientError::protocol),
+                Err(status) if status.metadata().contains_key(wire::AT_WORK) => {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                Err(status) => return Err(self.server_failed(handle, &status)),
+            }
+        }
     }
 
     /// Fetches one result into a folder, going on where an earlier attempt was cut, and checks it.

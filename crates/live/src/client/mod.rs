@@ -30,6 +30,9 @@ pub use submit::{Order, Step};
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);
 
+/// The longest answer, in bytes: more than the longest list of results.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
 /// Servers that were talked to, by name and address.
 type Servers = HashMap<(Name, String), ServerClient<Channel>>;
 
@@ -53,7 +56,7 @@ impl Client {
         let agent = |agent: &crate::config::AgentAddress| {
             let identity = Identity::new(Role::Agent, agent.name.as_str()).map_err(ClientError::usage)?;
             let channel = channel(&agent.address, &identity, tls.clone(), &Timeouts::default());
-            Ok((agent.name.clone(), AgentClient::new(channel).max_decoding_message_size(64 << 20)))
+            Ok((agent.name.clone(), AgentClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)))
         };
         let agents = file.agent.iter().map(agent).collect::<Result<Vec<_>, ClientError>>()?;
         Ok(Client { agents, servers: Arc::default(), tls, request: RequestId::fresh() })
@@ -215,8 +218,13 @@ impl Client {
 
     /// A call with its deadline and its id.
     fn request<Q>(&self, question: Q) -> Request<Q> {
+        self.request_within(question, CALL)
+    }
+
+    /// The same with a deadline of its own.
+    fn request_within<Q>(&self, question: Q, limit: Duration) -> Request<Q> {
         let mut request = Request::new(question);
-        request.set_timeout(CALL);
+        request.set_timeout(limit);
         self.request.add_to_call(request.metadata_mut());
         request
     }
@@ -261,7 +269,7 @@ impl Client {
         }
         let identity = Identity::new(Role::Server, name.as_str()).map_err(ClientError::usage)?;
         let channel = channel(address, &identity, self.tls.clone(), &Timeouts::default());
-        let server = ServerClient::new(channel);
+        let server = ServerClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
         servers.insert(key, server.clone());
         Ok(server)
     }

@@ -13,12 +13,14 @@ use pliant_model::Time;
 use tonic::{Code, Status};
 
 use super::error::is_broken;
-use super::{Client, ClientError};
+use super::{CALL, Client, ClientError};
 use crate::daemon::Clock;
 use crate::identity::not_sent;
 use crate::staging::FileSpec;
 use crate::wire::{Declined, Submission, SubmitAnswer, Submitted, proto};
 
+/// A submission is given at least so long, however little patience is left.
+const SHORTEST_CALL: Duration = Duration::from_secs(2);
 /// Candidates asked for.
 const BEST: u32 = 3;
 
@@ -110,12 +112,15 @@ impl Client {
                 }
                 Command::Submit { to, latest, compared } => {
                     step(Step::Submitting(&to.server))?;
-                    self.send(order, &to.server, &to.address, latest, compared).await
+                    let limit = limit(clock, until);
+                    self.send(order, &to.server, &to.address, latest, compared, limit).await
                 }
                 Command::Repeat { server } => {
                     step(Step::Submitting(&server))?;
                     match self.address(&server).await {
-                        Ok(address) => self.send(order, &server, &address, None, Vec::new()).await,
+                        Ok(address) => {
+                            self.send(order, &server, &address, None, Vec::new(), limit(clock, until)).await
+                        }
                         Err(error) => Event::Unreachable(error.to_string()),
                     }
                 }
@@ -137,11 +142,23 @@ impl Client {
         address: &str,
         latest: Option<Time>,
         compared: Vec<Compared>,
+        limit: Duration,
     ) -> Event {
         let mut server = match self.server(to, address) {
             Ok(server) => server,
             Err(error) => return Event::Rejected(error.to_string()),
         };
+        let inputs = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        let submission = Submission { key: order.key, what: order.what.clone(), inputs, latest, compared };
+        let request = proto::SubmitRequest::from(&submission);
+        // A repetition takes any completion. It goes without files first: a server that has the job wants none, and
+        // they may be gone here.
+        if latest.is_none() {
+            match server.submit(self.request_within(request.clone(), limit)).await {
+                Err(status) if status.code() == Code::FailedPrecondition && !is_broken(&status) => {}
+                answer => return event(answer),
+            }
+        }
         for (spec, path) in &order.inputs {
             if let Err(error) = self.upload(&mut server, order.key, spec, path).await {
                 // Files that lie there do no harm: nothing was submitted.
@@ -151,16 +168,22 @@ impl Client {
                 };
             }
         }
-        let inputs = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
-        let submission = Submission { key: order.key, what: order.what.clone(), inputs, latest, compared };
-        match server.submit(self.request(proto::SubmitRequest::from(&submission))).await {
-            Ok(reply) => match SubmitAnswer::try_from(reply.into_inner()) {
-                Ok(SubmitAnswer::Accepted(record)) => Event::Accepted(record),
-                Ok(SubmitAnswer::Declined(declined)) => declined_event(declined),
-                Err(malformed) => Event::Interrupted(malformed.to_string()),
-            },
-            Err(status) => failed(&status),
-        }
+        event(server.submit(self.request_within(request, limit)).await)
+    }
+}
+
+/// How long a submission may take, of the patience that is left.
+fn limit(clock: Clock, until: Time) -> Duration {
+    clock.until(until).clamp(SHORTEST_CALL, CALL)
+}
+
+/// What came of a submission.
+fn event(answer: Result<tonic::Response<proto::SubmitReply>, Status>) -> Event {
+    match answer.map(|reply| SubmitAnswer::try_from(reply.into_inner())) {
+        Ok(Ok(SubmitAnswer::Accepted(record))) => Event::Accepted(record),
+        Ok(Ok(SubmitAnswer::Declined(declined))) => declined_event(declined),
+        Ok(Err(malformed)) => Event::Interrupted(malformed.to_string()),
+        Err(status) => failed(&status),
     }
 }
 
@@ -205,8 +228,7 @@ fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, Client
             Err(if nobody { ClientError::absent(message) } else { ClientError::usage(message) })
         }
         Outcome::Unknown { server, why } => Err(ClientError::failed(format!(
-            "server {server} does not answer ({why}); whether it accepted the job is not known: submit again with \
-             the same key"
+            "whether server {server} accepted the job is not known ({why}): submit again with the same key"
         ))),
     }
 }

@@ -20,6 +20,9 @@ pub use agent::AgentFile;
 pub use client::ClientFile;
 pub use server::{ClusterFile, ServerFile};
 
+/// The key of the address that others are told.
+const ADVERTISE: &str = "advertise";
+
 /// An agent to connect to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,6 +90,19 @@ pub enum ConfigError {
         /// What was expected and found.
         message: String,
     },
+}
+
+impl ConfigError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Content(error) => Some(&error.hint),
+            Self::Value { key: ADVERTISE, .. } => {
+                Some("set `advertise` to the address at which clients reach this server")
+            }
+            Self::Io { .. } | Self::Value { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for ConfigError {

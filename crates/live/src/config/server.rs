@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::agent::history_days;
-use super::{AgentAddress, ConfigError, HttpFile, LimitsFile, beside, credentials_beside, read};
+use super::{ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, beside, credentials_beside, read};
 use crate::identity::Credentials;
 use crate::services::{Catalogue, Declared};
+use crate::wire;
 
 const HINT: &str = "a server's file has name, listen, [[parent]], state, [cluster] with procs, and [tls]";
 
@@ -140,6 +141,7 @@ impl ServerFile {
                 "expected at least one [[parent]] with name and address, found none".into(),
             ));
         }
+        self.check_address()?;
         if !(1..=1_000_000).contains(&self.cluster.procs) {
             return Err(("cluster.procs", format!("expected 1 to 1000000, found {}", self.cluster.procs)));
         }
@@ -151,6 +153,30 @@ impl ServerFile {
             && !(0.01..=1.0).contains(&share)
         {
             return Err(("cluster.cpu_share", format!("expected 0.01 to 1, found {share}")));
+        }
+        Ok(())
+    }
+
+    /// Clients must be able to go where they are sent.
+    fn check_address(&self) -> Result<(), (&'static str, String)> {
+        let Some(address) = &self.advertise else {
+            return match self.listen.ip().is_unspecified() {
+                true => Err((
+                    ADVERTISE,
+                    format!(
+                        "expected it, since `listen` ({}) is every address of the host, found none",
+                        self.listen
+                    ),
+                )),
+                false => Ok(()),
+            };
+        };
+        let address = wire::address_of(address)
+            .map_err(|error| (ADVERTISE, format!("expected {}, found {}", error.expected, error.found)))?;
+        let nowhere = address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified());
+        if nowhere || address.ends_with(":0") {
+            let message = format!("expected an address that clients can connect to, found `{address}`");
+            return Err((ADVERTISE, message));
         }
         Ok(())
     }

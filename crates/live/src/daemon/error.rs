@@ -61,8 +61,8 @@ impl DaemonError {
     pub fn is_input(&self) -> bool {
         match self {
             Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) => true,
-            Self::Journal(error) => !error.may_pass(),
-            Self::Runner(RunnerError::Restore { .. }) => true,
+            Self::Journal(error) | Self::Runner(RunnerError::Journal(error)) => is_wrong(error),
+            Self::Runner(RunnerError::Restore { .. } | RunnerError::Unreadable { .. }) => true,
             _ => false,
         }
     }
@@ -72,10 +72,13 @@ impl DaemonError {
         match self {
             Self::Tls(error) => error.hint(),
             Self::Certificate { .. } => Some("issue one with `pliant ca issue`, or correct `name`"),
-            Self::Journal(error) => error.hint(),
+            Self::Journal(error) | Self::Runner(RunnerError::Journal(error)) => error.hint(),
+            Self::Runner(RunnerError::Unreadable { .. }) => {
+                Some("use the version of Pliant that wrote it, or restore the folder from a backup")
+            }
             Self::Http(error) => error.hint(),
             Self::Listen { .. } => Some("is another daemon there? change `listen`"),
-            Self::Config(ConfigError::Content(error)) => Some(&error.hint),
+            Self::Config(error) => error.hint(),
             _ => None,
         }
     }
@@ -88,6 +91,12 @@ impl DaemonError {
         }
         Err(DaemonError::Certificate { expected: (role, name.clone()), found: own.clone() })
     }
+}
+
+/// True if the journal stays as it is however often the daemon is started.
+fn is_wrong(error: &JournalError) -> bool {
+    // One that another daemon has taken over is in order, and so is one that we were about to write disorder to.
+    !error.may_pass() && !matches!(error, JournalError::Deposed { .. } | JournalError::Order { .. })
 }
 
 impl fmt::Display for DaemonError {
@@ -150,3 +159,41 @@ from!(
     Http(HttpError),
     Metrics(MetricsError),
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_start_does_not_mend_is_input() {
+        let place = || "state".to_owned();
+        let why = || "why".to_owned();
+        let gap = |found| JournalError::Gap { place: place(), what: "entry", expected: 3, found };
+        type Wrap = fn(JournalError) -> DaemonError;
+        let cases: [(Wrap, &str); 2] = [
+            (DaemonError::Journal, "when it was opened"),
+            (|error| RunnerError::from(error).into(), "when it was read or written"),
+        ];
+        for (wrap, when) in cases {
+            for (error, expected) in [
+                (gap(None), true),
+                (gap(Some(5)), true),
+                (JournalError::Damaged { place: place(), why: why() }, true),
+                (JournalError::Version { place: place(), expected: 1, found: 2 }, true),
+                (JournalError::Full { why: why() }, false),
+                (JournalError::Unreachable { why: why() }, false),
+                (JournalError::Deposed { why: why() }, false),
+                (JournalError::Order { what: "entry", expected: 3, found: 4 }, false),
+            ] {
+                let hint = error.hint();
+                let text = format!("{error} {when}");
+                let error = wrap(error);
+                assert_eq!(error.is_input(), expected, "{text}");
+                assert_eq!(error.hint(), hint, "{text}");
+            }
+        }
+        let source = serde_json::from_str::<u32>("{").unwrap_err();
+        let unreadable = DaemonError::from(RunnerError::Unreadable { sequence: 3, source });
+        assert!(unreadable.is_input() && unreadable.hint().is_some());
+    }
+}

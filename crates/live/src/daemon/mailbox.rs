@@ -1,5 +1,6 @@
 //! What a machine is told and asked, by everybody, for the one thread that changes it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
@@ -9,17 +10,57 @@ use tokio::sync::oneshot;
 
 use super::Clock;
 
+/// How many events may wait before those of clients are turned away.
+const WAITING_MAX: usize = 10_000;
+/// How many bytes of clients' events may wait.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
 /// What a machine is asked, and where its answer goes.
 pub(super) type Question<M> = Box<dyn FnOnce(&mut M, Time) + Send>;
 
 /// What comes in.
 pub(super) enum Input<M: Machine> {
-    Event(M::Event),
+    Event(M::Event, Waits),
     Question(Question<M>),
     Acknowledged(u64),
     /// To be answered once everything that came before is durable.
     Barrier(oneshot::Sender<()>),
     Stop,
+}
+
+/// Events that were told and are not taken in: while the journal cannot be written, they pile up.
+#[derive(Default)]
+struct Waiting {
+    events: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// An event's place among those that wait, given up when dropped.
+pub(super) struct Waits {
+    waiting: Arc<Waiting>,
+    /// How long it is, if a client says.
+    pub(super) bytes: usize,
+}
+
+impl Waits {
+    fn among(waiting: &Arc<Waiting>, bytes: usize) -> Waits {
+        waiting.events.fetch_add(1, Ordering::Relaxed);
+        waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Waits { waiting: waiting.clone(), bytes }
+    }
+
+    /// True if there are more than there may be, this one included.
+    fn is_too_much(&self) -> bool {
+        self.waiting.events.load(Ordering::Relaxed) > WAITING_MAX
+            || self.waiting.bytes.load(Ordering::Relaxed) > WAITING_BYTES_MAX
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.waiting.events.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// The machine and its clock, for those who only look.
@@ -49,6 +90,7 @@ impl<M> Shared<M> {
 /// Where to leave what the machine is to be told or asked.
 pub struct Mailbox<M: Machine> {
     sender: Sender<Input<M>>,
+    waiting: Arc<Waiting>,
     shared: Place<M>,
 }
 
@@ -57,7 +99,7 @@ type Place<M> = Arc<OnceLock<Arc<Shared<M>>>>;
 
 impl<M: Machine> Clone for Mailbox<M> {
     fn clone(&self) -> Self {
-        Mailbox { sender: self.sender.clone(), shared: self.shared.clone() }
+        Mailbox { sender: self.sender.clone(), waiting: self.waiting.clone(), shared: self.shared.clone() }
     }
 }
 
@@ -65,10 +107,30 @@ impl<M: Machine> Clone for Mailbox<M> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped;
 
+/// Why a client's event was turned away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TurnedAway {
+    /// Too much waits already; nothing was told.
+    Busy,
+    /// The daemon has stopped.
+    Stopped,
+}
+
 impl<M: Machine> Mailbox<M> {
     /// Tells the machine what happened.
     pub fn tell(&self, event: M::Event) -> Result<(), Stopped> {
-        self.sender.send(Input::Event(event)).map_err(|_| Stopped)
+        let waits = Waits::among(&self.waiting, 0);
+        self.sender.send(Input::Event(event, waits)).map_err(|_| Stopped)
+    }
+
+    /// Tells the machine what a client wants, in so many bytes, unless too much waits already. What happened can only
+    /// be told; what is wanted can be turned away.
+    pub fn want(&self, event: M::Event, bytes: usize) -> Result<(), TurnedAway> {
+        let waits = Waits::among(&self.waiting, bytes);
+        if waits.is_too_much() {
+            return Err(TurnedAway::Busy);
+        }
+        self.sender.send(Input::Event(event, waits)).map_err(|_| TurnedAway::Stopped)
     }
 
     /// Asks the machine something that changes nothing, after everything that was told before. What was told may not
@@ -131,7 +193,7 @@ impl<M: Machine> Mailbox<M> {
 pub(crate) fn mailbox<M: Machine>() -> (Mailbox<M>, Inbox<M>) {
     let (sender, receiver) = mpsc::channel();
     let shared = Place::default();
-    (Mailbox { sender, shared: shared.clone() }, Inbox { receiver, shared })
+    (Mailbox { sender, waiting: Arc::default(), shared: shared.clone() }, Inbox { receiver, shared })
 }
 
 /// The other end of a mailbox.

@@ -8,16 +8,19 @@ mod pages;
 mod recovery;
 mod replay;
 mod runner;
+mod thread;
+mod transport;
 
 pub use clock::Clock;
 pub use error::DaemonError;
 pub(crate) use mailbox::mailbox;
-pub use mailbox::{Mailbox, Stopped};
+pub use mailbox::{Mailbox, Stopped, TurnedAway};
 pub(crate) use pages::listen_pages;
 pub(crate) use recovery::recover;
 pub use replay::{Retold, retell};
-pub(crate) use runner::run;
 pub use runner::{Driver, Kept, RunnerError, Settings, digest};
+pub(crate) use thread::MachineThread;
+pub(crate) use transport::transport;
 
 /// Waits until a daemon is to stop.
 pub(crate) async fn stopped(mut stop: tokio::sync::watch::Receiver<bool>) {
@@ -26,10 +29,7 @@ pub(crate) async fn stopped(mut stop: tokio::sync::watch::Receiver<bool>) {
 }
 
 /// How long open calls have to end once a daemon is to stop.
-pub(crate) const GRACE: std::time::Duration = std::time::Duration::from_secs(1);
+const GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Waits until a daemon has been about to stop for so long.
-pub(crate) async fn stopped_for(stop: tokio::sync::watch::Receiver<bool>, time: std::time::Duration) {
-    stopped(stop).await;
-    tokio::time::sleep(time).await;
-}
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,9 @@
 //! commit is under way the next batch gathers. A commit that fails (a full disk) is tried again until it
 //! succeeds or the daemon is stopped; meanwhile nothing is answered but questions, and clients repeat.
 //!
-//! What nobody was promised anything about (a discovery, news that the parent has kept) does not wait for the disk:
-//! it goes with the next commit, at the latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told.
+//! Questions are not journaled at all (a discovery: [`Machine::is_question`]). What nobody was promised anything about
+//! (a child that has gone, news that the parent has kept) does not wait for the disk: it goes with the next commit, at the
+//! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use crate::telemetry::names;
 
 /// How many events are told between two commits at most.
 const BATCH: usize = 1024;
+/// How many bytes of what clients want.
+const BATCH_BYTES: usize = 16 << 20;
 /// The longest pause of the loop, so that it notices what nobody tells it.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long what promises nothing may wait for a commit.
@@ -37,8 +40,8 @@ pub trait Driver<M: Machine>: Send {
     /// What a command keeps in the journal, in the same transaction as the event it follows from.
     fn keeps(&mut self, command: &M::Command) -> Kept;
 
-    /// True if the command may be carried out before its event is durable: it promises nothing.
-    fn is_early(&self, command: &M::Command) -> bool;
+    /// The machine is told this now: the commands of questions that are carried out next follow from it.
+    fn telling(&mut self, _event: &M::Event) {}
 
     /// Carries a command out. `notice` is the journal's number of the news that the command keeps.
     fn carry_out(&mut self, machine: &M, now: Time, command: M::Command, notice: Option<u64>);
@@ -238,17 +241,20 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Err(RecvTimeoutError::Disconnected) => return false,
             },
         };
-        let mut taken = 0;
+        let (mut taken, mut bytes) = (0, 0);
         while let Some(input) = next {
             match input {
-                Input::Event(event) => self.tell(event),
+                Input::Event(event, waits) => {
+                    bytes += waits.bytes;
+                    self.tell(event);
+                }
                 Input::Question(question) => self.answer(question),
                 Input::Acknowledged(sequence) => self.acknowledged(sequence),
                 Input::Barrier(waits) => self.barriers.push(waits),
                 Input::Stop => return false,
             }
             taken += 1;
-            next = if taken < BATCH { self.next_input() } else { None };
+            next = if taken < BATCH && bytes < BATCH_BYTES { self.next_input() } else { None };
         }
         true
     }
@@ -269,15 +275,20 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 
     fn tell(&mut self, event: M::Event) {
-        let text = serde_json::to_string(&event).expect("events are plain data with text keys");
+        let text = (!M::is_question(&event))
+            .then(|| serde_json::to_string(&event).expect("events are plain data with text keys"));
         let mut commands = Vec::new();
+        self.driver.telling(&event);
         let shared = self.shared.clone();
         let (mut machine, now) = shared.at_present();
         machine.on(now, event, &mut commands);
-        self.sequence += 1;
-        self.since_snapshot.told(&text);
-        let entry = Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
-        self.batch.entries.push(entry);
+        if let Some(text) = text {
+            self.sequence += 1;
+            self.since_snapshot.told(&text);
+            let entry =
+                Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
+            self.batch.entries.push(entry);
+        }
         for command in commands {
             let mut notice = None;
             match self.driver.keeps(&command) {
@@ -291,7 +302,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 }
                 Kept::Ended(row) => self.batch.ended.push(*row),
             }
-            if self.driver.is_early(&command) {
+            if M::is_of_question(&command) {
                 self.driver.carry_out(&machine, now, command, notice);
             } else {
                 self.backlog.push((command, notice));
@@ -394,7 +405,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 }
 
-/// A number that stands for commands: the same for the same commands, on every machine (FNV-1a, 64 bits).
+/// A number that stands for commands, but for those of questions: the same for the same commands, on every machine
+/// (FNV-1a, 64 bits).
 pub fn digest<M: Machine>(commands: &[M::Command]) -> u64 {
     struct Fnv(u64);
     impl std::io::Write for Fnv {
@@ -410,7 +422,7 @@ pub fn digest<M: Machine>(commands: &[M::Command]) -> u64 {
         }
     }
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    for command in commands {
+    for command in commands.iter().filter(|command| !M::is_of_question(command)) {
         serde_json::to_writer(&mut hash, command).expect("commands are plain data with text keys");
     }
     hash.0

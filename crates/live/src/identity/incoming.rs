@@ -81,15 +81,15 @@ pub fn incoming(
     ReceiverStream::new(receiver)
 }
 
-/// Refuses requests over connections whose certificate has been revoked since they were opened.
+/// Refuses requests over connections whose certificate has been revoked, or has expired, since they were opened.
 pub fn guard(tls: Arc<ServerTls>) -> impl Interceptor + Clone + Send + Sync + 'static {
     move |request: Request<()>| {
         let caller = request.extensions().get::<Caller>();
         let caller = caller
             .ok_or_else(|| Status::unauthenticated("expected a caller with a certificate, found none"))?;
-        if let Err(revoked) = tls.check(&caller.peer) {
-            tracing::warn!(remote = %caller.address, reason = %revoked, "request refused");
-            return Err(Status::unauthenticated(revoked.to_string()));
+        if let Err(lapsed) = tls.check(&caller.peer) {
+            tracing::warn!(remote = %caller.address, reason = %lapsed, "request refused");
+            return Err(Status::unauthenticated(lapsed.to_string()));
         }
         Ok(request)
     }

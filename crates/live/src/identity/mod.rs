@@ -7,8 +7,8 @@
 //! to a daemon's role and name, not to its address ([`channel`]).
 //!
 //! Revocation: a new list is read when its file changes, without a restart. New connections of a revoked holder are
-//! refused by the handshake; [`ServerTls::check`] tells about connections that are already open. [`guard`] asks it
-//! once per call, so the handler of a long stream asks it again as messages come.
+//! refused by the handshake; [`ServerTls::check`] tells about connections that are already open, of holders whose
+//! certificates have expired since, too. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.
 
 mod accept;
 mod authority;
@@ -35,4 +35,4 @@ pub use incoming::{Caller, Connection, Limits, guard, incoming};
 pub use peer::{IdentityError, Peer, Serial};
 pub use register::Record;
 pub use role::{Identity, NameError, Role, UnknownRole};
-pub use tls::{ClientTls, Revoked, ServerTls};
+pub use tls::{ClientTls, Lapsed, ServerTls};

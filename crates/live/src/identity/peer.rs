@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pliant_model::Time;
 use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 use x509_parser::certificate::X509Certificate;
@@ -53,6 +54,8 @@ pub struct Peer {
     pub name: String,
     /// Which certificate of the holder.
     pub serial: Serial,
+    /// The last second at which the certificate is good.
+    pub not_after: Time,
 }
 
 /// A certificate that does not say who its holder is.
@@ -120,7 +123,9 @@ impl Peer {
         let [uri] = uris[..] else { return Err(IdentityError::Count { found: uris.len() }) };
         let identity = identity(uri)?;
         let (role, name) = (identity.role(), identity.name().to_owned());
-        Ok(Peer { role, name, serial: Serial::from_bytes(certificate.raw_serial()) })
+        let serial = Serial::from_bytes(certificate.raw_serial());
+        let not_after = Time(certificate.validity().not_after.timestamp());
+        Ok(Peer { role, name, serial, not_after })
     }
 
     /// Whether the holder is that one, whatever the certificate.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -11,26 +12,47 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
 use super::credentials::{Credentials, Holder, TlsError};
+use super::dates::date;
 use super::peer::Peer;
 use super::trust::{RevocationList, Trust, locked};
 
 /// The protocol inside TLS: HTTP/2.
 pub(super) const PROTOCOL: &[u8] = b"h2";
 
-/// The certificate of an open connection has been revoked.
+/// The certificate of an open connection is good no longer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Revoked {
-    /// Its holder.
-    pub peer: Peer,
+pub enum Lapsed {
+    /// It has been revoked.
+    Revoked {
+        /// Its holder.
+        peer: Peer,
+    },
+    /// Its time is over.
+    Expired {
+        /// Its holder.
+        peer: Peer,
+    },
 }
 
-impl fmt::Display for Revoked {
+impl fmt::Display for Lapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the certificate {} of {} has been revoked", self.peer.serial, self.peer)
+        match self {
+            Self::Revoked { peer } => {
+                write!(f, "the certificate {} of {peer} has been revoked", peer.serial)
+            }
+            Self::Expired { peer } => {
+                write!(
+                    f,
+                    "the certificate {} of {peer} has expired on {}",
+                    peer.serial,
+                    date(peer.not_after.0)
+                )
+            }
+        }
     }
 }
 
-impl std::error::Error for Revoked {}
+impl std::error::Error for Lapsed {}
 
 /// The side that accepts connections. Cheap to share.
 pub struct ServerTls {
@@ -59,7 +81,7 @@ impl ServerTls {
 
     /// Whether the certificate of an open connection is still good. Costs a look at the list's file; to be called
     /// for every request.
-    pub fn check(&self, peer: &Peer) -> Result<(), Revoked> {
+    pub fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
         self.side.check(peer)
     }
 
@@ -80,7 +102,7 @@ impl ClientTls {
     }
 
     /// Whether a daemon's certificate is still good; see [`ServerTls::check`].
-    pub fn check(&self, peer: &Peer) -> Result<(), Revoked> {
+    pub fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
         self.side.check(peer)
     }
 
@@ -109,8 +131,13 @@ impl<C> Side<C> {
         Ok(Side { trust, holder, build, built: Mutex::new((list, Arc::new(config))) })
     }
 
-    fn check(&self, peer: &Peer) -> Result<(), Revoked> {
-        if self.trust.is_revoked(peer) { Err(Revoked { peer: peer.clone() }) } else { Ok(()) }
+    fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
+        // By the system's clock, as the handshake.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if now.as_secs() as i64 > peer.not_after.0 {
+            return Err(Lapsed::Expired { peer: peer.clone() });
+        }
+        if self.trust.is_revoked(peer) { Err(Lapsed::Revoked { peer: peer.clone() }) } else { Ok(()) }
     }
 
     /// The configuration with the newest list.

@@ -21,6 +21,15 @@ pub enum JournalError {
         /// The process that has it, if that is known.
         process: Option<u32>,
     },
+    /// It belongs to another daemon.
+    Owner {
+        /// Where it is.
+        place: String,
+        /// Who opened it.
+        expected: String,
+        /// Whose it is.
+        found: String,
+    },
     /// It was written by a later version.
     Version {
         /// Where it is.
@@ -94,6 +103,9 @@ impl JournalError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Taken { .. } => Some("stop the other daemon, or give this one a folder of its own (state)"),
+            Self::Owner { .. } => {
+                Some("give each daemon a folder or database of its own; a daemon keeps its name")
+            }
             Self::Version { .. } => Some("use the version of Pliant that wrote it, or a later one"),
             Self::Damaged { .. } | Self::Gap { .. } => {
                 Some("restore the folder from a backup; starting anew would forget accepted jobs")
@@ -119,6 +131,9 @@ impl fmt::Display for JournalError {
             }
             Self::Taken { place, process: Some(process) } => {
                 write!(f, "{place}: another daemon has this journal open: process {process}")
+            }
+            Self::Owner { place, expected, found } => {
+                write!(f, "{place}: expected the journal of {expected}, found that of {found}")
             }
             Self::Version { place, expected, found } => {
                 write!(f, "{place}: expected a journal of version {expected} or before, found {found}")

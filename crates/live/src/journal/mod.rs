@@ -42,6 +42,14 @@ pub trait Journal: Send {
     /// A number drawn when the journal was made.
     fn id(&self) -> u64;
 
+    /// Makes sure that it is the journal of that daemon, by kind and name, and stays it: the first one to claim it has
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Owner`] if it is another's.
+    fn claim(&mut self, owner: &str) -> Result<(), JournalError>;
+
     /// What a restart needs.
     ///
     /// # Errors
@@ -116,6 +124,13 @@ pub trait Archive: Send {
 /// damaged one or one of a later version.
 pub fn open_sqlite(folder: &Path) -> Result<Box<dyn Journal>, JournalError> {
     Ok(Box::new(sqlite::Sqlite::open(folder)?))
+}
+
+fn of_owner(place: &str, expected: &str, found: String) -> Result<(), JournalError> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(JournalError::Owner { place: place.to_owned(), expected: expected.to_owned(), found })
 }
 
 /// Opens the journal in a PostgreSQL database (its schema `pliant`), made if it is not there. Waits as long

@@ -27,6 +27,9 @@ const CANCEL: &str = "cancel";
 const LOG: &str = "supervisor.log";
 const WORK: &str = "work";
 
+/// What was tried with a file whose content makes no sense.
+const UNDERSTAND: &str = "understand";
+
 /// A file of a job's folder that cannot be read or written.
 #[derive(Debug)]
 pub struct FolderError {
@@ -41,6 +44,30 @@ pub struct FolderError {
 impl fmt::Display for FolderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: cannot {}: {}", self.path.display(), self.action, self.source)
+    }
+}
+
+impl FolderError {
+    /// The same for the owner of the job: without the place of the folder on this host.
+    pub fn told(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        format!("{name}: cannot {}: {}", self.action, self.source)
+    }
+
+    /// True if the same may work later.
+    pub fn may_pass(&self) -> bool {
+        may_pass(&self.source)
+    }
+}
+
+/// True for what a job can wait for: room on the disk, a disk that works, memory, open files, processes. It says nothing
+/// about the job.
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    use Errno as E;
+    const PASSING: [Errno; 7] = [E::NOSPC, E::DQUOT, E::MFILE, E::NFILE, E::AGAIN, E::NOMEM, E::IO];
+    match Errno::from_io_error(error) {
+        Some(errno) => PASSING.contains(&errno),
+        None => matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded),
     }
 }
 
@@ -75,12 +102,19 @@ impl Folder {
         }
     }
 
-    /// Makes the folder and its work folder; only this user may look inside.
+    /// Makes the folder and its work folder; only this user may look inside. They outlive a crash of the machine: what
+    /// is written into the folder later would be lost with it.
     pub(super) fn create(path: &Path) -> Result<Folder, FolderError> {
         let work = path.join(WORK);
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&work);
         created.map_err(|source| FolderError { path: work, action: "create", source })?;
-        Folder::at(path)
+        let folder = Folder::at(path)?;
+        // The folder of all jobs may be new as well.
+        for holder in folder.path.ancestors().take(3) {
+            let synced = File::open(holder).and_then(|holder| holder.sync_all());
+            synced.map_err(|source| FolderError { path: holder.to_owned(), action: "sync", source })?;
+        }
+        Ok(folder)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -146,8 +180,14 @@ impl Folder {
         self.write(EXIT, exit)
     }
 
+    /// What is recorded of the job's end. A supervisor's record is whole or not there: anything else was put there by
+    /// the job.
     pub(super) fn exit(&self) -> Result<Option<Exit>, FolderError> {
-        self.read(EXIT)
+        match self.read(EXIT) {
+            Err(FolderError { action: UNDERSTAND, .. }) => Ok(None),
+            Err(error) if error.source.kind() == ErrorKind::IsADirectory => Ok(None),
+            read => read,
+        }
     }
 
     /// Asks for the job's end, in a way that the supervisor cannot miss however early or late it looks.
@@ -266,7 +306,7 @@ impl Folder {
             Err(error) => return Err(self.failed(name, "read")(error)),
         }
         let read = serde_json::from_slice(&content).map_err(io::Error::from);
-        read.map(Some).map_err(self.failed(name, "understand"))
+        read.map(Some).map_err(self.failed(name, UNDERSTAND))
     }
 
     /// Writes a file so that after any crash the old content or the new is there, whole.

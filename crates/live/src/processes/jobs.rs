@@ -12,7 +12,7 @@ use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_s
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-use super::folder::{Folder, FolderError, Probe};
+use super::folder::{Folder, FolderError, Probe, may_pass};
 use super::record::Exit;
 use super::supervisor::PATH;
 use super::survivors;
@@ -123,6 +123,32 @@ impl Error for SpawnError {
     }
 }
 
+impl SpawnError {
+    /// The same for the owner of the job: without the places of files on this host.
+    pub fn told(&self) -> String {
+        match self {
+            SpawnError::IsRunning { .. } => "the job is running".to_owned(),
+            SpawnError::StartedBefore { .. } => {
+                "the job was started before and is never started again".to_owned()
+            }
+            SpawnError::NoSpec { .. } => "there is no spec.json to run".to_owned(),
+            SpawnError::Folder(error) => error.told(),
+            SpawnError::Supervisor { source, .. } => format!("cannot start the supervisor: {source}"),
+        }
+    }
+
+    /// True if the same may work later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            SpawnError::Folder(error) => error.may_pass(),
+            SpawnError::Supervisor { source, .. } => may_pass(source),
+            SpawnError::IsRunning { .. } | SpawnError::StartedBefore { .. } | SpawnError::NoSpec { .. } => {
+                false
+            }
+        }
+    }
+}
+
 impl From<FolderError> for SpawnError {
     fn from(error: FolderError) -> SpawnError {
         SpawnError::Folder(error)
@@ -199,10 +225,11 @@ pub fn find(dir: &Path) -> Result<Found, FolderError> {
 /// The folder cannot be written, and its supervisor could not be told otherwise.
 pub fn terminate(dir: &Path) -> Result<(), FolderError> {
     let folder = Folder::at(dir)?;
-    if folder.exit()?.is_some() {
+    // While a supervisor lives the job may have written anything there itself.
+    if matches!(folder.probe()?, Probe::Free(_)) && folder.exit()?.is_some() {
         return Ok(());
     }
-    // First, so that a supervisor which is not listening to signals yet finds it when it does.
+    // Before the signal, so that a supervisor which is not listening to signals yet finds it when it does.
     let asked = folder.ask_cancel();
     match folder.probe()? {
         Probe::Free(_) => asked,
@@ -210,6 +237,15 @@ pub fn terminate(dir: &Path) -> Result<(), FolderError> {
         // It will find the file within a second.
         Probe::Held => asked,
     }
+}
+
+/// How the job of a folder ended, if it was recorded. Only once it is known to have ended: a job that runs may have
+/// written anything there.
+///
+/// # Errors
+/// The record cannot be read, or makes no sense.
+pub fn recorded(dir: &Path) -> Result<Option<Exit>, FolderError> {
+    Folder::at(dir)?.exit()
 }
 
 /// Signals the supervisor that holds the lock, and nobody else.

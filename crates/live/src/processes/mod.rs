@@ -61,7 +61,8 @@ mod throttle;
 mod watch;
 
 pub use folder::FolderError;
-pub use jobs::{Ending, Found, Lost, Running, SpawnError, find, spawn, terminate};
+pub(crate) use folder::may_pass;
+pub use jobs::{Ending, Found, Lost, Running, SpawnError, find, recorded, spawn, terminate};
 pub use record::{Exit, Outcome};
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use supervisor::{SuperviseError, supervise};

@@ -154,6 +154,21 @@ impl fmt::Display for SpecError {
     }
 }
 
+impl SpecError {
+    /// The same for the owner of the job: without the place of its folder on this host.
+    pub fn told(&self) -> String {
+        match self {
+            SpecError::Fault(_) => self.to_string(),
+            SpecError::Folder(error) => error.told(),
+        }
+    }
+
+    /// True if the same may work later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, SpecError::Folder(error) if error.may_pass())
+    }
+}
+
 impl Error for SpecError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {

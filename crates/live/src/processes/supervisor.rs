@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -14,7 +15,7 @@ use rustix::process::{Pid, getpid, set_child_subreaper, setsid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::FOLDER_VARIABLE;
-use super::folder::{Folder, FolderError};
+use super::folder::{Folder, FolderError, may_pass};
 use super::output::Copy;
 use super::record::{Exit, Outcome, Started};
 use super::spec::RunSpec;
@@ -28,8 +29,8 @@ const OUTPUT_AT_MOST: Duration = Duration::from_secs(5);
 /// A program that was just written may still be open for writing in a process about to `exec` something else.
 const BUSY_TRIES: u32 = 50;
 const BUSY_PERIOD: Duration = Duration::from_millis(20);
-/// A full disk does not stay full: how often the record is tried again.
-const RECORD_PERIOD: Duration = Duration::from_secs(1);
+/// A full disk does not stay full: how often is tried again what failed for want of something.
+const AGAIN_PERIOD: Duration = Duration::from_secs(1);
 
 /// Why a supervisor did not run its job. How a job ended, or why it could not be started, is not an error but in
 /// its [`Exit`].
@@ -84,28 +85,84 @@ pub fn supervise(dir: &Path) -> Result<(), SuperviseError> {
     let _ = setsid();
     // Best effort: without it, processes that leave the group are not found.
     let _ = set_child_subreaper(Some(getpid()));
+    // Nothing can be recorded before the job is claimed: one that is cancelled until then was never started.
+    let unless_cancelled = || !folder.is_cancel_asked();
     // Held until this process is gone.
-    let lock = match folder.inherited_lock()? {
-        Some(lock) => lock,
-        None => folder.lock()?.ok_or_else(|| SuperviseError::Locked(busy(&folder, "lock")))?,
-    };
+    let lock = persistently(unless_cancelled, || take_lock(&folder))?;
     // Whoever reads our process id may signal us, so we listen first; whoever asked before then left a file, which we
     // look for afterwards.
-    let mut signals = Signals::listen().map_err(SuperviseError::Signals)?;
-    folder.note_supervisor(&lock, getpid())?;
-    let started = Started {
+    let mut signals = persistently(unless_cancelled, || Signals::listen().map_err(SuperviseError::Signals))?;
+    let unless_cancelled = || !is_cancelled(&folder, &signals);
+    persistently(unless_cancelled, || folder.note_supervisor(&lock, getpid()))?;
+    let started = || Started {
         supervisor: getpid().as_raw_nonzero().get(),
         group: None,
         boot_id: boot_id(),
         started_unix_ms: unix_ms(),
     };
-    if !folder.claim(&started)? {
-        return Err(SuperviseError::StartedBefore(busy(&folder, "started.json")));
-    }
+    let started = persistently(unless_cancelled, || {
+        let started = started();
+        if folder.claim(&started)? {
+            return Ok(started);
+        }
+        Err(SuperviseError::StartedBefore(busy(&folder, "started.json")))
+    })?;
     let exit = run(&folder, started, &mut signals);
     record(&folder, &exit)?;
     drop(lock);
     Ok(())
+}
+
+fn take_lock(folder: &Folder) -> Result<File, SuperviseError> {
+    match folder.inherited_lock()? {
+        Some(lock) => Ok(lock),
+        None => folder.lock()?.ok_or_else(|| SuperviseError::Locked(busy(folder, "lock"))),
+    }
+}
+
+fn is_cancelled(folder: &Folder, signals: &Signals) -> bool {
+    signals.is_terminated() || folder.is_cancel_asked()
+}
+
+/// What can fail for want of something that comes back.
+trait MayPass {
+    fn may_pass(&self) -> bool;
+}
+
+/// Tries until it works, or fails for a reason that stays, or there is no need any more. Complains once.
+fn persistently<T, E: Error + MayPass>(
+    is_needed: impl Fn() -> bool,
+    mut act: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let mut complained = false;
+    loop {
+        match act() {
+            Err(error) if error.may_pass() && is_needed() => {
+                if !complained {
+                    complain(&error);
+                    complained = true;
+                }
+                thread::sleep(AGAIN_PERIOD);
+            }
+            result => return result,
+        }
+    }
+}
+
+impl MayPass for FolderError {
+    fn may_pass(&self) -> bool {
+        FolderError::may_pass(self)
+    }
+}
+
+impl MayPass for SuperviseError {
+    fn may_pass(&self) -> bool {
+        match self {
+            SuperviseError::Locked(_) | SuperviseError::StartedBefore(_) => false,
+            SuperviseError::Folder(error) => error.may_pass(),
+            SuperviseError::Signals(error) => may_pass(error),
+        }
+    }
 }
 
 fn busy(folder: &Folder, name: &str) -> FolderError {
@@ -119,7 +176,6 @@ fn busy(folder: &Folder, name: &str) -> FolderError {
 
 /// Runs the job that was claimed.
 fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
-    let begin = Instant::now();
     let mut exit = Exit {
         outcome: Outcome::NotStarted(String::new()),
         over_walltime: false,
@@ -132,14 +188,20 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         stdout_cut: false,
         stderr_cut: false,
     };
-    if signals.is_terminated() || folder.is_cancel_asked() {
-        exit.outcome = Outcome::NotStarted("cancelled before it was started".into());
-        exit.cancelled = true;
-        return exit;
-    }
-    let (spec, job) = match prepare(folder).and_then(|spec| Ok((start(folder, &spec)?, spec))) {
-        Ok((job, spec)) => (spec, job),
-        Err(reason) => {
+    let unless_cancelled = || !is_cancelled(folder, signals);
+    let began = persistently(unless_cancelled, || {
+        if is_cancelled(folder, signals) {
+            return Err(NotStarted::lasting("cancelled before it was started"));
+        }
+        let spec = prepare(folder)?;
+        // Its walltime begins when it is started, however long that was tried.
+        let (begin, begin_unix_ms) = (Instant::now(), unix_ms());
+        Ok((start(folder, &spec)?, spec, begin, begin_unix_ms))
+    });
+    let (job, spec, begin, begin_unix_ms) = match began {
+        Ok(began) => began,
+        Err(NotStarted { reason, .. }) => {
+            exit.cancelled = is_cancelled(folder, signals);
             exit.outcome = Outcome::NotStarted(reason);
             return exit;
         }
@@ -156,9 +218,9 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         outcome,
         over_walltime,
         cancelled,
-        started_unix_ms: exit.started_unix_ms,
+        started_unix_ms: begin_unix_ms,
         // Not below the start, if the clock was set back meanwhile.
-        ended_unix_ms: unix_ms().saturating_sub(millis(ended_at.elapsed())).max(exit.started_unix_ms),
+        ended_unix_ms: unix_ms().saturating_sub(millis(ended_at.elapsed())).max(begin_unix_ms),
         elapsed_ms,
         cpu_s,
         max_rss_kb,
@@ -167,12 +229,45 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     }
 }
 
+/// Why a job was not started, as its owner is told.
+#[derive(Debug)]
+struct NotStarted {
+    reason: String,
+    may_pass: bool,
+}
+
+impl NotStarted {
+    fn lasting(reason: impl Into<String>) -> NotStarted {
+        NotStarted { reason: reason.into(), may_pass: false }
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl Error for NotStarted {}
+
+impl MayPass for NotStarted {
+    fn may_pass(&self) -> bool {
+        self.may_pass
+    }
+}
+
+impl From<FolderError> for NotStarted {
+    fn from(error: FolderError) -> NotStarted {
+        NotStarted { reason: error.told(), may_pass: error.may_pass() }
+    }
+}
+
 /// Reads what to run and pins this process, and so its children, to the job's cores.
-fn prepare(folder: &Folder) -> Result<RunSpec, String> {
-    let spec = folder.read_spec().map_err(|error| error.to_string())?;
-    spec.check().map_err(|fault| fault.to_string())?;
+fn prepare(folder: &Folder) -> Result<RunSpec, NotStarted> {
+    let spec = folder.read_spec()?;
+    spec.check().map_err(|fault| NotStarted::lasting(fault.to_string()))?;
     if let Some(cores) = &spec.cores {
-        pin(cores)?;
+        pin(cores).map_err(NotStarted::lasting)?;
     }
     Ok(spec)
 }
@@ -199,25 +294,26 @@ struct Job {
 }
 
 /// Starts the job in a process group of its own.
-fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, String> {
+fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     // Checked: there is a program.
-    let [program, arguments @ ..] = spec.program.as_slice() else { return Err("no program".into()) };
-    let files =
-        ["stdout", "stderr"].map(|name| folder.create_output(name).map_err(|error| error.to_string()));
-    let [stdout_file, stderr_file] = files;
-    let (stdout_file, stderr_file) = (stdout_file?, stderr_file?);
+    let [program, arguments @ ..] = spec.program.as_slice() else {
+        return Err(NotStarted::lasting("no program"));
+    };
+    let (stdout_file, stderr_file) = (folder.create_output("stdout")?, folder.create_output("stderr")?);
     let work = folder.work();
     if !work.is_dir() {
-        return Err(format!("{}: there is no work folder", work.display()));
+        return Err(NotStarted::lasting("there is no work folder"));
     }
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&work).process_group(0);
     command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8").envs(&spec.env);
     command.env(FOLDER_VARIABLE, folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = spawn(&mut command).map_err(|error| why(program, spec, &error))?;
+    let failed =
+        |error: io::Error| NotStarted { reason: why(program, spec, &error), may_pass: may_pass(&error) };
+    let mut child = spawn(&mut command).map_err(failed)?;
     let copies = (child.stdout.take(), child.stderr.take());
-    let (Some(stdout), Some(stderr)) = copies else { return Err("no pipes".into()) };
+    let (Some(stdout), Some(stderr)) = copies else { return Err(NotStarted::lasting("no pipes")) };
     let max_bytes = spec.max_output_bytes;
     let stdout = Copy::start(stdout, stdout_file, max_bytes);
     let stderr = Copy::start(stderr, stderr_file, max_bytes);
@@ -227,7 +323,8 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, String> {
         (Err(error), _) | (_, Err(error)) => {
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
             let _ = child.wait();
-            Err(format!("cannot copy its output: {error}"))
+            // It may have done something: it is not started again, whatever the reason.
+            Err(NotStarted::lasting(format!("cannot copy its output: {error}")))
         }
     }
 }
@@ -263,23 +360,7 @@ fn why(program: &str, spec: &RunSpec, error: &io::Error) -> String {
 
 /// Writes the record, waiting for disk space if that is what is missing.
 fn record(folder: &Folder, exit: &Exit) -> Result<(), FolderError> {
-    let mut complained = false;
-    loop {
-        match folder.write_exit(exit) {
-            Err(error) if is_full(&error.source) => {
-                if !complained {
-                    complain(&error);
-                    complained = true;
-                }
-                thread::sleep(RECORD_PERIOD);
-            }
-            result => return result,
-        }
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    persistently(|| true, || folder.write_exit(exit))
 }
 
 /// Into the log, if there is one.

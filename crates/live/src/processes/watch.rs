@@ -39,11 +39,13 @@ impl Signals {
     /// The system refuses, for example for want of open files.
     pub(super) fn listen() -> io::Result<Signals> {
         let (wakes, waker) = UnixStream::pair()?;
+        // All of them before anything is registered for good: this may be tried again for want of open files.
+        let wakers = [(SIGTERM, waker.try_clone()?), (SIGINT, waker.try_clone()?)];
         let is_terminated = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGINT] {
+        for (signal, waker) in wakers {
             // Actions run in this order: whoever is woken finds the flag set.
             signal_hook::flag::register(signal, is_terminated.clone())?;
-            signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
+            signal_hook::low_level::pipe::register(signal, waker)?;
         }
         signal_hook::low_level::pipe::register(SIGCHLD, waker)?;
         Ok(Signals { wakes, is_terminated })

@@ -24,6 +24,8 @@ use crate::uplink::Upward;
 
 /// The pause before a job is looked for again that could not be looked for.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The pause before a job is started again that could not be started for want of something.
+const START_AGAIN: Duration = Duration::from_secs(1);
 
 /// Calls that wait for an answer.
 #[derive(Clone, Default, Debug)]
@@ -63,41 +65,81 @@ pub(super) struct Processes {
     pub(super) cancelled: Arc<Mutex<BTreeSet<JobId>>>,
 }
 
+/// Why a job was not started.
+enum NotStarted {
+    /// That does not change.
+    Lasting(Exit),
+    /// It may work later.
+    Passing(String),
+}
+
+impl NotStarted {
+    /// With the reason for the log, and the one for the job's owner.
+    fn new(error: &dyn std::error::Error, told: String, may_pass: bool) -> NotStarted {
+        if may_pass {
+            return NotStarted::Passing(error.to_string());
+        }
+        tracing::warn!(%error, "a job cannot be started");
+        NotStarted::Lasting(Exit::NotStarted(told))
+    }
+}
+
 impl Processes {
     /// Runs a job that was never started.
     pub(super) fn run(&self, record: JobRecord, launch: String, run: Run) {
         let own = self.clone();
         self.runtime.spawn(async move {
             let job = run.job;
-            let started = tokio::task::spawn_blocking({
-                let own = own.clone();
-                move || own.start(&record, &launch, &run)
-            });
-            let ended = match started.await {
-                Ok(Ok(running)) => own.follow(running).await,
-                Ok(Err(exit)) => (exit, None),
-                Err(_) => (Exit::NotStarted("internal error, the server's log says more".to_owned()), None),
+            let ended = match own.started(record, launch, run).await {
+                Ok(running) => own.follow(job, running).await,
+                Err(exit) => (exit, None),
             };
             own.ended(job, ended);
         });
     }
 
-    fn start(&self, record: &JobRecord, launch: &str, run: &Run) -> Result<Running, Exit> {
-        let not_started = |why: String| Exit::NotStarted(why);
-        let launch: Launch = serde_json::from_str(launch).map_err(|error| not_started(error.to_string()))?;
+    /// Starts a job as soon as there is what it takes to start one.
+    async fn started(&self, record: JobRecord, launch: String, run: Run) -> Result<Running, Exit> {
+        let internal = |_| Exit::NotStarted("internal error, the server's log says more".to_owned());
+        let launch: Launch =
+            serde_json::from_str(&launch).map_err(|error| Exit::NotStarted(error.to_string()))?;
+        let job = record.handle.clone();
         tracing::info!(
-            job = %record.handle, request = %launch.request, procs = run.procs.0, cores = run.cores.len(), "run"
+            %job, request = %launch.request, procs = run.procs.0, cores = run.cores.len(), "run"
         );
-        let dir = self.host.prepare(&self.store, record, &launch, run);
-        let dir = dir.map_err(|error| not_started(error.to_string()))?;
-        if locked(&self.cancelled).contains(&run.job) {
-            return Err(Exit::Cancelled);
+        let what = Arc::new((record, launch, run));
+        let mut warned = false;
+        loop {
+            let (own, what) = (self.clone(), what.clone());
+            let started = tokio::task::spawn_blocking(move || own.start(&what.0, &what.1, &what.2));
+            match started.await.map_err(internal)? {
+                Ok(running) => return Ok(running),
+                Err(NotStarted::Lasting(exit)) => return Err(exit),
+                Err(NotStarted::Passing(reason)) if !warned => {
+                    tracing::warn!(%job, reason, "cannot be started at the moment: tried again until it can");
+                    warned = true;
+                }
+                Err(NotStarted::Passing(_)) => {}
+            }
+            tokio::time::sleep(START_AGAIN).await;
+        }
+    }
+
+    fn start(&self, record: &JobRecord, launch: &Launch, run: &Run) -> Result<Running, NotStarted> {
+        let cancelled = || locked(&self.cancelled).contains(&run.job);
+        if cancelled() {
+            return Err(NotStarted::Lasting(Exit::Cancelled));
+        }
+        let dir = self.host.prepare(&self.store, record, launch, run);
+        let dir = dir.map_err(|error| NotStarted::new(&error, error.told(), error.may_pass()))?;
+        if cancelled() {
+            return Err(NotStarted::Lasting(Exit::Cancelled));
         }
         let _entered = self.runtime.enter();
-        let running =
-            processes::spawn(&self.supervisor, &dir).map_err(|error| not_started(error.to_string()))?;
+        let running = processes::spawn(&self.supervisor, &dir);
+        let running = running.map_err(|error| NotStarted::new(&error, error.told(), error.may_pass()))?;
         // Asked for while the folder was made.
-        if locked(&self.cancelled).contains(&run.job) {
+        if cancelled() {
             end(&dir);
         }
         Ok(running)
@@ -116,7 +158,7 @@ impl Processes {
             let ended = match found {
                 Found::NeverStarted if cancelling => (Exit::Cancelled, None),
                 Found::NeverStarted => return own.run(record, launch, run),
-                Found::Running(running) => own.follow(running).await,
+                Found::Running(running) => own.follow(job, running).await,
                 Found::Ended(exit) => end_of(exit),
                 Found::Lost(why) => (Exit::Lost(why.to_string()), None),
             };
@@ -124,12 +166,17 @@ impl Processes {
         });
     }
 
-    async fn follow(&self, mut running: Running) -> (Exit, Option<u64>) {
+    async fn follow(&self, job: JobId, mut running: Running) -> (Exit, Option<u64>) {
         loop {
             match running.ended().await {
                 Ok(Ending::Ended(exit)) => return end_of(exit),
                 Ok(Ending::Lost(why)) => return (Exit::Lost(why.to_string()), None),
+                // It could record nothing before it had started something.
+                Ok(Ending::NeverStarted(_)) if locked(&self.cancelled).contains(&job) => {
+                    return (Exit::Cancelled, None);
+                }
                 Ok(Ending::NeverStarted(why)) => {
+                    let why = why.map(|why| complaint(&why, running.dir()));
                     let why = why.unwrap_or_else(|| "its supervisor gave up without a word".to_owned());
                     return (Exit::NotStarted(why), None);
                 }
@@ -194,6 +241,12 @@ fn found_word(found: &Found) -> &'static str {
     }
 }
 
+/// What a supervisor complained of, for the owner of the job: without the place of its folder on this host.
+fn complaint(line: &str, dir: &Path) -> String {
+    let within = format!("{}/", dir.display());
+    line.trim_start_matches("error: ").replace(&within, "").replace(&*dir.to_string_lossy(), "its folder")
+}
+
 /// How a process ended, as the federation tells it, and how long it ran.
 fn end_of(found: processes::Exit) -> (Exit, Option<u64>) {
     let exit = match found.outcome {
@@ -222,10 +275,6 @@ impl Driver<Server> for ServerDriver {
             Command::Archive(record) => Kept::Ended(Box::new(row(record))),
             _ => Kept::Nothing,
         }
-    }
-
-    fn is_early(&self, _command: &Command) -> bool {
-        false
     }
 
     fn carry_out(&mut self, machine: &Server, _now: Time, command: Command, notice: Option<u64>) {

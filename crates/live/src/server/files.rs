@@ -2,21 +2,24 @@
 
 use std::future::Future;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_control::access::Caller;
 use pliant_control::job::JobRecord;
+use pliant_control::names::Key;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::launch::Host;
+use super::sealing::Sealing;
 use super::service::{Open, blocking};
+use crate::processes;
 use crate::staging::{ResultLimits, ResultName, StagingError, Store, open_result, seal, sealed};
-use crate::telemetry::names;
-use crate::wire::{self, Download, Fetchable, Upload, UploadAnswer, proto};
+use crate::telemetry::{names, spawn_of_call};
+use crate::wire::{Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, proto};
 
 /// Bytes in one piece.
 const PIECE: usize = 256 << 10;
@@ -24,22 +27,30 @@ const PIECE: usize = 256 << 10;
 const SLOW: Duration = Duration::from_secs(60);
 /// What a job may leave behind to be fetched.
 const RESULTS: ResultLimits = ResultLimits { files: 10_000, bytes: 64 << 30 };
+/// How long a call waits for the results to be summed up: shorter than clients wait for an answer.
+const SEALING: Duration = Duration::from_secs(20);
 /// How often a growing file is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
 type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
 type DownloadStream = ReceiverStream<Result<proto::Chunk, Status>>;
 
-/// Takes a file in.
-pub(super) fn upload(
+/// Takes a file in, unless `accepted` says that the submission it is for was accepted before: then nothing is wanted,
+/// and nothing that lies there is touched.
+pub(super) fn upload<A, F>(
     mut requests: Streaming<proto::UploadRequest>,
     caller: Caller,
     open: Open,
     store: Store,
-) -> UploadStream {
+    accepted: A,
+) -> UploadStream
+where
+    A: Fn(Key) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<bool, Status>> + Send,
+{
     let (sender, receiver) = mpsc::channel(4);
-    tokio::spawn(async move {
-        if let Err(status) = take(&mut requests, &caller, &open, store, &sender).await {
+    spawn_of_call(async move {
+        if let Err(status) = take(&mut requests, &caller, &open, store, &sender, accepted).await {
             tracing::warn!(user = %caller.user, reason = %status.message(), "upload refused");
             // The client may have gone.
             let _ = sender.send(Err(status)).await;
@@ -48,20 +59,36 @@ pub(super) fn upload(
     ReceiverStream::new(receiver)
 }
 
-async fn take(
+async fn take<A, F>(
     requests: &mut Streaming<proto::UploadRequest>,
     caller: &Caller,
     open: &Open,
     store: Store,
     sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
-) -> Result<(), Status> {
+    accepted: A,
+) -> Result<(), Status>
+where
+    A: Fn(Key) -> F,
+    F: Future<Output = Result<bool, Status>>,
+{
     let first =
         next(requests).await?.ok_or_else(|| Status::invalid_argument("expected a beginning first"))?;
     let Upload::Begin { key, file } = first else {
         return Err(Status::invalid_argument("expected a beginning first"));
     };
     let user = caller.user.clone();
+    // Its submission is not accepted between the question and the beginning.
+    let turn = store.turn(&user, key).await;
+    if accepted(key).await? {
+        drop(turn);
+        answer(sender, UploadAnswer::Offset(file.size)).await?;
+        while next(requests).await?.is_some() {
+            open.check()?;
+        }
+        return answer(sender, UploadAnswer::Complete).await;
+    }
     let upload = std::sync::Arc::new(blocking(move || store.begin(&user, key, file)).await?);
+    drop(turn);
     let mut offset = upload.offset();
     answer(sender, UploadAnswer::Offset(offset)).await?;
     while let Some(message) = next(requests).await? {
@@ -90,34 +117,68 @@ async fn answer(
     sender.send(Ok(answer.into())).await.map_err(|_| Status::cancelled("the client has gone"))
 }
 
+/// Refuses a job that has not ended.
+pub(super) fn has_ended(record: &JobRecord) -> Result<(), Status> {
+    if record.state.is_final() {
+        return Ok(());
+    }
+    let why = format!("job {} is {}; its results are there once it has ended", record.handle, record.state);
+    Err(Status::failed_precondition(why))
+}
+
 /// The files of a job that has ended.
-pub(super) async fn results(host: &Host, record: &JobRecord) -> Result<proto::ResultsReply, Status> {
-    if !record.state.is_final() {
-        let why =
-            format!("job {} is {}; its results are there once it has ended", record.handle, record.state);
-        return Err(Status::failed_precondition(why));
-    }
-    let dir = host.dir(record.handle.number);
+pub(super) async fn results(
+    host: &Host,
+    sealing: &Sealing,
+    record: &JobRecord,
+) -> Result<proto::ResultsReply, Status> {
+    has_ended(record)?;
+    let number = record.handle.number;
+    let dir = host.dir(number);
     if record.started.is_none() || !dir.exists() {
-        return Ok(wire::results_reply(&[]));
+        return Ok((&JobResults::default()).into());
     }
-    let found = blocking(move || match sealed(&dir)? {
-        Some(found) => Ok(found),
-        None => seal(&dir, RESULTS),
+    let sum_up = move || gathered(&dir).map_err(|error| status(&error));
+    let results = sealing.results(number, SEALING, sum_up).await?;
+    Ok((&*results).into())
+}
+
+/// What there is of an ended job, summed up if it was not before.
+fn gathered(dir: &Path) -> Result<JobResults, StagingError> {
+    let found = match sealed(dir) {
+        Ok(Some(found)) => found,
+        // The job may have put anything in its place.
+        Ok(None) | Err(StagingError::Damaged { .. } | StagingError::NotAFile { .. }) => seal(dir, RESULTS)?,
+        Err(error) => return Err(error),
+    };
+    // A job that was lost has none.
+    let exit = processes::recorded(dir).unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell whether output was dropped");
+        None
     });
-    let files: Vec<Fetchable> = found.await?.files.iter().map(Fetchable::from).collect();
-    Ok(wire::results_reply(&files))
+    Ok(JobResults {
+        files: found.files.iter().map(Fetchable::from).collect(),
+        left_out: found.left_out.iter().map(Withheld::from).collect(),
+        left_out_count: found.left_out_count as u64,
+        stdout_cut: exit.as_ref().is_some_and(|exit| exit.stdout_cut),
+        stderr_cut: exit.as_ref().is_some_and(|exit| exit.stderr_cut),
+    })
 }
 
 /// Sends a file from an offset on; one that is followed until `ended` says that the job has.
 pub(super) fn download<E, F>(dir: PathBuf, download: Download, open: Open, ended: E) -> DownloadStream
 where
-    E: Fn() -> F + Send + 'static,
+    E: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = bool> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
-    tokio::spawn(async move {
-        if let Err(status) = give(dir, download, &open, &sender, ended).await {
+    spawn_of_call(async move {
+        let given = tokio::select! {
+            given = give(dir, download, &open, &sender, ended) => given,
+            // Nobody reads any more, and nothing may come for days.
+            () = sender.closed() => return,
+        };
+        if let Err(status) = given {
             // The client may have gone.
             let _ = sender.send(Err(status)).await;
         }
@@ -163,12 +224,7 @@ where
     }
 }
 
-fn piece(
-    dir: &std::path::Path,
-    name: &ResultName,
-    offset: u64,
-    must_exist: bool,
-) -> Result<Vec<u8>, StagingError> {
+fn piece(dir: &Path, name: &ResultName, offset: u64, must_exist: bool) -> Result<Vec<u8>, StagingError> {
     let reader = match open_result(dir, name, offset) {
         Ok(reader) => reader,
         // Not there yet, or not so long yet.

@@ -47,6 +47,24 @@ impl fmt::Display for PrepareError {
     }
 }
 
+impl PrepareError {
+    /// The same for the owner of the job: without the places of files on this host.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Staging(error) => format!("its files cannot be put in place: {}", error.told()),
+            Self::Spec(error) => error.told(),
+        }
+    }
+
+    /// True if the same may work later.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Staging(error) => error.may_pass(),
+            Self::Spec(error) => error.may_pass(),
+        }
+    }
+}
+
 impl std::error::Error for PrepareError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

@@ -4,6 +4,7 @@ mod driver;
 mod files;
 mod launch;
 mod offer;
+mod sealing;
 mod service;
 mod upkeep;
 
@@ -15,18 +16,16 @@ use pliant_control::agent::ServerInfo;
 use pliant_control::server::{Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
-use tonic::transport::Server as Transport;
 
-use crate::agent::driver::locked;
 use crate::config::ServerFile;
 use crate::daemon::{
-    DaemonError, GRACE, Settings, listen_pages, mailbox, recover, run, stopped, stopped_for,
+    DaemonError, MachineThread, Settings, listen_pages, mailbox, recover, stopped, transport,
 };
-use crate::identity::{ClientTls, Limits, Role, ServerTls, guard, incoming};
+use crate::gate::Gate;
+use crate::identity::{ClientTls, Limits, Role, ServerTls, incoming};
 use crate::journal;
 use crate::staging::{self, Store};
-use crate::telemetry::Readiness;
-use crate::uplink;
+use crate::uplink::{Heard, Uplink, readiness};
 use crate::wire::proto::server_server::ServerServer;
 use driver::{Calls, Processes, ServerDriver};
 use launch::Host;
@@ -51,6 +50,7 @@ pub async fn serve(
     let state = file.state.clone();
     let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
         let mut journal = journal::open_sqlite(&state)?;
+        journal.claim(&format!("server {}", config.name))?;
         let again = config.clone();
         let new = |now| Server::new(config, now).expect("the file was checked for the policy's name");
         let from_state = |state| Server::from_state(again, state).map_err(|error| error.to_string());
@@ -67,6 +67,8 @@ pub async fn serve(
     let address =
         listener.local_addr().map_err(|source| DaemonError::Listen { address: file.listen, source })?;
 
+    // Everything of this daemon ends with it, whoever ends it.
+    let (halt, halted) = watch::channel(false);
     let (mailbox, inbox) = mailbox::<Server>();
     let (upward, messages) = mpsc::unbounded_channel();
     let (changes, _) = broadcast::channel(CHANGES);
@@ -89,25 +91,19 @@ pub async fn serve(
     let child =
         Below { shop: shop.clone(), journal: journal.id(), mailbox: mailbox.clone(), upward: upward.clone() };
     let outbox = recovered.notices.clone();
-    let keep = uplink::keep(Arc::new(child), file.parent.clone(), client_tls, outbox, messages, stop.clone());
-    let line = tokio::spawn(keep);
-    let driver = ServerDriver {
-        calls: calls.clone(),
-        processes,
-        changes: changes.clone(),
-        upward,
-        healthy: failure.clone(),
-    };
+    let heard = Heard::start();
+    let parent = heard.clone();
+    let journal_failure = failure.clone();
+    let ready_page = move || readiness(&journal_failure, Some(&parent));
+    let pages = listen_pages(file.http.as_ref(), halted.clone(), ready_page).await?;
+    let uplink = Uplink { child: Arc::new(child), parents: file.parent.clone(), tls: client_tls, heard };
+    let line = tokio::spawn(uplink.keep(outbox, messages, halted.clone()));
+    let driver =
+        ServerDriver { calls: calls.clone(), processes, changes: changes.clone(), upward, healthy: failure };
     let settings = Settings { history: Settings::days(file.history_days), ..Settings::default() };
-    let thread = std::thread::Builder::new()
-        .name("server".to_owned())
-        .spawn(move || run(recovered, journal, driver, inbox, settings))
-        .map_err(DaemonError::Thread)?;
-    let pages = listen_pages(file.http.as_ref(), stop.clone(), move || match &*locked(&failure) {
-        None => Readiness::ready(),
-        Some(why) => Readiness::ready().but("journal", why.clone()),
-    })
-    .await?;
+    let gate = Gate::new(file.limits);
+    let thread =
+        MachineThread::start("server", recovered, journal, driver, (mailbox.clone(), inbox), settings)?;
 
     let upkeep = upkeep::Upkeep {
         host: host.clone(),
@@ -117,42 +113,35 @@ pub async fn serve(
         name: file.name.to_string(),
         kept: Settings::days(file.results_days),
     };
-    tokio::spawn(upkeep.run(stop.clone()));
+    tokio::spawn(upkeep.run(halted.clone()));
     let service = Service {
-        gate: crate::gate::Gate::new(file.limits),
+        gate: gate.clone(),
+        waiting_per_user: file.waiting_per_user,
         tls: server_tls.clone(),
-        mailbox: mailbox.clone(),
+        mailbox,
         calls,
         archive,
         tokens: Arc::new(AtomicU64::new(1)),
         shop,
         host,
         store,
+        sealing: sealing::Sealing::default(),
         changes,
-        stop: stop.clone(),
+        stop: halted.clone(),
     };
     let limits = Limits { connections_max: file.limits.connections, ..Limits::default() };
     let service = ServerServer::new(service).max_decoding_message_size(file.limits.message_bytes);
-    let service = tonic::service::interceptor::InterceptedService::new(service, guard(server_tls.clone()));
+    let service =
+        tonic::service::interceptor::InterceptedService::new(service, gate.keep(server_tls.clone()));
     tracing::info!(name = %file.name, %address, procs = file.cluster.procs, batch = %file.cluster.batch, "server ready");
     ready(address);
-    let served = Transport::builder()
-        .http2_keepalive_interval(Some(std::time::Duration::from_secs(20)))
-        .http2_keepalive_timeout(Some(std::time::Duration::from_secs(20)))
+    let served = transport()
         .add_service(service)
-        .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(stop.clone()));
-    let served = tokio::select! {
-        served = served => served,
-        // Open calls have a moment to end; clients that stay connected do not keep a daemon.
-        () = stopped_for(stop.clone(), GRACE) => Ok(()),
-    };
-    mailbox.stop();
-    let ended = tokio::task::spawn_blocking(move || thread.join()).await.expect("waiting does not panic");
+        .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
+    let ended = thread.serve(served, stop, &halt).await;
     line.abort();
     drop(pages);
-    served.map_err(DaemonError::Transport)?;
-    ended.map_err(|_| DaemonError::Panicked)??;
-    Ok(())
+    ended
 }
 
 fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use crate::daemon::Mailbox;
 use crate::services::{Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use crate::staging::FileName;
+use crate::telemetry::RequestId;
 use crate::uplink::{Child, Upward};
 use crate::wire::Submitted;
 
@@ -106,10 +107,15 @@ impl Child for Below {
         vec![self.shop.info.clone()]
     }
 
-    async fn asked(&self, discovery: u64, ask: Ask) {
+    async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
         let found = self.answer(&ask).await.unwrap_or_else(|why| {
             let refusals = vec![(self.name(), why)];
             Found { refusals, ..Found::default() }
+        });
+        request.span().in_scope(|| {
+            let completion = found.vectors.first().map(|vector| vector.estimate.completion().0);
+            let refused = found.refusals.first().map(|(_, why)| why.as_str());
+            tracing::info!(user = %ask.caller.user, completion, refused, "asked by the parent");
         });
         // The line ends only with the daemon.
         let _ = self.upward.send(Upward::Answer { discovery, found });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pliant_control::access::Caller;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Key};
-use pliant_control::server::{Answer, Event, Lesson, Server, Submit, Token};
+use pliant_control::server::{Answer, Event, Lesson, Refused, Server, Submit, Token};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -16,13 +16,15 @@ use super::driver::Calls;
 use super::files;
 use super::launch::{Host, Launch};
 use super::offer::Shop;
-use crate::agent::service::{SharedArchive, archived, no_such_job, record};
-use crate::daemon::{Mailbox, stopped};
+use super::sealing::Sealing;
+use crate::agent::archive::{SharedArchive, archived, record};
+use crate::agent::service::no_such_job;
+use crate::daemon::{Mailbox, TurnedAway, stopped};
 use crate::gate::{self, Gate, Pass};
 use crate::identity::{Peer, ServerTls};
 use crate::services::Refusal;
-use crate::staging::{StagingError, Store};
-use crate::telemetry::RequestId;
+use crate::staging::{ResultName, StagingError, Store};
+use crate::telemetry::{RequestId, names, spawn_of_call};
 use crate::wire::{
     self, Declined, Offer, OfferedArgument, OfferedService, Submission, SubmitAnswer, Submitted, proto,
 };
@@ -36,6 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(super) struct Service {
     pub(super) gate: Gate,
+    pub(super) waiting_per_user: u32,
     pub(super) tls: Arc<ServerTls>,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) calls: Calls,
@@ -44,6 +47,7 @@ pub(super) struct Service {
     pub(super) shop: Shop,
     pub(super) host: Host,
     pub(super) store: Store,
+    pub(super) sealing: Sealing,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
 }
@@ -56,7 +60,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// An error once the caller's certificate is revoked.
+    /// An error once the caller's certificate is revoked or has expired.
     pub(super) fn check(&self) -> Result<(), Status> {
         self.tls.check(&self.peer).map_err(|error| {
             tracing::warn!(%error, "open call refused");
@@ -65,7 +69,7 @@ impl Open {
     }
 
     /// Waits for that.
-    async fn revoked(&self) -> Status {
+    async fn refused(&self) -> Status {
         loop {
             tokio::time::sleep(LOOK).await;
             if let Err(status) = self.check() {
@@ -118,12 +122,12 @@ impl proto::server_server::Server for Service {
         let record = self.find(&caller, &request.into_inner().handle).await?;
         let (sender, receiver) = mpsc::channel(16);
         let own = self.clone();
-        tokio::spawn(async move {
+        spawn_of_call(async move {
             let stop = stopped(own.stop.clone());
             let broken = tokio::select! {
                 () = own.follow(caller, record, changes, &sender) => return,
                 () = sender.closed() => return,
-                status = open.revoked() => status,
+                status = open.refused() => status,
                 // The client asks again elsewhere or later.
                 () = stop => stopping(),
             };
@@ -138,7 +142,7 @@ impl proto::server_server::Server for Service {
         let number = handle.number;
         tracing::info!(job = %handle, by = %caller.user, "cancel");
         let event = |reply| Event::Cancel { reply, number, caller: caller.clone() };
-        match self.call(event).await? {
+        match self.call(event, 0).await? {
             Answer::Cancelling(record) => Ok(Response::new((&*record).into())),
             // It may have ended long ago.
             _ => Ok(Response::new((&self.archived(&caller, &handle).await?).into())),
@@ -172,7 +176,13 @@ impl proto::server_server::Server for Service {
         request: Request<Streaming<proto::UploadRequest>>,
     ) -> Result<Response<Self::UploadStream>, Status> {
         let (caller, open) = self.open(&request)?;
-        Ok(Response::new(files::upload(request.into_inner(), caller, open, self.store.clone())))
+        tracing::info!(user = %caller.user, "upload");
+        let (own, who) = (self.clone(), caller.clone());
+        let accepted = move |key| {
+            let (own, who) = (own.clone(), who.clone());
+            async move { own.accepted_before(&who, key).await.map(|found| found.is_some()) }
+        };
+        Ok(Response::new(files::upload(request.into_inner(), caller, open, self.store.clone(), accepted)))
     }
 
     async fn results(
@@ -181,7 +191,7 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::ResultsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let record = self.find(&caller, &request.into_inner().handle).await?;
-        files::results(&self.host, &record).await.map(Response::new)
+        files::results(&self.host, &self.sealing, &record).await.map(Response::new)
     }
 
     type DownloadStream = ReceiverStream<Result<proto::Chunk, Status>>;
@@ -193,6 +203,10 @@ impl proto::server_server::Server for Service {
         let (caller, open) = self.open(&request)?;
         let download = wire::Download::try_from(request.into_inner())?;
         let record = self.find(&caller, &download.handle.to_string()).await?;
+        // A job that runs still writes to its files.
+        if matches!(download.name, ResultName::File(_)) {
+            files::has_ended(&record)?;
+        }
         let own = self.clone();
         let ended = move || {
             let (own, caller, handle) = (own.clone(), caller.clone(), record.handle.to_string());
@@ -244,12 +258,19 @@ impl Service {
         submission: Submission,
     ) -> Result<SubmitAnswer, Status> {
         let Submission { key, what, inputs, latest, compared } = submission;
+        // No input is begun anew or thrown away until the answer is known.
+        let _turn = self.store.turn(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
         if let Some(record) = self.accepted_before(&caller, key).await? {
             // What was told of it first may still be on its way to the disk.
             let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(SubmitAnswer::Accepted(Box::new(record)));
+        }
+        if let Some(refused) = self.has_too_many(&caller).await? {
+            metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
+            tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
+            return Ok(SubmitAnswer::Declined(Declined::from(&refused)));
         }
         let learned = match &what {
             Submitted::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
@@ -279,16 +300,17 @@ impl Service {
         let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         let owner = caller.user.clone();
         let submit = Submit { key, owner, name, work, own_time: false, latest, compared, launch, lesson };
-        match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }).await? {
+        let bytes = submit.launch.len();
+        match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {
                 tracing::info!(
                     job = %record.handle, owner = %record.owner, name = %record.name, procs = record.procs.0,
-                    start = record.expected.start.0, request = %id, "accepted"
+                    start = record.expected.start.0, "accepted"
                 );
                 Ok(SubmitAnswer::Accepted(record))
             }
             Answer::Refused(refused) => {
-                tracing::info!(owner = %caller.user, reason = refused.word(), request = %id, "refused");
+                tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
                 Ok(SubmitAnswer::Declined(Declined::from(&refused)))
             }
             Answer::Known(handle) => {
@@ -301,12 +323,24 @@ impl Service {
         }
     }
 
-    /// Tells the machine and waits until the answer is durable.
-    async fn call(&self, event: impl FnOnce(Token) -> Event) -> Result<Answer, Status> {
+    /// What the machine would say to one more job of a user who has too many already: without a word of it in the
+    /// journal, which whoever repeats would fill.
+    async fn has_too_many(&self, caller: &Caller) -> Result<Option<Refused>, Status> {
+        let (user, limit) = (caller.user.clone(), self.waiting_per_user);
+        let waiting = move |server: &mut Server, _| server.waiting_of(&user);
+        let waiting = self.mailbox.ask(waiting).await.map_err(|_| stopping())?;
+        Ok((waiting >= limit as usize).then_some(Refused::TooMany { limit }))
+    }
+
+    /// Tells the machine, in so many bytes, and waits until the answer is durable.
+    async fn call(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Answer, Status> {
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let answer = self.calls.wait(token);
         let _place = Place { calls: self.calls.clone(), token };
-        self.mailbox.tell(event(Token(token))).map_err(|_| stopping())?;
+        self.mailbox.want(event(Token(token)), bytes).map_err(|why| match why {
+            TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
+            TurnedAway::Stopped => stopping(),
+        })?;
         let answer = tokio::time::timeout(PATIENCE, answer).await;
         // Whether it was done is not known: the caller asks again with the same key.
         answer.map_err(|_| slow())?.map_err(|_| stopping())

@@ -4,14 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use pliant_control::names::{Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
 use tokio::sync::watch;
 
 use super::launch::Host;
-use crate::agent::service::{SharedArchive, archived};
+use crate::agent::archive::{SharedArchive, archived};
 use crate::daemon::{Clock, Mailbox, stopped};
-use crate::staging::Store;
+use crate::staging::{StagingError, Store};
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(600);
@@ -51,24 +52,31 @@ impl Upkeep {
                 }
             }
         }
-        let store = self.store.clone();
-        // Keys of jobs that wait: their files are still to be put in place.
-        let waiting =
-            self.mailbox.ask(|server, _| server.jobs().map(|job| job.key).collect::<Vec<_>>()).await;
-        let Ok(waiting) = waiting else { return };
-        let collected =
-            tokio::task::spawn_blocking(move || store.collect(now, |_, key| waiting.contains(&key))).await;
-        match collected {
-            Ok(Ok(collected)) if collected.submissions > 0 => {
-                tracing::info!(
-                    submissions = collected.submissions,
-                    "uploads that nobody submitted are removed"
-                );
-            }
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "cannot remove old uploads"),
-            Err(error) => tracing::warn!(%error, "removing old uploads failed"),
+        let mut removed = 0;
+        for (user, key) in self.store.submissions() {
+            removed += usize::from(self.collect(user, key).await);
         }
+        if removed > 0 {
+            tracing::info!(submissions = removed, "uploads that nobody submitted are removed");
+        }
+    }
+
+    /// Throws away the uploads of a submission that rest and that no job waits for; true if it did.
+    async fn collect(&self, user: User, key: Key) -> bool {
+        // A file is as old as the system's clock says, which may have been set while this daemon ran.
+        let now = Clock::start(Time(0)).now();
+        let (store, of) = (self.store.clone(), user.clone());
+        if !resting(move || store.rests(&of, key, now)).await {
+            return false;
+        }
+        // Nobody can submit it, or have it accepted, from here on.
+        let _turn = self.store.turn(&user, key).await;
+        let wanted = self.mailbox.ask(move |server, _| server.job_of_key(&key).is_some()).await;
+        if wanted != Ok(false) {
+            return false;
+        }
+        let store = self.store.clone();
+        resting(move || store.collect(&user, key, now)).await
     }
 
     /// True if the files of a job are there longer than they are kept.
@@ -84,6 +92,21 @@ impl Upkeep {
     }
 }
 
+/// Asks the store something that blocks; no if it cannot tell.
+async fn resting(ask: impl FnOnce() -> Result<bool, StagingError> + Send + 'static) -> bool {
+    match tokio::task::spawn_blocking(ask).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "cannot remove old uploads");
+            false
+        }
+        Err(error) => {
+            tracing::warn!(%error, "removing old uploads failed");
+            false
+        }
+    }
+}
+
 /// The numbers of the jobs that have a folder.
 fn numbers(folder: &Path) -> Vec<u32> {
     // There is none before the first job.
@@ -91,3 +114,6 @@ fn numbers(folder: &Path) -> Vec<u32> {
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     entries.flatten().filter_map(number).collect()
 }
+
+#[cfg(test)]
+mod tests;

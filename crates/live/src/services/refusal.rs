@@ -68,8 +68,7 @@ impl Refusal {
     pub fn hint(&self) -> String {
         match self {
             Self::Service { .. } => "`pliant servers --services` lists what each server offers".to_owned(),
-            Self::Unknown { expected, .. } if expected.is_empty() => "the service takes none".to_owned(),
-            Self::Unknown { expected, .. } => format!("it takes {}", expected.join(", ")),
+            Self::Unknown { .. } => "`pliant servers --services` tells what each of them is".to_owned(),
             Self::Missing { argument, .. } => format!("add {argument}=..."),
             Self::Value { argument, .. } => {
                 format!("`pliant servers --services` tells what {argument} takes")
@@ -93,7 +92,17 @@ impl fmt::Display for Refusal {
             Self::Service { found, expected } => {
                 write!(f, "expected a service ({}), found `{}`", expected.join(", "), shown(found))
             }
-            Self::Unknown { found, .. } => write!(f, "expected a known argument, found `{}`", shown(found)),
+            Self::Unknown { found, expected } if expected.is_empty() => {
+                write!(f, "expected no argument, since the service takes none, found `{}`", shown(found))
+            }
+            Self::Unknown { found, expected } => {
+                write!(
+                    f,
+                    "expected an argument of the service ({}), found `{}`",
+                    expected.join(", "),
+                    shown(found)
+                )
+            }
             Self::Missing { argument, expected } => {
                 write!(f, "`{argument}`: expected {expected}, found nothing")
             }

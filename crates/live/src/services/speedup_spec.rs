@@ -34,7 +34,12 @@ pub enum SpeedupSpecError {
         found: String,
     },
     /// The parameters are outside their domain.
-    Domain(SpeedupError),
+    Domain {
+        /// What is wrong with them.
+        problem: SpeedupError,
+        /// The whole model.
+        found: String,
+    },
     /// It uses more processors than are allowed, and cannot be cut.
     TooWide {
         /// How many are allowed.
@@ -126,8 +131,10 @@ impl FromStr for SpeedupSpec {
         let (_, expected) = form.ok_or_else(|| SpeedupSpecError::Model { found: model.to_owned() })?;
         let spec = read(model, parameters)
             .ok_or_else(|| SpeedupSpecError::Parameters { expected, found: text.to_owned() })?;
-        spec.speedup.validate().map_err(SpeedupSpecError::Domain)?;
-        Ok(spec)
+        match spec.speedup.validate() {
+            Ok(()) => Ok(spec),
+            Err(problem) => Err(SpeedupSpecError::Domain { problem, found: text.to_owned() }),
+        }
     }
 }
 
@@ -156,7 +163,7 @@ impl SpeedupSpecError {
     pub fn hint(&self) -> String {
         match self {
             Self::Model { .. } => FORMS.map(|(_, form)| form).join(", "),
-            Self::Parameters { .. } | Self::Domain(_) => {
+            Self::Parameters { .. } | Self::Domain { .. } => {
                 "for example rigid:8, folding:8, amdahl:0.95,64, downey:40,0.7 or table:1=100,2=55,4=30"
                     .to_owned()
             }
@@ -174,9 +181,13 @@ impl fmt::Display for SpeedupSpecError {
                 write!(f, "expected a speedup model ({models}), found `{}`", shown(found))
             }
             Self::Parameters { expected, found } => {
-                write!(f, "expected {expected}, found `{}`", shown(found))
+                write!(f, "expected {expected} with at least 1 processor, found `{}`", shown(found))
             }
-            Self::Domain(error) => error.fmt(f),
+            // The others say it themselves.
+            Self::Domain { problem: problem @ SpeedupError::Table, found } => {
+                write!(f, "{problem}, found `{}`", shown(found))
+            }
+            Self::Domain { problem, .. } => problem.fmt(f),
             Self::TooWide { allowed, found } => {
                 write!(f, "expected at most {} processors, found {}", allowed.0, found.0)
             }
@@ -187,7 +198,7 @@ impl fmt::Display for SpeedupSpecError {
 impl std::error::Error for SpeedupSpecError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Domain(error) => Some(error),
+            Self::Domain { problem, .. } => Some(problem),
             _ => None,
         }
     }
@@ -222,22 +233,25 @@ mod tests {
         };
         check("linear:4", "expected a speedup model (rigid, folding, amdahl, downey, table), found `linear`");
         check("", "expected a speedup model (rigid, folding, amdahl, downey, table), found ``");
-        check("rigid", "expected rigid:PROCS, found `rigid`");
+        check("rigid", "expected rigid:PROCS with at least 1 processor, found `rigid`");
         for bad in
             ["rigid:0", "rigid:-1", "rigid:+1", "rigid:1.5", "rigid:4294967296", "rigid:8@2", "rigid: 8"]
         {
-            check(bad, &format!("expected rigid:PROCS, found `{bad}`"));
+            check(bad, &format!("expected rigid:PROCS with at least 1 processor, found `{bad}`"));
         }
         for bad in ["amdahl:0.9", "amdahl:0.9,0", "amdahl:0.9,8@0", "amdahl:a,8", "amdahl:0.9,8,9"] {
-            check(bad, &format!("expected amdahl:PARALLEL_FRACTION,PROCS_MAX, found `{bad}`"));
+            let form = "amdahl:PARALLEL_FRACTION,PROCS_MAX with at least 1 processor";
+            check(bad, &format!("expected {form}, found `{bad}`"));
         }
         for bad in ["table:", "table:1", "table:1=", "table:1=1,", "table:0=1"] {
-            check(bad, &format!("expected table:PROCS=TIME,PROCS=TIME,..., found `{bad}`"));
+            let form = "table:PROCS=TIME,PROCS=TIME,... with at least 1 processor";
+            check(bad, &format!("expected {form}, found `{bad}`"));
         }
         check("amdahl:1.5,8", "expected a parallel fraction between 0 and 1, found 1.5");
         check("amdahl:NaN,8", "expected a parallel fraction between 0 and 1, found NaN");
-        check("table:2=1,1=2", "expected a table of positive times sorted by increasing processor counts");
-        check("rigid:\n\u{1b}", "expected rigid:PROCS, found `rigid:\\n\\u{1b}`");
+        let sorted = "expected a table of positive times sorted by increasing processor counts";
+        check("table:2=1,1=2", &format!("{sorted}, found `table:2=1,1=2`"));
+        check("rigid:\n\u{1b}", "expected rigid:PROCS with at least 1 processor, found `rigid:\\n\\u{1b}`");
     }
 
     #[test]

@@ -144,6 +144,31 @@ impl StagingError {
         }
     }
 
+    /// The same for users: without the places of files on this host.
+    pub fn told(&self) -> String {
+        match self {
+            Self::DiskFull { .. } => "the disk is full".to_owned(),
+            Self::OtherFileSystem { .. } => {
+                "expected the file system of the uploads, found another".to_owned()
+            }
+            Self::NotAFile { name } if name.starts_with('/') => {
+                "expected a regular file, found something else".to_owned()
+            }
+            Self::Damaged { message, .. } => message.clone(),
+            Self::Io { source, .. } => source.to_string(),
+            _ => self.to_string(),
+        }
+    }
+
+    /// True if the disk refused for want of something that comes back: the same may work later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Io { source, .. } => crate::processes::may_pass(source),
+            _ => false,
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> String {
         match self {

@@ -2,6 +2,7 @@
 //!
 //! - [`FileName`] is the only way to name a file: relative, of plain letters, never out of its folder.
 //! - [`Store`] takes uploads piece by piece, resumes them, checks them and hands them to a job ([`Store::adopt`]).
+//!   Whoever decides about those of a submission waits for its [`Store::turn`].
 //! - [`results`], [`open_result`] and [`seal`] read what a job left behind, and nothing that it only points at.
 //! - [`Download`] is the client's end: results arrive in pieces, and are put in place when they are whole.
 //!
@@ -33,6 +34,7 @@ mod results;
 mod script;
 mod sealed;
 mod store;
+mod turns;
 mod usage;
 
 pub use checksum::{Checksum, ChecksumError};
@@ -47,5 +49,6 @@ pub use results::{
 pub(crate) use script::SCRIPT;
 pub use script::put_script;
 pub use sealed::{SealedFile, SealedResults, seal, sealed};
-pub use store::{Collected, Store, Upload};
+pub use store::{Store, Upload};
+pub use turns::Turn;
 pub use usage::Limits;

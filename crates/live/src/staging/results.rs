@@ -309,6 +309,20 @@ impl From<ResultName> for String {
     }
 }
 
+impl LeftOutReason {
+    /// The reason as a word that does not change.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotAFile => "not-a-file",
+            Self::Name => "name",
+            Self::Depth => "depth",
+            Self::Count => "count",
+            Self::Size => "size",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
 impl fmt::Display for LeftOutReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -57,7 +57,9 @@ pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, Stagi
             Ok((sha256, size)) => sealed.files.push(SealedFile { name, size, modified, sha256 }),
             Err(_) => {
                 let name = name.to_string();
-                sealed.left_out.push(LeftOut { name, reason: LeftOutReason::Unreadable });
+                if sealed.left_out.len() < Results::LEFT_OUT_MAX {
+                    sealed.left_out.push(LeftOut { name, reason: LeftOutReason::Unreadable });
+                }
                 sealed.left_out_count += 1;
             }
         }

@@ -14,6 +14,7 @@ use super::incoming::Incoming;
 use super::manifest::{FileSpec, check_manifest};
 use super::names::FileName;
 use super::part::Part;
+use super::turns::{Turn, Turns};
 use super::usage::{Limits, Usage};
 
 /// Takes uploads and hands them to jobs.
@@ -38,13 +39,6 @@ pub struct Upload {
     hold: Option<Arc<()>>,
 }
 
-/// What [`Store::collect`] removed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Collected {
-    /// Submissions whose uploads were abandoned.
-    pub submissions: usize,
-}
-
 type Submission = (User, Key);
 
 #[derive(Debug)]
@@ -53,6 +47,7 @@ struct Shared {
     trash: Folder,
     limits: Limits,
     registry: Mutex<Registry>,
+    turns: Turns,
 }
 
 #[derive(Default, Debug)]
@@ -90,7 +85,14 @@ impl Store {
             }
             registry.jobs.insert(of, Arc::default());
         }
-        Ok(Store { shared: Arc::new(Shared { incoming, trash, limits, registry: Mutex::new(registry) }) })
+        let registry = Mutex::new(registry);
+        Ok(Store { shared: Arc::new(Shared { incoming, trash, limits, registry, turns: Turns::default() }) })
+    }
+
+    /// Waits until nobody else decides about the uploads of a submission: whether it is accepted, whether a file of
+    /// it is begun anew, whether all are thrown away. What is found out then stays true until the turn is dropped.
+    pub async fn turn(&self, user: &User, key: Key) -> Turn {
+        self.shared.turns.wait(user, key).await
     }
 
     /// Begins an upload, or continues one: see [`Upload::offset`]. If another size or checksum was announced
@@ -182,32 +184,54 @@ impl Store {
         if open.gone { Ok(()) } else { self.shared.throw_away(&of, &mut open) }
     }
 
-    /// Throws away uploads to which nothing came for the time that the limits give. `now` is the time since the
-    /// Unix epoch; `wanted` tells the submissions that were accepted and wait for [`Store::adopt`].
+    /// Every submission that has uploads.
+    pub fn submissions(&self) -> Vec<(User, Key)> {
+        self.shared.registry().jobs.keys().cloned().collect()
+    }
+
+    /// True if nothing came to the uploads of a submission for the time that the limits give. `now` is what the
+    /// system's clock says, which tells when a file was written to.
     ///
     /// # Errors
     ///
     /// Whatever the disk refuses.
-    pub fn collect(&self, now: Time, wanted: impl Fn(&User, Key) -> bool) -> Result<Collected, StagingError> {
-        let all: Vec<Submission> = self.shared.registry().jobs.keys().cloned().collect();
-        let mut collected = Collected::default();
-        for of in all.into_iter().filter(|(user, key)| !wanted(user, *key)) {
-            let Some(job) = self.shared.registry().jobs.get(&of).cloned() else { continue };
-            let mut open = lock(&job);
-            if open.gone {
-                continue;
-            }
-            let touched = match find(&self.shared.incoming, &of)? {
-                Some(incoming) => incoming.touched()?,
-                None => Time(0),
-            };
-            // A file from the future is fresh.
-            if now - touched >= self.shared.limits.unfinished_ttl {
-                self.shared.throw_away(&of, &mut open)?;
-                collected.submissions += 1;
-            }
+    pub fn rests(&self, user: &User, key: Key, now: Time) -> Result<bool, StagingError> {
+        self.resting(&(user.clone(), key), now, |_| Ok(()))
+    }
+
+    /// Throws away the uploads of a submission if they rest: see [`Store::rests`]. Whether it was accepted is for the
+    /// caller to know, in its [`Store::turn`].
+    ///
+    /// # Errors
+    ///
+    /// Whatever the disk refuses.
+    pub fn collect(&self, user: &User, key: Key, now: Time) -> Result<bool, StagingError> {
+        let of = (user.clone(), key);
+        self.resting(&of, now, |job| self.shared.throw_away(&of, job))
+    }
+
+    /// Does something to a submission if nothing came for long.
+    fn resting(
+        &self,
+        of: &Submission,
+        now: Time,
+        act: impl FnOnce(&mut Job) -> Result<(), StagingError>,
+    ) -> Result<bool, StagingError> {
+        let Some(job) = self.shared.registry().jobs.get(of).cloned() else { return Ok(false) };
+        let mut open = lock(&job);
+        if open.gone {
+            return Ok(false);
         }
-        Ok(collected)
+        let touched = match find(&self.shared.incoming, of)? {
+            Some(incoming) => incoming.touched()?,
+            None => Time(0),
+        };
+        // A file from the future is fresh.
+        if now - touched < self.shared.limits.unfinished_ttl {
+            return Ok(false);
+        }
+        act(&mut open)?;
+        Ok(true)
     }
 
     /// Bytes that count against a user's limit now.

@@ -14,4 +14,5 @@ mod request;
 pub use logs::{LogFormat, LoggingError, logging, subscriber};
 pub use pages::{HttpError, Readiness, Reason, bind_http, serve_http};
 pub use recorder::{MetricsError, install_metrics, recorder};
+pub(crate) use request::spawn_of_call;
 pub use request::{REQUEST_HEADER, RequestId};

@@ -1,12 +1,14 @@
 //! The id of a request: made by the client, carried along every call as metadata, named in every log line.
 
 use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::task::JoinHandle;
 use tonic::metadata::MetadataMap;
-use tracing::Span;
+use tracing::{Instrument, Span};
 
 /// The metadata key (an HTTP header on the wire) that carries a [`RequestId`].
 pub const REQUEST_HEADER: HeaderName = HeaderName::from_static("x-pliant-request");
@@ -69,6 +71,14 @@ impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:0width$x}", self.0, width = DIGITS)
     }
+}
+
+/// Spawns a task that goes on with the present call: its log lines have the call's id.
+pub(crate) fn spawn_of_call<F>(task: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    tokio::spawn(task.in_current_span())
 }
 
 /// The text was not 16 hexadecimal digits in lower case.

@@ -7,6 +7,7 @@ use pliant_control::names::Name;
 use super::discovery::{question, questioned};
 use super::proto::{self, down, hello::Kind, up};
 use super::{Malformed, bounds, read, write};
+use crate::telemetry::RequestId;
 
 /// What a child tells its parent.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,6 +52,8 @@ pub enum FromParent {
         discovery: u64,
         /// What is asked.
         ask: Box<Ask>,
+        /// The client's request that it is part of, if that is known.
+        request: Option<RequestId>,
     },
     /// News up to there are kept.
     Acknowledge {
@@ -126,7 +129,9 @@ fn servers(found: Vec<proto::ServerInfo>) -> Result<Vec<ServerInfo>, Malformed> 
 impl From<&FromParent> for proto::Down {
     fn from(message: &FromParent) -> proto::Down {
         let message = match message {
-            FromParent::Question { discovery, ask } => down::Message::Question(question(*discovery, ask)),
+            FromParent::Question { discovery, ask, request } => {
+                down::Message::Question(question(*discovery, ask, *request))
+            }
             FromParent::Acknowledge { sequence } => {
                 down::Message::Acknowledge(proto::Acknowledge { sequence: *sequence })
             }
@@ -141,9 +146,10 @@ impl TryFrom<proto::Down> for FromParent {
     fn try_from(message: proto::Down) -> Result<FromParent, Malformed> {
         match message.message {
             Some(down::Message::Question(asked)) => {
-                let discovery = asked.discovery;
+                // It is for log lines: one that is none is worth no error.
+                let (discovery, request) = (asked.discovery, asked.request.parse().ok());
                 let ask = questioned(asked).map_err(|malformed| malformed.under("question"))?;
-                Ok(FromParent::Question { discovery, ask: Box::new(ask) })
+                Ok(FromParent::Question { discovery, ask: Box::new(ask), request })
             }
             Some(down::Message::Acknowledge(kept)) => Ok(FromParent::Acknowledge { sequence: kept.sequence }),
             Some(down::Message::Heartbeat(_)) | None => Ok(FromParent::Heartbeat),

@@ -36,6 +36,8 @@ pub const COMPARED_MAX: usize = 64;
 pub const INPUTS_MAX: usize = 10_000;
 /// Results of one job.
 pub const RESULTS_MAX: usize = 100_000;
+/// What is named of the files that a job left and that are not given back.
+pub const LEFT_OUT_MAX: usize = 1000;
 /// Points of a measured speedup.
 pub const POINTS_MAX: usize = 4096;
 /// Running jobs whose ends a waiting job waits for, in an account of it.

@@ -11,6 +11,7 @@ use pliant_model::Span;
 
 use super::proto;
 use super::{Malformed, bounds, read, write};
+use crate::telemetry::RequestId;
 
 impl From<&What> for proto::What {
     fn from(what: &What) -> proto::What {
@@ -73,6 +74,7 @@ impl From<&Found> for proto::Found {
             vectors: write::list(&found.vectors, bounds::VECTORS_MAX),
             refusals: found.refusals.iter().take(bounds::SERVERS_MAX).map(refusal).collect(),
             silent: found.silent.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
+            more: found.more,
         }
     }
 }
@@ -88,6 +90,7 @@ impl TryFrom<proto::Found> for Found {
             vectors: read::list("vectors", message.vectors, bounds::VECTORS_MAX, Vector::try_from)?,
             refusals: read::list("refusals", message.refusals, bounds::SERVERS_MAX, refusal)?,
             silent: read::list("silent", message.silent, bounds::SERVERS_MAX, |name| read::name("", &name))?,
+            more: message.more,
         })
     }
 }
@@ -131,6 +134,15 @@ impl TryFrom<proto::ServerInfo> for ServerInfo {
     }
 }
 
+/// Where a daemon is reached, `host:port`, as messages may say it.
+///
+/// # Errors
+///
+/// [`Malformed`] in `address`.
+pub fn address_of(address: &str) -> Result<String, Malformed> {
+    read::address("address", address.to_owned())
+}
+
 /// What a client asks the federation.
 pub fn discover(what: &What, best: u32, only: Option<&Name>) -> proto::DiscoverRequest {
     proto::DiscoverRequest {
@@ -160,8 +172,8 @@ pub fn asked(
     })
 }
 
-/// A question to a child, with our number of the discovery.
-pub(super) fn question(discovery: u64, ask: &Ask) -> proto::Question {
+/// A question to a child, with our number of the discovery and the id of the request that it is part of.
+pub(super) fn question(discovery: u64, ask: &Ask, request: Option<RequestId>) -> proto::Question {
     let patience = |span: Span| write::number(&bounds::PATIENCE_S, span.0);
     proto::Question {
         discovery,
@@ -171,10 +183,11 @@ pub(super) fn question(discovery: u64, ask: &Ask) -> proto::Question {
         best: write::number(&bounds::BEST, ask.best),
         only: write::optional_name(ask.only.as_ref()),
         patience_s: ask.patience.map_or(0, patience),
+        request: request.map(|id| id.to_string()).unwrap_or_default(),
     }
 }
 
-/// What the parent asks. Its number of the discovery stays in the message.
+/// What the parent asks. Its number of the discovery and the id stay in the message.
 pub(super) fn questioned(message: proto::Question) -> Result<Ask, Malformed> {
     let patience = match message.patience_s {
         0 => None,

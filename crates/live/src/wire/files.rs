@@ -4,7 +4,10 @@ use pliant_control::names::{Handle, Key};
 
 use super::proto::{self, download_request, upload_reply, upload_request};
 use super::{Malformed, bounds, read, write};
-use crate::staging::{Checksum, FileSpec, ResultName, SealedFile};
+use crate::staging::{Checksum, FileSpec, LeftOut, ResultName, SealedFile};
+
+/// Metadata of an UNAVAILABLE answer: what was asked for is being worked out, and is there if it is asked for again.
+pub const AT_WORK: &str = "x-pliant-at-work";
 
 /// What a client sends while it uploads a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +54,33 @@ pub struct Fetchable {
     pub size: u64,
     /// Its checksum.
     pub sha256: Checksum,
+}
+
+/// What a job left and is not given back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Withheld {
+    /// Its name, fit to be shown.
+    pub name: String,
+    /// Why, for programs: `not-a-file`, `name`, `depth`, `count`, `size`, `unreadable`, or a word of a later version.
+    pub word: String,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// What there is of a job that has ended, and what there is not. None of the names of files leads out of the folder
+/// that they are written to.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct JobResults {
+    /// What can be fetched.
+    pub files: Vec<Fetchable>,
+    /// What is not given back: the first of it, by name.
+    pub left_out: Vec<Withheld>,
+    /// How much of that there is.
+    pub left_out_count: u64,
+    /// Whether something that the job wrote on its standard output was dropped.
+    pub stdout_cut: bool,
+    /// The same of standard error.
+    pub stderr_cut: bool,
 }
 
 impl From<&FileSpec> for proto::InputFile {
@@ -175,16 +205,53 @@ impl TryFrom<proto::ResultFile> for Fetchable {
     }
 }
 
-/// The results of a job.
-pub fn results_reply(files: &[Fetchable]) -> proto::ResultsReply {
-    proto::ResultsReply { files: write::list(files, bounds::RESULTS_MAX) }
+impl From<&LeftOut> for Withheld {
+    fn from(left: &LeftOut) -> Withheld {
+        let word = left.reason.word().to_owned();
+        Withheld { name: left.name.clone(), word, why: left.reason.to_string() }
+    }
 }
 
-/// The results that a server names. None of the names leads out of the folder that they are written to.
-///
-/// # Errors
-///
-/// [`Malformed`], with a path from [`proto::ResultsReply`].
-pub fn fetchables(reply: proto::ResultsReply) -> Result<Vec<Fetchable>, Malformed> {
-    read::list("files", reply.files, bounds::RESULTS_MAX, Fetchable::try_from)
+impl From<&Withheld> for proto::LeftOut {
+    fn from(withheld: &Withheld) -> proto::LeftOut {
+        let text = |text: &str| write::text(text, bounds::TEXT_BYTES_MAX);
+        proto::LeftOut { name: text(&withheld.name), word: text(&withheld.word), why: text(&withheld.why) }
+    }
+}
+
+impl TryFrom<proto::LeftOut> for Withheld {
+    type Error = Malformed;
+    fn try_from(message: proto::LeftOut) -> Result<Withheld, Malformed> {
+        let text = |field, found| read::text(field, found, bounds::TEXT_BYTES_MAX);
+        Ok(Withheld {
+            name: text("name", message.name)?,
+            word: text("word", message.word)?,
+            why: text("why", message.why)?,
+        })
+    }
+}
+
+impl From<&JobResults> for proto::ResultsReply {
+    fn from(results: &JobResults) -> proto::ResultsReply {
+        proto::ResultsReply {
+            files: write::list(&results.files, bounds::RESULTS_MAX),
+            left_out: write::list(&results.left_out, bounds::LEFT_OUT_MAX),
+            left_out_count: results.left_out_count,
+            stdout_cut: results.stdout_cut,
+            stderr_cut: results.stderr_cut,
+        }
+    }
+}
+
+impl TryFrom<proto::ResultsReply> for JobResults {
+    type Error = Malformed;
+    fn try_from(message: proto::ResultsReply) -> Result<JobResults, Malformed> {
+        Ok(JobResults {
+            files: read::list("files", message.files, bounds::RESULTS_MAX, Fetchable::try_from)?,
+            left_out: read::list("left_out", message.left_out, bounds::LEFT_OUT_MAX, Withheld::try_from)?,
+            left_out_count: message.left_out_count,
+            stdout_cut: message.stdout_cut,
+            stderr_cut: message.stderr_cut,
+        })
+    }
 }

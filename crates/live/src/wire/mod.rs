@@ -30,8 +30,8 @@ mod types;
 mod write;
 
 pub use attach::{FromChild, FromParent};
-pub use discovery::{asked, discover};
-pub use files::{Download, Fetchable, Upload, UploadAnswer, fetchables, results_reply};
+pub use discovery::{address_of, asked, discover};
+pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld};
 pub use job::{handle_of, job_request};
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,

@@ -49,6 +49,7 @@ impl From<&Refused> for Declined {
         let now = match refused {
             Refused::Stale { now } => Some(*now),
             Refused::TooLarge { .. }
+            | Refused::TooLong { .. }
             | Refused::TooMany { .. }
             | Refused::KeyTaken
             | Refused::NoNumbersLeft

@@ -1,13 +1,13 @@
 //! Where the journals of the tests are, and what is put into them.
 
 pub(crate) mod model;
-pub(crate) mod postgres;
 pub(crate) mod proxy;
 pub(crate) mod scenarios;
 
 use std::path::{Path, PathBuf};
 
 use pliant_live::journal::{Batch, Entry, JobRow, Journal, JournalError, Notice, open_postgres, open_sqlite};
+use pliant_testing::postgres::Database;
 use tempfile::TempDir;
 
 /// A place for one journal.
@@ -57,6 +57,16 @@ impl Place for Folder {
 
     fn tamper(&self, text: &str) {
         rusqlite::Connection::open(self.file()).unwrap().execute_batch(text).unwrap();
+    }
+}
+
+impl Place for Database {
+    fn address(&self) -> String {
+        format!("postgres:{}", self.connection())
+    }
+
+    fn tamper(&self, text: &str) {
+        self.query(text);
     }
 }
 

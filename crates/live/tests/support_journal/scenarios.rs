@@ -10,6 +10,7 @@ pub(crate) type Scenario = fn(&dyn Place);
 /// All of them, with what each shows.
 pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("what is committed is there after reopening", round_trip),
+    ("it stays the journal of whoever claims it first", owner),
     ("a batch that does not follow is refused, and harms nothing", order),
     ("a batch counts once", once),
     ("the last row of a job counts", upsert),
@@ -50,6 +51,22 @@ fn round_trip(place: &dyn Place) {
     assert_eq!(archive.job_by_key(&[9; 16]).unwrap(), None);
     assert_eq!(archive.ended().unwrap(), 2);
     assert_eq!(archive.entries(2, 3).unwrap(), entries(2, 4));
+}
+
+fn owner(place: &dyn Place) {
+    let mut journal = place.open().unwrap();
+    journal.claim("server lyon").unwrap();
+    drop(journal);
+    let mut journal = place.open().unwrap();
+    journal.claim("server lyon").unwrap();
+    let error = journal.claim("agent lyon").unwrap_err();
+    assert!(
+        error.to_string().ends_with("expected the journal of agent lyon, found that of server lyon"),
+        "{error}"
+    );
+    assert!(!error.may_pass() && error.hint().is_some());
+    journal.commit(&told(1, 1)).unwrap();
+    journal.claim("server lyon").unwrap();
 }
 
 fn order(place: &dyn Place) {

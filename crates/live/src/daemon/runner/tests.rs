@@ -9,7 +9,9 @@ struct Echo;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 enum Word {
-    /// Promises nothing.
+    /// Asks, and is of a question itself.
+    Ask,
+    /// Promises nothing: a question follows from it.
     Early,
     /// Is to be durable before it is carried out.
     Durable,
@@ -21,7 +23,7 @@ impl Machine for Echo {
     type State = ();
 
     fn on(&mut self, _now: Time, event: Word, commands: &mut Vec<Word>) {
-        commands.push(event);
+        commands.push(if event == Word::Early { Word::Ask } else { event });
     }
 
     fn next_due(&self) -> Option<Time> {
@@ -33,6 +35,14 @@ impl Machine for Echo {
     }
 
     fn dump(&mut self, _now: Time) {}
+
+    fn is_question(event: &Word) -> bool {
+        *event == Word::Ask
+    }
+
+    fn is_of_question(command: &Word) -> bool {
+        *command == Word::Ask
+    }
 }
 
 /// Notes what it was to carry out.
@@ -42,10 +52,6 @@ struct Notes(Vec<Word>);
 impl Driver<Echo> for Notes {
     fn keeps(&mut self, _command: &Word) -> Kept {
         Kept::Nothing
-    }
-
-    fn is_early(&self, command: &Word) -> bool {
-        *command == Word::Early
     }
 
     fn carry_out(&mut self, _machine: &Echo, _now: Time, command: Word, _notice: Option<u64>) {
@@ -59,6 +65,10 @@ struct Nowhere;
 impl Journal for Nowhere {
     fn id(&self) -> u64 {
         1
+    }
+
+    fn claim(&mut self, _owner: &str) -> Result<(), JournalError> {
+        Ok(())
     }
 
     fn load(&mut self) -> Result<Loaded, JournalError> {
@@ -108,14 +118,14 @@ fn what_promises_nothing_waits_for_the_next_commit() {
     let mut runner = runner();
     assert!(!runner.is_pressing(), "there is nothing to commit");
     runner.tell(Word::Early);
-    assert_eq!(runner.driver.0, [Word::Early]);
+    assert_eq!(runner.driver.0, [Word::Ask]);
     assert!(!runner.is_pressing());
     runner.tell(Word::Durable);
-    assert_eq!(runner.driver.0, [Word::Early], "not durable yet");
+    assert_eq!(runner.driver.0, [Word::Ask], "not durable yet");
     assert!(runner.is_pressing());
     assert_eq!(runner.batch.entries.len(), 2);
     runner.commit().unwrap();
-    assert_eq!(runner.driver.0, [Word::Early, Word::Durable]);
+    assert_eq!(runner.driver.0, [Word::Ask, Word::Durable]);
     assert!(!runner.is_pressing());
 }
 
@@ -170,4 +180,13 @@ async fn a_glance_needs_nobody_and_a_barrier_waits_for_the_thread() {
     mailbox.stop();
     thread.join().unwrap().unwrap();
     assert!(mailbox.settled().await.is_err(), "it has stopped");
+}
+
+#[test]
+fn questions_are_not_journaled() {
+    let mut runner = runner();
+    runner.tell(Word::Ask);
+    assert_eq!((&runner.driver.0[..], runner.batch.entries.len(), runner.sequence), (&[Word::Ask][..], 0, 0));
+    assert_eq!(digest::<Echo>(&[Word::Ask, Word::Durable]), digest::<Echo>(&[Word::Durable]));
+    assert_ne!(digest::<Echo>(&[Word::Durable]), digest::<Echo>(&[]));
 }

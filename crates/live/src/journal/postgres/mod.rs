@@ -25,7 +25,7 @@ use self::link::{Link, Loop, lasting};
 use self::rows::entry;
 use self::schema::About;
 use super::sequence::{Fresh, Tail, same};
-use super::{Archive, Batch, DROPPED_AT_ONCE, Entry, Journal, JournalError, Loaded, Snapshot};
+use super::{Archive, Batch, DROPPED_AT_ONCE, Entry, Journal, JournalError, Loaded, Snapshot, of_owner};
 
 /// How often a daemon that stands by tries to take the lead. It does not wait in the database: a statement
 /// that runs for weeks keeps the database from clearing up what was deleted meanwhile.
@@ -165,6 +165,18 @@ impl Leader<'_> {
         done
     }
 
+    async fn claim(&mut self, owner: &str) -> Result<(), JournalError> {
+        self.reach().await?;
+        let tail = *self.tail;
+        let found: String = self
+            .transact(tail, async |link| {
+                link.execute("UPDATE about SET owner = $1 WHERE owner IS NULL", &[&owner]).await?;
+                Ok(link.one("SELECT owner FROM about", &[]).await?.try_get(0)?)
+            })
+            .await?;
+        of_owner(PLACE, owner, found)
+    }
+
     async fn load(&mut self) -> Result<Loaded, JournalError> {
         self.reach().await?;
         let Some(link) = self.link.as_mut() else { return Err(lost()) };
@@ -220,6 +232,11 @@ impl Leader<'_> {
 impl Journal for Postgres {
     fn id(&self) -> u64 {
         self.id
+    }
+
+    fn claim(&mut self, owner: &str) -> Result<(), JournalError> {
+        let (runtime, mut leader) = self.leader();
+        runtime.wait(leader.claim(owner))
     }
 
     fn load(&mut self) -> Result<Loaded, JournalError> {

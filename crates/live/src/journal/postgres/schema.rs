@@ -16,7 +16,7 @@ const LEADING: i64 = 0x506c_6961_6e74_0002;
 const TABLES: &str = r#"
     CREATE TABLE about (
         one BOOLEAN PRIMARY KEY CHECK (one), version BIGINT NOT NULL, id BIGINT NOT NULL, term BIGINT NOT NULL,
-        last_entry BIGINT NOT NULL, next_notice BIGINT NOT NULL
+        last_entry BIGINT NOT NULL, next_notice BIGINT NOT NULL, owner TEXT
     );
     CREATE TABLE entries (
         seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, event TEXT NOT NULL, commands BIGINT NOT NULL

@@ -18,7 +18,7 @@ use self::archive::SqliteArchive;
 use self::rows::{entry, failed};
 use super::sequence::{Fresh, Tail, same};
 use super::{
-    Archive, Batch, DROPPED_AT_ONCE, Entry, JobRow, Journal, JournalError, Loaded, Notice, Snapshot,
+    Archive, Batch, DROPPED_AT_ONCE, Entry, JobRow, Journal, JournalError, Loaded, Notice, Snapshot, of_owner,
 };
 
 /// A journal in a folder.
@@ -95,6 +95,14 @@ impl Sqlite {
 impl Journal for Sqlite {
     fn id(&self) -> u64 {
         self.id
+    }
+
+    fn claim(&mut self, owner: &str) -> Result<(), JournalError> {
+        let found: String = self.transact(|transaction| {
+            transaction.execute("UPDATE about SET owner = ? WHERE owner IS NULL", [owner])?;
+            transaction.query_row("SELECT owner FROM about", [], |row| row.get(0))
+        })?;
+        of_owner(&self.path.display().to_string(), owner, found)
     }
 
     fn load(&mut self) -> Result<Loaded, JournalError> {

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TABLES: &str = "
     CREATE TABLE about (
         one INTEGER PRIMARY KEY CHECK (one = 1),
-        id INTEGER NOT NULL, last_entry INTEGER NOT NULL, next_notice INTEGER NOT NULL
+        id INTEGER NOT NULL, last_entry INTEGER NOT NULL, next_notice INTEGER NOT NULL, owner TEXT
     ) STRICT;
     CREATE TABLE entries (
         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, event TEXT NOT NULL, commands INTEGER NOT NULL

@@ -15,9 +15,9 @@ use proptest::sample::select;
 
 use super::super::bounds;
 use super::super::{
-    Accuracy, AgentStatus, Declined, Download, Federation, Fetchable, FromChild, FromParent, JobsPage,
-    JobsQuery, LocatedJob, Offer, OfferedArgument, OfferedService, Script, ServerStatus, Submission,
-    SubmitAnswer, Submitted, Upload, UploadAnswer,
+    Accuracy, AgentStatus, Declined, Download, Federation, Fetchable, FromChild, FromParent, JobResults,
+    JobsPage, JobsQuery, LocatedJob, Offer, OfferedArgument, OfferedService, Script, ServerStatus,
+    Submission, SubmitAnswer, Submitted, Upload, UploadAnswer, Withheld,
 };
 use crate::staging::{Checksum, FileName, FileSpec, ResultName};
 
@@ -192,8 +192,8 @@ pub(super) fn ask() -> impl Strategy<Value = Ask> {
 }
 
 pub(super) fn found() -> impl Strategy<Value = Found> {
-    (vec(vector(), 0..4), vec((name(), text()), 0..4), vec(name(), 0..4))
-        .prop_map(|(vectors, refusals, silent)| Found { vectors, refusals, silent })
+    (vec(vector(), 0..4), vec((name(), text()), 0..4), vec(name(), 0..4), any::<u32>())
+        .prop_map(|(vectors, refusals, silent, more)| Found { vectors, refusals, silent, more })
 }
 
 pub(super) fn server_info() -> impl Strategy<Value = ServerInfo> {
@@ -231,8 +231,10 @@ pub(super) fn from_child() -> impl Strategy<Value = FromChild> {
 
 pub(super) fn from_parent() -> impl Strategy<Value = FromParent> {
     prop_oneof![
-        (any::<u64>(), ask())
-            .prop_map(|(discovery, ask)| FromParent::Question { discovery, ask: Box::new(ask) }),
+        (any::<u64>(), ask(), option::of(any::<u64>())).prop_map(|(discovery, ask, request)| {
+            let request = request.map(|number| format!("{number:016x}").parse().unwrap());
+            FromParent::Question { discovery, ask: Box::new(ask), request }
+        }),
         any::<u64>().prop_map(|sequence| FromParent::Acknowledge { sequence }),
         Just(FromParent::Heartbeat),
     ]
@@ -305,6 +307,10 @@ pub(super) fn refused() -> impl Strategy<Value = Refused> {
     prop_oneof![
         estimate().prop_map(|now| Refused::Stale { now }),
         (procs(), procs()).prop_map(|(needed, available)| Refused::TooLarge { needed, available }),
+        (any::<u32>(), any::<u32>()).prop_map(|(walltime, most)| Refused::TooLong {
+            walltime: Span(walltime.into()),
+            most: Span(most.into()),
+        }),
         any::<u32>().prop_map(|limit| Refused::TooMany { limit }),
         Just(Refused::KeyTaken),
         Just(Refused::NoNumbersLeft),
@@ -355,6 +361,20 @@ pub(super) fn fetchable() -> impl Strategy<Value = Fetchable> {
         size,
         sha256,
     })
+}
+
+pub(super) fn job_results() -> impl Strategy<Value = JobResults> {
+    let withheld = (text(), word(), text()).prop_map(|(name, word, why)| Withheld { name, word, why });
+    let cut = (any::<bool>(), any::<bool>());
+    (vec(fetchable(), 0..4), vec(withheld, 0..4), any::<u64>(), cut).prop_map(
+        |(files, left_out, left_out_count, (stdout_cut, stderr_cut))| JobResults {
+            files,
+            left_out,
+            left_out_count,
+            stdout_cut,
+            stderr_cut,
+        },
+    )
 }
 
 pub(super) fn offer() -> impl Strategy<Value = Offer> {

@@ -8,8 +8,8 @@ use prost::Message;
 
 use super::super::proto;
 use super::super::{
-    Download, Federation, FromChild, FromParent, JobsPage, JobsQuery, LocatedJob, Malformed, Offer,
-    Submission, SubmitAnswer, Upload, UploadAnswer, accuracies, fetchables,
+    Download, Federation, FromChild, FromParent, JobResults, JobsPage, JobsQuery, LocatedJob, Malformed,
+    Offer, Submission, SubmitAnswer, Upload, UploadAnswer, accuracies,
 };
 use super::{arbitrary, received};
 
@@ -56,7 +56,7 @@ fn every_message(bytes: &[u8]) {
     understood::<proto::ServicesReply, Offer>(bytes);
     refused_or_not(bytes, |message: proto::UploadReply| UploadAnswer::try_from(message));
     refused_or_not(bytes, accuracies);
-    refused_or_not(bytes, fetchables);
+    understood::<proto::ResultsReply, JobResults>(bytes);
 }
 
 /// A message of which a few bytes were changed, or the end cut off.

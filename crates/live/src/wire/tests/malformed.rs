@@ -165,6 +165,13 @@ fn questions() {
         let field = format!("question.{field}");
         check::<_, FromParent>(asks(), |down| damage(of_question(down)), &field, expected, found);
     }
+    let mut odd = asks();
+    of_question(&mut odd).request = "request=evil".to_owned();
+    let read = FromParent::try_from(odd);
+    assert!(
+        matches!(read, Ok(FromParent::Question { request: None, .. })),
+        "an id is for log lines: {read:?}"
+    );
     let caller = Caller { user: "alice".parse().unwrap(), operator: false };
     let request = proto::DiscoverRequest { best: 65, what: question().what, only: String::new() };
     assert_eq!(asked(request, caller, None).unwrap_err().field, "best");

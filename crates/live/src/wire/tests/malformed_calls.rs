@@ -4,8 +4,8 @@ use pliant_control::explain::Explanation;
 
 use super::super::proto::{self, download_request, submit_request, upload_request};
 use super::super::{
-    Declined, Download, JobsPage, JobsQuery, LocatedJob, Offer, Submission, SubmitAnswer, Upload,
-    UploadAnswer, accuracies, accuracy_query, bounds, fetchables, handle_of,
+    Declined, Download, JobResults, JobsPage, JobsQuery, LocatedJob, Offer, Submission, SubmitAnswer, Upload,
+    UploadAnswer, accuracies, accuracy_query, bounds, handle_of,
 };
 use super::samples::{NAME, PROCS, TIME, amdahl, check, estimate, file, job, script, submit};
 
@@ -180,8 +180,16 @@ fn files() {
         check::<_, Download>(result("work/out.txt"), |message| *message = damaged, field, expected, found);
     }
     let result = proto::ResultFile { name: "work/../../x".into(), size: 1, sha256: vec![0; 32] };
-    let error = fetchables(proto::ResultsReply { files: vec![result] }).unwrap_err();
+    let reply = || proto::ResultsReply::default();
+    let error = JobResults::try_from(proto::ResultsReply { files: vec![result], ..reply() }).unwrap_err();
     assert_eq!((error.field.as_str(), error.expected.as_str()), ("files[0].name", dots));
+    let left = proto::LeftOut { name: "a\u{1b}[2J".into(), word: "name".into(), why: String::new() };
+    let printable = "printable characters on one line";
+    let one = proto::ResultsReply { left_out: vec![left.clone()], ..reply() };
+    let error = JobResults::try_from(one).unwrap_err();
+    assert_eq!((error.field.as_str(), error.expected.as_str()), ("left_out[0].name", printable));
+    let many = proto::ResultsReply { left_out: vec![left; bounds::LEFT_OUT_MAX + 1], ..reply() };
+    assert_eq!(JobResults::try_from(many).unwrap_err().field, "left_out");
 }
 
 #[test]

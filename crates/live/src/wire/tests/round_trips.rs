@@ -14,7 +14,7 @@ use prost::Message;
 
 use super::super::{
     Accuracy, Declined, FromChild, FromParent, JobsQuery, accuracies, accuracy_query, accuracy_reply, asked,
-    bounds, discover, fetchables, handle_of, job_request, results_reply,
+    bounds, discover, handle_of, job_request,
 };
 use super::super::{proto, write};
 use super::{arbitrary, received, sent};
@@ -55,6 +55,7 @@ come_back_the_same! {
     uploads: upload as proto::UploadRequest;
     downloads: download as proto::DownloadRequest;
     results: fetchable as proto::ResultFile;
+    results_of_jobs: job_results as proto::ResultsReply;
     offers: offer as proto::ServicesReply;
 }
 
@@ -80,9 +81,8 @@ proptest! {
     }
 
     #[test]
-    fn lists(servers in prop::collection::vec(arbitrary::accuracy(), 0..4), files in prop::collection::vec(arbitrary::fetchable(), 0..4)) {
+    fn lists(servers in prop::collection::vec(arbitrary::accuracy(), 0..4)) {
         prop_assert_eq!(accuracies(sent(&accuracy_reply(&servers))), Ok(servers));
-        prop_assert_eq!(fetchables(sent(&results_reply(&files))), Ok(files));
     }
 
     #[test]

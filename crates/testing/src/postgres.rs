@@ -1,4 +1,5 @@
 //! A PostgreSQL server of the tests' own, where its programs are: on a socket in a folder of its own, no network.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,18 +10,17 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use pliant_testing::{Needed, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use super::Place;
+use crate::{Needed, skip};
 
 /// How long the server may take to start, on a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server. Ends with the last of its databases.
-pub(crate) struct Server {
+pub struct Server {
     process: Child,
     folder: TempDir,
     databases: AtomicU32,
@@ -28,7 +28,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a server. None, and a note of what was left out, if its programs are not there.
-    pub(crate) fn start() -> Option<Rc<Server>> {
+    pub fn start() -> Option<Rc<Server>> {
         let Some(programs) = programs() else {
             skip(Needed::Program, "the PostgreSQL server (initdb, postgres) is not there");
             return None;
@@ -77,14 +77,14 @@ impl Server {
     }
 
     /// A new database.
-    pub(crate) fn database(self: &Rc<Self>) -> Database {
+    pub fn database(self: &Rc<Self>) -> Database {
         let name = format!("journal{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.query("postgres", &format!("CREATE DATABASE {name}"));
         Database { server: self.clone(), name }
     }
 
     /// The server's socket.
-    pub(crate) fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.folder.path().join(".s.PGSQL.5432")
     }
 
@@ -119,24 +119,29 @@ impl Drop for Server {
 }
 
 /// A database of a server.
-pub(crate) struct Database {
+pub struct Database {
     server: Rc<Server>,
     name: String,
 }
 
 impl Database {
+    /// Its connection string.
+    pub fn connection(&self) -> String {
+        self.connection_by(&self.server.folder.path().display().to_string(), 5432)
+    }
+
     /// The connection string, by way of another address.
-    pub(crate) fn address_by(&self, host: &str, port: u16) -> String {
-        format!("postgres:host={host} port={port} user=pliant dbname={}", self.name)
+    pub fn connection_by(&self, host: &str, port: u16) -> String {
+        format!("host={host} port={port} user=pliant dbname={}", self.name)
     }
 
     /// Asks the database; the first column.
-    pub(crate) fn query(&self, text: &str) -> Vec<String> {
+    pub fn query(&self, text: &str) -> Vec<String> {
         self.server.query(&self.name, &format!("SET search_path = pliant; {text}"))
     }
 
     /// Ends the connection of whoever leads, from the server's side.
-    pub(crate) fn end_leader(&self) {
+    pub fn end_leader(&self) {
         let ended = self.query(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_locks JOIN pg_database ON pg_database.oid = database \
              WHERE locktype = 'advisory' AND granted AND datname = current_database()",
@@ -145,20 +150,10 @@ impl Database {
     }
 
     /// The process of each connection of a journal or an archive.
-    pub(crate) fn connections(&self) -> Vec<String> {
+    pub fn connections(&self) -> Vec<String> {
         self.query(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'pliant'",
         )
-    }
-}
-
-impl Place for Database {
-    fn address(&self) -> String {
-        self.address_by(&self.server.folder.path().display().to_string(), 5432)
-    }
-
-    fn tamper(&self, text: &str) {
-        self.query(text);
     }
 }
 

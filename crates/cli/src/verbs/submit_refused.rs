@@ -1,0 +1,131 @@
+//! What a user is told if nobody took a submission: whether the same may be taken in a moment, and what to do.
+
+use std::path::Path;
+
+use pliant_control::names::Name;
+use pliant_live::client::{ClientError, Order};
+use pliant_live::wire::{ServerStatus, Submitted};
+
+use crate::failure::Failure;
+use crate::federation::Session;
+
+/// What servers say that is true for a while only; a reason that holds one of these is no fault of the user's.
+const PASSING: [&str; 7] = [
+    "did not answer in time",
+    "cannot connect to ",
+    " at the moment",
+    "later than asked for",
+    ", the most allowed",
+    "ask again",
+    " is stopping",
+];
+
+/// The failure of a submission that nobody took, after `answers` servers had answered, if any agent had.
+pub(super) fn refused(
+    session: &Session,
+    order: &Order,
+    error: ClientError,
+    answers: Option<usize>,
+) -> Failure {
+    match (answers, &order.only) {
+        // Why no agent answers says more than that nobody takes it.
+        (None, _) => match session.run(session.client.servers()) {
+            Err(absent) => absent.into(),
+            Ok(_) => error.into(),
+        },
+        (Some(0), Some(server)) => match session.run(session.client.servers()) {
+            Err(absent) => absent.into(),
+            Ok(federation) => silent(server, &federation.servers),
+        },
+        _ if passes(&error.to_string()) => {
+            Failure::system(error).hint("that may pass: try again in a moment, or for longer with --patience")
+        }
+        _ if error.is_input() && error.hint().is_none() => {
+            let hint = hint(order, &error.to_string());
+            Failure::input(error).hint(hint)
+        }
+        _ => error.into(),
+    }
+}
+
+/// The failure if the only server that may be asked did not answer.
+fn silent(server: &Name, servers: &[ServerStatus]) -> Failure {
+    if servers.iter().any(|known| known.info.name == *server) {
+        return Failure::system(format!("--server: {server} is away, or does not answer"))
+            .hint("`pliant servers` tells when it is there again; without --server another one is taken");
+    }
+    let known: Vec<&str> = servers.iter().map(|known| known.info.name.as_str()).collect();
+    let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
+    Failure::input(format!("--server: expected a server of the federation ({known}), found `{server}`"))
+        .hint("`pliant servers` lists them")
+}
+
+/// True if each reason, on a line of its own below the first one, may pass.
+fn passes(message: &str) -> bool {
+    let mut reasons = message.lines().skip(1).peekable();
+    reasons.peek().is_some() && reasons.all(|reason| PASSING.iter().any(|passing| reason.contains(passing)))
+}
+
+fn hint(order: &Order, message: &str) -> String {
+    match &order.what {
+        Submitted::Service { name, .. } if message.contains("expected a service") && is_file(name) => {
+            script(name)
+        }
+        _ => "`pliant servers --services` tells what each server takes".to_owned(),
+    }
+}
+
+/// Refuses what can be the name of no service.
+pub(super) fn check_service(name: &str) -> Result<(), Failure> {
+    let wrong = |_| {
+        let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
+        let hint = if is_file(name) {
+            script(name)
+        } else {
+            "`pliant servers --services` lists them; --script FILE --time TIME runs a script of yours"
+                .to_owned()
+        };
+        Failure::input(format!("expected the name of a service, found `{shown}`")).hint(hint)
+    };
+    name.parse::<Name>().map(drop).map_err(wrong)
+}
+
+fn is_file(name: &str) -> bool {
+    Path::new(name).is_file()
+}
+
+fn script(name: &str) -> String {
+    format!("it is a file: `pliant submit --script {} --time TIME` runs it", name.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_that_pass_are_told_from_others() {
+        let check = |reasons: &[&str], expected: bool| {
+            let message = format!("no server takes it\n  {}", reasons.join("\n  "));
+            assert_eq!(passes(&message), expected, "{message}");
+        };
+        let connect = "lyon: cannot connect to server/lyon at 127.0.0.1:7: connection refused";
+        check(&["lyon, toulouse: did not answer in time"], true);
+        check(&["lyon: did not answer in time", connect], true);
+        check(&["lyon: the server cannot read or write its files at the moment"], true);
+        check(&["lyon: the server is busy; ask again"], true);
+        check(&["lyon: needs 9 processors, the cluster has 2"], false);
+        check(&["lyon: needs 9 processors, the cluster has 2", "toulouse: did not answer in time"], false);
+        assert!(!passes("no server of the federation is there"), "there is no reason");
+    }
+
+    #[test]
+    fn names_that_no_service_has_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("job.sh");
+        std::fs::write(&file, "").unwrap();
+        assert!(check_service("pi").is_ok() && check_service("matrix-2").is_ok());
+        for bad in ["job.sh", "", "a\nb", "pi\u{1b}[2J", file.to_str().unwrap()] {
+            assert_eq!(check_service(bad).unwrap_err().code, 2, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What operators see: whether a daemon is well, and what one request did on every machine.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use pliant_control::job::JobState;
+use pliant_live::journal::open_sqlite;
+
+use crate::harness::*;
+
+/// A place for the pages of a daemon, and the table that says so.
+fn pages() -> (SocketAddr, String) {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    (address, format!("\n[http]\nlisten = \"{address}\"\n"))
+}
+
+/// A page of a daemon, with its status; none if it does not answer.
+fn page(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// How long ago a peer was heard, as the page of metrics says.
+fn age(address: SocketAddr, peer: &str) -> Option<f64> {
+    let label = format!("pliant_heartbeat_age_seconds{{peer=\"{peer}\"}} ");
+    page(address, "/metrics")?.lines().find_map(|line| line.strip_prefix(&label)?.parse().ok())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_its_parent_is_not_ready() {
+    let (at_master, table) = pages();
+    let mut federation = Federation::agent_only(&table);
+    let (at_lyon, table) = pages();
+    let mut lyon = Cluster::new("lyon", 1, 1.0);
+    lyon.tables.push_str(&table);
+    federation.add_server(&lyon);
+    federation.attached(1).await;
+    let ready = async || page(at_lyon, "/readyz").filter(|page| page.contains("{\"ready\":true"));
+    until("lyon to be ready", ready).await;
+    until("the master to say when it heard lyon", async || age(at_master, "server/lyon")).await;
+    federation.kill(MASTER);
+    let gone = async || {
+        let page = page(at_lyon, "/readyz")?;
+        (page.contains("\"part\":\"parent\"") && page.starts_with("HTTP/1.1 503")).then_some(page)
+    };
+    let reason = until("lyon to miss its parent", gone).await;
+    assert!(reason.contains(&format!("no answer from {} for ", federation.address(MASTER))), "{reason}");
+    let old = async || age(at_lyon, "parent").filter(|age| *age > 8.0);
+    until("the age to grow without a line", old).await;
+    federation.revive(MASTER);
+    until("lyon to be ready again", ready).await;
+    until("the age to be small again", async || age(at_lyon, "parent").filter(|age| *age < 8.0)).await;
+}
+
+/// The lines that the filter of docs/metrics.md selects.
+fn of_request(federation: &Federation, daemon: &str, id: &str) -> Vec<String> {
+    let lines = federation.log(daemon);
+    let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let of_span = |line: &serde_json::Value| {
+        line["spans"].as_array().is_some_and(|spans| spans.iter().any(|span| span["request"] == id))
+    };
+    let selected = lines.filter(|line| line["request"] == id || of_span(line));
+    selected.map(|line| line["message"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_id_finds_the_lines_on_every_machine() {
+    let filter =
+        "select(.request == \"4be1c09a77d2f035\" or any(.spans[]?; .request == \"4be1c09a77d2f035\"))";
+    assert!(include_str!("../../../../docs/metrics.md").contains(filter), "the filter that is tried here");
+    let mut federation = Federation::without_daemons();
+    federation.options = vec!["--log", "json"];
+    federation.add_agent(MASTER, None, "");
+    federation.add_agent("local", Some(MASTER), "");
+    federation.add_server(&Cluster { parent: "local", ..Cluster::new("lyon", 1, 1.0) });
+    federation.attached(1).await;
+    let alice = federation.client("alice");
+    let id = alice.request_id().to_string();
+    let path = federation.path().join("data");
+    std::fs::write(&path, "abc").unwrap();
+    let mut asked = order(service("count", &[("data", "data")]));
+    asked.inputs.push(input("data", &path));
+    let job = submit(&alice, &asked).await.handle;
+    alice.wait(&job, |_| {}).await.unwrap();
+    let job = submit(&alice, &order(rigid("sleep 1000", 1, 1000))).await.handle;
+    alice.cancel(&job).await.unwrap();
+    for (daemon, expected) in [
+        (MASTER, &["discovery"][..]),
+        ("local", &["asked by the parent"]),
+        ("lyon", &["asked by the parent", "upload", "accepted", "run", "cancel"]),
+    ] {
+        let found = || of_request(&federation, daemon, &id);
+        until(&format!("{expected:?} in the log of {daemon}"), async || {
+            let found = found();
+            expected.iter().all(|line| found.iter().any(|one| one == line)).then_some(())
+        })
+        .await;
+    }
+    let bob = federation.client("bob").request_id().to_string();
+    assert!(of_request(&federation, "lyon", &bob).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_too_many_waiting_jobs_fills_no_journal() {
+    let lyon = Cluster { keys: "waiting_per_user = 1\n", ..Cluster::new("lyon", 1, 1.0) };
+    let mut federation = Federation::start(&[lyon]).await;
+    let alice = federation.client("alice");
+    let running = submit(&alice, &order(rigid("sleep 1000", 1, 1000))).await.handle;
+    federation.reaches(&alice, &running, JobState::Active).await;
+    let waiting = submit(&alice, &order(rigid("true", 1, 60))).await.handle;
+    let mut one_more = order(rigid("echo too many", 1, 60));
+    one_more.patience = std::time::Duration::ZERO;
+    refused(alice.submit(&one_more, |_| Ok(())).await, &["1 jobs of this user wait already"]);
+    for handle in [waiting, running] {
+        alice.cancel(&handle).await.unwrap();
+        alice.wait(&handle, |_| {}).await.unwrap();
+    }
+    federation.stop("lyon");
+    let journal = open_sqlite(&federation.folder("lyon").join("state")).unwrap();
+    let entries = journal.archive().unwrap().entries(1, 1000).unwrap();
+    assert!(entries.iter().any(|entry| entry.event.contains("sleep 1000")));
+    assert!(!entries.iter().any(|entry| entry.event.contains("too many")));
+}

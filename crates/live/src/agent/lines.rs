@@ -1,0 +1,141 @@
+//! The lines to the children that are there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use pliant_control::names::Name;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tonic::Status;
+
+use super::driver::locked;
+use crate::daemon::Stopped;
+use crate::identity::Peer;
+use crate::telemetry::names;
+use crate::wire::{FromParent, proto};
+
+/// The way down to a child.
+pub(super) type DownSender = mpsc::Sender<Result<proto::Down, Status>>;
+
+/// The lines to the children that are there. The machine is told of each line's beginning and end while the table is
+/// held: it hears of them in the order in which they are in the table.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Lines(Arc<Mutex<Table>>);
+
+#[derive(Default, Debug)]
+struct Table {
+    /// The number of the last line: no two have the same, whoever's they are.
+    last: u64,
+    open: BTreeMap<Name, (u64, DownSender)>,
+    /// When each child was last heard, those that have gone included; by role and name.
+    heard: BTreeMap<String, Instant>,
+}
+
+impl Lines {
+    /// Takes a line in; an earlier one of the same child is forgotten. Returns its number.
+    pub(super) fn open(
+        &self,
+        child: Name,
+        sender: DownSender,
+        tell: impl FnOnce() -> Result<(), Stopped>,
+    ) -> Result<u64, Stopped> {
+        let mut table = locked(&self.0);
+        tell()?;
+        table.last += 1;
+        let number = table.last;
+        table.open.insert(child, (number, sender));
+        Ok(number)
+    }
+
+    /// Forgets a line and tells of it, if it is still the child's.
+    pub(super) fn close(&self, child: &Name, number: u64, tell: impl FnOnce() -> Result<(), Stopped>) {
+        let mut table = locked(&self.0);
+        if table.open.get(child).is_some_and(|(present, _)| *present == number) {
+            table.open.remove(child);
+            // A daemon that has stopped knows nobody anyway.
+            let _ = tell();
+        }
+    }
+
+    /// Sends to a child, if it is there.
+    pub(super) fn send(&self, child: &Name, message: &FromParent) {
+        let sender = locked(&self.0).open.get(child).map(|(_, sender)| sender.clone());
+        let Some(sender) = sender else { return };
+        // A child that takes nothing in is as good as silent; questions to it run out of patience, and what it
+        // is not told to be kept it tells again.
+        if sender.try_send(Ok(message.into())).is_err() {
+            tracing::debug!(%child, "a child takes no more messages");
+        }
+    }
+
+    /// A child was heard.
+    pub(super) fn heard(&self, child: &Peer, at: Instant) {
+        locked(&self.0).heard.insert(child.to_string(), at);
+    }
+
+    /// Says for each child that was ever there how long ago it was heard.
+    pub(super) fn observe(&self) {
+        for (child, at) in &locked(&self.0).heard {
+            let age = at.elapsed().as_secs_f64();
+            metrics::gauge!(names::HEARTBEAT_AGE_SECONDS, "peer" => child.clone()).set(age);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_earlier_line_ends_no_later_one() {
+        let lines = Lines::default();
+        let child: Name = "lyon".parse().unwrap();
+        let told = Mutex::new(Vec::new());
+        let tell = |what| {
+            locked(&told).push(what);
+            Ok(())
+        };
+        let open = || lines.open(child.clone(), mpsc::channel(1).0, || tell("attached"));
+        let close = |number| lines.close(&child, number, || tell("detached"));
+        let first = open().unwrap();
+        close(first);
+        let second = open().unwrap();
+        // The first one's end, seen late.
+        close(first);
+        assert_eq!(*locked(&told), ["attached", "detached", "attached"]);
+        close(second);
+        close(second);
+        assert_eq!(locked(&told).len(), 4);
+    }
+
+    #[test]
+    fn the_machine_hears_of_lines_in_the_order_of_the_table() {
+        let lines = Lines::default();
+        let child: Name = "lyon".parse().unwrap();
+        // What the machine would think: the sender that it can reach, if any.
+        let told = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let attached = || {
+                            locked(&told).push(true);
+                            Ok(())
+                        };
+                        let number = lines.open(child.clone(), mpsc::channel(1).0, attached).unwrap();
+                        std::thread::yield_now();
+                        let detached = || {
+                            locked(&told).push(false);
+                            Ok(())
+                        };
+                        lines.close(&child, number, detached);
+                    }
+                });
+            }
+        });
+        assert!(locked(&lines.0).open.is_empty());
+        let told = locked(&told);
+        assert_eq!(told.last(), Some(&false), "a child that is gone is not taken to be there");
+        assert!(told.windows(2).all(|two| two[0] || two[1]), "a child that is gone does not go again");
+    }
+}

@@ -1,0 +1,24 @@
+//! How daemons take calls.
+
+use std::time::Duration;
+
+use tonic::transport::Server;
+use tower::layer::util::{Identity, Stack};
+
+use crate::gate::ArrivalLayer;
+
+/// Calls over one connection at a time; a client's next ones wait until one has ended.
+const CALLS_MAX: u32 = 128;
+/// How long the message of a call may take to arrive: the largest one over a slow line does.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
+/// After how much silence a client is asked whether it is there, and how long it may take to answer.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// Takes calls, and ends connections whose other end has gone.
+pub(crate) fn transport() -> Server<Stack<ArrivalLayer, Identity>> {
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEP_ALIVE))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE))
+        .max_concurrent_streams(CALLS_MAX)
+        .layer(ArrivalLayer::new(MESSAGE_WITHIN))
+}

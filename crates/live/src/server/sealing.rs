@@ -1,0 +1,123 @@
+//! The results of ended jobs are summed up once, however many ask for them and however long it takes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
+
+use crate::agent::driver::locked;
+use crate::wire::{self, JobResults};
+
+type Outcome = Result<Arc<JobResults>, Status>;
+type Done = watch::Receiver<Option<Outcome>>;
+
+/// The jobs whose results are being summed up.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Sealing(Arc<Mutex<BTreeMap<u32, Done>>>);
+
+/// A job that is being summed up, until this is dropped.
+struct Begun(Sealing, u32);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        locked(&self.0.0).remove(&self.1);
+    }
+}
+
+impl Sealing {
+    /// What `sum_up` finds of a job. If it does not end in that time, whoever asks is told to ask again: it goes on,
+    /// and nobody begins it beside.
+    pub(super) async fn results(
+        &self,
+        job: u32,
+        patience: Duration,
+        sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
+    ) -> Outcome {
+        let mut done = self.begun(job, sum_up)?;
+        match timeout(patience, done.wait_for(Option::is_some)).await {
+            Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(at_work())),
+            Ok(Err(_)) => Err(Status::internal("a file operation failed")),
+            Err(_) => Err(at_work()),
+        }
+    }
+
+    fn begun(
+        &self,
+        job: u32,
+        sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
+    ) -> Result<Done, Status> {
+        let mut running = locked(&self.0);
+        if let Some(done) = running.get(&job) {
+            return Ok(done.clone());
+        }
+        let (tell, done) = watch::channel(None);
+        running.insert(job, done.clone());
+        drop(running);
+        let begun = Begun(self.clone(), job);
+        // A thread of its own: it may take minutes, and a server that stops does not wait for it.
+        let thread = std::thread::Builder::new().name("sealing".to_owned()).spawn(move || {
+            let outcome = sum_up().map(Arc::new);
+            // Before it is told, so that whoever asks after a failure begins anew.
+            drop(begun);
+            // Nobody need be waiting any more.
+            let _ = tell.send(Some(outcome));
+        });
+        thread.map(|_| done).map_err(|error| {
+            tracing::error!(%error, "cannot sum up results");
+            Status::unavailable("the server has no thread for it at the moment")
+        })
+    }
+}
+
+fn at_work() -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert(wire::AT_WORK, MetadataValue::from_static("results"));
+    Status::with_metadata(Code::Unavailable, "the results are being summed up; ask again", metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn results_are_summed_up_once_while_others_are_told_to_ask_again() {
+        let sealing = Sealing::default();
+        let (go, wait) = mpsc::channel::<()>();
+        let first = move || {
+            wait.recv().map_err(|_| Status::internal("never let go"))?;
+            Ok(JobResults { left_out_count: 7, ..JobResults::default() })
+        };
+        let second = || Err(Status::internal("begun beside"));
+        let told = sealing.results(1, Duration::ZERO, first).await.unwrap_err();
+        assert_eq!(told.code(), Code::Unavailable);
+        assert!(told.metadata().contains_key(wire::AT_WORK), "{told:?}");
+        assert!(
+            sealing.results(1, Duration::ZERO, second).await.unwrap_err().message().contains("ask again")
+        );
+        let other = sealing.results(2, LONG, || Ok(JobResults::default())).await.unwrap();
+        assert_eq!(*other, JobResults::default(), "another job does not wait");
+        go.send(()).unwrap();
+        // It may have ended meanwhile: then there is nobody to begin beside.
+        let again =
+            sealing.results(1, LONG, || Ok(JobResults { left_out_count: 8, ..JobResults::default() }));
+        assert!(matches!(again.await.unwrap().left_out_count, 7 | 8));
+    }
+
+    #[tokio::test]
+    async fn what_failed_is_begun_anew() {
+        let sealing = Sealing::default();
+        let failed = sealing.results(1, LONG, || Err(Status::unavailable("the disk"))).await.unwrap_err();
+        assert_eq!(failed.message(), "the disk");
+        let broken = sealing.results(1, LONG, || panic!("a defect, for this test")).await.unwrap_err();
+        assert_eq!(broken.code(), Code::Internal);
+        assert!(sealing.results(1, LONG, || Ok(JobResults::default())).await.is_ok());
+    }
+}
