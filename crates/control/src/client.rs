@@ -3,7 +3,7 @@
 //!
 //! The client goes to the best server first. One that cannot be reached before anything was sent, or that
 //! refuses because its estimate was stale, is passed over; when all are, the agent is asked again, and from the third
-//! time on any completion is taken. It is asked until time is up as long as some server could not be reached. Once a submission has gone out to a server without an answer, it may
+//! time on any completion is taken. It is asked until time is up as long as some server could not be reached, or none is there. Once a submission has gone out to a server without an answer, it may
 //! have been accepted: the same key is sent to the *same* server until an answer comes or time is up, never to
 //! another one, so no job runs twice. A client that starts again with a key that it may have sent begins there.
 
@@ -232,8 +232,10 @@ impl Submission {
         if self.next < self.candidates.len() {
             return self.submit(now);
         }
-        let why = "no server takes the submission at the moment".to_owned();
-        let hopeless = self.round >= ROUNDS && !self.unreached;
+        // A federation without servers may be one that has just been started.
+        let nobody = self.candidates.is_empty() && self.reasons.is_empty();
+        let why = if nobody { "no server is there" } else { "no server takes it at the moment" }.to_owned();
+        let hopeless = self.round >= ROUNDS && !self.unreached && !nobody;
         if hopeless { self.give_up() } else { self.try_later(now, None, why) }
     }
 

@@ -257,3 +257,14 @@ fn a_server_that_cannot_be_reached_may_come_back_as_long_as_there_is_time() {
         ],
     );
 }
+
+#[test]
+fn without_servers_it_is_tried_until_time_is_up() {
+    let round = |at: i64| vec![(at, Event::Due), (at, found(&[]))];
+    let events = [vec![(0, Event::Begin), (0, found(&[]))], round(1), round(3), round(7)];
+    check(
+        5,
+        events.concat(),
+        &["ask", "wake 1", "ask", "wake 3", "ask", "wake 5", "ask", "refused (no server is there)"],
+    );
+}

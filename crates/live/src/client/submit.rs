@@ -101,6 +101,11 @@ impl Client {
                 Event::Refused(refused) => why = refused.to_string(),
                 _ => {}
             }
+            if let (Event::Found(found), Some(only)) = (&event, &order.only)
+                && *found == Found::default()
+            {
+                self.knows(only).await?;
+            }
             let command = machine.on(clock.now(), event).expect("each event answers the command before it");
             event = match command {
                 Command::Discover => {
@@ -131,6 +136,15 @@ impl Client {
                 }
                 Command::Done(outcome) => return ended(*outcome, order.only.as_ref()),
             };
+        }
+    }
+
+    /// An error if the federation has never had a server of that name: it will not come back.
+    async fn knows(&self, name: &Name) -> Result<(), ClientError> {
+        match self.address(name).await {
+            Err(error) if error.is_missing() => Err(error),
+            // Whether it is there shows elsewhere.
+            _ => Ok(()),
         }
     }
 
@@ -222,10 +236,13 @@ fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, Client
             None => ClientError::absent("no server of the federation is there"),
         }),
         Outcome::Refused(reasons) => {
-            let message = format!("no server takes it\n  {}", told(&reasons).join("\n  "));
+            let told = told(&reasons).join("\n  ");
             // Nobody was asked: that may pass.
             let nobody = reasons.iter().all(|(server, _)| server.is_none());
-            Err(if nobody { ClientError::absent(message) } else { ClientError::usage(message) })
+            Err(match nobody {
+                true => ClientError::absent(told),
+                false => ClientError::usage(format!("no server takes it\n  {told}")),
+            })
         }
         Outcome::Unknown { server, why } => Err(ClientError::failed(format!(
             "whether server {server} accepted the job is not known ({why}): submit again with the same key"

@@ -34,6 +34,8 @@ const IDLE: Duration = Duration::from_secs(1);
 const UNWRITTEN: Duration = Duration::from_secs(1);
 /// The pause between two attempts to commit.
 const RETRY: Duration = Duration::from_millis(250);
+/// After how many failed attempts it is said again that the journal cannot be written.
+const TOLD_EVERY: u32 = 240;
 
 /// What a machine's commands mean outside.
 pub trait Driver<M: Machine>: Send {
@@ -315,6 +317,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         if self.batch.is_empty() {
             return Ok(());
         }
+        let mut failures = 0_u32;
         loop {
             let begun = Instant::now();
             let outcome = self.journal.commit(&self.batch);
@@ -323,10 +326,17 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Ok(()) => {
                     metrics::histogram!(names::JOURNAL_COMMIT_SECONDS).record(begun.elapsed().as_secs_f64());
                     metrics::histogram!(names::JOURNAL_BATCH_EVENTS).record(self.batch.entries.len() as f64);
+                    if failures > 0 {
+                        tracing::info!(attempts = failures, "the journal can be written again");
+                    }
                     break;
                 }
                 Err(error) if error.may_pass() => {
-                    tracing::error!(%error, "cannot write the journal: trying again, nothing is accepted meanwhile");
+                    // Often on the same full disk: told once, and then every minute.
+                    if failures.is_multiple_of(TOLD_EVERY) {
+                        tracing::error!(%error, "cannot write the journal: trying again, nothing is accepted meanwhile");
+                    }
+                    failures += 1;
                     if !self.hold_out() {
                         // Nobody was told anything of what is lost with this batch.
                         return Err(error.into());

@@ -9,6 +9,9 @@ use crate::gate::ArrivalLayer;
 
 /// Calls over one connection at a time; a client's next ones wait until one has ended.
 const CALLS_MAX: u32 = 128;
+/// Bytes under way over one connection: four times what one call may have. HTTP/2 takes more than half of this in
+/// overheads of small frames for an attack, and a child with news that waits for our journal must not be taken for one.
+const CONNECTION_WINDOW: u32 = 4 << 20;
 /// How long the message of a call may take to arrive: the largest one over a slow line does.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 /// After how much silence a client is asked whether it is there, and how long it may take to answer.
@@ -20,5 +23,6 @@ pub(crate) fn transport() -> Server<Stack<ArrivalLayer, Identity>> {
         .http2_keepalive_interval(Some(KEEP_ALIVE))
         .http2_keepalive_timeout(Some(KEEP_ALIVE))
         .max_concurrent_streams(CALLS_MAX)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .layer(ArrivalLayer::new(MESSAGE_WITHIN))
 }
