@@ -25,7 +25,7 @@ const ROUNDS: u128 = 5;
 const JOB: &str = r#"#!/bin/sh
 begun=$(date +%s%N)
 for part in $(seq $PLIANT_PROCS); do
-    awk 'BEGIN { for (i = 0; i < 60000000; i++) sum += i % 7; print sum }' > part.$part &
+    awk 'BEGIN { for (i = 0; i < 20000000; i++) sum += i % 7; print sum }' > part.$part &
 done
 wait
 echo $PLIANT_PROCS $PLIANT_CORES $(($(date +%s%N) - begun))
@@ -43,10 +43,13 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
     attached(&user, 1).await?;
     let (mut whole, mut folded) = (Times::default(), Times::default());
     for round in 0..ROUNDS {
-        let job = |number: u128| Order::new(Key((10 * round + number).to_be_bytes()), script(JOB, 2));
+        let job =
+            |number: u128| Order::new(Key((10 * round + number).to_be_bytes()), script(JOB, 2, Span(60)));
         whole.add(run(&user, &job(0), "2 2").await?);
-        let sleeps =
-            Order::new(Key((10 * round + 1).to_be_bytes()), script("#!/bin/sh\nexec sleep 600\n", 1));
+        let sleeps = Order::new(
+            Key((10 * round + 1).to_be_bytes()),
+            script("#!/bin/sh\nexec sleep 600\n", 1, Span(650)),
+        );
         let holder = user.submit(&sleeps, |_| Ok(())).await?.handle;
         while user.job(&holder).await?.state != JobState::Active {
             tokio::time::sleep(LOOK).await;
@@ -63,8 +66,8 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn script(text: &str, procs: u32) -> Submitted {
-    let work = Work { procs: Procs(procs), walltime: Span(700), speedup: Speedup::Rigid };
+fn script(text: &str, procs: u32, walltime: Span) -> Submitted {
+    let work = Work { procs: Procs(procs), walltime, speedup: Speedup::Rigid };
     Submitted::Script(Script { name: "job.sh".to_owned(), text: text.into(), work, arguments: Vec::new() })
 }
 
