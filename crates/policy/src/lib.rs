@@ -9,6 +9,7 @@ pub mod batch;
 pub mod federation;
 pub mod history;
 pub mod mapping;
+pub mod nodes;
 pub mod profile;
 pub mod reallocation;
 pub mod tuning;

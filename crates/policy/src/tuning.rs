@@ -132,7 +132,7 @@ fn exact(
 
 /// The fewest processors with the same walltime: whole seconds make some sizes equal, and the tuners
 /// prefer the smaller one.
-fn fewest_with(walltime: Span, least: Procs, procs: Procs, walltimes: &Walltimes<'_>) -> Procs {
+pub(crate) fn fewest_with(walltime: Span, least: Procs, procs: Procs, walltimes: &Walltimes<'_>) -> Procs {
     let (mut low, mut high) = (least.0, procs.0);
     while low < high {
         let middle = low.midpoint(high);

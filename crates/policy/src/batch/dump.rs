@@ -109,7 +109,7 @@ impl std::error::Error for RestoreError {}
 
 impl Dump {
     /// Checks what every policy relies on. O(jobs log jobs).
-    pub(super) fn check(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
+    pub(crate) fn check(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
         let placed = || self.placed.iter().map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime));
         let line = self.line.iter().map(|one| (one.job, one.procs, one.walltime));
         let head = self.head.iter().map(|one| (one.job, one.procs, one.walltime));

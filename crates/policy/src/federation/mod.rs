@@ -113,6 +113,14 @@ impl Federation {
         state.scheduler.as_mut()
     }
 
+    /// Puts another scheduler in the place of a cluster's: the picture of a foreign queue, or a newer one.
+    pub fn replace(&mut self, cluster: ClusterId, scheduler: Box<dyn BatchScheduler>) {
+        let state = &mut self.clusters[cluster.index()];
+        state.scheduler = scheduler;
+        state.version += 1;
+        self.groups.touch(cluster);
+    }
+
     /// Changes whenever an estimate on the cluster may change.
     pub fn version(&self, cluster: ClusterId) -> u64 {
         self.clusters[cluster.index()].version

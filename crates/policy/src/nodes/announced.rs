@@ -1,0 +1,100 @@
+//! The starts that Slurm announces: the search of one backfill pass ([`super::Reserve::Nodes`]), as observed
+//! on Slurm 22.05.
+//!
+//! A job may use the nodes that are not reserved at any time from a first instant (now, then each end of a
+//! reservation) until it would end if it started then, that moment included: holes must be strictly longer.
+//! On those nodes the running jobs are taken away in groups, in order of their ends, until it fits; it
+//! starts when the last of the group ends. Groups span 30 s, then twice that and so on, which is why announced
+//! starts are often late. The pass after next may say something else; what really happens is better told
+//! by [`super::Reserve::Start`].
+//!
+//! Costs O(r (r n + h n)) at worst for `r` reservations, `h` running jobs and `n` nodes.
+
+use pliant_model::{Span, Time};
+
+use super::choice::choose;
+use super::picture::{Rules, Shape};
+use super::search::Place;
+use super::timeline::{Stretch, Timeline};
+
+/// How long the first group is.
+const GROUP_S: i64 = 30;
+
+/// The announced place not before `from`; none if it never fits.
+pub(super) fn earliest(
+    timeline: &Timeline,
+    rules: &Rules,
+    shape: Shape,
+    walltime: Span,
+    from: Time,
+) -> Option<Place> {
+    let loose = Rules { strict_holes: false, ..rules.clone() };
+    let mut stretch = Stretch::new(timeline, rules);
+    let mut overlap = Stretch::new(timeline, &loose);
+    let mut first = from.0;
+    loop {
+        let index = timeline.at(first);
+        let next = timeline.intervals().get(index + 1).map(|next| next.begin);
+        let until = first + walltime.0;
+        if let Some(short) = timeline.short(index, until, rules.strict_holes, shape.cores.0.into()) {
+            first = timeline.intervals().get(short + 1)?.begin;
+            continue;
+        }
+        stretch.begin(index);
+        stretch.extend(until);
+        if let Some((end, on)) = released(timeline, &stretch.free, shape) {
+            let start = first.max(end);
+            if next.is_none_or(|next| start <= next) {
+                overlap.begin(timeline.at(start));
+                overlap.extend(start + walltime.0);
+                if on.iter().all(|(node, _)| overlap.free[*node as usize] > 0) {
+                    return Some(Place { start: Time(start), on });
+                }
+                first = start;
+                continue;
+            }
+        }
+        first = next?;
+    }
+}
+
+/// When enough running jobs will have ended on nodes that are not reserved, and the nodes and cores then.
+fn released(timeline: &Timeline, unreserved: &[u32], shape: Shape) -> Option<(i64, Vec<(u32, u32)>)> {
+    let held = timeline.ended_by(i64::MAX);
+    let mut taken = vec![0; unreserved.len()];
+    for (node, cores) in held.iter().flat_map(|(_, on)| on) {
+        taken[*node as usize] += cores;
+    }
+    let fit = |taken: &[u32]| {
+        let free: Vec<u32> =
+            unreserved.iter().zip(taken).map(|(all, held)| all.saturating_sub(*held)).collect();
+        let enough = free.iter().map(|free| u64::from(*free)).sum::<u64>() >= u64::from(shape.cores.0);
+        enough.then(|| choose(&free, timeline.cores(), shape)).flatten()
+    };
+    if let Some(on) = fit(&taken) {
+        return Some((i64::MIN, on));
+    }
+    let matters = |on: &[(u32, u32)]| on.iter().any(|(node, _)| unreserved[*node as usize] > 0);
+    let mut group_s = GROUP_S;
+    let mut anchor: Option<i64> = None;
+    let mut last = None;
+    for (index, (end, on)) in held.iter().enumerate() {
+        if !matters(on) {
+            continue;
+        }
+        on.iter().for_each(|(node, cores)| taken[*node as usize] -= cores);
+        last = Some(*end);
+        let anchor = *anchor.get_or_insert(end + GROUP_S - end.rem_euclid(GROUP_S));
+        let next = held.get(index + 1).map(|(end, _)| *end);
+        if next.is_some_and(|next| next <= anchor + group_s) {
+            continue;
+        }
+        if let Some(on) = fit(&taken) {
+            return Some((*end, on));
+        }
+        while next.is_some_and(|next| next > anchor + group_s) {
+            group_s = group_s.saturating_mul(2);
+        }
+    }
+    last.and_then(|end| Some((end, fit(&taken)?)))
+}

@@ -1,0 +1,329 @@
+//! The picture of a foreign cluster: its nodes, what runs and waits on them, and what its batch system will
+//! do next.
+//!
+//! A server in front of a batch system that is not Pliant's cannot ask it what a request would get; it plans
+//! the queue itself, as that batch system does, from what a listing says ([`Picture`]). [`Nodes`] is that
+//! plan. It is a [`BatchScheduler`] like the others, so that a federation can hold it and try moves on it,
+//! but it plans on *sets of nodes*: eight free cores are not eight cores of one node, and a planned job may
+//! keep its nodes to itself ([`Rules`]).
+//!
+//! The model is Slurm's backfill: jobs in order of priority, each at its earliest place among those planned
+//! before it, none moved for another (conservative backfilling, made anew at every change: spec A.0.2 without
+//! its promise that no job is ever delayed, which no real batch system keeps). There are two readings of it,
+//! by [`Rules`]: what Slurm *announces* ([`Rules::slurm_announced`]) and what it *does* ([`Rules::slurm`]), which
+//! differ more than one would think; estimates want the second. Both were measured against real clusters
+//! (docs/validation.md). Announced starts can be taken over ([`Rules::published`]): they know of limits that
+//! no picture shows, and are late otherwise.
+//!
+//! Costs, for `n` nodes and `q` running and waiting jobs: a plan is made when somebody asks after a change, one
+//! search per job, O(q) steps each where counts of cores already say no and O(t n) more for every place that they
+//! leave open, `t` being the starts and ends that the job overlaps. An estimate or a submission at the end of
+//! the queue is one such search in a plan that is there; moves tried on a copy cost a plan each. Playing
+//! passes costs up to a plan per start, within a fixed budget.
+
+mod announced;
+mod choice;
+mod layout;
+mod passes;
+mod picture;
+mod plan;
+mod search;
+mod shares;
+mod timeline;
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
+
+pub use picture::{Holder, Node, Pending, Picture, PictureError, Published, Reserve, Rules, Shape, Share};
+
+use self::plan::Plan;
+use self::search::rounded;
+use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
+use crate::tuning::Tuner;
+
+/// A running job.
+#[derive(Clone, Debug)]
+struct Held {
+    cores: Procs,
+    end: Time,
+    on: Vec<(u32, u32)>,
+}
+
+/// A planned start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// The job.
+    pub job: JobId,
+    /// When it starts.
+    pub start: Time,
+    /// The nodes, by position, with its cores on each; empty where any free nodes will do.
+    pub on: Vec<(u32, Procs)>,
+    /// True if it lies within [`Rules::window`]: the batch system would announce it.
+    pub near: bool,
+}
+
+/// A foreign cluster as planned here.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    nodes: Vec<Node>,
+    rules: Rules,
+    running: BTreeMap<JobId, Held>,
+    /// By priority.
+    pending: Vec<Pending>,
+    /// The last event.
+    now: Time,
+    plan: OnceCell<Plan>,
+}
+
+impl Nodes {
+    /// The cluster of a picture that was made at `now`.
+    pub fn from_picture(now: Time, picture: &Picture) -> Result<Nodes, PictureError> {
+        picture.check()?;
+        let shares = shares::bound(&picture.nodes, &picture.running);
+        let held = |(one, on): (&Holder, _)| (one.job, Held { cores: one.cores, end: one.end, on });
+        Ok(Nodes {
+            nodes: picture.nodes.clone(),
+            rules: picture.rules.clone(),
+            running: picture.running.iter().zip(shares).map(held).collect(),
+            pending: picture.pending.clone(),
+            now,
+            plan: OnceCell::new(),
+        })
+    }
+
+    /// Takes over a new picture. One that cannot be is refused and leaves everything as it is.
+    pub fn set(&mut self, now: Time, picture: &Picture) -> Result<(), PictureError> {
+        *self = Nodes::from_picture(now, picture)?;
+        Ok(())
+    }
+
+    /// The present state, with everything that [`Nodes::from_picture`] needs to go on the same way.
+    pub fn picture(&self) -> Picture {
+        let share = |(node, cores): &(u32, u32)| Share { node: *node, cores: Some(Procs(*cores)) };
+        let holder = |(job, held): (&JobId, &Held)| {
+            let Held { cores, end, on } = held;
+            Holder { job: *job, cores: *cores, on: on.iter().map(share).collect(), end: *end }
+        };
+        Picture {
+            nodes: self.nodes.iter().map(|node| Node { taken: None, ..node.clone() }).collect(),
+            running: self.running.iter().map(holder).collect(),
+            pending: self.pending.clone(),
+            rules: self.rules.clone(),
+        }
+    }
+
+    /// Appends the planned starts, by priority.
+    pub fn planned(&mut self, now: Time, planned: &mut Vec<Planned>) {
+        self.advance(now);
+        let until = Time(now.0.saturating_add(self.rules.window.0));
+        let plan = self.made();
+        planned.extend(self.pending.iter().filter_map(|Pending { job, .. }| {
+            let place = plan.places.get(job)?;
+            let named = if plan.layout.is_pool() { &[] } else { &place.on[..] };
+            let on = named.iter().map(|(node, cores)| (*node, Procs(*cores))).collect();
+            Some(Planned { job: *job, start: place.start, on, near: place.start <= until })
+        }));
+    }
+
+    /// What a request would get if it had a priority such that `ahead` of the waiting jobs stay before it.
+    /// Costs a plan for those.
+    pub fn estimate_behind(
+        &mut self,
+        now: Time,
+        walltimes: &Walltimes<'_>,
+        tuner: Tuner,
+        ahead: usize,
+    ) -> Option<Estimate> {
+        if ahead >= self.pending.len() {
+            return self.estimate(now, walltimes, tuner);
+        }
+        self.advance(now);
+        let plan = self.plan_for(&self.pending[..ahead]);
+        search::tune(&plan.layout, &plan.timeline, now, walltimes, tuner)
+    }
+
+    /// Notes the time; forgets a plan that it has overtaken.
+    fn advance(&mut self, now: Time) {
+        self.now = now;
+        if self.plan.get().is_some_and(|plan| plan.overtaken(now)) {
+            self.plan.take();
+        }
+    }
+
+    fn made(&self) -> &Plan {
+        self.plan.get_or_init(|| self.plan_for(&self.pending))
+    }
+
+    fn plan_for(&self, pending: &[Pending]) -> Plan {
+        let held = self.running.values().map(|held| {
+            let late = (held.end + self.rules.grace).max(Time(self.now.0 + 1));
+            (if held.end > self.now { held.end } else { late }, &held.on[..])
+        });
+        let mut plan = Plan::new(self.now, &self.rules, &self.nodes, held.clone());
+        if self.rules.passes > 0 && self.rules.reserve == Reserve::Start {
+            let running = held.map(|(end, on)| (end, on.to_vec())).collect();
+            for (job, place) in passes::play(self.now, &self.rules, &self.nodes, running, pending) {
+                if let Some(one) = pending.iter().find(|one| one.job == job) {
+                    plan.reserve(one, place);
+                }
+            }
+        }
+        plan.fill(self.now, pending);
+        plan
+    }
+
+    fn expected(&self, pending: &Pending) -> Option<Estimate> {
+        let start = self.made().places.get(&pending.job)?.start;
+        Some(Estimate { procs: pending.shape.cores, walltime: pending.walltime, start })
+    }
+}
+
+impl BatchScheduler for Nodes {
+    fn submit(&mut self, now: Time, submission: Submission) {
+        self.advance(now);
+        let Submission { job, procs, walltime } = submission;
+        let shape = Shape::of(procs);
+        let pending = Pending { job, shape, walltime, begin: None, blocked: false, published: None };
+        if let Some(plan) = self.plan.get_mut() {
+            plan.push(now, &pending);
+        }
+        self.pending.push(pending);
+    }
+
+    fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
+        self.advance(now);
+        let due = |one: &Pending| self.expected(one).is_some_and(|plan| plan.start <= now);
+        let leaves = |one: &&Pending| jobs.contains(&one.job) && !due(one);
+        let leaving: BTreeSet<JobId> = self.pending.iter().filter(leaves).map(|one| one.job).collect();
+        if !leaving.is_empty() {
+            self.pending.retain(|one| !leaving.contains(&one.job));
+            self.plan.take();
+        }
+        leaving.len()
+    }
+
+    fn finish(&mut self, now: Time, job: JobId) {
+        self.advance(now);
+        if self.running.remove(&job).is_some() {
+            self.plan.take();
+        }
+    }
+
+    fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {
+        self.now = now;
+        if self.next_start().is_none_or(|first| first > now) {
+            return;
+        }
+        let Some(plan) = self.plan.take() else { return };
+        let mut due: Vec<(Time, Pending)> = Vec::new();
+        self.pending.retain(|one| match plan.places.get(&one.job) {
+            Some(place) if place.start <= now => {
+                due.push((place.start, one.clone()));
+                false
+            }
+            _ => true,
+        });
+        due.sort_by_key(|(start, _)| *start);
+        let mut held = vec![0; self.nodes.len()];
+        for (node, cores) in self.running.values().flat_map(|held| &held.on) {
+            held[*node as usize] += cores;
+        }
+        for (start, Pending { job, shape, walltime, .. }) in due {
+            let place = plan.places.get(&job).map_or(&[][..], |place| &place.on);
+            let on = plan.layout.seats(place, &self.nodes, &held);
+            on.iter().for_each(|(node, cores)| held[*node as usize] += cores);
+            let end = start + rounded(walltime, &self.rules);
+            self.running.insert(job, Held { cores: shape.cores, end, on });
+            started.push(Start { job, procs: shape.cores, walltime });
+        }
+    }
+
+    fn next_start(&self) -> Option<Time> {
+        self.made().first
+    }
+
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        self.advance(now);
+        let plan = self.made();
+        search::tune(&plan.layout, &plan.timeline, now, walltimes, tuner)
+    }
+
+    /// Jobs without a plan are left out: nobody knows when they start.
+    fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {
+        self.advance(now);
+        let one = |one: &Pending| Some(Waiting { job: one.job, plan: self.expected(one)? });
+        waiting.extend(self.pending.iter().filter_map(one));
+    }
+
+    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
+        self.advance(now);
+        self.expected(self.pending.iter().find(|one| one.job == job)?)
+    }
+
+    fn queue_length(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Counts only, as of any other scheduler: planned jobs are `placed`, others in the `line`. What nodes
+    /// and shapes were goes with [`Nodes::picture`].
+    fn dump(&self) -> Dump {
+        let running =
+            |(job, held): (&JobId, &Held)| RunningJob { job: *job, procs: held.cores, end: held.end };
+        let mut dump = Dump { running: self.running.iter().map(running).collect(), ..Dump::default() };
+        for one in &self.pending {
+            match self.expected(one) {
+                Some(plan) => dump.placed.push(Waiting { job: one.job, plan }),
+                None => {
+                    let (procs, walltime) = (one.shape.cores, one.walltime);
+                    dump.line.push(Submission { job: one.job, procs, walltime });
+                }
+            }
+        }
+        dump
+    }
+
+    /// The nodes stay as they are. Jobs that are known here keep their shapes and nodes; others that run get
+    /// the nodes that a job of their size would get, and others that wait get cores, wherever they are.
+    fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
+        let capacity = Procs(self.nodes.iter().map(|node| node.cores.0).sum());
+        dump.check(now, capacity)?;
+        if let Some(head) = dump.head {
+            return Err(RestoreError::OtherPolicy { job: head.job, expected: "no job with a kept shape" });
+        }
+        *self = restored(self, now, dump);
+        Ok(())
+    }
+
+    fn boxed_clone(&self) -> Box<dyn BatchScheduler> {
+        Box::new(self.clone())
+    }
+}
+
+/// `cluster` with the jobs of a dump.
+fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
+    let mut running: BTreeMap<JobId, Held> = BTreeMap::new();
+    let mut free: Vec<u32> = cluster.nodes.iter().map(|node| node.cores.0).collect();
+    let cores = free.clone();
+    let known = |one: &RunningJob| cluster.running.get(&one.job).filter(|held| held.cores == one.procs);
+    let (old, new): (Vec<&RunningJob>, Vec<_>) = dump.running.iter().partition(|one| known(one).is_some());
+    for one in old.into_iter().chain(new) {
+        let place = || choice::choose(&free, &cores, Shape::of(one.procs)).unwrap_or_default();
+        let on = known(one).map_or_else(place, |held| held.on.clone());
+        for (node, cores) in &on {
+            free[*node as usize] = free[*node as usize].saturating_sub(*cores);
+        }
+        running.insert(one.job, Held { cores: one.procs, end: one.end, on });
+    }
+    let waiting = dump.placed.iter().map(|one| (one.job, one.plan.procs, one.plan.walltime, false));
+    let line = dump.line.iter().map(|one| (one.job, one.procs, one.walltime, true));
+    let pending = waiting.chain(line).map(|(job, procs, walltime, blocked)| {
+        let known = cluster.pending.iter().find(|one| one.job == job && one.shape.cores == procs);
+        let fresh =
+            || Pending { job, shape: Shape::of(procs), walltime, begin: None, blocked, published: None };
+        Pending { walltime, ..known.cloned().unwrap_or_else(fresh) }
+    });
+    let (nodes, rules) = (cluster.nodes.clone(), cluster.rules.clone());
+    Nodes { nodes, rules, running, pending: pending.collect(), now, plan: OnceCell::new() }
+}

@@ -1,0 +1,106 @@
+//! The plan: a start for every waiting job, in order of priority, as a backfill pass makes one.
+//!
+//! Making one costs a search per job (`search::earliest`). A job added at the end costs one more and delays
+//! nobody; every other change means a new plan, as in the batch system itself.
+
+use pliant_model::{JobId, Time};
+use rustc_hash::FxHashMap;
+
+use super::layout::Layout;
+use super::picture::{Node, Pending, Reserve, Rules};
+use super::search::{self, Place, rounded};
+use super::timeline::Timeline;
+
+/// Starts, and what they leave free.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) layout: Layout,
+    pub(super) timeline: Timeline,
+    pub(super) places: FxHashMap<JobId, Place>,
+    /// The first start.
+    pub(super) first: Option<Time>,
+    /// The first expected end of a running job.
+    release: Option<Time>,
+}
+
+impl Plan {
+    /// Nothing planned yet. `held` are the running jobs: until when, where.
+    pub(super) fn new<'a>(
+        now: Time,
+        rules: &Rules,
+        nodes: &[Node],
+        held: impl Iterator<Item = (Time, &'a [(u32, u32)])>,
+    ) -> Plan {
+        let layout = Layout::new(nodes, rules);
+        let mut timeline = Timeline::new(layout.cores.clone(), now);
+        let mut release: Option<Time> = None;
+        for (end, on) in held {
+            timeline.hold(end, &layout.held(on, nodes), &layout.rules);
+            release = Some(release.map_or(end, |first| first.min(end)));
+        }
+        Plan { layout, timeline, places: FxHashMap::default(), first: None, release }
+    }
+
+    /// Plans all of `pending`: first those with an announced start that is still to come and still
+    /// possible, then the others.
+    pub(super) fn fill(&mut self, now: Time, pending: &[Pending]) {
+        if self.layout.rules.published {
+            let open = pending.iter().filter(|job| !job.blocked);
+            for job in open {
+                if !self.places.contains_key(&job.job) {
+                    self.take_over(now, job);
+                }
+            }
+        }
+        let announces = self.layout.rules.reserve == Reserve::Nodes;
+        // What may not begin yet is no part of a pass that announces starts.
+        let later = |job: &Pending| announces && job.begin.is_some_and(|begin| begin > now);
+        for round in [false, true] {
+            for job in pending.iter().filter(|job| later(job) == round) {
+                if !self.places.contains_key(&job.job) {
+                    self.push(now, job);
+                }
+            }
+        }
+    }
+
+    /// Plans one more job, behind all others.
+    pub(super) fn push(&mut self, now: Time, job: &Pending) {
+        if job.blocked {
+            return;
+        }
+        let from = job.begin.map_or(now, |begin| begin.max(now));
+        let Layout { rules, .. } = &self.layout;
+        let (shape, walltime) = (self.layout.shape(job.shape), rounded(job.walltime, rules));
+        if let Some(place) = search::earliest(&self.timeline, rules, shape, walltime, from) {
+            self.reserve(job, place);
+        }
+    }
+
+    fn take_over(&mut self, now: Time, job: &Pending) {
+        let from = job.begin.map_or(now, |begin| begin.max(now));
+        let Some(published) = job.published.as_ref().filter(|one| one.start >= from) else {
+            return;
+        };
+        let Layout { rules, .. } = &self.layout;
+        let (shape, walltime) = (self.layout.shape(job.shape), rounded(job.walltime, rules));
+        let on = |nodes: &[u32]| search::at(&self.timeline, rules, shape, walltime, published.start, nodes);
+        let named = if self.layout.is_pool() { &[] } else { &published.nodes[..] };
+        if let Some(place) = on(named).or_else(|| on(&[])) {
+            self.reserve(job, place);
+        }
+    }
+
+    /// Gives a job a place that is free.
+    pub(super) fn reserve(&mut self, job: &Pending, place: Place) {
+        let Layout { rules, .. } = &self.layout;
+        self.timeline.reserve(place.start, rounded(job.walltime, rules), &place.on, rules);
+        self.first = Some(self.first.map_or(place.start, |first| first.min(place.start)));
+        self.places.insert(job.job, place);
+    }
+
+    /// True once something that should have happened by `now` has not.
+    pub(super) fn overtaken(&self, now: Time) -> bool {
+        [self.first, self.release].into_iter().flatten().any(|expected| expected < now)
+    }
+}

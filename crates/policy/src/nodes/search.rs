@@ -1,0 +1,199 @@
+//! When and where a job starts: the earliest place for a fixed shape, the best size of a moldable request.
+
+use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
+
+use super::announced;
+use super::choice::choose;
+use super::layout::Layout;
+use super::picture::{Reserve, Rules, Shape};
+use super::timeline::{Stretch, Timeline};
+use crate::tuning::{self, Tuner};
+
+/// A start with the nodes and the cores of each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) start: Time,
+    pub(super) on: Vec<(u32, u32)>,
+}
+
+/// A walltime as the batch system takes it.
+pub(super) fn rounded(walltime: Span, rules: &Rules) -> Span {
+    let unit = rules.walltime_unit.0;
+    Span(((walltime.0 + unit - 1) / unit * unit).min(Span::MAX.0))
+}
+
+/// The earliest place not before `from`; none if it never fits. Counts of free cores rule most instants out:
+/// with `s` intervals, of which a job covers `t`, and `n` nodes this costs O(s + t) and O(t n) for each instant
+/// that they leave open.
+pub(super) fn earliest(
+    timeline: &Timeline,
+    rules: &Rules,
+    shape: Shape,
+    walltime: Span,
+    from: Time,
+) -> Option<Place> {
+    if rules.reserve == Reserve::Nodes {
+        return announced::earliest(timeline, rules, shape, walltime, from);
+    }
+    let need = u64::from(shape.cores.0);
+    let mut stretch = Stretch::new(timeline, rules);
+    let mut index = timeline.at(from.0);
+    loop {
+        let start = timeline.intervals().get(index)?.begin.max(from.0);
+        let until = start + walltime.0;
+        if let Some(short) = timeline.short(index, until, rules.strict_holes, need) {
+            index = short + 1;
+            continue;
+        }
+        stretch.begin(index);
+        stretch.extend(until);
+        if let Some(on) = choose(&stretch.free, timeline.cores(), shape) {
+            let on = first_free(timeline, &stretch.free, shape, start).unwrap_or(on);
+            return Some(Place { start: Time(start), on });
+        }
+        index += 1;
+    }
+}
+
+/// Of the nodes that are free from `start` on, those that running jobs leave first: Slurm takes the running
+/// jobs away one by one until the job fits, and keeps those nodes even if the job starts later. None if
+/// that makes no difference. One choice per running job at worst.
+fn first_free(timeline: &Timeline, free: &[u32], shape: Shape, start: i64) -> Option<Vec<(u32, u32)>> {
+    let ended = timeline.ended_by(start);
+    if ended.is_empty() {
+        return None;
+    }
+    let mut still_held = vec![0; free.len()];
+    for (node, cores) in ended.iter().flat_map(|(_, on)| on) {
+        still_held[*node as usize] += cores;
+    }
+    let mut left = free.to_vec();
+    for (_, on) in ended {
+        for ((left, free), held) in left.iter_mut().zip(free).zip(&still_held) {
+            *left = free.saturating_sub(*held);
+        }
+        let enough = left.iter().map(|left| u64::from(*left)).sum::<u64>() >= u64::from(shape.cores.0);
+        if let Some(chosen) = enough.then(|| choose(&left, timeline.cores(), shape)).flatten() {
+            return Some(chosen);
+        }
+        for (node, cores) in on {
+            still_held[*node as usize] -= cores;
+        }
+    }
+    None
+}
+
+/// A place at exactly `start`, on those nodes only if any are named.
+pub(super) fn at(
+    timeline: &Timeline,
+    rules: &Rules,
+    shape: Shape,
+    walltime: Span,
+    start: Time,
+    nodes: &[u32],
+) -> Option<Place> {
+    // What was announced has passed the rule of strict holes.
+    let rules = Rules { strict_holes: false, ..rules.clone() };
+    let mut stretch = Stretch::new(timeline, &rules);
+    stretch.begin(timeline.at(start.0));
+    stretch.extend(start.0 + walltime.0);
+    if rules.reserve == Reserve::Nodes {
+        for (node, cores) in timeline.still_held(start.0).flat_map(|(_, on)| on) {
+            let free = &mut stretch.free[*node as usize];
+            *free = free.saturating_sub(*cores);
+        }
+    }
+    if !nodes.is_empty() {
+        for (node, free) in stretch.free.iter_mut().enumerate() {
+            if !nodes.contains(&(node as u32)) {
+                *free = 0;
+            }
+        }
+    }
+    Some(Place { start, on: choose(&stretch.free, timeline.cores(), shape)? })
+}
+
+/// The best size of a request at the end of the queue, by whatever tuner. The exact one looks once at every
+/// interval that could still lead to an earlier completion: there the size begins as large as the instant
+/// allows and shrinks as the look goes on, until its walltime fits; that is the largest size that can start
+/// there, and the best, because walltimes never grow with the size. It costs about as much as
+/// one [`earliest`] for the least size; the exhaustive one costs that once per size.
+pub(super) fn tune(
+    layout: &Layout,
+    timeline: &Timeline,
+    now: Time,
+    walltimes: &Walltimes<'_>,
+    tuner: Tuner,
+) -> Option<Estimate> {
+    let rules = &layout.rules;
+    let usable: u32 = timeline.cores().iter().sum();
+    let (least, most) = (walltimes.least(), walltimes.most().min(Procs(usable)));
+    if least > most {
+        return None;
+    }
+    let estimate = |procs: Procs| {
+        let walltime = walltimes.at(procs);
+        let shape = layout.shape(Shape::of(procs));
+        let place = earliest(timeline, rules, shape, rounded(walltime, rules), now)?;
+        Some(Estimate { procs, walltime, start: place.start })
+    };
+    match tuner {
+        Tuner::Exhaustive => tuning::exhaustive(least, most, estimate),
+        Tuner::Binary => tuning::binary(least, most, estimate),
+        Tuner::Exact if rules.reserve == Reserve::Nodes => tuning::exhaustive(least, most, estimate),
+        Tuner::Exact => exact(timeline, rules, now, walltimes, least, most),
+    }
+}
+
+fn exact(
+    timeline: &Timeline,
+    rules: &Rules,
+    now: Time,
+    walltimes: &Walltimes<'_>,
+    least: Procs,
+    most: Procs,
+) -> Option<Estimate> {
+    let intervals = timeline.intervals();
+    let mut stretch = Stretch::new(timeline, rules);
+    let quickest = walltimes.at(most);
+    let mut best: Option<Estimate> = None;
+    let key = |one: &Estimate| (one.completion(), one.procs);
+    for (index, interval) in intervals.iter().enumerate().skip(timeline.at(now.0)) {
+        let start = Time(interval.begin.max(now.0));
+        if best.is_some_and(|best| start + quickest > best.completion()) {
+            break;
+        }
+        let mut size = Procs(interval.total.min(u64::from(most.0)) as u32);
+        if size < least {
+            continue;
+        }
+        stretch.begin(index);
+        loop {
+            let found = Estimate { procs: size, walltime: walltimes.at(size), start };
+            if best.is_some_and(|best| key(&best) <= key(&found)) {
+                break;
+            }
+            let until = start.0 + rounded(found.walltime, rules).0;
+            // Counts first: they are cheaper.
+            let free = match timeline.short(index, until, rules.strict_holes, size.0.into()) {
+                Some(short) => intervals[short].total,
+                None => {
+                    stretch.extend(until);
+                    stretch.total(rules.whole_nodes)
+                }
+            };
+            if free >= u64::from(size.0) {
+                best = Some(found);
+                break;
+            }
+            size = Procs(free as u32);
+            if size < least {
+                break;
+            }
+        }
+    }
+    best.map(|best| {
+        let procs = tuning::fewest_with(best.walltime, least, best.procs, walltimes);
+        Estimate { procs, ..best }
+    })
+}

@@ -1,0 +1,77 @@
+//! Which cores of which nodes the running jobs hold, as far as it follows from what is known.
+//!
+//! A listing names a job's nodes and its cores in all. On one node, or where the nodes are full, that says
+//! everything; elsewhere a node's count of taken cores often settles it. What stays open is bounded: the job
+//! holds as much of each node as it can (one core of each of the others at least), so that no core is
+//! thought free that is not.
+
+use super::picture::{Holder, Node};
+
+/// For each running job the cores that it holds, at most, of each of its nodes. O(shares), a few times.
+pub(super) fn bound(nodes: &[Node], running: &[Holder]) -> Vec<Vec<(u32, u32)>> {
+    let mut shares: Vec<Vec<Share>> = running.iter().map(|holder| first(nodes, holder)).collect();
+    // Each round settles a share or is the last: a few suffice, and stopping early is safe.
+    for _ in 0..8 {
+        let by_node = settle_by_node(nodes, &mut shares);
+        let by_job = shares
+            .iter_mut()
+            .zip(running)
+            .fold(false, |any, (shares, holder)| any | settle_by_job(shares, holder.cores.0));
+        if !(by_node || by_job) {
+            break;
+        }
+    }
+    shares.into_iter().map(|one| one.into_iter().map(|share| (share.node, share.most)).collect()).collect()
+}
+
+/// Between `least` and `most` cores of a node.
+#[derive(Clone, Copy)]
+struct Share {
+    node: u32,
+    least: u32,
+    most: u32,
+}
+
+fn first(nodes: &[Node], holder: &Holder) -> Vec<Share> {
+    let share = |one: &super::picture::Share| {
+        let cores = nodes[one.node as usize].cores.0;
+        match one.cores {
+            Some(known) => Share { node: one.node, least: known.0.min(cores), most: known.0.min(cores) },
+            None => Share { node: one.node, least: cores.min(1), most: cores.min(holder.cores.0) },
+        }
+    };
+    let mut shares: Vec<Share> = holder.on.iter().map(share).collect();
+    settle_by_job(&mut shares, holder.cores.0);
+    shares
+}
+
+/// A job's shares add up to its cores.
+fn settle_by_job(shares: &mut [Share], cores: u32) -> bool {
+    let least: u32 = shares.iter().map(|share| share.least).sum();
+    let most: u32 = shares.iter().map(|share| share.most).sum();
+    let mut changed = false;
+    for share in shares {
+        let upper = cores.saturating_sub(least - share.least).clamp(share.least, share.most);
+        let lower = cores.saturating_sub(most - share.most).clamp(share.least, upper);
+        changed |= (lower, upper) != (share.least, share.most);
+        (share.least, share.most) = (lower, upper);
+    }
+    changed
+}
+
+/// The shares of a node add up to what is taken of it, unless a job is missing in the listing.
+fn settle_by_node(nodes: &[Node], shares: &mut [Vec<Share>]) -> bool {
+    let mut least = vec![0_u32; nodes.len()];
+    for share in shares.iter().flatten() {
+        least[share.node as usize] += share.least;
+    }
+    let mut changed = false;
+    for share in shares.iter_mut().flatten() {
+        let Some(taken) = nodes[share.node as usize].taken else { continue };
+        let upper =
+            taken.0.saturating_sub(least[share.node as usize] - share.least).clamp(share.least, share.most);
+        changed |= upper != share.most;
+        share.most = upper;
+    }
+    changed
+}

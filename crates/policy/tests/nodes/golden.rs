@@ -1,0 +1,59 @@
+//! Real Slurm clusters at eight moments: what they had announced, and when the jobs really started. How
+//! the captures were made, and what all of them say together, is in docs/validation.md.
+
+use pliant_model::Span;
+use pliant_policy::nodes::{Nodes, Pending, Picture, Planned, Rules};
+
+use super::situation::{self, Situation};
+
+fn planned(situation: &Situation, rules: Rules) -> Vec<Planned> {
+    let picture = Picture { rules, ..situation.picture.clone() };
+    let mut planned = Vec::new();
+    Nodes::from_picture(situation.now, &picture).unwrap().planned(situation.now, &mut planned);
+    planned
+}
+
+/// Announced starts that are found to the second, of all; real starts within the next ten minutes that are
+/// found to 30 s, of all; and how many of those the announced ones find.
+fn check(name: &str, text: &str, announced: &str, ours: &str, theirs: &str) {
+    let situation = situation::parse(text);
+    let Situation { picture, now, interval_s, began } = &situation;
+    let start = |plan: &[Planned], job| plan.iter().find(|one| one.job == job).map(|one| one.start.0);
+    let told =
+        |one: &Pending| one.published.as_ref().map(|plan| plan.start.0).filter(|start| *start >= now.0);
+
+    let rules = Rules { published: false, ..picture.rules.clone() };
+    let plan = planned(&situation, rules);
+    let exact = |one: &&Pending| told(one) == start(&plan, one.job);
+    let all: Vec<_> = picture.pending.iter().filter(|one| told(one).is_some()).collect();
+    let found = all.iter().copied().filter(exact).count();
+    assert_eq!(format!("{found} of {}", all.len()), announced, "{name}: announced");
+
+    let rules = Rules { resolution: picture.rules.resolution, ..Rules::slurm(Span(*interval_s)) };
+    let plan = planned(&situation, rules);
+    let soon: Vec<_> = began.iter().filter(|(_, start)| **start <= now.0 + 600).collect();
+    let near = |found: Option<i64>, start: i64| found.is_some_and(|found| (found - start).abs() <= 30);
+    let found = soon.iter().filter(|(job, at)| near(start(&plan, **job), **at)).count();
+    assert_eq!(format!("{found} of {}", soon.len()), ours, "{name}: real starts");
+    let told = |job| picture.pending.iter().find(|one| one.job == job).and_then(told);
+    let found = soon.iter().filter(|(job, at)| near(told(**job), **at)).count();
+    assert_eq!(format!("{found}"), theirs, "{name}: real starts as announced");
+}
+
+macro_rules! check {
+    ($name:literal, $announced:literal, $ours:literal, $theirs:literal) => {
+        check($name, include_str!(concat!("data/", $name, ".txt")), $announced, $ours, $theirs)
+    };
+}
+
+#[test]
+fn starts_on_real_clusters() {
+    check!("four-cores-every-second", "28 of 28", "12 of 13", "2");
+    check!("four-cores-later", "27 of 29", "8 of 11", "6");
+    check!("one-core-every-second", "23 of 23", "15 of 15", "10");
+    check!("one-core-without-plans", "9 of 19", "11 of 11", "9");
+    check!("four-cores-every-30-s", "26 of 26", "6 of 6", "6");
+    check!("four-cores-stale-plan", "16 of 24", "6 of 6", "6");
+    check!("default-settings", "18 of 20", "8 of 17", "3");
+    check!("one-core-every-30-s", "15 of 15", "7 of 8", "7");
+}

@@ -1,0 +1,8 @@
+//! The picture of a foreign cluster: against conservative backfilling where nodes make no difference, against
+//! what any plan must keep, and against what real Slurm clusters announced and did.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod golden;
+mod properties;
+mod scheduler;
+mod situation;

@@ -1,0 +1,86 @@
+//! Captured situations: a small text format for what a real cluster said at one moment, and what it did
+//! afterwards. One thing a line; times in seconds since some full hour:
+//!
+//! ```text
+//! now S
+//! slurm resolution=1 window=604800 interval=30
+//! node NAME CORES up|down taken=CORES
+//! run JOB cores=N end=S on NODE:CORES ...
+//! wait JOB cores=N walltime=S [nodes=N] [per=N] [exclusive] [blocked] [begin=S] [plan=S@NODES] [began=S]
+//! ```
+//!
+//! `plan` is the start that the batch system announced, `began` when the job really started.
+
+use std::collections::BTreeMap;
+
+use pliant_model::{JobId, Procs, Span, Time};
+use pliant_policy::nodes::{Holder, Node, Pending, Picture, Published, Rules, Shape, Share};
+
+/// A capture.
+pub(crate) struct Situation {
+    pub(crate) picture: Picture,
+    /// When it was made.
+    pub(crate) now: Time,
+    /// Seconds between two passes of the batch system's scheduler.
+    pub(crate) interval_s: i64,
+    /// When jobs really started.
+    pub(crate) began: BTreeMap<JobId, i64>,
+}
+
+pub(crate) fn parse(text: &str) -> Situation {
+    let mut picture = Picture::default();
+    let (mut now, mut interval_s, mut began) = (Time::ZERO, 0, BTreeMap::new());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let value = |key: &str| {
+            words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('=').map(str::to_owned))
+        };
+        let number = |key: &str| value(key).map(|text| text.parse::<i64>().unwrap());
+        let procs = |key: &str| number(key).map(|count| Procs(count as u32));
+        let job = || JobId(words[1].parse().unwrap());
+        let node = |name: &str| picture.nodes.iter().position(|node| node.name == name).unwrap() as u32;
+        match words.first().copied() {
+            Some("now") => now = Time(words[1].parse().unwrap()),
+            Some("slurm") => {
+                let (resolution, window) = (number("resolution").unwrap(), number("window").unwrap());
+                picture.rules = Rules::slurm_announced(Span(resolution), Span(window));
+                interval_s = number("interval").unwrap();
+            }
+            Some("node") => {
+                let (name, cores) = (words[1].to_owned(), Procs(words[2].parse().unwrap()));
+                picture.nodes.push(Node { name, cores, up: words[3] == "up", taken: procs("taken") });
+            }
+            Some("run") => {
+                let on = words.iter().skip_while(|word| **word != "on").skip(1).map(|share| {
+                    let (name, cores) = share.split_once(':').unwrap();
+                    Share { node: node(name), cores: Some(Procs(cores.parse().unwrap())) }
+                });
+                let (cores, end) = (procs("cores").unwrap(), Time(number("end").unwrap()));
+                let on = on.collect();
+                picture.running.push(Holder { job: job(), cores, on, end });
+            }
+            Some("wait") => {
+                let exclusive = words.contains(&"exclusive");
+                let nodes = number("nodes").map(|count| count as u32);
+                let per_node = procs("per").unwrap_or(Procs::ONE);
+                let shape = Shape { cores: procs("cores").unwrap(), nodes, per_node, exclusive };
+                let published = value("plan").map(|plan| {
+                    let (start, on) = plan.split_once('@').unwrap();
+                    let names = on.split(',').filter(|name| !name.is_empty());
+                    Published { start: Time(start.parse().unwrap()), nodes: names.map(node).collect() }
+                });
+                began.extend(number("began").map(|start| (job(), start)));
+                picture.pending.push(Pending {
+                    job: job(),
+                    shape,
+                    walltime: Span(number("walltime").unwrap()),
+                    begin: number("begin").map(Time),
+                    blocked: words.contains(&"blocked"),
+                    published,
+                });
+            }
+            _ => {}
+        }
+    }
+    Situation { picture, now, interval_s, began }
+}
