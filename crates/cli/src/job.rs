@@ -37,6 +37,29 @@ pub(crate) fn described(record: &JobRecord) -> Value {
     })
 }
 
+/// Why there is nothing of a job, if that is because it has not run: it waits still, or never will.
+pub(crate) fn did_not_run(record: &JobRecord) -> Option<Failure> {
+    if record.started.is_some() {
+        return None;
+    }
+    let JobRecord { handle, state, .. } = record;
+    let wrote_nothing = "there is nothing that it wrote";
+    Some(match (state, &record.exit) {
+        (JobState::Canceled, _) => Failure::input(format!(
+            "{handle} is {state}: it was cancelled before it started, so {wrote_nothing}"
+        )),
+        (state, exit) if state.is_final() => {
+            let why = exit.as_ref().map_or_else(|| "did not run".to_owned(), ToString::to_string);
+            Failure::input(format!("{handle} is {state}: {why}, so {wrote_nothing}"))
+        }
+        _ => Failure::input(format!("{handle} is {state}: it has not started, so {wrote_nothing} yet")).hint(
+            format!(
+                "`pliant wait {handle}` waits for its end, `pliant explain {handle}` tells when it starts"
+            ),
+        ),
+    })
+}
+
 /// An estimate, for scripts.
 pub(crate) fn estimate(estimate: &Estimate) -> Value {
     json!({

@@ -156,7 +156,7 @@ fn wrong_words_are_refused_before_anybody_is_asked() {
         "found `a.sh`",
         "it is a file: `pliant submit --script a.sh --time TIME` runs it",
     );
-    check("submit --script b;c --time 1m", 2, "--script: ", "plainer name");
+    check("submit --script b;c --time 1m", 2, "b;c:1: expected a first line", "#!/bin/sh");
     check("submit pi a=1 a=2", 2, "a: expected one value, found `1` and `2`", "");
     check("submit pi --in a --in a", 2, "found `a` twice", "give each input a name of its own");
     check("submit pi --in none", 1, "none: cannot read", "");

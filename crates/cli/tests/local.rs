@@ -113,6 +113,30 @@ fn somebody_elses_folder_is_left_alone() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is made");
 }
 
+#[test]
+fn files_of_a_federation_that_are_damaged_are_told_on_a_line_with_the_place() {
+    let up = Up(tempfile::tempdir().unwrap());
+    let folder = up.0.path().join("federation");
+    assert_eq!(run(&["ca", "init", "federation/ca", "--name", "local"], up.0.path()).code, 0);
+    let check = |verb: &str, found: &str, hint: &str| {
+        let said = up.go(verb);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{}", said.stderr);
+        let lines: Vec<&str> = said.stderr.lines().collect();
+        assert!(lines.len() == 2 && lines[0].contains(found) && lines[1].contains(hint), "{}", said.stderr);
+    };
+    let register = folder.join("ca/register.toml");
+    let whole = fs::read_to_string(&register).unwrap();
+    fs::write(&register, "federation = 1\n").unwrap();
+    let place = "ca/register.toml:1:14: expected the register of an authority: ";
+    check("up", &format!("{place}`federation`: expected text in quotes, found"), "from a backup");
+    fs::write(&register, whole.replace("federation = ", "federation ")).unwrap();
+    check("up", "ca/register.toml:1:12: expected the register of an authority: ", "from a backup");
+    fs::write(folder.join("federation.json"), "{").unwrap();
+    let record = "federation.json: expected the record of what `pliant up` started: ";
+    check("down", record, "remove the file");
+    fs::remove_file(folder.join("federation.json")).unwrap();
+}
+
 /// What is said of a federation that runs to users who are mistaken.
 #[test]
 fn mistakes_are_told_with_the_way_out() {
@@ -142,6 +166,24 @@ fn mistakes_are_told_with_the_way_out() {
     assert!(said.stderr.contains("lyon.4000"), "{}", said.stderr);
     let waited: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!((&waited["jobs"][0]["handle"], &waited["not_ended"]), (&json!(handle), &json!([])));
+
+    // There is nothing of a job that has not run.
+    fs::write(up.0.path().join("long"), "#!/bin/sh\nexec sleep 1000\n").unwrap();
+    let submit = || go("submit --script long --time 1h --rigid 2 --server lyon").stdout.trim().to_owned();
+    let running: Vec<String> = (0..20).map(|_| submit()).collect();
+    let waiting = running.last().unwrap();
+    for verb in ["logs", "fetch --out out"] {
+        let queued =
+            format!("{waiting} is QUEUED: it has not started, so there is nothing that it wrote yet");
+        check(&format!("{verb} {waiting}"), 2, &queued, "`pliant explain lyon.");
+    }
+    assert_eq!(go(&format!("cancel {waiting}")).code, 0);
+    for verb in ["logs", "logs -f", "fetch --out out"] {
+        let cancelled =
+            format!("{waiting} is CANCELED: it was cancelled before it started, so there is nothing");
+        check(&format!("{verb} {waiting}"), 2, &cancelled, "");
+    }
+    assert!(!up.0.path().join("out").exists());
 
     let lyon = up.pids(&up.go("up").json())["lyon"];
     up.kill(lyon);

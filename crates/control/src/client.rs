@@ -12,6 +12,7 @@ use pliant_model::{Span, Time};
 use crate::agent::Found;
 use crate::job::{Compared, JobRecord};
 use crate::names::Name;
+use crate::reason::{Cause, Reason, Survey};
 use crate::server::{Refused, tolerated};
 use crate::vector::Vector;
 
@@ -34,7 +35,7 @@ pub enum Event {
     /// The server refused.
     Refused(Refused),
     /// The server refused for a reason that another one would have as well (an argument, a checksum).
-    Rejected(String),
+    Rejected(Reason),
     /// The server could not be reached; nothing was sent.
     Unreachable(String),
     /// The submission was sent and no answer came.
@@ -56,6 +57,8 @@ pub enum Command {
         latest: Option<Time>,
         /// What was compared.
         compared: Vec<Compared>,
+        /// What came of asking the others.
+        survey: Survey,
     },
     /// Submit to that server again, which may have accepted it before; any completion is taken.
     Repeat {
@@ -74,7 +77,7 @@ pub enum Outcome {
     /// It is accepted: this is its job.
     Accepted(Box<JobRecord>),
     /// Nobody takes it, and why, by server.
-    Refused(Vec<(Option<Name>, String)>),
+    Refused(Vec<(Option<Name>, Reason)>),
     /// It may have been accepted by that server, which does not answer or refuses it now; the same key tells later.
     Unknown {
         /// The server.
@@ -113,7 +116,8 @@ pub struct Submission {
     unreached: bool,
     /// The submission may have been accepted where it was last sent.
     in_doubt: Option<String>,
-    reasons: Vec<(Option<Name>, String)>,
+    reasons: Vec<(Option<Name>, Reason)>,
+    survey: Survey,
 }
 
 impl Submission {
@@ -130,6 +134,7 @@ impl Submission {
             unreached: false,
             in_doubt: None,
             reasons: Vec::new(),
+            survey: Survey::default(),
         }
     }
 
@@ -150,7 +155,7 @@ impl Submission {
                 self.over(Outcome::Accepted(record))
             }
             (State::Resuming, Event::Refused(refused)) => self.refused_in_doubt(refused.to_string()),
-            (State::Resuming, Event::Rejected(why)) => self.refused_in_doubt(why),
+            (State::Resuming, Event::Rejected(reason)) => self.refused_in_doubt(reason.why),
             (State::Resuming, Event::Unreachable(why) | Event::Interrupted(why)) => {
                 self.repeat(now, why, State::Recalling)
             }
@@ -159,21 +164,21 @@ impl Submission {
                 self.resume(server)
             }
             (State::Discovering, Event::Found(found)) => self.found(now, found),
-            (State::Discovering, Event::NoAgent(why)) => self.try_later(now, None, why),
+            (State::Discovering, Event::NoAgent(why)) => self.try_later(now, Cause::Unreachable.because(why)),
             (State::Submitting, Event::Refused(refused)) if self.in_doubt.is_some() => {
                 self.refused_in_doubt(refused.to_string())
             }
             (State::Submitting, Event::Refused(refused)) => self.refused(now, &refused),
-            (State::Submitting, Event::Rejected(why)) if self.in_doubt.is_some() => {
-                self.refused_in_doubt(why)
+            (State::Submitting, Event::Rejected(reason)) if self.in_doubt.is_some() => {
+                self.refused_in_doubt(reason.why)
             }
-            (State::Submitting, Event::Rejected(why)) => {
-                self.note(why);
+            (State::Submitting, Event::Rejected(reason)) => {
+                self.note(reason);
                 self.give_up()
             }
             (State::Submitting, Event::Unreachable(why)) if self.in_doubt.is_none() => {
                 self.unreached = true;
-                self.note(why);
+                self.note(Cause::Unreachable.because(why));
                 self.next_candidate(now)
             }
             (State::Submitting, Event::Unreachable(why) | Event::Interrupted(why)) => {
@@ -206,13 +211,17 @@ impl Submission {
 
     fn found(&mut self, now: Time, found: Found) -> Command {
         self.reasons.clear();
-        self.reasons.extend(found.refusals.into_iter().map(|(server, why)| (Some(server), why)));
-        let silent = found.silent.into_iter().map(|name| (Some(name), "did not answer in time".to_owned()));
+        self.reasons.extend(found.refusals.into_iter().map(|(server, reason)| (Some(server), reason)));
+        let silence = || Cause::Silent.because("did not answer in time");
+        let silent = found.silent.into_iter().map(|name| (Some(name), silence()));
         let nobody_missing = silent.len() == 0;
         self.reasons.extend(silent);
         if found.more > 0 {
-            self.reasons.push((None, format!("{} more refuse or did not answer", found.more)));
+            let more = format!("{} more refuse or did not answer", found.more);
+            self.reasons.push((None, Cause::Unknown.because(more)));
         }
+        let absent = found.absent.into_iter().map(|server| (server, Cause::Absent)).collect();
+        self.survey = Survey { servers: found.servers, answered: found.answered, passed: absent };
         self.candidates = found.vectors;
         self.next = 0;
         self.unreached = false;
@@ -234,9 +243,12 @@ impl Submission {
         }
         // A federation without servers may be one that has just been started.
         let nobody = self.candidates.is_empty() && self.reasons.is_empty();
-        let why = if nobody { "no server is there" } else { "no server takes it at the moment" }.to_owned();
+        let reason = match nobody {
+            true => Cause::Absent.because("no server is there"),
+            false => Cause::Busy.because("no server takes it at the moment"),
+        };
         let hopeless = self.round >= ROUNDS && !self.unreached && !nobody;
-        if hopeless { self.give_up() } else { self.try_later(now, None, why) }
+        if hopeless { self.give_up() } else { self.try_later(now, reason) }
     }
 
     fn submit(&mut self, now: Time) -> Command {
@@ -246,11 +258,19 @@ impl Submission {
         let latest = choosy.then(|| tolerated(&to.estimate, now));
         let compared = |one: &Vector| Compared { server: one.server.clone(), estimate: one.estimate };
         let compared = self.candidates.iter().map(compared).collect();
-        Command::Submit { to: Box::new(to), latest, compared }
+        Command::Submit { to: Box::new(to), latest, compared, survey: self.survey() }
+    }
+
+    /// What came of asking the others so far: also those that were tried and did not take it.
+    fn survey(&self) -> Survey {
+        let mut survey = self.survey.clone();
+        let told = self.reasons.iter();
+        survey.passed.extend(told.filter_map(|(server, reason)| Some((server.clone()?, reason.cause))));
+        survey
     }
 
     fn refused(&mut self, now: Time, refused: &Refused) -> Command {
-        self.note(refused.to_string());
+        self.note(refused.reason());
         self.next_candidate(now)
     }
 
@@ -264,9 +284,9 @@ impl Submission {
         self.wait(now)
     }
 
-    fn try_later(&mut self, now: Time, server: Option<Name>, why: String) -> Command {
+    fn try_later(&mut self, now: Time, reason: Reason) -> Command {
         if now >= self.until {
-            self.reasons.push((server, why));
+            self.reasons.push((None, reason));
             return self.give_up();
         }
         self.state = State::Pausing;
@@ -279,9 +299,9 @@ impl Submission {
         Command::WakeAt((now + pause).min(self.until.max(now + Span(1))))
     }
 
-    fn note(&mut self, why: String) {
+    fn note(&mut self, reason: Reason) {
         let server = self.candidates.get(self.next).map(|one| one.server.clone());
-        self.reasons.push((server, why));
+        self.reasons.push((server, reason));
     }
 
     fn give_up(&mut self) -> Command {

@@ -6,6 +6,7 @@ use pliant_model::{Estimate, JobId, Procs, Request, Span, Speedup, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
+use crate::reason::Survey;
 
 /// The state of a job, by the names of PSI/J (Portable Submission Interface for Jobs).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -168,6 +169,9 @@ pub struct JobRecord {
     /// The estimates that were compared; empty in what servers tell agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<Compared>,
+    /// What came of asking the others; empty in what servers tell agents.
+    #[serde(default, skip_serializing_if = "Survey::is_empty")]
+    pub survey: Survey,
 }
 
 impl JobRecord {

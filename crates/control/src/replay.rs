@@ -37,6 +37,12 @@ pub trait Machine {
     fn is_of_question(_command: &Self::Command) -> bool {
         false
     }
+
+    /// True if these are all that followed from an event and it has changed nothing that lasts: it is not journaled.
+    /// Told again without it, the machine does the same.
+    fn is_without_effect(_commands: &[Self::Command]) -> bool {
+        false
+    }
 }
 
 /// One event of a journal.

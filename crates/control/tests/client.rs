@@ -4,7 +4,8 @@
 use pliant_control::agent::Found;
 use pliant_control::client::{Command, Event, Outcome, Submission};
 use pliant_control::job::{JobRecord, JobState, Work};
-use pliant_control::names::Key;
+use pliant_control::names::{Key, Name};
+use pliant_control::reason::{Cause, Reason, Survey};
 use pliant_control::server::Refused;
 use pliant_control::vector::Vector;
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
@@ -48,6 +49,7 @@ fn accepted() -> Event {
         ended: None,
         exit: None,
         compared: Vec::new(),
+        survey: Survey::default(),
     }))
 }
 
@@ -80,10 +82,9 @@ fn check_of(mut submission: Submission, events: Vec<(i64, Event)>, expected: &[&
             Command::Done(outcome) => match *outcome {
                 Outcome::Accepted(_) => "accepted".to_owned(),
                 Outcome::Refused(reasons) => {
-                    let reason = |(server, why): &(Option<pliant_control::names::Name>, String)| match server
-                    {
+                    let reason = |(server, why): &(Option<Name>, Reason)| match server {
                         Some(server) => format!("{server}: {why}"),
-                        None => why.clone(),
+                        None => why.to_string(),
                     };
                     format!("refused ({})", reasons.iter().map(reason).collect::<Vec<_>>().join("; "))
                 }
@@ -145,6 +146,26 @@ fn a_submission_in_doubt_ends_as_unknown() {
 }
 
 #[test]
+fn a_submission_says_who_did_not_take_it_and_why() {
+    let refusals = vec![("c".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
+    let (absent, silent) = (vec!["d".parse().unwrap()], vec!["e".parse().unwrap()]);
+    let vectors = vec![vector("a", 0), vector("b", 0)];
+    let found = Found { vectors, refusals, absent, silent, servers: 7, answered: 3, more: 0 };
+    let mut submission = Submission::new(Time(60));
+    let mut survey = |event| match submission.on(Time(0), event) {
+        Some(Command::Submit { survey, .. }) => {
+            let passed = survey.passed.iter().map(|(server, cause)| format!("{server} {}", cause.word()));
+            Some((survey.servers, survey.answered, passed.collect::<Vec<_>>().join(", ")))
+        }
+        _ => None,
+    };
+    assert_eq!(survey(Event::Begin), None);
+    let first = "d not-connected, c too-large, e silent";
+    assert_eq!(survey(Event::Found(found)), Some((7, 3, first.to_owned())));
+    assert_eq!(survey(stale()), Some((7, 3, format!("{first}, a stale"))));
+}
+
+#[test]
 fn in_the_last_round_any_completion_is_taken() {
     check(
         60,
@@ -175,7 +196,7 @@ fn in_the_last_round_any_completion_is_taken() {
 
 #[test]
 fn when_nobody_can_there_is_no_point_in_waiting() {
-    let refusals = vec![("a".parse().unwrap(), "needs 9 processors".to_owned())];
+    let refusals = vec![("a".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
     let nobody = Event::Found(Found { refusals, ..Found::default() });
     check(60, vec![(0, Event::Begin), (0, nobody)], &["ask", "refused (a: needs 9 processors)"]);
 }
@@ -197,7 +218,7 @@ fn what_another_server_would_refuse_as_well_ends_it() {
         vec![
             (0, Event::Begin),
             (0, found(&["a", "b"])),
-            (0, Event::Rejected("samples: too many".to_owned())),
+            (0, Event::Rejected(Cause::Invalid.because("samples: too many"))),
         ],
         &["ask", "a by 160", "refused (a: samples: too many)"],
     );
@@ -229,7 +250,7 @@ fn what_an_earlier_client_sent_goes_to_that_server_alone() {
             "unknown at a (would complete at 1000 now, later than asked for)",
         ],
     );
-    let rejected = Event::Rejected("no such service".to_owned());
+    let rejected = Event::Rejected(Cause::NotOffered.because("no such service"));
     check_resumed(60, vec![(0, Event::Begin), (0, rejected)], &["a again", "unknown at a (no such service)"]);
     let begun = || vec![(0, Event::Begin), (0, away()), (1, Event::Due)];
     let given_up = [begun(), vec![(2, away())]].concat();

@@ -11,6 +11,7 @@ pub mod journal;
 pub mod processes;
 pub mod server;
 pub mod services;
+pub mod slurm;
 pub mod staging;
 pub mod telemetry;
 mod uplink;

@@ -1,31 +1,36 @@
 //! The line from a server or a local agent up to its parent: one stream, kept open, made again when it breaks.
 //!
 //! The child dials, so that only agents need an open port towards it. News wait in the journal until the parent has
-//! acknowledged them; over each new line they are sent again from the first one that it has not kept.
+//! acknowledged them; over each new line they are told again from the first one that it has not kept. They are read from
+//! the journal page by page, as the parent takes them in, so that a parent that is away or slow costs no memory.
 
 mod heard;
+mod upward;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo};
+use pliant_control::agent::{Ask, ChildKind, ServerInfo};
 use pliant_control::names::Name;
-use pliant_model::Time;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
+use crate::agent::archive::{SharedArchive, archived};
 use crate::config::AgentAddress;
 use crate::daemon::Clock;
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
-use crate::journal::Notice;
+use crate::journal::{Archive, Notice};
 use crate::telemetry::RequestId;
 use crate::wire::{FromChild, FromParent, proto};
 
 pub(crate) use heard::{Heard, readiness};
+use upward::Said;
+pub(crate) use upward::{Outbound, Upward, upward};
 
 /// How often each side says that it is there.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -34,23 +39,11 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(8);
 /// The shortest and the longest pause before a broken line is made again.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Messages under way.
-const WINDOW: usize = 1024;
-
-/// What goes up.
-#[derive(Debug)]
-pub(crate) enum Upward {
-    /// The servers below have changed.
-    Announce,
-    /// How a job stands.
-    News(Notice),
-    /// The answer to a question.
-    Answer {
-        /// The number that [`Child::asked`] was told.
-        discovery: u64,
-        /// What was found.
-        found: Found,
-    },
-}
+const WINDOW: usize = 256;
+/// News that are read from the journal at a time: as many again wait in memory.
+const PAGE: u32 = 256;
+/// How many questions of the parent may be without an answer; it has given up on the oldest ones by then.
+const QUESTIONS_MAX: usize = 4096;
 
 /// Who hangs on the line.
 pub(crate) trait Child: Send + Sync + 'static {
@@ -66,13 +59,19 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The servers that it is or has below it.
     fn servers(&self) -> impl Future<Output = Vec<ServerInfo>> + Send;
 
-    /// The parent asks; the answer goes up as [`Upward::Answer`]. `discovery` is a number of our own, which no
+    /// The parent asks; the answer goes up by [`Upward::answer`]. `discovery` is a number of our own, which no
     /// earlier question had: a parent that was started again may count from where it was before. `request` is for log
     /// lines.
     fn asked(&self, discovery: u64, ask: Ask, request: RequestId) -> impl Future<Output = ()> + Send;
 
     /// The parent has kept the news up to there.
     fn acknowledged(&self, sequence: u64);
+
+    /// The server, if this is one that does not know yet which numbers its jobs have had.
+    fn unnumbered(&self) -> Option<Name>;
+
+    /// The jobs of that server, this one or one below, have had numbers up to that, as far as is known further up.
+    fn numbered(&self, server: Name, highest: u32) -> impl Future<Output = ()> + Send;
 }
 
 /// What a daemon with a parent has to reach it.
@@ -85,40 +84,52 @@ pub(crate) struct Uplink<C> {
     pub(crate) tls: Arc<ClientTls>,
     /// Where it is noted when the parent was heard.
     pub(crate) heard: Heard,
+    /// Where the news are.
+    pub(crate) archive: SharedArchive,
+    /// The clock that the daemon goes by.
+    pub(crate) clock: Clock,
 }
 
 impl<C: Child> Uplink<C> {
     /// Keeps the line until `stop` says so.
-    pub(crate) async fn keep(
-        self,
-        outbox: Vec<Notice>,
-        upward: mpsc::UnboundedReceiver<Upward>,
-        mut stop: watch::Receiver<bool>,
-    ) {
+    pub(crate) async fn keep(self, outbound: Outbound, mut stop: watch::Receiver<bool>) {
         let heard = self.heard.clone();
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
             () = heard.observe() => {}
-            () = self.lines(outbox, upward) => {}
+            () = self.lines(outbound) => {}
         }
     }
 
     /// One line after the other.
-    async fn lines(self, outbox: Vec<Notice>, mut upward: mpsc::UnboundedReceiver<Upward>) {
-        let Uplink { child, parents, tls, heard } = self;
-        let next_question = Clock::start(Time(0)).exact().as_micros() as u64;
-        let (outbox, questions) = (outbox.into(), BTreeMap::new());
-        let mut line = Line { child, heard, outbox, acknowledged: 0, next_question, questions };
+    async fn lines(self, outbound: Outbound) {
+        let Uplink { child, parents, tls, heard, archive, clock } = self;
+        let next_question = clock.exact().as_micros() as u64;
+        let mut line = Line {
+            child,
+            heard,
+            archive,
+            clock,
+            outbound,
+            told: 0,
+            page: VecDeque::new(),
+            announce: false,
+            said: None,
+            acknowledged: 0,
+            next_question,
+            questions: BTreeMap::new(),
+            numbers: false,
+        };
         let mut pause = PAUSE.0;
         for parent in parents.iter().cycle() {
             let begun = Instant::now();
-            let ended = line.connect(parent, &tls, &mut upward).await;
+            let ended = line.connect(parent, &tls).await;
             let why = ended.unwrap_or_else(|status| status.message().to_owned());
             tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no line to the parent");
             line.heard.lost(&parent.address, &why);
             // A line that held for a while was a good one.
             pause = if begun.elapsed() > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
-            line.gather(&mut upward, pause).await;
+            tokio::time::sleep(pause).await;
         }
     }
 }
@@ -126,67 +137,67 @@ impl<C: Child> Uplink<C> {
 struct Line<C> {
     child: Arc<C>,
     heard: Heard,
-    /// News that are not acknowledged.
-    outbox: VecDeque<Notice>,
+    archive: SharedArchive,
+    clock: Clock,
+    outbound: Outbound,
+    /// The last news that were told over the present line, or that the parent had kept before.
+    told: u64,
+    /// News that were read from the journal and are told next.
+    page: VecDeque<Notice>,
+    /// The servers are to be announced.
+    announce: bool,
+    /// What else is to be said next.
+    said: Option<FromChild>,
     acknowledged: u64,
     next_question: u64,
     /// Questions that came over the present line and are not answered, with the parent's numbers of them.
     questions: BTreeMap<u64, u64>,
+    /// The parent tells which numbers are taken.
+    numbers: bool,
 }
 
 type Sender = mpsc::Sender<proto::Up>;
 
-impl<C: Child> Line<C> {
-    /// Waits, keeping what is to be told.
-    async fn gather(&mut self, upward: &mut mpsc::UnboundedReceiver<Upward>, pause: Duration) {
-        let wait = tokio::time::sleep(pause);
-        tokio::pin!(wait);
-        loop {
-            tokio::select! {
-                () = &mut wait => return,
-                Some(message) = upward.recv() => if let Upward::News(notice) = message {
-                    self.outbox.push_back(notice);
-                },
-            }
-        }
-    }
+/// News that are being read, up to at least that number unless they fill the page.
+type Reading = Pin<Box<dyn Future<Output = (u64, Result<Vec<Notice>, Status>)> + Send>>;
 
+impl<C: Child> Line<C> {
     /// One line, from its beginning to its end; why it ended.
-    async fn connect(
-        &mut self,
-        parent: &AgentAddress,
-        tls: &Arc<ClientTls>,
-        upward: &mut mpsc::UnboundedReceiver<Upward>,
-    ) -> Result<String, Status> {
+    async fn connect(&mut self, parent: &AgentAddress, tls: &Arc<ClientTls>) -> Result<String, Status> {
         let expected = Identity::new(Role::Agent, parent.name.as_str())
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let channel = channel(&parent.address, &expected, tls.clone(), &Timeouts::default());
         let mut client = proto::agent_client::AgentClient::new(channel);
         let (sender, receiver) = mpsc::channel(WINDOW);
         self.questions.clear();
+        self.page.clear();
+        (self.announce, self.said) = (false, None);
         let (name, kind, journal) = (self.child.name(), self.child.kind(), self.child.journal());
         let servers = self.child.servers().await;
-        send(&sender, &FromChild::Hello { name, kind, journal, servers }).await?;
+        let hello = FromChild::Hello { name, kind, journal, servers };
+        sender.try_send((&hello).into()).map_err(|_| broken())?;
         let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
-        self.greeted(&mut down).await?;
+        self.told = self.greeted(&mut down).await?;
         self.heard.now();
-        tracing::info!(parent = %parent.name, address = %parent.address, unsent = self.outbox.len(), "attached");
-        for notice in &self.outbox {
-            send(&sender, &news(notice)?).await?;
-        }
-        self.converse(&sender, &mut down, upward).await
+        let unsent = self.outbound.last_news.borrow().saturating_sub(self.told);
+        tracing::info!(parent = %parent.name, address = %parent.address, unsent, "attached");
+        self.converse(&sender, &mut down).await
     }
 
-    /// Waits for the parent's acknowledgement, which its journal may delay; questions may come before it.
-    async fn greeted(&mut self, down: &mut Streaming<proto::Down>) -> Result<(), Status> {
+    /// Waits for the parent's acknowledgement, which its journal may delay; questions may come before it. Returns the
+    /// last news that it has kept.
+    async fn greeted(&mut self, down: &mut Streaming<proto::Down>) -> Result<u64, Status> {
         loop {
             let message = timeout(SILENCE, down.message()).await;
             let message = message.map_err(|_| Status::deadline_exceeded("no answer to the greeting"))??;
             let message = message.ok_or_else(|| Status::unavailable("the parent closed the line"))?;
-            let is_acknowledged = matches!(message.message, Some(proto::down::Message::Acknowledge(_)));
-            self.told(message).await?;
-            if is_acknowledged {
-                return Ok(());
+            let kept = match &message.message {
+                Some(proto::down::Message::Acknowledge(kept)) => Some(kept.sequence),
+                _ => None,
+            };
+            self.hear(message).await?;
+            if let Some(kept) = kept {
+                return Ok(kept);
             }
         }
     }
@@ -195,31 +206,86 @@ impl<C: Child> Line<C> {
         &mut self,
         sender: &Sender,
         down: &mut Streaming<proto::Down>,
-        upward: &mut mpsc::UnboundedReceiver<Upward>,
     ) -> Result<String, Status> {
         let mut beat = interval(HEARTBEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
+        let (mut reading, mut is_unreadable) = (self.read(), false);
         loop {
+            let has_something = self.announce || self.said.is_some() || !self.page.is_empty();
             tokio::select! {
                 message = down.message() => {
                     let Some(message) = message? else { return Ok("the parent closed the line".to_owned()) };
                     heard = Instant::now();
                     self.heard.now();
-                    self.told(message).await?;
+                    self.hear(message).await?;
                 }
-                Some(message) = upward.recv() => self.tell(sender, message).await?,
+                permit = sender.reserve(), if has_something => {
+                    let permit = permit.map_err(|_| broken())?;
+                    if let Some(message) = self.next().await? {
+                        permit.send((&message).into());
+                    }
+                }
+                (last, page) = wait(&mut reading), if reading.is_some() => {
+                    reading = None;
+                    match page {
+                        // Another parent has kept those that this one asks for.
+                        Ok(page) if page.is_empty() => self.told = last,
+                        Ok(page) => self.page = page.into(),
+                        Err(_) => is_unreadable = true,
+                    }
+                }
+                Ok(()) = self.outbound.last_news.changed() => {}
+                () = self.outbound.announce.notified() => self.announce = true,
+                Some(said) = self.outbound.said.recv(), if self.said.is_none() => self.say(said).await,
                 _ = beat.tick() => {
                     if heard.elapsed() > SILENCE {
                         return Ok("the parent is silent".to_owned());
                     }
-                    send(sender, &FromChild::Heartbeat).await?;
+                    let beat = FromChild::Heartbeat { now: Some(self.clock.now()) };
+                    // Where there is no room, enough is under way that says that we are there.
+                    let _ = sender.try_send((&beat).into());
+                    if self.said.is_none() && let Some(server) = self.child.unnumbered() {
+                        self.say(Said::Unnumbered(server)).await;
+                    }
+                    // Perhaps it can be read again.
+                    is_unreadable = false;
                 }
+            }
+            if reading.is_none() && self.page.is_empty() && !is_unreadable {
+                reading = self.read();
             }
         }
     }
 
-    async fn told(&mut self, message: proto::Down) -> Result<(), Status> {
+    /// Begins to read the news after those that were told, if there are any.
+    fn read(&mut self) -> Option<Reading> {
+        let (archive, told) = (self.archive.clone(), self.told);
+        let last = *self.outbound.last_news.borrow_and_update();
+        if last <= told {
+            return None;
+        }
+        Some(Box::pin(async move {
+            let look = move |archive: &mut dyn Archive| archive.notices(told, PAGE);
+            (last, archived(&archive, look).await)
+        }))
+    }
+
+    /// What is told next: news last, of which there may be many.
+    async fn next(&mut self) -> Result<Option<FromChild>, Status> {
+        if self.announce {
+            self.announce = false;
+            return Ok(Some(FromChild::Servers(self.child.servers().await)));
+        }
+        if let Some(said) = self.said.take() {
+            return Ok(Some(said));
+        }
+        let Some(notice) = self.page.pop_front() else { return Ok(None) };
+        self.told = notice.seq;
+        news(&notice).map(Some)
+    }
+
+    async fn hear(&mut self, message: proto::Down) -> Result<(), Status> {
         // A message of a later version is not for us.
         if message.message.is_none() {
             return Ok(());
@@ -229,40 +295,48 @@ impl<C: Child> Line<C> {
                 let own = self.next_question;
                 self.next_question += 1;
                 self.questions.insert(own, discovery);
+                if self.questions.len() > QUESTIONS_MAX {
+                    self.questions.pop_first();
+                }
                 // A parent of an earlier version does not say.
                 let request = request.unwrap_or_else(RequestId::fresh);
                 self.child.asked(own, *ask, request).await;
             }
-            FromParent::Acknowledge { sequence } => self.acknowledge(sequence),
+            FromParent::Acknowledge { sequence, numbers } => {
+                self.numbers = numbers;
+                self.acknowledge(sequence);
+            }
+            FromParent::Numbered { server, highest } => self.child.numbered(server, highest).await,
             FromParent::Heartbeat => {}
         }
         Ok(())
     }
 
     fn acknowledge(&mut self, sequence: u64) {
-        while self.outbox.front().is_some_and(|notice| notice.seq <= sequence) {
-            self.outbox.pop_front();
-        }
         if sequence > self.acknowledged {
             self.acknowledged = sequence;
             self.child.acknowledged(sequence);
         }
     }
 
-    async fn tell(&mut self, sender: &Sender, message: Upward) -> Result<(), Status> {
-        match message {
-            Upward::Announce => send(sender, &FromChild::Servers(self.child.servers().await)).await,
-            Upward::News(notice) => {
-                let message = news(&notice);
-                self.outbox.push_back(notice);
-                send(sender, &message?).await
+    async fn say(&mut self, said: Said) {
+        match said {
+            // One that was asked over an earlier line is not told: nobody waits for it.
+            Said::Answer { discovery, found } => {
+                let discovery = self.questions.remove(&discovery);
+                self.said = discovery.map(|discovery| FromChild::Answer { discovery, found });
             }
-            Upward::Answer { discovery, found } => match self.questions.remove(&discovery) {
-                Some(discovery) => send(sender, &FromChild::Answer { discovery, found }).await,
-                // Asked over an earlier line: nobody waits for it.
-                None => Ok(()),
-            },
+            Said::Unnumbered(server) if self.numbers => self.said = Some(FromChild::Unnumbered { server }),
+            // A parent of an earlier version never answers: what is known down here has to do.
+            Said::Unnumbered(server) => self.child.numbered(server, 0).await,
         }
+    }
+}
+
+async fn wait(reading: &mut Option<Reading>) -> (u64, Result<Vec<Notice>, Status>) {
+    match reading {
+        Some(reading) => reading.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -273,11 +347,9 @@ fn news(notice: &Notice) -> Result<FromChild, Status> {
     Ok(FromChild::News { sequence: notice.seq, record: Box::new(record) })
 }
 
-async fn send(sender: &Sender, message: &FromChild) -> Result<(), Status> {
-    let sent = timeout(SILENCE, sender.send(message.into())).await;
-    match sent {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(Status::unavailable("the line to the parent has broken")),
-        Err(_) => Err(Status::unavailable("the parent takes no more messages")),
-    }
+fn broken() -> Status {
+    Status::unavailable("the line to the parent has broken")
 }
+
+#[cfg(test)]
+mod tests;

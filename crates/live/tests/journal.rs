@@ -407,7 +407,7 @@ fn a_commit_whose_outcome_is_not_known_counts_once() {
         assert_eq!(place.query("SELECT max(seq) FROM entries"), [done], "{when:?}");
         commit_at_last(&mut *journal, &batch).unwrap();
         let loaded = journal.load().unwrap();
-        assert_eq!((loaded.entries, loaded.notices), (entries(1, 6), notices(1, 3)), "{when:?}");
+        assert_eq!((loaded.entries, loaded.notices), (entries(1, 6), vec![1, 2, 3]), "{when:?}");
         assert_eq!(journal.archive().unwrap().ended().unwrap(), 1);
         journal.commit(&told(7, 7)).unwrap();
     }
@@ -435,7 +435,7 @@ fn postgres_waits_for_room_on_a_full_disk() {
     place.tamper("DROP TRIGGER full_disk ON jobs");
     journal.commit(&batch).unwrap();
     let loaded = journal.load().unwrap();
-    assert_eq!((loaded.entries, loaded.notices), (entries(1, 6), notices(1, 1)));
+    assert_eq!((loaded.entries, loaded.notices), (entries(1, 6), vec![1]));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use pliant_control::agent::ChildKind;
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::Key;
+use pliant_control::reason::Survey;
 use pliant_live::agent;
 use pliant_live::config::{self, AgentFile, ServerFile};
 use pliant_live::daemon::DaemonError;
@@ -190,6 +191,7 @@ fn news(sequence: u64) -> proto::Up {
         ended: None,
         exit: None,
         compared: Vec::new(),
+        survey: Survey::default(),
     });
     (&FromChild::News { sequence, record }).into()
 }

@@ -130,7 +130,7 @@ fn values_that_are_refused() {
     check(&[("label", "--help")], "`label`: expected no leading `-`, found `--help`");
     check(&[("label", "-")], "`label`: expected no leading `-`, found `-`");
     check(&[("label", "x"), ("data", "-rf")], "`data`: expected no leading `-`, found `-rf`");
-    for bad in ["../../etc/passwd", "/etc/passwd", "a;b"] {
+    for bad in ["../../etc/passwd", "/etc/passwd", "a/.."] {
         check(
             &[("label", "x"), ("data", bad)],
             &format!("`data`: expected the name of an input file, found `{bad}`"),
@@ -156,6 +156,9 @@ fn only_named_users_see_a_service() {
         "expected a service (matrix), found `x\\ny`"
     );
     assert_eq!((catalogue.describe(&bob).len(), catalogue.describe(&alice()).len()), (0, 1));
+    let usable =
+        |user: &User| catalogue.describe_all(user).iter().map(|(_, usable)| *usable).collect::<Vec<_>>();
+    assert_eq!((usable(&bob), usable(&alice())), (vec![false], vec![true]), "operators are told of it");
 }
 
 #[test]

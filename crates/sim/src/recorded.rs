@@ -135,6 +135,7 @@ mod tests {
             ended: Some(Time(ended)),
             exit: Some(Exit::Code(0)),
             compared: Vec::new(),
+            survey: pliant_control::reason::Survey::default(),
         }
     }
 

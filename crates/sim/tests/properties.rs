@@ -1,19 +1,22 @@
 //! What holds of every simulation, whatever the workload, the platform and the policies.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod common;
+
 use std::collections::BTreeMap;
 
 use pliant_model::{
     Cluster, ClusterId, Job, JobOutcome, MapReason, Platform, Procs, Reason, RefusalCause, Request, Run,
     Span, Speed, Speedup, Time, runtime_at,
 };
-use pliant_policy::batch;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
 use pliant_sim::{Policies, Silent, SimError, SimJob, Ties, simulate};
 use proptest::prelude::*;
 use proptest::sample::select;
+
+use crate::common::{job, platform, speedups};
 
 /// Batch policies that may start a job in another shape than it asked for.
 const FOLDING: [&str; 5] = ["h1", "h1-completion", "h2", "h3", "h3-head"];
@@ -22,36 +25,8 @@ fn run(platform: &Platform, jobs: &[SimJob], policies: &Policies) -> Run {
     simulate(platform, jobs, policies, &mut Silent).unwrap()
 }
 
-fn platform(clusters: impl IntoIterator<Item = (u32, f64, &'static str)>) -> Platform {
-    let cluster = |(index, (procs, speed, batch)): (usize, (u32, f64, &str))| Cluster {
-        name: format!("c{index}"),
-        procs: Procs(procs),
-        speed: Speed::new(speed).unwrap(),
-        batch: batch.to_owned(),
-    };
-    Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
-}
-
-fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: i64) -> SimJob {
-    let (submit, procs, walltime, runtime) = (Time(submit), Procs(procs), Span(walltime), Span(runtime));
-    let job =
-        Job { log_id, submit, procs, walltime, runtime, user: -1, group: -1, executable: -1, origin: None };
-    SimJob { job, speedup: Speedup::Rigid, managed: true }
-}
-
 fn platforms() -> impl Strategy<Value = Platform> {
-    let cluster = (1..=24_u32, 0.5..2.0, select(batch::names()));
-    prop::collection::vec(cluster, 1..=4).prop_map(platform)
-}
-
-fn speedups() -> impl Strategy<Value = Speedup> {
-    prop_oneof![
-        2 => Just(Speedup::Rigid),
-        2 => (0.5..=1.0, 1..40_u32).prop_map(|(parallel, limit)| Speedup::Amdahl { parallel, limit: Procs(limit) }),
-        1 => Just(Speedup::Folding),
-        1 => (1.0..30.0, 0.0..2.0)
-            .prop_map(|(average_parallelism, sigma)| Speedup::Downey { average_parallelism, sigma }),
-    ]
+    common::platforms(1..=24_u32, 0.5..2.0, 4)
 }
 
 /// Many jobs at one instant, many that run their full walltime, some too large for every cluster.

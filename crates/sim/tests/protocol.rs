@@ -2,14 +2,15 @@
 //! `pliant-control` over a network without delays give the schedule of the direct engine, job for job.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::agent::{self, Agent, AgentConfig};
 use pliant_control::batch::Command as BatchCommand;
 use pliant_control::replay::{Machine, Recorded, replay};
 use pliant_control::server::{self, Answer, Server, ServerConfig};
-use pliant_model::{Cluster, ClusterId, Job, Platform, Procs, Span, Speed, Speedup, Time};
-use pliant_policy::batch;
+use pliant_model::{ClusterId, Platform, Span, Speedup, Time};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
@@ -23,38 +24,20 @@ use pliant_trace::{LoadOptions, generate, load};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-fn platform(clusters: impl IntoIterator<Item = (u32, f64, &'static str)>) -> Platform {
-    let cluster = |(index, (procs, speed, batch)): (usize, (u32, f64, &str))| Cluster {
-        name: format!("cluster {index}"),
-        procs: Procs(procs),
-        speed: Speed::new(speed).unwrap(),
-        batch: batch.to_owned(),
-    };
-    Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
-}
+use crate::common::{platform, speedups};
 
+/// One of the jobs of five users and nobody.
 fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: i64) -> SimJob {
-    let (submit, procs, walltime, runtime) = (Time(submit), Procs(procs), Span(walltime), Span(runtime));
-    let user = log_id as i32 % 5 - 1;
-    let job = Job { log_id, submit, procs, walltime, runtime, user, group: -1, executable: -1, origin: None };
-    SimJob { job, speedup: Speedup::Rigid, managed: true }
+    let mut one = common::job(log_id, submit, procs, walltime, runtime);
+    one.job.user = log_id as i32 % 5 - 1;
+    one
 }
 
 /// Equal clusters are frequent: they make equal completions.
 fn platforms() -> impl Strategy<Value = Platform> {
     let speed = prop_oneof![2 => Just(1.0), 1 => 0.5..2.0];
     let procs = prop_oneof![1 => Just(16_u32), 2 => 1..=24_u32];
-    prop::collection::vec((procs, speed, select(batch::names())), 1..=6).prop_map(platform)
-}
-
-fn speedups() -> impl Strategy<Value = Speedup> {
-    prop_oneof![
-        2 => Just(Speedup::Rigid),
-        2 => (0.5..=1.0, 1..40_u32).prop_map(|(parallel, limit)| Speedup::Amdahl { parallel, limit: Procs(limit) }),
-        1 => Just(Speedup::Folding),
-        1 => (1.0..30.0, 0.0..2.0)
-            .prop_map(|(average_parallelism, sigma)| Speedup::Downey { average_parallelism, sigma }),
-    ]
+    common::platforms(procs, speed, 6)
 }
 
 /// Many jobs at one instant, many that run their full walltime, some too large for every cluster; some begin

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "slurm")]
+pub mod slurm;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

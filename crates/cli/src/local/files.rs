@@ -43,7 +43,10 @@ impl Unit {
     pub(crate) fn read(folder: &Folder) -> Result<Unit, Failure> {
         let path = folder.path().join(UNIT);
         let text = fs::read_to_string(&path).map_err(|error| Failure::io(&path, "read", &error))?;
-        serde_json::from_str(&text).map_err(|error| Failure::system(format!("{}: {error}", path.display())))
+        serde_json::from_str(&text).map_err(|error| {
+            let problem = format!("{}: expected the unit of work of a federation: {error}", path.display());
+            Failure::input(problem).hint("`pliant down` and `pliant up` make the file anew")
+        })
     }
 
     /// So many units of a service: samples of `pi`, products of `matrix`.
@@ -160,7 +163,12 @@ pub(super) fn is_ours(folder: &Folder) -> Result<bool, Failure> {
         return Ok(true);
     }
     let federation = Authority::open(&path.join("ca")).and_then(|authority| authority.federation());
-    Ok(federation.is_ok_and(|name| name == FEDERATION))
+    match federation {
+        Ok(name) => Ok(name == FEDERATION),
+        // Whose it is cannot be seen before the file is whole again.
+        Err(damaged @ AuthorityError::Register(_)) => Err(damaged.into()),
+        Err(_) => Ok(false),
+    }
 }
 
 fn now() -> Time {
@@ -170,22 +178,14 @@ fn now() -> Time {
 
 fn authority(dir: &Path) -> Result<Authority, Failure> {
     let opened = if dir.exists() { Authority::open(dir) } else { Authority::init(dir, FEDERATION, now()) };
-    opened.map_err(failed)
+    Ok(opened?)
 }
 
 fn certificate(authority: &Authority, dir: &Path, role: Role, name: &str) -> Result<(), Failure> {
     let identity = Identity::new(role, name).map_err(Failure::input)?;
     let order = Order { renew: true, ..Order::new(identity) };
-    authority.issue_into(dir, &order, now()).map_err(failed)?;
+    authority.issue_into(dir, &order, now())?;
     Ok(())
-}
-
-fn failed(error: AuthorityError) -> Failure {
-    let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
 }
 
 /// Two ports that are free now.

@@ -272,7 +272,11 @@ fn read(folder: &Folder) -> Result<Option<Federation>, Failure> {
         Err(error) => return Err(Failure::io(&path, "read", &error)),
     };
     let federation = serde_json::from_str(&text);
-    federation.map(Some).map_err(|error| Failure::system(format!("{}: {error}", path.display())))
+    federation.map(Some).map_err(|error| {
+        let problem = format!("{}: expected the record of what `pliant up` started: {error}", path.display());
+        Failure::input(problem)
+            .hint("end its daemons yourself, remove the file, and start it with `pliant up`")
+    })
 }
 
 fn write(folder: &Folder, federation: &Federation) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! `pliant ca`: the authority of a federation, and the certificates of its daemons and people.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -206,14 +206,6 @@ fn described(record: &Record, now: Time) -> Value {
     })
 }
 
-/// What is wrong with a register, on a line: the parser draws the place, in between its first and its last line.
-fn damaged(path: &Path, problem: &str) -> String {
-    let place = problem.lines().next().and_then(|line| line.split_once("at line "));
-    let place = place.map_or_else(String::new, |(_, at)| format!(":{}", at.replace(", column ", ":")));
-    let what = problem.lines().last().unwrap_or_default();
-    format!("{}{place}: expected the register of an authority: {what}", path.display())
-}
-
 /// Whole seconds since the Unix epoch.
 fn now() -> Result<Time, Failure> {
     let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
@@ -224,11 +216,7 @@ fn now() -> Result<Time, Failure> {
 
 impl From<AuthorityError> for Failure {
     fn from(error: AuthorityError) -> Failure {
-        let failure = match &error {
-            AuthorityError::Register { path, problem } => Failure::input(damaged(path, problem)),
-            error if error.is_input() => Failure::input(error),
-            error => Failure::system(error),
-        };
+        let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,

@@ -1,9 +1,12 @@
 //! `pliant explain`: why a job is where it is, or why it waits.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Args;
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::{Compared, JobRecord};
-use pliant_control::names::Handle;
+use pliant_control::names::{Handle, Name};
+use pliant_control::reason::{Cause, Survey};
 use pliant_live::services::show_duration;
 use pliant_model::{Estimate, Time};
 use serde_json::{Value, json};
@@ -45,8 +48,22 @@ fn value(explanation: &Explanation) -> Value {
         "job": described(record),
         "at_s": at,
         "compared": record.compared.iter().map(compared).collect::<Vec<Value>>(),
+        "survey": survey_value(&record.survey),
         "reason": reason(record).word(),
         "waits": waits.as_ref().map(wait_value),
+    })
+}
+
+/// What came of asking the others; none if that is not known.
+fn survey_value(survey: &Survey) -> Option<Value> {
+    let passed = |(server, cause): &(Name, Cause)| json!({ "server": server, "cause": cause.word() });
+    let Survey { servers, answered, passed: list } = survey;
+    (!survey.is_empty()).then(|| {
+        json!({
+            "servers": servers,
+            "answered": answered,
+            "passed": list.iter().map(passed).collect::<Vec<Value>>(),
+        })
     })
 }
 
@@ -137,6 +154,7 @@ fn text(explanation: &Explanation) -> String {
     if !record.compared.is_empty() {
         text.push_str("Estimates when it was submitted:\n");
         text.push_str(&compared(record));
+        text.push_str(&others(record));
         text.push('\n');
     }
     text.push_str(&why(record));
@@ -162,6 +180,51 @@ fn compared(record: &JobRecord) -> String {
         ]);
     }
     table.render()
+}
+
+/// Why other servers are not in the table, or did not take it: as far as that was told.
+fn others(record: &JobRecord) -> String {
+    let Survey { servers, answered, passed } = &record.survey;
+    let mut told: BTreeMap<Cause, Vec<&str>> = BTreeMap::new();
+    for (server, cause) in passed {
+        let names = told.entry(*cause).or_default();
+        if !names.contains(&server.as_str()) {
+            names.push(server.as_str());
+        }
+    }
+    let line =
+        |(cause, names): (&Cause, &Vec<&str>)| format!("Not {}: {}.\n", names.join(", "), why_not(*cause));
+    let mut text: String = told.iter().map(line).collect();
+    let named: BTreeSet<&Name> = record.compared.iter().map(|one| &one.server).collect();
+    let named = named.union(&passed.iter().map(|(server, _)| server).collect()).count();
+    // Each level of agents passes on the best few estimates and the first few refusals.
+    if *servers as usize > named {
+        text.push_str(&format!(
+            "Of {} that could be asked {answered} answered; the best estimates were compared.\n",
+            counted((*servers).into(), "server")
+        ));
+    }
+    text
+}
+
+/// Why servers do not take a job.
+fn why_not(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Unknown => "refused, for a reason that this version does not know",
+        Cause::NotOffered => "not offered there, or not to this user",
+        Cause::Invalid => "the arguments or files are not what it takes there",
+        Cause::TooLarge => "too small",
+        Cause::TooLong => "longer than a job may be there",
+        Cause::TooMany => "too many jobs of this user waited there",
+        Cause::Stale => "its estimate held no more when the job came",
+        Cause::KeyTaken => "another user's job had the same key",
+        Cause::NoNumbersLeft => "no job numbers were left",
+        Cause::Silent => "no answer in time",
+        Cause::Absent => "not connected",
+        Cause::Unreachable => "could not be reached, or turned the call away",
+        Cause::Busy => "too much to do",
+        Cause::Stopping => "was being stopped",
+    }
 }
 
 /// What the server promised when it accepted the job.
@@ -245,6 +308,7 @@ mod tests {
             ended: None,
             exit: None,
             compared: compared.iter().map(one).collect(),
+            survey: Survey::default(),
         }
     }
 
@@ -268,6 +332,27 @@ mod tests {
             "passed-over",
             "nancy would have completed it 1m earlier",
         );
+    }
+
+    #[test]
+    fn servers_that_are_not_in_the_table_are_told_with_the_reason() {
+        let mut job = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
+        assert_eq!((others(&job), survey_value(&job.survey)), (String::new(), None));
+        let passed = [
+            ("nice", Cause::TooLarge),
+            ("lille", Cause::Absent),
+            ("brest", Cause::TooLarge),
+            ("nice", Cause::TooLarge),
+        ];
+        let passed: Vec<(Name, Cause)> =
+            passed.iter().map(|(server, cause)| (server.parse().unwrap(), *cause)).collect();
+        job.survey = Survey { servers: 5, answered: 4, passed };
+        assert_eq!(others(&job), "Not nice, brest: too small.\nNot lille: not connected.\n");
+        assert_eq!(survey_value(&job.survey).unwrap()["passed"][1]["cause"], "not-connected");
+        // Agents below have cut what they passed on.
+        job.survey = Survey { servers: 138, answered: 130, ..job.survey };
+        let cut = "Of 138 servers that could be asked 130 answered; the best estimates were compared.\n";
+        assert!(others(&job).ends_with(cut), "{}", others(&job));
     }
 
     #[test]

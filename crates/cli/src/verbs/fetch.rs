@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
+use crate::job::did_not_run;
 use crate::output::Output;
 use crate::progress::bar;
 use crate::table::{Table, grouped};
@@ -34,6 +35,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let Arguments { handle, out, access } = arguments;
     is_folder(out)?;
     let session = access.open()?;
+    if let Some(nothing) = did_not_run(&session.run(session.client.job(handle))?) {
+        return Err(nothing);
+    }
     let results = into(&session, handle, out)?;
     let mut value = json!({ "handle": handle, "dir": out });
     describe(&results, &mut value);

@@ -3,7 +3,6 @@
 use std::io::{self, ErrorKind, Write};
 
 use clap::Args;
-use pliant_control::job::JobState;
 use pliant_control::names::Handle;
 use pliant_live::client::ClientError;
 use pliant_live::staging::ResultName;
@@ -12,6 +11,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
+use crate::job::did_not_run;
 use crate::output::Output;
 
 #[derive(Args)]
@@ -67,17 +67,6 @@ fn copy(session: &Session, wanted: &Download) -> Result<(), Failure> {
 
 /// Says so if there is nothing because the job has not run.
 fn told(session: &Session, handle: &Handle, error: ClientError) -> Failure {
-    match session.run(session.client.job(handle)) {
-        Ok(record) if record.started.is_some() => error.into(),
-        Ok(record) if record.state == JobState::Canceled => {
-            Failure::input(format!("{handle} was cancelled before it started: it wrote nothing"))
-        }
-        Ok(record) if record.state.is_final() => {
-            let why = record.exit.map_or_else(|| record.state.to_string(), |exit| exit.to_string());
-            Failure::input(format!("{handle} did not run ({why}): it wrote nothing"))
-        }
-        Ok(_) => Failure::input(format!("{handle} has not started: it wrote nothing yet"))
-            .hint("--follow waits for it, `pliant explain` tells when it will start"),
-        Err(_) => error.into(),
-    }
+    let record = session.run(session.client.job(handle)).ok();
+    record.as_ref().and_then(did_not_run).unwrap_or_else(|| error.into())
 }

@@ -4,18 +4,21 @@ use clap::Args;
 use pliant_control::names::Name;
 use pliant_live::client::{Client, ClientError};
 use pliant_live::wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedService, ServerStatus, bounds};
-use pliant_model::Span;
+use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
-use crate::moment::{both, now, signed};
+use crate::moment::{both, now, rough, signed};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::{Table, grouped};
 
 /// The quantiles of errors, in percent.
 const QUANTILES: [u32; 5] = [5, 25, 50, 75, 95];
+
+/// By how many seconds this machine's clock may differ from the agent's without a word: as for those of daemons.
+const CLOCK_APART_S: u64 = 5;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -39,6 +42,7 @@ type Offered = (Name, Result<Offer, String>);
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
     let federation = session.run(session.client.servers())?;
+    let asked_at = now();
     let accuracy = match arguments.accuracy {
         true => Some(session.run(session.client.accuracy(arguments.last))?),
         false => None,
@@ -48,7 +52,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let accuracy = accuracy.as_deref().map(|accuracy| accuracy_text(accuracy, arguments.last));
         let offers = offers.as_deref().map(offers_text);
         let sections: Vec<String> = accuracy.into_iter().chain(offers).collect();
-        if sections.is_empty() { federation_text(&federation) } else { sections.join("\n") }
+        if sections.is_empty() { federation_text(&federation, asked_at) } else { sections.join("\n") }
     };
     output.print("servers", text, value(&federation, accuracy.as_deref(), offers.as_deref()))
 }
@@ -82,12 +86,15 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
             "attached": server.attached,
             "queued": server.queued,
             "active": server.active,
+            "clock_ahead_s": server.clock_ahead,
             "scripts": info.scripts,
             "services": info.services.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         });
         if let Some(offers) = offers {
             let own = offers.iter().find(|(name, _)| *name == info.name);
-            value["offer"] = json!(own.and_then(|(_, offer)| offer.as_ref().ok()).map(offer_value));
+            let offer = own.and_then(|(_, offer)| offer.as_ref().ok());
+            value["offer"] = json!(offer.map(offer_value));
+            value["offers_to_others"] = json!(offer.map(|offer| offer.hidden));
         }
         if let Some(accuracy) = accuracy {
             let own = accuracy.iter().find(|one| one.server == info.name);
@@ -95,10 +102,14 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
         }
         value
     };
-    let agents = federation
-        .agents
-        .iter()
-        .map(|agent| json!({ "name": agent.name, "attached": agent.attached, "since_s": agent.since }));
+    let agents = federation.agents.iter().map(|agent| {
+        json!({
+            "name": agent.name,
+            "attached": agent.attached,
+            "since_s": agent.since,
+            "clock_ahead_s": agent.clock_ahead,
+        })
+    });
     json!({
         "servers": federation.servers.iter().map(server).collect::<Vec<Value>>(),
         "agents": agents.collect::<Vec<Value>>(),
@@ -129,16 +140,17 @@ fn offer_value(offer: &Offer) -> Value {
             "summary": service.summary,
             "speedup": service.speedup,
             "arguments": service.arguments.iter().map(argument).collect::<Vec<Value>>(),
+            "for_others": service.for_others,
         })
     };
     offer.services.iter().map(service).collect()
 }
 
-fn federation_text(federation: &Federation) -> String {
+fn federation_text(federation: &Federation, now: Time) -> String {
     let header =
         ["server", "state", "via", "policy", "procs", "speed", "rank", "active", "queued", "services"];
     let mut table = Table::new(4, &header);
-    for ServerStatus { info, via, attached, queued, active } in &federation.servers {
+    for ServerStatus { info, via, attached, queued, active, .. } in &federation.servers {
         table.row(vec![
             info.name.to_string(),
             if *attached { "there" } else { "away" }.to_owned(),
@@ -154,11 +166,24 @@ fn federation_text(federation: &Federation) -> String {
         ]);
     }
     let mut text = table.render();
-    let now = now();
     for agent in federation.agents.iter().filter(|agent| !agent.attached) {
         text.push_str(&format!("agent {} is away since {}\n", agent.name, both(agent.since, now)));
     }
-    text
+    text + &clocks_text(federation, now)
+}
+
+/// The clocks that differ, a line for each: nothing as a rule. `now` is the time of this machine.
+fn clocks_text(federation: &Federation, now: Time) -> String {
+    let line = |whose: &str, ahead: Span| {
+        let way = if ahead.0 > 0 { "ahead of" } else { "behind" };
+        format!("the clock of {whose} is {} {way} the agent's\n", rough(Span(ahead.0.saturating_abs())))
+    };
+    let servers = federation.servers.iter().map(|server| (server.info.name.to_string(), server.clock_ahead));
+    let agents = federation.agents.iter().map(|agent| (format!("agent {}", agent.name), agent.clock_ahead));
+    let own =
+        federation.now.map(|theirs| now - theirs).filter(|ahead| ahead.0.unsigned_abs() > CLOCK_APART_S);
+    let apart = servers.chain(agents).chain([("this machine".to_owned(), own)]);
+    apart.filter_map(|(whose, ahead)| Some(line(&whose, ahead?))).collect()
 }
 
 fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
@@ -205,9 +230,10 @@ fn offers_text(offers: &[Offered]) -> String {
 
 fn offer_text(offer: &Offer) -> String {
     let mut text = String::new();
-    for OfferedService { name, summary, speedup, arguments } in &offer.services {
+    for OfferedService { name, summary, speedup, arguments, for_others } in &offer.services {
         let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };
-        text.push_str(&format!("  {name}{summary} ({speedup})\n"));
+        let whose = if *for_others { ", for other users" } else { "" };
+        text.push_str(&format!("  {name}{summary} ({speedup}{whose})\n"));
         let width = arguments.iter().map(|argument| argument.name.chars().count()).max().unwrap_or(0);
         for OfferedArgument { name, takes, required, default } in arguments {
             let absent = match (required, default.as_str()) {
@@ -218,12 +244,17 @@ fn offer_text(offer: &Offer) -> String {
             text.push_str(&format!("    {name:<width$}  {takes}{absent}\n"));
         }
     }
+    if offer.hidden > 0 {
+        text.push_str(&format!("  ({} more for other users)\n", offer.hidden));
+    }
     text.push_str(if offer.scripts { "  takes scripts\n" } else { "  takes no scripts\n" });
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use pliant_live::wire::AgentStatus;
+
     use super::*;
 
     #[test]
@@ -239,14 +270,24 @@ mod tests {
             summary: "estimates pi".to_owned(),
             speedup: "amdahl:0.99,64".to_owned(),
             arguments: vec![argument("samples", true, ""), argument("seed", false, "1")],
+            for_others: false,
         };
-        let offer = |services: &[OfferedService], scripts| Ok(Offer { services: services.to_vec(), scripts });
+        let dna = OfferedService {
+            name: "dna".to_owned(),
+            speedup: "rigid".to_owned(),
+            for_others: true,
+            ..OfferedService::default()
+        };
+        let offer = |services: &[OfferedService], scripts| {
+            Ok(Offer { services: services.to_vec(), scripts, hidden: 0 })
+        };
         let name = |text: &str| text.parse::<Name>().unwrap();
         let offers = [
             (name("lyon"), offer(std::slice::from_ref(&pi), true)),
-            (name("nancy"), offer(&[], false)),
+            (name("nancy"), offer(&[], false).map(|offer| Offer { hidden: 2, ..offer })),
             (name("nice"), Err("no answer".to_owned())),
             (name("rennes"), offer(&[pi], true)),
+            (name("tours"), offer(&[dna], false)),
         ];
         let expected = "\
 lyon, rennes
@@ -256,11 +297,34 @@ lyon, rennes
   takes scripts
 
 nancy
+  (2 more for other users)
   takes no scripts
 
 nice
   cannot be asked: no answer
+
+tours
+  dna (rigid, for other users)
+  takes no scripts
 ";
         assert_eq!(offers_text(&offers), expected);
+    }
+
+    #[test]
+    fn clocks_are_told_of_only_if_they_differ() {
+        let agent = |name: &str, ahead: Option<i64>| AgentStatus {
+            name: name.parse().unwrap(),
+            attached: true,
+            since: Time(0),
+            clock_ahead: ahead.map(Span),
+        };
+        let agents = vec![agent("paris", None), agent("nice", Some(3600)), agent("lyon", Some(-63))];
+        let federation = Federation { agents, now: Some(Time(1000)), ..Federation::default() };
+        let nice = "the clock of agent nice is 1h ahead of the agent's\n";
+        let lyon = "the clock of agent lyon is 1m3s behind the agent's\n";
+        assert_eq!(clocks_text(&federation, Time(1005)), format!("{nice}{lyon}"));
+        let own = "the clock of this machine is 6s behind the agent's\n";
+        assert_eq!(clocks_text(&federation, Time(994)), format!("{nice}{lyon}{own}"));
+        assert_eq!(clocks_text(&Federation::default(), Time(994)), "", "an agent of an earlier version");
     }
 }

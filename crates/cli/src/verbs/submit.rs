@@ -361,7 +361,8 @@ mod tests {
         check("a=", Err("expected a file behind `=`"));
         check("../a=b", Err("without `.` and `..`"));
         check("=b", Err("not empty"));
-        check("a;b", Err("NAME=FILE sends it under another name"));
+        check("it's (1).csv", Ok(("it's (1).csv", "it's (1).csv")));
+        check("a\nb", Err("NAME=FILE sends it under another name"));
     }
 
     #[test]

@@ -3,22 +3,12 @@
 use std::path::Path;
 
 use pliant_control::names::Name;
+use pliant_control::reason::Cause;
 use pliant_live::client::{ClientError, Order};
 use pliant_live::wire::{ServerStatus, Submitted};
 
 use crate::failure::Failure;
 use crate::federation::Session;
-
-/// What servers say that is true for a while only; a reason that holds one of these is no fault of the user's.
-const PASSING: [&str; 7] = [
-    "did not answer in time",
-    "cannot connect to ",
-    " at the moment",
-    "later than asked for",
-    ", the most allowed",
-    "ask again",
-    " is stopping",
-];
 
 /// The failure of a submission that nobody took, after `answers` servers had answered, if any agent had.
 pub(super) fn refused(
@@ -37,11 +27,11 @@ pub(super) fn refused(
             Err(absent) => absent.into(),
             Ok(federation) => silent(server, &federation.servers),
         },
-        _ if passes(&error.to_string()) => {
+        _ if passes(error.causes()) => {
             Failure::system(error).hint("that may pass: try again in a moment, or for longer with --patience")
         }
         _ if error.is_input() && error.hint().is_none() => {
-            let hint = hint(order, &error.to_string());
+            let hint = hint(order, error.causes());
             Failure::input(error).hint(hint)
         }
         _ => error.into(),
@@ -60,15 +50,14 @@ fn silent(server: &Name, servers: &[ServerStatus]) -> Failure {
         .hint("`pliant servers` lists them")
 }
 
-/// True if each reason, on a line of its own below the first one, may pass.
-fn passes(message: &str) -> bool {
-    let mut reasons = message.lines().skip(1).peekable();
-    reasons.peek().is_some() && reasons.all(|reason| PASSING.iter().any(|passing| reason.contains(passing)))
+/// True if there are reasons, and each may pass: none is a fault of the submission's.
+fn passes(causes: &[Cause]) -> bool {
+    !causes.is_empty() && causes.iter().all(|cause| cause.may_pass())
 }
 
-fn hint(order: &Order, message: &str) -> String {
+fn hint(order: &Order, causes: &[Cause]) -> String {
     match &order.what {
-        Submitted::Service { name, .. } if message.contains("expected a service") && is_file(name) => {
+        Submitted::Service { name, .. } if causes.contains(&Cause::NotOffered) && is_file(name) => {
             script(name)
         }
         _ => "`pliant servers --services` tells what each server takes".to_owned(),
@@ -104,18 +93,9 @@ mod tests {
 
     #[test]
     fn reasons_that_pass_are_told_from_others() {
-        let check = |reasons: &[&str], expected: bool| {
-            let message = format!("no server takes it\n  {}", reasons.join("\n  "));
-            assert_eq!(passes(&message), expected, "{message}");
-        };
-        let connect = "lyon: cannot connect to server/lyon at 127.0.0.1:7: connection refused";
-        check(&["lyon, toulouse: did not answer in time"], true);
-        check(&["lyon: did not answer in time", connect], true);
-        check(&["lyon: the server cannot read or write its files at the moment"], true);
-        check(&["lyon: the server is busy; ask again"], true);
-        check(&["lyon: needs 9 processors, the cluster has 2"], false);
-        check(&["lyon: needs 9 processors, the cluster has 2", "toulouse: did not answer in time"], false);
-        assert!(!passes("no server of the federation is there"), "there is no reason");
+        assert!(passes(&[Cause::Silent]) && passes(&[Cause::Silent, Cause::Unreachable, Cause::Busy]));
+        assert!(!passes(&[Cause::TooLarge]) && !passes(&[Cause::TooLarge, Cause::Silent]));
+        assert!(!passes(&[]), "there is no reason");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
+use pliant_control::reason::{Cause, Survey};
 use pliant_live::client::Client;
 use pliant_live::wire::{Download, JobsQuery};
 use pliant_model::{Procs, Span, Speedup};
@@ -161,7 +162,8 @@ async fn a_job_over_its_walltime_is_ended_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_explanation_says_what_was_compared_and_what_is_waited_for() {
-    let clusters = [Cluster::new("lyon", 2, 1.0), Cluster::new("paris", 2, 4.0)];
+    let clusters =
+        [Cluster::new("lyon", 2, 1.0), Cluster::new("paris", 2, 4.0), Cluster::new("lille", 1, 1.0)];
     let federation = Federation::start(&clusters).await;
     let (alice, bob) = (federation.client("alice"), federation.client("bob"));
     let running = submit(&alice, &order(rigid("sleep 1000", 2, 1000))).await;
@@ -174,6 +176,8 @@ async fn an_explanation_says_what_was_compared_and_what_is_waited_for() {
         .collect();
     assert_eq!(compared, [("paris".to_owned(), 250), ("lyon".to_owned(), 1000)]);
     assert_eq!(running.handle.server.as_str(), "paris");
+    let passed = vec![("lille".parse().unwrap(), Cause::TooLarge)];
+    assert_eq!(explained.record.survey, Survey { servers: 3, answered: 3, passed });
     federation.reaches(&alice, &running.handle, JobState::Active).await;
     assert_eq!(alice.explain(&running.handle).await.unwrap().waits, None);
 

@@ -1,6 +1,5 @@
 //! Whatever process is killed at whatever moment: what was accepted runs exactly once.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,9 +7,8 @@ use std::time::Duration;
 
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
-use pliant_live::client::Client;
 use pliant_live::identity::Role;
-use pliant_live::wire::{Download, JobsQuery, Upload, UploadAnswer};
+use pliant_live::wire::{Download, Upload, UploadAnswer};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,24 +22,6 @@ const JOBS: u64 = 200;
 const KILLS: u64 = 40;
 /// Submissions that go on at a time.
 const AT_A_TIME: usize = 12;
-
-/// A script that notes its handle in a file that all jobs share: one line for each time that one runs.
-fn noting(lines: &Path, rest: &str) -> String {
-    format!("echo $PLIANT_JOB >> '{}'; echo I am $PLIANT_JOB; {rest}", lines.display())
-}
-
-/// How often each job has run.
-fn runs(lines: &Path) -> BTreeMap<String, u32> {
-    let mut runs = BTreeMap::new();
-    for line in fs::read_to_string(lines).unwrap_or_default().lines() {
-        *runs.entry(line.to_owned()).or_default() += 1;
-    }
-    runs
-}
-
-fn waiting_for(gate: &Path) -> String {
-    format!("while [ ! -e '{}' ]; do sleep 0.05; done", gate.display())
-}
 
 /// What a submission by a process of its own came to.
 enum Told {
@@ -153,30 +133,6 @@ async fn every_accepted_job_runs_exactly_once_whoever_is_killed() {
         told.len(),
         runs.len()
     );
-}
-
-/// Waits until the agent lists exactly the jobs that ran, and says of each what its server says.
-async fn agree(root: &Client, lines: &Path) {
-    let query = JobsQuery {
-        owner: None,
-        all: true,
-        server: None,
-        states: Vec::new(),
-        limit: 1000,
-        ended_after: None,
-    };
-    let jobs = until("the agent to hear of every end", async || {
-        let jobs = root.jobs(&query).await.ok()?.jobs;
-        jobs.iter().all(|job| job.state.is_final()).then_some(jobs)
-    });
-    let jobs = jobs.await;
-    let mut listed: Vec<String> = jobs.iter().map(|job| job.handle.to_string()).collect();
-    listed.sort();
-    assert_eq!(listed, runs(lines).into_keys().collect::<Vec<_>>());
-    for job in jobs {
-        let own = root.job(&job.handle).await.unwrap();
-        assert_eq!((own.state, own.exit, own.key, own.ended), (job.state, job.exit, job.key, job.ended));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

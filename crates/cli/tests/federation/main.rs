@@ -5,9 +5,11 @@
 mod harness;
 
 mod basics;
+mod faults;
 mod kill;
 mod monitoring;
 mod prediction;
+mod renewed;
 mod replay;
 mod security;
 mod standby;

@@ -3,11 +3,11 @@
 //! A child that does not answer in time is left out and named; the others' answers are worth more than
 //! certainty. Each level waits a second less than the one above it, so that partial answers arrive.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{Span, Time};
 
-use super::{Agent, Ask, Asker, ChildKind, Command, Found};
+use super::{Agent, Ask, Asker, Child, ChildKind, Command, Found, ServerInfo};
 use crate::names::Name;
 use crate::vector::cut;
 
@@ -18,11 +18,23 @@ const TOLD: usize = 8;
 pub(super) struct Open {
     by: Asker,
     best: u32,
+    /// One server alone is asked.
+    only: bool,
     /// Who has not answered.
     missing: BTreeSet<Name>,
     /// When to go on without them.
     pub(super) until: Time,
     found: Found,
+}
+
+impl Open {
+    /// A child does not answer, and nor does any server below it.
+    fn silent(&mut self, child: Name, children: &BTreeMap<Name, Child>) {
+        let below = children.get(&child).map_or(0, |known| count(known.servers.len()));
+        let servers = if self.only { below.min(1) } else { below };
+        self.found.servers = self.found.servers.saturating_add(servers);
+        self.found.silent.push(child);
+    }
 }
 
 impl Agent {
@@ -32,9 +44,15 @@ impl Agent {
         let patience = ask.patience.map_or(self.config.patience, |given| given.min(self.config.patience));
         let below = Span((patience.0 - 1).max(1));
         let mut missing = BTreeSet::new();
+        let mut found = Found::default();
         for (name, child) in &self.children {
             let has = |wanted: &Name| child.servers.iter().any(|server| server.name == *wanted);
             let wanted = ask.only.as_ref().is_none_or(has);
+            if wanted && !child.attached {
+                let asked = |server: &&ServerInfo| ask.only.as_ref().is_none_or(|only| server.name == *only);
+                let absent = child.servers.iter().filter(asked).map(|server| server.name.clone());
+                found.absent.extend(absent);
+            }
             // An agent without servers has nobody to ask.
             let somebody = child.kind == ChildKind::Server || !child.servers.is_empty();
             if child.attached && wanted && somebody {
@@ -43,7 +61,9 @@ impl Agent {
                 commands.push(Command::Ask { child: name.clone(), discovery, ask });
             }
         }
-        let open = Open { by, best: ask.best, missing, until: now + patience, found: Found::default() };
+        found.servers = count(found.absent.len());
+        let open =
+            Open { by, best: ask.best, only: ask.only.is_some(), missing, until: now + patience, found };
         self.discoveries.insert(discovery, open);
         self.conclude(discovery, commands);
     }
@@ -60,6 +80,12 @@ impl Agent {
         if !open.missing.remove(child) {
             return;
         }
+        // A server is one that has answered; an agent tells how many it has below it.
+        let server = self.children.get(child).is_some_and(|known| known.kind == ChildKind::Server);
+        let (servers, answered) = if server { (1, 1) } else { (found.servers, found.answered) };
+        open.found.servers = open.found.servers.saturating_add(servers);
+        open.found.answered = open.found.answered.saturating_add(answered);
+        open.found.absent.extend(found.absent);
         open.found.vectors.extend(found.vectors);
         open.found.refusals.extend(found.refusals);
         open.found.silent.extend(found.silent);
@@ -78,7 +104,7 @@ impl Agent {
         for discovery in waiting {
             if let Some(open) = self.discoveries.get_mut(&discovery) {
                 open.missing.remove(child);
-                open.found.silent.push(child.clone());
+                open.silent(child.clone(), &self.children);
             }
             self.conclude(discovery, commands);
         }
@@ -90,7 +116,9 @@ impl Agent {
             self.discoveries.iter().filter(|(_, open)| open.until <= now).map(|(id, _)| *id).collect();
         for discovery in over {
             if let Some(open) = self.discoveries.get_mut(&discovery) {
-                open.found.silent.extend(std::mem::take(&mut open.missing));
+                for child in std::mem::take(&mut open.missing) {
+                    open.silent(child, &self.children);
+                }
             }
             self.conclude(discovery, commands);
         }
@@ -108,6 +136,8 @@ impl Agent {
         for left in [shorten(&mut found.refusals), shorten(&mut found.silent)] {
             found.more = found.more.saturating_add(left);
         }
+        found.absent.sort();
+        found.absent.truncate(TOLD);
         commands.push(Command::Answer { to: by, found });
     }
 }
@@ -116,5 +146,9 @@ impl Agent {
 fn shorten<A>(list: &mut Vec<A>) -> u32 {
     let left = list.len().saturating_sub(TOLD);
     list.truncate(TOLD);
-    u32::try_from(left).unwrap_or(u32::MAX)
+    count(left)
+}
+
+fn count(found: usize) -> u32 {
+    u32::try_from(found).unwrap_or(u32::MAX)
 }

@@ -63,6 +63,12 @@ impl Agent {
         self.jobs.get(handle)
     }
 
+    /// The highest number of the jobs of a server in memory.
+    pub fn last_number(&self, server: &Name) -> Option<u32> {
+        let handle = |number| Handle { server: server.clone(), number };
+        self.jobs.range(handle(0)..=handle(u32::MAX)).next_back().map(|(last, _)| last.number)
+    }
+
     /// Every job in memory, by server and number.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
         self.jobs.values()

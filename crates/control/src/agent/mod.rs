@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::Caller;
 use crate::job::{JobRecord, Work};
 use crate::names::{Handle, Name};
+use crate::reason::Reason;
 use crate::server::Token;
 use crate::vector::Vector;
 
@@ -112,11 +113,20 @@ pub struct Found {
     /// The best servers, best first.
     pub vectors: Vec<Vector>,
     /// Why others do not take it, by server.
-    pub refusals: Vec<(Name, String)>,
+    pub refusals: Vec<(Name, Reason)>,
     /// Children that did not answer in time.
     pub silent: Vec<Name>,
     /// How many more of both there were: each level passes on the first few.
     pub more: u32,
+    /// Servers that are known and were not there to be asked, the first few.
+    #[serde(default)]
+    pub absent: Vec<Name>,
+    /// How many servers are known that could be asked, there or not; 0 if that is not known.
+    #[serde(default)]
+    pub servers: u32,
+    /// How many of them answered, by an estimate or a refusal.
+    #[serde(default)]
+    pub answered: u32,
 }
 
 /// What changes an agent's state.
@@ -327,6 +337,11 @@ impl Agent {
         self.children
             .iter()
             .flat_map(|(name, child)| child.servers.iter().map(move |server| (server, name, child.attached)))
+    }
+
+    /// The journal that the news of a child come from, if it was ever there.
+    pub fn journal_of(&self, child: &Name) -> Option<u64> {
+        self.children.get(child).map(|known| known.journal)
     }
 
     /// The children: name, kind, whether it is there and since when.

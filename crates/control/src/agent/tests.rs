@@ -3,6 +3,7 @@ use pliant_model::{Estimate, Procs, Speed, Speedup, Time};
 use super::*;
 use crate::job::{Exit, JobState};
 use crate::names::Key;
+use crate::reason::{Cause, Survey};
 use crate::vector::cut;
 
 fn name(text: &str) -> Name {
@@ -58,6 +59,7 @@ fn record(number: u32, state: JobState) -> Box<JobRecord> {
         ended: state.is_final().then_some(Time(5)),
         exit: state.is_final().then_some(Exit::Code(0)),
         compared: Vec::new(),
+        survey: Survey::default(),
     })
 }
 
@@ -225,7 +227,7 @@ fn an_answer_stays_short_however_many_refuse() {
     }
     bench.asked(ask(2));
     let refusals =
-        |child: &str| (0..30).map(|server| (name(&format!("{child}{server}")), "no".to_owned())).collect();
+        |child: &str| (0..30).map(|server| (name(&format!("{child}{server}")), Cause::TooLarge.because("no"))).collect();
     let mut answered = |child: &str, more| {
         let found = Found { refusals: refusals(child), more, ..Found::default() };
         answer(bench.tell(Event::Answered { child: name(child), discovery: 1, found }))
@@ -233,6 +235,33 @@ fn an_answer_stays_short_however_many_refuse() {
     assert_eq!(answered("b", 5), None);
     let found = answered("a", 0).unwrap();
     assert_eq!((found.refusals.len(), found.more), (8, 57));
+}
+
+#[test]
+fn it_is_told_how_many_servers_there_are_and_how_many_answered() {
+    let mut bench = Bench::new(true);
+    for child in ["a", "b", "c"] {
+        bench.attach(child);
+    }
+    let servers = ["x", "y", "z"].map(info).to_vec();
+    bench.tell(Event::Attached { child: name("below"), kind: ChildKind::Agent, journal: 1, servers });
+    bench.tell(Event::Detached { child: name("c") });
+    bench.asked(ask(2));
+    assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
+    let below = Found { servers: 4, answered: 2, absent: vec![name("w")], ..Found::default() };
+    let below = Event::Answered { child: name("below"), discovery: 1, found: below };
+    assert_eq!(answer(bench.tell(below)), None);
+    bench.now = Time(3);
+    let found = answer(bench.tell(Event::Due)).unwrap();
+    assert_eq!((found.servers, found.answered), (1 + 1 + 1 + 4, 1 + 2), "a, b, c and four below");
+    assert_eq!((found.absent, found.silent), (vec![name("c"), name("w")], vec![name("b")]));
+
+    // An agent that does not answer is one for each server that it has announced.
+    bench.asked(ask(2));
+    bench.tell(Event::Detached { child: name("below") });
+    bench.now = Time(6);
+    let found = answer(bench.tell(Event::Due)).unwrap();
+    assert_eq!((found.servers, found.answered, found.silent.len()), (6, 0, 3));
 }
 
 #[test]
@@ -244,4 +273,17 @@ fn late_news_of_a_job_change_nothing() {
     assert_eq!(bench.told(2, record(1, JobState::Active)), acknowledged);
     let handle = record(1, JobState::Active).handle;
     assert_eq!(bench.agent.job(&handle).unwrap().state, JobState::Completed);
+}
+
+#[test]
+fn the_last_number_of_a_server_is_known() {
+    let mut bench = Bench::new(true);
+    bench.attach("a");
+    assert_eq!((bench.agent.last_number(&name("a")), bench.agent.journal_of(&name("a"))), (None, Some(1)));
+    for number in [3, 12, 7] {
+        let told = record(number, JobState::Queued);
+        bench.told(u64::from(number), told);
+    }
+    assert_eq!(bench.agent.last_number(&name("a")), Some(12));
+    assert_eq!((bench.agent.last_number(&name("b")), bench.agent.journal_of(&name("b"))), (None, None));
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Command, Kept, Lesson, Server, tell};
 use crate::job::{Compared, JobRecord, JobState, Work};
 use crate::names::{Key, User};
+use crate::reason::{Cause, Reason, Survey};
 
 /// The longest walltime of a job, whatever its speedup model makes of what was asked for: 100 years. Any number of
 /// them one after another is far from the end of time.
@@ -32,6 +33,9 @@ pub struct Submit {
     pub latest: Option<Time>,
     /// The estimates that were compared.
     pub compared: Vec<Compared>,
+    /// What came of asking the others.
+    #[serde(default, skip_serializing_if = "Survey::is_empty")]
+    pub survey: Survey,
     /// What to run: the driver's own note.
     pub launch: String,
     /// What its run teaches, if runtimes of its kind are learned.
@@ -71,22 +75,32 @@ pub enum Refused {
     KeyTaken,
     /// The server has given all the numbers it has.
     NoNumbersLeft,
-    /// What a server of another version said.
-    Other(String),
+    /// What a server said in its own words.
+    Other(Reason),
 }
 
 impl Refused {
+    /// What stands in the way.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Stale { .. } => Cause::Stale,
+            Self::TooLarge { .. } => Cause::TooLarge,
+            Self::TooLong { .. } => Cause::TooLong,
+            Self::TooMany { .. } => Cause::TooMany,
+            Self::KeyTaken => Cause::KeyTaken,
+            Self::NoNumbersLeft => Cause::NoNumbersLeft,
+            Self::Other(reason) => reason.cause,
+        }
+    }
+
+    /// The same with a text for people.
+    pub fn reason(&self) -> Reason {
+        self.cause().because(self.to_string())
+    }
+
     /// The stable word for scripts and metrics.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Stale { .. } => "stale",
-            Self::TooLarge { .. } => "too-large",
-            Self::TooLong { .. } => "too-long",
-            Self::TooMany { .. } => "too-many",
-            Self::KeyTaken => "key-taken",
-            Self::NoNumbersLeft => "no-numbers-left",
-            Self::Other(_) => "other",
-        }
+        self.cause().word()
     }
 }
 
@@ -105,7 +119,7 @@ impl fmt::Display for Refused {
             Self::TooMany { limit } => write!(f, "{limit} jobs of this user wait already, the most allowed"),
             Self::KeyTaken => write!(f, "the key of this submission belongs to another user's"),
             Self::NoNumbersLeft => write!(f, "the server has given all its job numbers"),
-            Self::Other(why) => f.write_str(why),
+            Self::Other(reason) => reason.fmt(f),
         }
     }
 }
@@ -158,7 +172,8 @@ impl Server {
     ) -> Answer {
         let number = self.next;
         self.next += 1;
-        let Submit { key, owner, name, work, compared, launch, lesson, .. } = submit;
+        self.numbered = true;
+        let Submit { key, owner, name, work, compared, survey, launch, lesson, .. } = submit;
         let record = JobRecord {
             handle: self.handle(number),
             key,
@@ -174,6 +189,7 @@ impl Server {
             ended: None,
             exit: None,
             compared,
+            survey,
         };
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);

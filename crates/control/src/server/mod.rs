@@ -28,6 +28,7 @@ use crate::batch::{self, BatchSystem, Effects, News};
 use crate::embedded::Embedded;
 use crate::job::{Exit, JobRecord, JobState};
 use crate::names::{Handle, Key, Name, User};
+use crate::reason::Survey;
 
 pub use admission::{Refused, Submit, tolerated};
 pub use learning::Lesson;
@@ -37,6 +38,9 @@ pub use snapshot::ServerState;
 const KEPT_AFTER_END: Span = Span(60);
 /// How long the key of an ended job stays in memory: longer than a client repeats itself.
 const KEY_KEPT_AFTER_END: Span = Span(3600);
+
+/// The numbers of a journal begin after a multiple of this.
+const NUMBERS: u32 = 100_000;
 
 /// What a server is.
 #[derive(Clone, PartialEq, Debug)]
@@ -78,6 +82,11 @@ pub enum Event {
         number: u32,
         /// Who.
         caller: Caller,
+    },
+    /// The agents above tell which numbers the jobs of a server of this name have had, from another journal.
+    Numbered {
+        /// The highest one; 0 if there were none.
+        highest: u32,
     },
     /// Something happened in the batch system.
     Batch(batch::Event),
@@ -150,6 +159,8 @@ pub struct Server {
     waiting: FxHashMap<User, u32>,
     history: History,
     next: u32,
+    /// It is known from which number on jobs are numbered.
+    numbered: bool,
 }
 
 impl Server {
@@ -166,6 +177,7 @@ impl Server {
             waiting: FxHashMap::default(),
             history: learning::empty(),
             next: 1,
+            numbered: false,
         })
     }
 
@@ -185,6 +197,7 @@ impl Server {
                 let answer = self.cancel(now, number, &caller, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
+            Event::Numbered { highest } => self.number_after(highest),
             Event::Batch(event) => {
                 self.with_batch(now, commands, |batch, effects| batch.on(now, event, effects))
             }
@@ -193,6 +206,21 @@ impl Server {
                 self.forget(now);
             }
         }
+    }
+
+    /// True if it is known from which number on jobs are numbered: it was told, or has numbered some. A driver accepts
+    /// nothing before.
+    pub fn is_numbered(&self) -> bool {
+        self.numbered
+    }
+
+    /// Jobs that another journal has numbered keep their numbers to themselves. Some of the last ones may not have been
+    /// told of, so that a block or two are left out.
+    fn number_after(&mut self, highest: u32) {
+        if !self.numbered && highest > 0 {
+            self.next = (highest / NUMBERS + 2).saturating_mul(NUMBERS).saturating_add(1);
+        }
+        self.numbered = true;
     }
 
     /// When [`Event::Due`] is wanted next: at once if that is not later than now.
@@ -296,7 +324,7 @@ impl Server {
 
 /// How a job stands, for the agent: without the estimates that were compared.
 fn tell(record: &JobRecord, commands: &mut Vec<Command>) {
-    let told = JobRecord { compared: Vec::new(), ..record.clone() };
+    let told = JobRecord { compared: Vec::new(), survey: Survey::default(), ..record.clone() };
     commands.push(Command::Tell(Box::new(told)));
 }
 

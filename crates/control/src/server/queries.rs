@@ -38,7 +38,7 @@ impl Server {
         let estimate = match self.estimate_at(now, needed, self.config.speed) {
             Ok(estimate) => estimate,
             Err(refused) => {
-                let refusals = vec![(info.name.clone(), refused.to_string())];
+                let refusals = vec![(info.name.clone(), refused.reason())];
                 return Found { refusals, ..Found::default() };
             }
         };

@@ -7,7 +7,7 @@ use pliant_policy::history::Recent;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Event, Kept, Server, ServerConfig, learning};
+use super::{Answer, Command, Event, Kept, Server, ServerConfig, learning};
 use crate::embedded::{Dump, Embedded, RestoreError};
 use crate::job::JobState;
 use crate::names::{Key, User};
@@ -17,6 +17,9 @@ use crate::replay::Machine;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServerState {
     next: u32,
+    /// Without it the server is one of an earlier version, whose numbers begin at 1.
+    #[serde(default = "yes")]
+    numbered: bool,
     jobs: Vec<Kept>,
     ended: VecDeque<(Time, u32)>,
     keys: Vec<(Key, u32)>,
@@ -29,7 +32,7 @@ pub struct ServerState {
 impl Server {
     /// The server that had this state. Its cluster must have the same size and policy.
     pub fn from_state(config: ServerConfig, state: ServerState) -> Result<Server, RestoreError> {
-        let ServerState { next, jobs, ended, keys, ended_keys, batch, history } = state;
+        let ServerState { next, numbered, jobs, ended, keys, ended_keys, batch, history } = state;
         let batch = Embedded::restore(&config.policy, config.procs, batch)?;
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
         for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued) {
@@ -47,8 +50,13 @@ impl Server {
             waiting,
             history: learning::restore(&history),
             next,
+            numbered,
         })
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Machine for Server {
@@ -68,11 +76,25 @@ impl Machine for Server {
         Event::Due
     }
 
+    /// A refusal, or a repetition: estimates change nothing, and the key of a refused submission is not kept. When it
+    /// is sent again it is decided anew, as it would be if the journal had the refusal.
+    fn is_without_effect(commands: &[Command]) -> bool {
+        match commands {
+            [Command::Reply { answer, .. }] => match answer {
+                Answer::Accepted(_) | Answer::Refused(_) | Answer::Known(_) | Answer::NoSuchJob => true,
+                // The first one of a running job is noted.
+                Answer::Cancelling(_) => false,
+            },
+            _ => false,
+        }
+    }
+
     fn dump(&mut self, now: Time) -> ServerState {
         let mut keys: Vec<(Key, u32)> = self.keys.iter().map(|(key, number)| (*key, *number)).collect();
         keys.sort_unstable();
         ServerState {
             next: self.next,
+            numbered: self.numbered,
             jobs: self.jobs.values().cloned().collect(),
             ended: self.ended.clone(),
             keys,

@@ -5,6 +5,7 @@ use super::*;
 use crate::batch::Run;
 use crate::job::Work;
 use crate::names::{Handle, User};
+use crate::reason::Survey;
 
 /// A server with a log of what it was told and wanted.
 struct Bench {
@@ -90,6 +91,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         own_time: false,
         latest: None,
         compared: Vec::new(),
+        survey: Survey::default(),
         launch: String::new(),
         lesson: None,
     }
@@ -321,5 +323,66 @@ fn an_end_that_was_seen_late_was_not_late() {
         let ended = batch::Event::Ended { job: JobId(job), exit: Exit::Code(0), elapsed_ms };
         bench.tell(Event::Batch(ended));
         assert_eq!(bench.server.job(job).unwrap().ended, Some(Time(expected)), "job {job}");
+    }
+}
+
+#[test]
+fn what_is_refused_or_repeated_changes_nothing() {
+    use crate::replay::Machine;
+    for policy in pliant_policy::batch::names() {
+        let state = |bench: &mut Bench| serde_json::to_string(&bench.server.dump(bench.now)).unwrap();
+        let (mut bench, mut other) = (Bench::new(policy, 4), Bench::new(policy, 4));
+        for bench in [&mut bench, &mut other] {
+            bench.accepted(rigid(200, 3, 100));
+        }
+        for now in 100..140 {
+            for bench in [&mut bench, &mut other] {
+                bench.at(now);
+                if now % 6 == 0 {
+                    bench.submit(rigid(now as u8, 1 + now as u32 % 3, now % 9 + 1));
+                }
+            }
+            // The journal of one of them has none of these.
+            for submit in [
+                rigid(1, 5, 10),
+                Submit { latest: Some(Time(0)), ..rigid(2, 2, 7) },
+                Submit { owner: user("bob"), ..rigid(200, 1, 1) },
+                rigid(200, 3, 100),
+            ] {
+                bench.submit(submit);
+                assert!(Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
+            }
+            assert_eq!(bench.cancel(99, "alice"), Answer::NoSuchJob);
+            assert!(Server::is_without_effect(&bench.commands));
+            assert_eq!(state(&mut bench), state(&mut other), "{policy} at {now}");
+            assert_eq!(bench.server.next_due(), other.server.next_due(), "{policy} at {now}");
+        }
+    }
+}
+
+#[test]
+fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
+    use crate::replay::Machine;
+    for (highest, first) in [(0, 1), (1, 200_001), (99_999, 200_001), (100_000, 300_001), (200_007, 400_001)] {
+        let mut bench = Bench::new("cbf", 4);
+        assert!(!bench.server.is_numbered());
+        bench.tell(Event::Numbered { highest });
+        assert!(bench.server.is_numbered());
+        bench.tell(Event::Numbered { highest: 7_000_000 });
+        assert_eq!(bench.accepted(rigid(1, 1, 1)).handle.number, first, "after {highest}");
+    }
+    let mut bench = Bench::new("cbf", 4);
+    bench.tell(Event::Numbered { highest: u32::MAX - 5 });
+    assert_eq!(bench.submit(rigid(1, 1, 1)), Answer::Refused(Refused::NoNumbersLeft));
+    // One that has numbered jobs goes on by itself, and so does one of an earlier version.
+    let mut bench = Bench::new("cbf", 4);
+    bench.accepted(rigid(1, 1, 1));
+    let text = serde_json::to_string(&bench.server.dump(bench.now)).unwrap();
+    let earlier = text.replace("\"numbered\":true,", "");
+    assert_ne!(earlier, text);
+    for state in [&text, &earlier] {
+        let config = bench.server.config().clone();
+        let server = Server::from_state(config, serde_json::from_str(state).unwrap()).unwrap();
+        assert!(server.is_numbered());
     }
 }

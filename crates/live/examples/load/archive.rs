@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use pliant_control::agent::{Agent, AgentConfig, ChildKind, Event, ServerInfo};
 use pliant_control::job::{Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Key, Name};
+use pliant_control::reason::Survey;
 use pliant_control::replay::Machine;
 use pliant_live::client::Client;
 use pliant_live::config::AgentAddress;
@@ -104,6 +105,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         ended: is_final.then_some(start + Span(walltime.0 * 2 / 3)),
         exit: is_final.then_some(Exit::Code(i32::from(state == JobState::Failed))),
         compared: Vec::new(),
+        survey: Survey::default(),
     }
 }
 
@@ -263,11 +265,11 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
         let message = tokio::select! {
             message = down.message() => message?.ok_or("the agent closed the line")?,
             _ = beat.tick() => {
-                heart.send((&FromChild::Heartbeat).into()).await?;
+                heart.send((&FromChild::Heartbeat { now: None }).into()).await?;
                 continue;
             }
         };
-        if let FromParent::Acknowledge { sequence } = FromParent::try_from(message)? {
+        if let FromParent::Acknowledge { sequence, .. } = FromParent::try_from(message)? {
             kept = sequence;
         }
     }

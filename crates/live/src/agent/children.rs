@@ -4,6 +4,7 @@ use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event, ServerInfo};
 use pliant_control::names::Name;
 
 use super::driver::Askers;
+use super::numbers::Numbers;
 use crate::daemon::Mailbox;
 use crate::telemetry::RequestId;
 use crate::uplink::Child;
@@ -14,6 +15,7 @@ pub(super) struct Below {
     pub(super) journal: u64,
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) askers: Askers,
+    pub(super) numbers: Numbers,
 }
 
 impl Child for Below {
@@ -46,5 +48,13 @@ impl Child for Below {
 
     fn acknowledged(&self, sequence: u64) {
         self.mailbox.acknowledged(sequence);
+    }
+
+    fn unnumbered(&self) -> Option<Name> {
+        None
+    }
+
+    async fn numbered(&self, server: Name, highest: u32) {
+        self.numbers.answered(server, highest).await;
     }
 }

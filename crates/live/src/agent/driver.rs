@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pliant_control::agent::{Agent, Asker, Command, Event, Found};
 use pliant_control::job::JobRecord;
 use pliant_model::Time;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::lines::Lines;
 use crate::daemon::{Driver, Kept};
-use crate::journal::{JobRow, JournalError, Notice};
+use crate::journal::{JobRow, JournalError};
 use crate::telemetry::RequestId;
 use crate::uplink::Upward;
 use crate::wire::FromParent;
@@ -65,7 +65,7 @@ impl Askers {
 pub(super) struct AgentDriver {
     pub(super) lines: Lines,
     pub(super) askers: Askers,
-    pub(super) upward: Option<mpsc::UnboundedSender<Upward>>,
+    pub(super) upward: Option<Upward>,
     pub(super) healthy: Arc<Mutex<Option<String>>>,
     /// The request that the machine is told of at the moment.
     pub(super) request: Option<RequestId>,
@@ -95,32 +95,29 @@ impl Driver<Agent> for AgentDriver {
             }
             Command::Answer { to: Asker::Client(token), found } => self.askers.answer(token.0, found),
             Command::Answer { to: Asker::Parent(discovery), found } => {
-                self.up(Upward::Answer { discovery, found });
-            }
-            Command::Acknowledge { child, sequence } => {
-                self.lines.send(&child, &FromParent::Acknowledge { sequence });
-            }
-            Command::Tell(record) => {
-                if let Some(seq) = notice {
-                    self.up(Upward::News(Notice { seq, body: json(&record) }));
+                if let Some(upward) = &self.upward {
+                    upward.answer(discovery, found);
                 }
             }
-            Command::Announce => self.up(Upward::Announce),
+            Command::Acknowledge { child, sequence } => {
+                self.lines.send(&child, &FromParent::Acknowledge { sequence, numbers: true });
+            }
+            Command::Tell(_) => {
+                if let (Some(upward), Some(sequence)) = (&self.upward, notice) {
+                    upward.news(sequence);
+                }
+            }
+            Command::Announce => {
+                if let Some(upward) = &self.upward {
+                    upward.announce();
+                }
+            }
             Command::Archive(record) => observe_accuracy(&record),
         }
     }
 
     fn committed(&mut self, _machine: &Agent, outcome: Result<(), &JournalError>) {
         *locked(&self.healthy) = outcome.err().map(ToString::to_string);
-    }
-}
-
-impl AgentDriver {
-    fn up(&self, message: Upward) {
-        if let Some(upward) = &self.upward {
-            // The line ends only with the daemon.
-            let _ = upward.send(message);
-        }
     }
 }
 

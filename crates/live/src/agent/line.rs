@@ -12,9 +12,10 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::archive::{SharedArchive, archived, record};
+use super::archive::{archived, record};
 use super::lines::Lines;
-use crate::daemon::{Mailbox, Stopped};
+use super::numbers::Numbers;
+use crate::daemon::{Clock, Mailbox, Stopped};
 use crate::gate;
 use crate::identity::{self, Role, ServerTls};
 use crate::journal::Archive;
@@ -34,7 +35,8 @@ pub(super) async fn attach(
     mailbox: Mailbox<Agent>,
     lines: Lines,
     tls: Arc<ServerTls>,
-    archive: SharedArchive,
+    numbers: Numbers,
+    clock: Clock,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<ReceiverStream<Result<proto::Down, Status>>>, Status> {
     let caller = gate::daemon(&request, &[Role::Agent, Role::Server])?;
@@ -49,12 +51,13 @@ pub(super) async fn attach(
     greeting(&child, kind, &servers, &caller).inspect_err(|status| {
         tracing::warn!(remote = %caller.address, peer = %caller.peer.name, reason = %status.message(), "child refused");
     })?;
+    same_journal(&child, journal, &mailbox).await;
     let (sender, receiver) = mpsc::channel(WINDOW);
     let attached = Event::Attached { child: child.clone(), kind, journal, servers };
     let opened = lines.open(child.clone(), sender.clone(), || mailbox.tell(attached));
     let number = opened.map_err(|_| stopped())?;
     tracing::info!(%child, remote = %caller.address, "attached");
-    let line = Line { child, kind, caller, mailbox, lines, tls, archive };
+    let line = Line { child, kind, caller, mailbox, lines, tls, numbers, clock };
     tokio::spawn(async move {
         let mut stop = stop;
         let ended = tokio::select! {
@@ -100,6 +103,17 @@ fn own_servers(child: &Name, kind: ChildKind, servers: &[ServerInfo]) -> Result<
     Ok(())
 }
 
+/// Says so if a child comes with another journal than it had.
+async fn same_journal(child: &Name, journal: u64, mailbox: &Mailbox<Agent>) {
+    let name = child.clone();
+    let known = mailbox.ask(move |agent, _| agent.journal_of(&name)).await.ok().flatten();
+    if known.is_some_and(|known| known != journal) {
+        tracing::warn!(
+            %child, "the journal of a child is not the one that it had: of jobs in that one no more news come"
+        );
+    }
+}
+
 struct Line {
     child: Name,
     kind: ChildKind,
@@ -107,7 +121,8 @@ struct Line {
     mailbox: Mailbox<Agent>,
     lines: Lines,
     tls: Arc<ServerTls>,
-    archive: SharedArchive,
+    numbers: Numbers,
+    clock: Clock,
 }
 
 /// What waits for the journal.
@@ -146,6 +161,7 @@ impl Line {
                 }
                 _ = beat.tick() => {
                     self.lines.heard(&self.caller.peer, heard);
+                    self.lines.look_at_clock(&self.child, &self.caller.peer);
                     self.tls.check(&self.caller.peer).map_err(|error| Status::unauthenticated(error.to_string()))?;
                     if ahead < AHEAD && heard.elapsed() > SILENCE {
                         return Ok("the child is silent".to_owned());
@@ -186,7 +202,22 @@ impl Line {
             FromChild::Hello { .. } => {
                 return Err(Status::invalid_argument("expected one greeting, found another"));
             }
-            FromChild::Heartbeat => return Ok(()),
+            FromChild::Heartbeat { now } => {
+                // A child of an earlier version does not say.
+                if let Some(now) = now {
+                    self.lines.clock(&child, now - self.clock.now());
+                }
+                return Ok(());
+            }
+            FromChild::Unnumbered { server } => {
+                if self.kind == ChildKind::Server && server != child {
+                    return Err(Status::permission_denied(
+                        "a server asks for its own numbers and for no others",
+                    ));
+                }
+                self.numbers.asked(&child, server).await;
+                return Ok(());
+            }
         };
         self.mailbox.tell(event).map_err(|_| stopped())
     }
@@ -196,7 +227,7 @@ impl Line {
     async fn unless_ended(&self, told: JobRecord) -> Result<JobRecord, Status> {
         let handle = told.handle.clone();
         let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
-        let found = archived(&self.archive, look).await?;
+        let found = archived(&self.numbers.archive, look).await?;
         Ok(found.as_ref().map(record).transpose()?.filter(|ended| ended.key == told.key).unwrap_or(told))
     }
 }

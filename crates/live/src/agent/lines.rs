@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use pliant_control::names::Name;
+use pliant_model::Span;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::Status;
 
 use super::driver::locked;
+use super::skew::{Change, Skew};
 use crate::daemon::Stopped;
 use crate::identity::Peer;
 use crate::telemetry::names;
@@ -29,6 +31,8 @@ struct Table {
     open: BTreeMap<Name, (u64, DownSender)>,
     /// When each child was last heard, those that have gone included; by role and name.
     heard: BTreeMap<String, Instant>,
+    /// The clocks of children that have said what time it is.
+    skews: BTreeMap<Name, Skew>,
 }
 
 impl Lines {
@@ -71,6 +75,31 @@ impl Lines {
     /// A child was heard.
     pub(super) fn heard(&self, child: &Peer, at: Instant) {
         locked(&self.0).heard.insert(child.to_string(), at);
+    }
+
+    /// A child says that its clock is so far ahead of ours.
+    pub(super) fn clock(&self, child: &Name, ahead: Span) {
+        locked(&self.0).skews.entry(child.clone()).or_default().heard(ahead);
+    }
+
+    /// Looks at what a child has said of its clock since the last time.
+    pub(super) fn look_at_clock(&self, child: &Name, peer: &Peer) {
+        let looked = locked(&self.0).skews.get_mut(child).and_then(Skew::look);
+        let Some((ahead, change)) = looked else { return };
+        metrics::gauge!(names::CLOCK_AHEAD_SECONDS, "peer" => peer.to_string()).set(ahead.0 as f64);
+        match change {
+            Some(Change::Apart(ahead)) => tracing::warn!(
+                %child, ahead_s = ahead.0, "the clock of a child differs from ours: its estimates are compared wrongly"
+            ),
+            Some(Change::Together) => tracing::info!(%child, "the clock of a child agrees with ours again"),
+            None => {}
+        }
+    }
+
+    /// The children whose clocks differ from ours by more than they should, and how far they are ahead.
+    pub(super) fn clocks_apart(&self) -> BTreeMap<Name, Span> {
+        let table = locked(&self.0);
+        table.skews.iter().filter_map(|(child, skew)| Some((child.clone(), skew.apart()?))).collect()
     }
 
     /// Says for each child that was ever there how long ago it was heard.

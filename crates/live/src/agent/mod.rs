@@ -5,14 +5,16 @@ mod children;
 pub(crate) mod driver;
 mod line;
 mod lines;
+mod numbers;
 pub(crate) mod service;
+mod skew;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use pliant_control::agent::{Agent, AgentConfig, Event};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::config::AgentFile;
 use crate::daemon::{
@@ -21,11 +23,12 @@ use crate::daemon::{
 use crate::gate::Gate;
 use crate::identity::{ClientTls, Limits, Role, ServerTls, incoming};
 use crate::journal::{self, Journal};
-use crate::uplink::{self, Heard, Uplink, readiness};
+use crate::uplink::{self, Heard, Uplink, readiness, upward};
 use crate::wire::proto::agent_server::AgentServer;
 use children::Below;
 use driver::{AgentDriver, Askers};
 use lines::Lines;
+use numbers::Numbers;
 use service::Service;
 
 /// Runs an agent until `stop` says so, or until it cannot go on. `ready` is called with the address it listens on.
@@ -70,18 +73,26 @@ pub async fn serve(
             let _ = mailbox.tell(Event::Detached { child: child.clone() });
         }
     }
-    let (upward, messages) = mpsc::unbounded_channel();
+    let (upward, outbound) = upward(recovered.next_notice);
     let (lines, askers, failure) = (Lines::default(), Askers::default(), Arc::new(Mutex::new(None)));
     let has_parent = !file.parent.is_empty();
+    let upward = has_parent.then_some(upward);
+    let numbers = Numbers {
+        mailbox: mailbox.clone(),
+        archive: archive.clone(),
+        lines: lines.clone(),
+        upward: upward.clone(),
+    };
     let driver = AgentDriver {
         lines: lines.clone(),
         askers: askers.clone(),
-        upward: has_parent.then(|| upward.clone()),
+        upward,
         healthy: failure.clone(),
         request: None,
     };
     // Answers to clients that waited before a restart must not reach those that wait now.
-    let first_token = recovered.clock.exact().as_micros() as u64;
+    let clock = recovered.clock;
+    let first_token = clock.exact().as_micros() as u64;
     let settings =
         Settings { history: Settings::days(file.history_days), notices: has_parent, ..Settings::default() };
     let heard = has_parent.then(Heard::start);
@@ -91,11 +102,18 @@ pub async fn serve(
     let pages = pages.await?;
     let mut line = None;
     if let Some(heard) = heard {
-        let (name, journal) = (file.name.clone(), journal.id());
-        let child = Below { name, journal, mailbox: mailbox.clone(), askers: askers.clone() };
-        let outbox = recovered.notices.clone();
-        let uplink = Uplink { child: Arc::new(child), parents: file.parent.clone(), tls: client_tls, heard };
-        line = Some(tokio::spawn(uplink.keep(outbox, messages, halted.clone())));
+        let (name, journal_id) = (file.name.clone(), journal.id());
+        let (mailbox, askers, numbers) = (mailbox.clone(), askers.clone(), numbers.clone());
+        let uplink = Uplink {
+            child: Arc::new(Below { name, journal: journal_id, mailbox, askers, numbers }),
+            parents: file.parent.clone(),
+            tls: client_tls,
+            heard,
+            // One of its own: it waits for nobody who lists jobs.
+            archive: Arc::new(Mutex::new(journal.archive()?)),
+            clock,
+        };
+        line = Some(tokio::spawn(uplink.keep(outbound, halted.clone())));
     }
     let gate = Gate::new(file.limits);
     let thread =
@@ -107,6 +125,8 @@ pub async fn serve(
         lines,
         askers,
         archive,
+        numbers,
+        clock,
         tokens: Arc::new(AtomicU64::new(first_token)),
         tls: server_tls.clone(),
         patience: file.patience(),

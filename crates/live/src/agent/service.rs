@@ -10,7 +10,7 @@ use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event, Found, ServerIn
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Handle, Name, User};
 use pliant_control::server::Token;
-use pliant_model::Span;
+use pliant_model::{Span, Time};
 use prost::Message;
 use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,7 +20,8 @@ use super::archive::{SharedArchive, archived, record};
 use super::driver::Askers;
 use super::line::{attach, stopped};
 use super::lines::Lines;
-use crate::daemon::{Mailbox, TurnedAway};
+use super::numbers::Numbers;
+use crate::daemon::{Clock, Mailbox, TurnedAway};
 use crate::gate::Gate;
 use crate::identity::ServerTls;
 use crate::journal::{Archive, Filter};
@@ -36,6 +37,8 @@ pub(super) struct Service {
     pub(super) lines: Lines,
     pub(super) askers: Askers,
     pub(super) archive: SharedArchive,
+    pub(super) numbers: Numbers,
+    pub(super) clock: Clock,
     pub(super) tokens: Arc<AtomicU64>,
     pub(super) tls: Arc<ServerTls>,
     pub(super) patience: Span,
@@ -73,7 +76,9 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::ServersRequest>,
     ) -> Result<Response<proto::ServersReply>, Status> {
         let _pass = self.gate.user(&request)?;
-        let federation = self.mailbox.ask(|agent, _| federation(agent)).await.map_err(|_| stopped())?;
+        let apart = self.lines.clocks_apart();
+        let federation = self.mailbox.ask(move |agent, now| federation(agent, now, &apart)).await;
+        let federation = federation.map_err(|_| stopped())?;
         Ok(Response::new((&federation).into()))
     }
 
@@ -154,9 +159,9 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<Streaming<proto::Up>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
-        let Service { mailbox, lines, tls, archive, stop, .. } = self;
+        let Service { mailbox, lines, tls, numbers, clock, stop, .. } = self;
         let (mailbox, lines, tls) = (mailbox.clone(), lines.clone(), tls.clone());
-        attach(request, mailbox, lines, tls, archive.clone(), stop.clone()).await
+        attach(request, mailbox, lines, tls, numbers.clone(), *clock, stop.clone()).await
     }
 }
 
@@ -195,23 +200,31 @@ fn turned_away(why: TurnedAway) -> Status {
     }
 }
 
-fn federation(agent: &mut Agent) -> Federation {
+/// Everybody, at that time, and how far the clocks of children are ahead if they are `apart`.
+fn federation(agent: &mut Agent, now: Time, apart: &BTreeMap<Name, Span>) -> Federation {
     let mut counts: BTreeMap<Name, (u32, u32)> = BTreeMap::new();
     for job in agent.jobs() {
         let (queued, active) = counts.entry(job.handle.server.clone()).or_default();
         *queued += u32::from(job.state == JobState::Queued);
         *active += u32::from(job.state == JobState::Active);
     }
+    let ahead = |child: &Name, is_there: bool| apart.get(child).copied().filter(|_| is_there);
     let status = |(info, via, attached): (&ServerInfo, &Name, bool)| {
         let (queued, active) = counts.get(&info.name).copied().unwrap_or_default();
-        ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active }
+        let clock_ahead = ahead(&info.name, attached && *via == info.name);
+        ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active, clock_ahead }
     };
     let servers = agent.servers().map(status).collect();
     let agents = agent
         .children()
         .filter(|(_, kind, ..)| *kind == ChildKind::Agent)
-        .map(|(name, _, attached, since)| AgentStatus { name: name.clone(), attached, since });
-    Federation { servers, agents: agents.collect() }
+        .map(|(name, _, attached, since)| AgentStatus {
+            name: name.clone(),
+            attached,
+            since,
+            clock_ahead: ahead(name, attached),
+        });
+    Federation { servers, agents: agents.collect(), now: Some(now) }
 }
 
 /// Which jobs a caller asks for, and may see.

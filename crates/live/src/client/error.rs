@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use pliant_control::reason::Cause;
 use tonic::{Code, Status};
 
 use crate::identity::{TlsError, not_sent};
@@ -13,6 +14,8 @@ pub struct ClientError {
     kind: Kind,
     message: String,
     hint: Option<String>,
+    /// Why nobody takes a submission.
+    causes: Vec<Cause>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,44 +33,54 @@ enum Kind {
 }
 
 impl ClientError {
+    fn new(kind: Kind, message: String, hint: Option<String>) -> ClientError {
+        ClientError { kind, message, hint, causes: Vec::new() }
+    }
+
     /// What was asked for is wrong.
     pub(crate) fn usage(message: impl fmt::Display) -> ClientError {
-        ClientError { kind: Kind::Usage, message: message.to_string(), hint: None }
+        ClientError::new(Kind::Usage, message.to_string(), None)
     }
 
     /// Nobody is there to answer.
     pub(crate) fn absent(message: impl fmt::Display) -> ClientError {
-        ClientError { kind: Kind::Absent, message: message.to_string(), hint: None }
+        ClientError::new(Kind::Absent, message.to_string(), None)
     }
 
     /// There is no such thing.
     pub(crate) fn missing(message: impl fmt::Display) -> ClientError {
-        ClientError { kind: Kind::Missing, message: message.to_string(), hint: None }
+        ClientError::new(Kind::Missing, message.to_string(), None)
     }
 
     /// It failed.
     pub(crate) fn failed(message: impl fmt::Display) -> ClientError {
-        ClientError { kind: Kind::Failed, message: message.to_string(), hint: None }
+        ClientError::new(Kind::Failed, message.to_string(), None)
     }
 
     /// An answer that cannot be understood.
     pub(crate) fn protocol(error: impl fmt::Display) -> ClientError {
         let message = format!("the answer cannot be understood: {error}");
         let hint = Some("is it of a much later version?".to_owned());
-        ClientError { kind: Kind::Failed, message, hint }
+        ClientError::new(Kind::Failed, message, hint)
     }
 
     /// Our certificate cannot be used.
     pub(crate) fn tls(error: TlsError) -> ClientError {
         let hint = error.hint().map(str::to_owned);
-        ClientError { kind: Kind::Usage, message: error.to_string(), hint }
+        ClientError::new(Kind::Usage, error.to_string(), hint)
+    }
+
+    /// The same, with why nobody takes a submission.
+    pub(crate) fn because(self, causes: Vec<Cause>) -> ClientError {
+        ClientError { causes, ..self }
     }
 
     /// A call that failed.
     pub(crate) fn call(whom: impl fmt::Display, status: &Status) -> ClientError {
         if let Some(error) = not_sent(status) {
             let hint = error.hint().map(str::to_owned);
-            return ClientError { kind: Kind::Absent, message: format!("{whom}: {error}"), hint };
+            let message = format!("{whom}: {error}");
+            return ClientError::new(Kind::Absent, message, hint);
         }
         let kind = match status.code() {
             _ if is_broken(status) => Kind::Absent,
@@ -84,7 +97,7 @@ impl ClientError {
             Kind::Usage | Kind::Missing => status.message().to_owned(),
             _ => format!("{whom}: {}", status.message()),
         };
-        ClientError { kind, message, hint: None }
+        ClientError::new(kind, message, None)
     }
 
     /// True if what was asked for is wrong, or is not there.
@@ -95,6 +108,11 @@ impl ClientError {
     /// True if there is no such thing, or none that we may know of.
     pub fn is_missing(&self) -> bool {
         self.kind == Kind::Missing
+    }
+
+    /// Why nobody takes a submission, one for each reason told; nothing if it is something else that failed.
+    pub fn causes(&self) -> &[Cause] {
+        &self.causes
     }
 
     /// True if the same may work later.

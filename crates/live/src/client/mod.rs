@@ -124,11 +124,19 @@ impl Client {
             Ok(mut server) => match server.job(self.request(wire::job_request(handle))).await {
                 Ok(reply) => JobRecord::try_from(reply.into_inner()).map_err(ClientError::protocol),
                 Err(status) if is_absent(&status) => Ok(self.find(handle).await?.record),
-                Err(status) => Err(self.server_failed(handle, &status)),
+                Err(status) => self.told_before(handle, self.server_failed(handle, &status)).await,
             },
             Err(error) if error.may_pass() => Ok(self.find(handle).await?.record),
             Err(error) => Err(error),
         }
+    }
+
+    /// What the agent has of a job that its server does not know: the server may have another journal since.
+    async fn told_before(&self, handle: &Handle, error: ClientError) -> Result<JobRecord, ClientError> {
+        if !error.is_missing() {
+            return Err(error);
+        }
+        self.find(handle).await.map(|located| located.record).map_err(|_| error)
     }
 
     /// Withdraws a waiting job or ends a running one.
@@ -161,7 +169,14 @@ impl Client {
                     tokio::time::sleep(Duration::from_millis(500)).await;
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let record = self.told_before(handle, error.clone()).await?;
+                    if !record.state.is_final() {
+                        return Err(error);
+                    }
+                    changed(&record);
+                    return Ok(record);
+                }
             };
             while let Ok(Some(job)) = stream.message().await {
                 let record = JobRecord::try_from(job).map_err(ClientError::protocol)?;

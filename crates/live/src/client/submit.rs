@@ -8,6 +8,7 @@ use pliant_control::agent::{Found, What};
 use pliant_control::client::{self, Command, Event, Outcome};
 use pliant_control::job::{Compared, JobRecord};
 use pliant_control::names::{Key, Name};
+use pliant_control::reason::{Cause, Reason, Survey};
 use pliant_control::server::Refused;
 use pliant_model::Time;
 use tonic::{Code, Status};
@@ -115,16 +116,18 @@ impl Client {
                         Err(error) => return Err(error),
                     }
                 }
-                Command::Submit { to, latest, compared } => {
+                Command::Submit { to, latest, compared, survey } => {
                     step(Step::Submitting(&to.server))?;
                     let limit = limit(clock, until);
-                    self.send(order, &to.server, &to.address, latest, compared, limit).await
+                    let asked = (compared, survey);
+                    self.send(order, &to.server, &to.address, latest, asked, limit).await
                 }
                 Command::Repeat { server } => {
                     step(Step::Submitting(&server))?;
                     match self.address(&server).await {
                         Ok(address) => {
-                            self.send(order, &server, &address, None, Vec::new(), limit(clock, until)).await
+                            let asked = (Vec::new(), Survey::default());
+                            self.send(order, &server, &address, None, asked, limit(clock, until)).await
                         }
                         Err(error) => Event::Unreachable(error.to_string()),
                     }
@@ -155,15 +158,16 @@ impl Client {
         to: &Name,
         address: &str,
         latest: Option<Time>,
-        compared: Vec<Compared>,
+        (compared, survey): (Vec<Compared>, Survey),
         limit: Duration,
     ) -> Event {
         let mut server = match self.server(to, address) {
             Ok(server) => server,
-            Err(error) => return Event::Rejected(error.to_string()),
+            Err(error) => return Event::Rejected(Cause::Invalid.because(error.to_string())),
         };
         let inputs = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
-        let submission = Submission { key: order.key, what: order.what.clone(), inputs, latest, compared };
+        let submission =
+            Submission { key: order.key, what: order.what.clone(), inputs, latest, compared, survey };
         let request = proto::SubmitRequest::from(&submission);
         // A repetition takes any completion. It goes without files first: a server that has the job wants none, and
         // they may be gone here.
@@ -178,7 +182,7 @@ impl Client {
                 // Files that lie there do no harm: nothing was submitted.
                 return match error {
                     error if error.may_pass() => Event::Unreachable(error.to_string()),
-                    error => Event::Rejected(error.to_string()),
+                    error => Event::Rejected(Cause::Invalid.because(error.to_string())),
                 };
             }
         }
@@ -205,8 +209,8 @@ fn declined_event(declined: Declined) -> Event {
     match declined.now {
         Some(now) => Event::Refused(Refused::Stale { now }),
         // No server would take another user's key.
-        None if declined.word == Refused::KeyTaken.word() => Event::Rejected(declined.why),
-        None => Event::Refused(Refused::Other(declined.why)),
+        None if declined.cause == Cause::KeyTaken => Event::Rejected(declined.cause.because(declined.why)),
+        None => Event::Refused(Refused::Other(declined.cause.because(declined.why))),
     }
 }
 
@@ -218,14 +222,19 @@ fn failed(status: &Status) -> Event {
     let why = status.message().to_owned();
     match status.code() {
         _ if is_broken(status) => Event::Interrupted(why),
-        Code::InvalidArgument | Code::FailedPrecondition | Code::PermissionDenied => Event::Rejected(why),
-        Code::Unauthenticated | Code::AlreadyExists | Code::NotFound => Event::Rejected(why),
+        Code::InvalidArgument | Code::FailedPrecondition | Code::PermissionDenied => rejected(why),
+        Code::Unauthenticated | Code::NotFound => rejected(why),
+        Code::AlreadyExists => Event::Rejected(Cause::KeyTaken.because(why)),
         // A message that is too large for the server's taste.
-        Code::OutOfRange => Event::Rejected(why),
+        Code::OutOfRange => rejected(why),
         // Turned away at the door: nothing was done this time, which says nothing of the times before.
         Code::ResourceExhausted => Event::Unreachable(why),
         _ => Event::Interrupted(why),
     }
+}
+
+fn rejected(why: String) -> Event {
+    Event::Rejected(Cause::Invalid.because(why))
 }
 
 fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, ClientError> {
@@ -242,7 +251,8 @@ fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, Client
             Err(match nobody {
                 true => ClientError::absent(told),
                 false => ClientError::usage(format!("no server takes it\n  {told}")),
-            })
+            }
+            .because(reasons.iter().map(|(_, reason)| reason.cause).collect()))
         }
         Outcome::Unknown { server, why } => Err(ClientError::failed(format!(
             "whether server {server} accepted the job is not known ({why}): submit again with the same key"
@@ -251,9 +261,9 @@ fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, Client
 }
 
 /// Each reason once, with the servers that gave it.
-fn told(reasons: &[(Option<Name>, String)]) -> Vec<String> {
+fn told(reasons: &[(Option<Name>, Reason)]) -> Vec<String> {
     let mut grouped: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (server, why) in reasons {
+    for (server, Reason { why, .. }) in reasons {
         let position = grouped.iter().position(|(known, _)| *known == why.as_str()).unwrap_or(grouped.len());
         if position == grouped.len() {
             grouped.push((why, Vec::new()));

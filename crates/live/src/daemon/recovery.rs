@@ -4,7 +4,7 @@ use pliant_control::replay::Machine;
 use pliant_model::Time;
 
 use super::{Clock, RunnerError};
-use crate::journal::{Journal, Notice};
+use crate::journal::Journal;
 
 /// How many times as many bytes of events as the last snapshot had are gathered before the next one: a snapshot of
 /// many jobs is long, and while it is written nobody is answered.
@@ -20,9 +20,8 @@ pub(crate) struct Recovered<M> {
     /// The last entry told.
     pub(super) sequence: u64,
     pub(super) since_snapshot: Since,
-    /// News that were not acknowledged.
-    pub notices: Vec<Notice>,
-    pub(super) next_notice: u64,
+    /// The number of the next news.
+    pub(crate) next_notice: u64,
     /// The clock to go on with.
     pub clock: Clock,
 }
@@ -87,7 +86,7 @@ pub(crate) fn recover<M: Machine>(
         commands.clear();
     }
     let next_notice = loaded.next_notice;
-    Ok(Recovered { machine, sequence, since_snapshot, notices: loaded.notices, next_notice, clock })
+    Ok(Recovered { machine, sequence, since_snapshot, next_notice, clock })
 }
 
 #[cfg(test)]

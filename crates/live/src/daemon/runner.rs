@@ -7,7 +7,9 @@
 //!
 //! Questions are not journaled at all (a discovery: [`Machine::is_question`]). What nobody was promised anything about
 //! (a child that has gone, news that the parent has kept) does not wait for the disk: it goes with the next commit, at the
-//! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told.
+//! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told. What turned out to change nothing (a
+//! refusal: [`Machine::is_without_effect`]) is not journaled either; it is answered once all that was told before it
+//! is durable, since it may rest on that.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -207,7 +209,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 self.commit()?;
                 self.compact()?;
             } else if self.batch.is_empty() {
-                self.let_go();
+                self.follow();
             }
         }
         self.snapshot()
@@ -284,7 +286,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let shared = self.shared.clone();
         let (mut machine, now) = shared.at_present();
         machine.on(now, event, &mut commands);
-        if let Some(text) = text {
+        if let Some(text) = text.filter(|_| !M::is_without_effect(&commands)) {
             self.sequence += 1;
             self.since_snapshot.told(&text);
             let entry =
@@ -315,6 +317,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     /// Makes the batch durable, however long that takes, and carries out what follows.
     fn commit(&mut self) -> Result<(), RunnerError> {
         if self.batch.is_empty() {
+            self.follow();
             return Ok(());
         }
         let mut failures = 0_u32;
@@ -347,12 +350,20 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
         self.batch = Batch::default();
         self.unwritten_since = None;
+        self.follow();
+        Ok(())
+    }
+
+    /// Carries out what waited for what is durable now.
+    fn follow(&mut self) {
         self.let_go();
+        if self.backlog.is_empty() {
+            return;
+        }
         let (machine, now) = self.shared.at_present();
         for (command, notice) in self.backlog.drain(..) {
             self.driver.carry_out(&machine, now, command, notice);
         }
-        Ok(())
     }
 
     /// Nothing is left to be written.

@@ -20,10 +20,10 @@ use rustls::pki_types::ServerName;
 use tokio::io::AsyncBufReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 use tower::Service;
 
+use super::checked::Checked;
 use super::credentials::TlsError;
 use super::peer::{IdentityError, Peer};
 use super::role::Identity;
@@ -192,10 +192,10 @@ struct Connector {
     limit: Duration,
 }
 
-type Connecting = Pin<Box<dyn Future<Output = Result<TokioIo<TlsStream<TcpStream>>, ConnectError>> + Send>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<TokioIo<Checked>, ConnectError>> + Send>>;
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Response = TokioIo<Checked>;
     type Error = ConnectError;
     type Future = Connecting;
 
@@ -217,7 +217,7 @@ impl Service<Uri> for Connector {
 }
 
 impl Connector {
-    async fn connect(&self) -> Result<TlsStream<TcpStream>, ConnectReason> {
+    async fn connect(&self) -> Result<Checked, ConnectReason> {
         let config = self.tls.config().map_err(ConnectReason::Own)?;
         let socket = TcpStream::connect(&self.address).await.map_err(ConnectReason::Unreachable)?;
         socket.set_nodelay(true).map_err(ConnectReason::Unreachable)?;
@@ -238,7 +238,7 @@ impl Connector {
         // Looks at the first bytes without taking them: an HTTP/2 server speaks first, once it has accepted us.
         match stream.fill_buf().await {
             Ok([]) => Err(ConnectReason::Refused(io::ErrorKind::UnexpectedEof.into())),
-            Ok(_) => Ok(stream),
+            Ok(_) => Ok(Checked::new(stream, self.tls.clone(), found)),
             Err(error) => Err(ConnectReason::Refused(error)),
         }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::dates::date;
 use super::role::NameError;
+use crate::services::ConfigError;
 
 /// A request that an authority refuses or fails.
 #[derive(Debug)]
@@ -29,13 +30,8 @@ pub enum AuthorityError {
         /// The folder.
         dir: PathBuf,
     },
-    /// The register is damaged.
-    Register {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
+    /// The register is damaged: where, what was expected and what was found.
+    Register(ConfigError),
     /// A federation cannot have that name.
     Federation(pliant_model::NameError),
     /// An identity cannot have that name.
@@ -95,7 +91,7 @@ pub enum AuthorityError {
 impl AuthorityError {
     /// Whether the request was wrong, rather than the system.
     pub fn is_input(&self) -> bool {
-        !matches!(self, Self::Io { .. } | Self::Keys { .. } | Self::Signing { .. } | Self::Register { .. })
+        !matches!(self, Self::Io { .. } | Self::Keys { .. } | Self::Signing { .. })
     }
 
     /// What to do about it.
@@ -106,7 +102,7 @@ impl AuthorityError {
                 "choose another folder; an authority whose key is lost is replaced, not repaired"
             }
             Self::Missing { .. } => "`pliant ca init DIR` makes one",
-            Self::Register { .. } => "restore the file from a backup of the folder",
+            Self::Register(error) => &error.hint,
             Self::ExtraName { .. } => "further names are DNS names and addresses of a daemon's host",
             Self::Days { .. } => "a certificate cannot outlive its authority",
             Self::Taken { .. } => {
@@ -141,8 +137,9 @@ impl fmt::Display for AuthorityError {
                     dir.display()
                 )
             }
-            Self::Register { path, problem } => {
-                write!(f, "{}: expected the register of an authority: {problem}", path.display())
+            Self::Register(ConfigError { path, line, column, message, .. }) => {
+                let path = path.display();
+                write!(f, "{path}:{line}:{column}: expected the register of an authority: {message}")
             }
             Self::Federation(error) => write!(f, "federation: {error}"),
             Self::Name(error) => write!(f, "{error}"),
@@ -186,6 +183,7 @@ impl std::error::Error for AuthorityError {
             Self::Federation(error) => Some(error),
             Self::Name(error) => Some(error),
             Self::Signing { source, .. } => Some(source),
+            Self::Register(error) => Some(error),
             _ => None,
         }
     }

@@ -13,6 +13,7 @@
 mod accept;
 mod authority;
 mod channel;
+mod checked;
 mod credentials;
 mod dates;
 mod error;

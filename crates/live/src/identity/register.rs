@@ -10,6 +10,10 @@ use super::error::{AuthorityError, io};
 use super::files::{Readers, replace};
 use super::peer::Serial;
 use super::role::{Identity, Role};
+use crate::services::Source;
+
+/// What to do about a register that is damaged.
+const HINT: &str = "restore the file from a backup of the folder";
 
 /// One issued certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -73,17 +77,11 @@ pub(super) struct Register {
 impl Register {
     pub(super) fn read(path: &Path) -> Result<Register, AuthorityError> {
         let text = std::fs::read_to_string(path).map_err(io(path, "read"))?;
-        toml::from_str(&text).map_err(|error| AuthorityError::Register {
-            path: path.to_owned(),
-            problem: error.to_string().trim_end().to_owned(),
-        })
+        Source::new(path, text).parse(HINT).map_err(AuthorityError::Register)
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), AuthorityError> {
-        let text = toml::to_string(self).map_err(|error| AuthorityError::Register {
-            path: path.to_owned(),
-            problem: error.to_string(),
-        })?;
+        let text = toml::to_string(self).map_err(std::io::Error::other).map_err(io(path, "write"))?;
         replace(path, text.as_bytes(), Readers::Owner).map_err(io(path, "write"))
     }
 }

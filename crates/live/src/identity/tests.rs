@@ -169,7 +169,7 @@ fn an_authority_is_made_once_and_found_again() {
     fs::write(ca.join("register.toml"), "federation = 1\n").unwrap();
     let error = authority.list().unwrap_err();
     assert!(
-        matches!(&error, AuthorityError::Register { .. }) && error.to_string().contains("federation"),
+        matches!(&error, AuthorityError::Register(_)) && error.to_string().contains("federation"),
         "{error}"
     );
 }

@@ -112,6 +112,12 @@ pub trait Archive: Send {
     /// Entries from a number on, for replays; those dropped are left out.
     fn entries(&mut self, from: u64, limit: u32) -> Result<Vec<Entry>, JournalError>;
 
+    /// News that the parent has not acknowledged, those after a number, in order.
+    fn notices(&mut self, after: u64, limit: u32) -> Result<Vec<Notice>, JournalError>;
+
+    /// The highest number of the jobs of a server that have ended.
+    fn last_number(&mut self, server: &str) -> Result<Option<u32>, JournalError>;
+
     /// How many jobs have ended. Reads an index from end to end.
     fn ended(&mut self) -> Result<u64, JournalError>;
 }

@@ -95,8 +95,9 @@ pub struct Loaded {
     pub snapshot: Option<Snapshot>,
     /// Every entry after it, in order.
     pub entries: Vec<Entry>,
-    /// News that were not acknowledged, in order.
-    pub notices: Vec<Notice>,
+    /// The numbers of the news that were not acknowledged, in order: what they say is read when they are told
+    /// ([`super::Archive::notices`]), however many there are.
+    pub notices: Vec<u64>,
     /// The number of the next news.
     pub next_notice: u64,
 }

@@ -76,10 +76,10 @@ impl Tail {
             return Err(JournalError::Damaged { place: place.to_owned(), why });
         }
         // Those acknowledged are gone: the first may be any.
-        let mut expected = loaded.notices.first().map_or(self.next_notice, |notice| notice.seq);
+        let mut expected = loaded.notices.first().copied().unwrap_or(self.next_notice);
         for notice in &loaded.notices {
-            if notice.seq != expected {
-                return gap(NEWS, expected, Some(notice.seq));
+            if *notice != expected {
+                return gap(NEWS, expected, Some(*notice));
             }
             expected += 1;
         }

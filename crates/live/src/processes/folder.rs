@@ -2,15 +2,15 @@
 
 use std::error::Error;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, fstat};
+use rustix::fs::{FlockOperation, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use serde::Serialize;
@@ -96,9 +96,37 @@ pub(super) enum Probe {
 impl Folder {
     /// The folder at a path.
     pub(super) fn at(path: &Path) -> Result<Folder, FolderError> {
-        match path.canonicalize() {
+        let opened = match path.canonicalize() {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                // A job can reach the folder of all jobs, too.
+                path.parent().into_iter().for_each(give_back);
+                path.canonicalize()
+            }
+            opened => opened,
+        };
+        match opened {
             Ok(path) => Ok(Folder { path }),
             Err(source) => Err(FolderError { path: path.to_owned(), action: "open", source }),
+        }
+    }
+
+    /// Sees to it that we may look into the folder and its work folder. A job runs as the same user and can take
+    /// that away from itself and from us; the owner can always give it back.
+    pub(super) fn give_back(&self) {
+        give_back(&self.path);
+        give_back(&self.work());
+    }
+
+    /// Does something in the folder: once more, with the permissions given back, if they are missing.
+    fn permitted<T>(&self, name: &str, act: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+        let path = self.path.join(name);
+        match act(&path) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                self.give_back();
+                give_back(&path);
+                act(&path)
+            }
+            done => done,
         }
     }
 
@@ -142,7 +170,7 @@ impl Folder {
 
     /// Whether a supervisor ever got as far as starting the job.
     pub(super) fn was_started(&self) -> Result<bool, FolderError> {
-        self.path.join(STARTED).try_exists().map_err(self.failed(STARTED, "look for"))
+        self.permitted(STARTED, Path::try_exists).map_err(self.failed(STARTED, "look for"))
     }
 
     /// What the marker says; `None` if there is none, or if its supervisor died while writing it.
@@ -192,13 +220,8 @@ impl Folder {
 
     /// Asks for the job's end, in a way that the supervisor cannot miss however early or late it looks.
     pub(super) fn ask_cancel(&self) -> Result<(), FolderError> {
-        let created = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.path.join(CANCEL));
-        created.map(drop).map_err(self.failed(CANCEL, "create"))
+        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
+        self.permitted(CANCEL, |path| options.open(path)).map(drop).map_err(self.failed(CANCEL, "create"))
     }
 
     pub(super) fn is_cancel_asked(&self) -> bool {
@@ -226,7 +249,7 @@ impl Folder {
 
     /// Who holds the lock, without waiting.
     pub(super) fn probe(&self) -> Result<Probe, FolderError> {
-        let lock = match File::open(self.path.join(LOCK)) {
+        let lock = match self.permitted(LOCK, open) {
             Ok(lock) => lock,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Probe::Free(None)),
             Err(error) => return Err(self.failed(LOCK, "open")(error)),
@@ -288,7 +311,7 @@ impl Folder {
 
     /// The process id that the lock's holder noted, if it came that far.
     pub(super) fn supervisor(&self) -> Option<Pid> {
-        let content = fs::read_to_string(self.path.join(LOCK)).ok()?;
+        let content = self.permitted(LOCK, |path| fs::read_to_string(path)).ok()?;
         // Without the line's end the number may be half written.
         Pid::from_raw(content.strip_suffix('\n')?.parse().ok()?)
     }
@@ -300,7 +323,7 @@ impl Folder {
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
         let mut content = Vec::new();
-        match File::open(self.path.join(name)).and_then(|mut file| file.read_to_end(&mut content)) {
+        match self.permitted(name, open).and_then(|mut file| file.read_to_end(&mut content)) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.failed(name, "read")(error)),
@@ -311,17 +334,31 @@ impl Folder {
 
     /// Writes a file so that after any crash the old content or the new is there, whole.
     fn write(&self, name: &str, content: &impl Serialize) -> Result<(), FolderError> {
-        let path = self.path.join(name);
-        let temporary = path.with_extension("tmp");
-        let write = || {
+        let write = |path: &Path| {
+            let temporary = path.with_extension("tmp");
             let mut file =
                 OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
             file.write_all(&json(content)?)?;
             file.sync_all()?;
-            fs::rename(&temporary, &path)?;
+            fs::rename(&temporary, path)?;
             File::open(&self.path)?.sync_all()
         };
-        write().map_err(self.failed(name, "write"))
+        self.permitted(name, write).map_err(self.failed(name, "write"))
+    }
+}
+
+/// Opens a file for reading without waiting for anything: the job may have put a pipe in its place.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+}
+
+/// Gives the owner what it needs to use a file or folder, unless somebody else owns it. What cannot be done shows
+/// when it is used.
+fn give_back(path: &Path) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let (needed, mode) = (if metadata.is_dir() { 0o700 } else { 0o600 }, metadata.mode() & 0o7777);
+    if !metadata.is_symlink() && mode & needed != needed {
+        let _ = fs::set_permissions(path, Permissions::from_mode(mode | needed));
     }
 }
 

@@ -55,6 +55,11 @@ pub enum Lost {
         /// How many processes of the job were left, which were killed now.
         killed: usize,
     },
+    /// It has ended, and its record cannot be read.
+    Unreadable {
+        /// Why, without the place of the folder on this host.
+        why: String,
+    },
 }
 
 impl fmt::Display for Lost {
@@ -63,6 +68,9 @@ impl fmt::Display for Lost {
             Lost::HostRestarted => f.write_str("the host was restarted while the job ran"),
             Lost::SupervisorDied { killed } => {
                 write!(f, "the supervisor of the job was killed; {killed} processes were left and ended")
+            }
+            Lost::Unreadable { why } => {
+                write!(f, "the job has ended, and the record of its end is lost: {why}")
             }
         }
     }
@@ -194,7 +202,8 @@ pub fn spawn(supervisor_command: &[OsString], dir: &Path) -> Result<Running, Spa
 /// Blocks for some file reads, and up to a few seconds if there is something to kill.
 ///
 /// # Errors
-/// The folder is there but cannot be read. Nothing may be concluded then, least of all that the job may be started.
+/// The folder is there but cannot be read, although its owner was given back what it needs for that. Nothing may be
+/// concluded then, least of all that the job may be started.
 pub fn find(dir: &Path) -> Result<Found, FolderError> {
     let folder = match Folder::at(dir) {
         Ok(folder) => folder,
@@ -206,14 +215,24 @@ pub fn find(dir: &Path) -> Result<Found, FolderError> {
         Probe::Held => return Ok(Found::Running(Running { folder, child: None })),
         Probe::Free(lock) => lock,
     };
-    if let Some(exit) = folder.exit()? {
-        return Ok(Found::Ended(exit));
-    }
-    if !folder.was_started()? {
-        return Ok(Found::NeverStarted);
+    folder.give_back();
+    let unreadable = match folder.exit() {
+        Ok(Some(exit)) => return Ok(Found::Ended(exit)),
+        Ok(None) => None,
+        Err(error) if error.may_pass() => return Err(error),
+        // The lock is free: the job is over, and looking again would find the same for ever. It may have been started.
+        Err(error) => Some(error.told()),
+    };
+    match folder.was_started() {
+        Ok(false) if unreadable.is_none() => return Ok(Found::NeverStarted),
+        Err(error) if error.may_pass() => return Err(error),
+        _ => {}
     }
     let started = folder.started();
     let killed = survivors::kill(&folder, started.as_ref());
+    if let Some(why) = unreadable {
+        return Ok(Found::Lost(Lost::Unreadable { why }));
+    }
     let is_other_boot = started.is_some_and(|started| started.boot_id != survivors::boot_id());
     Ok(Found::Lost(if is_other_boot { Lost::HostRestarted } else { Lost::SupervisorDied { killed } }))
 }

@@ -108,6 +108,8 @@ pub fn supervise(dir: &Path) -> Result<(), SuperviseError> {
         Err(SuperviseError::StartedBefore(busy(&folder, "started.json")))
     })?;
     let exit = run(&folder, started, &mut signals);
+    // So that what it left can be given back.
+    folder.give_back();
     record(&folder, &exit)?;
     drop(lock);
     Ok(())

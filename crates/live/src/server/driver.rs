@@ -11,12 +11,12 @@ use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::server::{Answer, Command, Event, Server};
 use pliant_model::{JobId, Time};
 use tokio::runtime::Handle;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, oneshot};
 
 use super::launch::{Host, Launch};
 use crate::agent::driver::{json, locked, observe_accuracy, row};
 use crate::daemon::{Driver, Kept, Mailbox};
-use crate::journal::{JournalError, Notice};
+use crate::journal::JournalError;
 use crate::processes::{self, Ending, Found, Running};
 use crate::staging::Store;
 use crate::telemetry::names;
@@ -264,7 +264,7 @@ pub(super) struct ServerDriver {
     pub(super) calls: Calls,
     pub(super) processes: Processes,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
-    pub(super) upward: mpsc::UnboundedSender<Upward>,
+    pub(super) upward: Upward,
     pub(super) healthy: Arc<Mutex<Option<String>>>,
 }
 
@@ -291,9 +291,9 @@ impl Driver<Server> for ServerDriver {
             }
             Command::Batch(batch::Command::Terminate { job }) => self.processes.terminate(job),
             Command::Tell(record) => {
-                let news = notice.map(|seq| Upward::News(Notice { seq, body: json(&record) }));
-                // The line ends only with the daemon.
-                news.map(|news| self.upward.send(news));
+                if let Some(sequence) = notice {
+                    self.upward.news(sequence);
+                }
                 // Nobody need be watching.
                 let _ = self.changes.send(Arc::from(record));
             }

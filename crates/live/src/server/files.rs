@@ -10,6 +10,8 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::Key;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_stream::StreamExt;
+use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
@@ -33,7 +35,9 @@ const SEALING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(200);
 
 type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
-type DownloadStream = ReceiverStream<Result<proto::Chunk, Status>>;
+type Pieces = ReceiverStream<Result<proto::Chunk, Status>>;
+/// The pieces of a file and, behind them, why there are no more.
+pub(super) type DownloadStream = Chain<Pieces, Pieces>;
 
 /// Takes a file in, unless `accepted` says that the submission it is for was accepted before: then nothing is wanted,
 /// and nothing that lies there is touched.
@@ -172,6 +176,8 @@ where
     F: Future<Output = bool> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
+    // With a place of its own: whoever reads nothing leaves none among the pieces.
+    let (last, end) = mpsc::channel(1);
     spawn_of_call(async move {
         let given = tokio::select! {
             given = give(dir, download, &open, &sender, ended) => given,
@@ -180,10 +186,10 @@ where
         };
         if let Err(status) = given {
             // The client may have gone.
-            let _ = sender.send(Err(status)).await;
+            let _ = last.try_send(Err(status));
         }
     });
-    ReceiverStream::new(receiver)
+    ReceiverStream::new(receiver).chain(ReceiverStream::new(end))
 }
 
 async fn give<E, F>(
@@ -197,14 +203,14 @@ where
     E: Fn() -> F,
     F: Future<Output = bool>,
 {
-    let Download { name, mut offset, follow, .. } = download;
+    let Download { handle, name, mut offset, follow } = download;
     loop {
         // Asked before reading, so that nothing written before the end is missed.
         let last = !follow || ended().await;
         loop {
-            let (dir, name) = (dir.clone(), name.clone());
+            let (dir, wanted) = (dir.clone(), name.clone());
             open.check()?;
-            let piece = blocking(move || piece(&dir, &name, offset, last)).await?;
+            let piece = blocking(move || piece(&dir, &wanted, offset, last)).await?;
             if piece.is_empty() {
                 break;
             }
@@ -214,7 +220,10 @@ where
             match sent {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Ok(()),
-                Err(_) => return Err(Status::deadline_exceeded("nothing was read for a minute")),
+                Err(_) => {
+                    tracing::warn!(job = %handle, file = %name, "download cut off: nothing was read for a minute");
+                    return Err(Status::deadline_exceeded("nothing was read for a minute"));
+                }
             }
         }
         if last {

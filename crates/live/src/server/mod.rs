@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use pliant_control::agent::ServerInfo;
 use pliant_control::server::{Server, ServerConfig};
 use tokio::net::TcpListener;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, watch};
 
 use crate::config::ServerFile;
 use crate::daemon::{
@@ -25,7 +25,7 @@ use crate::gate::Gate;
 use crate::identity::{ClientTls, Limits, Role, ServerTls, incoming};
 use crate::journal;
 use crate::staging::{self, Store};
-use crate::uplink::{Heard, Uplink, readiness};
+use crate::uplink::{Heard, Uplink, readiness, upward};
 use crate::wire::proto::server_server::ServerServer;
 use driver::{Calls, Processes, ServerDriver};
 use launch::Host;
@@ -70,7 +70,8 @@ pub async fn serve(
     // Everything of this daemon ends with it, whoever ends it.
     let (halt, halted) = watch::channel(false);
     let (mailbox, inbox) = mailbox::<Server>();
-    let (upward, messages) = mpsc::unbounded_channel();
+    let (upward, outbound) = upward(recovered.next_notice);
+    let (is_numbered, numbered) = watch::channel(recovered.machine.is_numbered());
     let (changes, _) = broadcast::channel(CHANGES);
     let (calls, failure) = (Calls::default(), Arc::new(Mutex::new(None)));
     let host = Host { folder: file.state.join("jobs"), cluster: file.cluster.clone() };
@@ -88,18 +89,35 @@ pub async fn serve(
     }
     let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
     let shop = shop(&file, advertised, &supervisor);
-    let child =
-        Below { shop: shop.clone(), journal: journal.id(), mailbox: mailbox.clone(), upward: upward.clone() };
-    let outbox = recovered.notices.clone();
+    let child = Below {
+        shop: shop.clone(),
+        journal: journal.id(),
+        mailbox: mailbox.clone(),
+        upward: upward.clone(),
+        numbered: is_numbered,
+    };
     let heard = Heard::start();
     let parent = heard.clone();
     let journal_failure = failure.clone();
     let ready_page = move || readiness(&journal_failure, Some(&parent));
     let pages = listen_pages(file.http.as_ref(), halted.clone(), ready_page).await?;
-    let uplink = Uplink { child: Arc::new(child), parents: file.parent.clone(), tls: client_tls, heard };
-    let line = tokio::spawn(uplink.keep(outbox, messages, halted.clone()));
-    let driver =
-        ServerDriver { calls: calls.clone(), processes, changes: changes.clone(), upward, healthy: failure };
+    let uplink = Uplink {
+        child: Arc::new(child),
+        parents: file.parent.clone(),
+        tls: client_tls,
+        heard,
+        // One of its own: it waits for nobody who lists jobs.
+        archive: Arc::new(Mutex::new(journal.archive()?)),
+        clock: recovered.clock,
+    };
+    let line = tokio::spawn(uplink.keep(outbound, halted.clone()));
+    let driver = ServerDriver {
+        calls: calls.clone(),
+        processes,
+        changes: changes.clone(),
+        upward,
+        healthy: failure.clone(),
+    };
     let settings = Settings { history: Settings::days(file.history_days), ..Settings::default() };
     let gate = Gate::new(file.limits);
     let thread =
@@ -116,10 +134,11 @@ pub async fn serve(
     tokio::spawn(upkeep.run(halted.clone()));
     let service = Service {
         gate: gate.clone(),
-        waiting_per_user: file.waiting_per_user,
+        numbered,
         tls: server_tls.clone(),
         mailbox,
         calls,
+        failure,
         archive,
         tokens: Arc::new(AtomicU64::new(1)),
         shop,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
 use pliant_control::job::Work;
 use pliant_control::names::{Name, User};
-use pliant_control::server::Server;
+use pliant_control::reason::{Cause, Reason};
+use pliant_control::server::{Event, Server};
 use pliant_model::Span;
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 
 use crate::daemon::Mailbox;
 use crate::services::{Catalogue, Prepared, Refusal, Script, SpeedupSpec};
@@ -69,14 +70,15 @@ impl Shop {
     }
 
     /// The shape of what is asked for.
-    fn work(&self, what: &What, user: &User, learned: Option<Span>) -> Result<Work, String> {
+    fn work(&self, what: &What, user: &User, learned: Option<Span>) -> Result<Work, Reason> {
+        let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
         match what {
             What::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
-            What::Work(_) => Err(Refusal::NoScripts.to_string()),
+            What::Work(_) => Err(refused(Refusal::NoScripts)),
             What::Service { name, arguments } => {
-                let service = self.catalogue.find(name, user).map_err(|refusal| refusal.to_string())?;
+                let service = self.catalogue.find(name, user).map_err(refused)?;
                 let prepared = service.prepare(arguments, &self.pliant, learned);
-                prepared.map(|prepared| prepared.work).map_err(|refusal| refusal.to_string())
+                prepared.map(|prepared| prepared.work).map_err(refused)
             }
         }
     }
@@ -87,7 +89,9 @@ pub(super) struct Below {
     pub(super) shop: Shop,
     pub(super) journal: u64,
     pub(super) mailbox: Mailbox<Server>,
-    pub(super) upward: mpsc::UnboundedSender<Upward>,
+    pub(super) upward: Upward,
+    /// Whether the server knows which numbers its jobs may have.
+    pub(super) numbered: watch::Sender<bool>,
 }
 
 impl Child for Below {
@@ -114,20 +118,35 @@ impl Child for Below {
         });
         request.span().in_scope(|| {
             let completion = found.vectors.first().map(|vector| vector.estimate.completion().0);
-            let refused = found.refusals.first().map(|(_, why)| why.as_str());
-            tracing::info!(user = %ask.caller.user, completion, refused, "asked by the parent");
+            let refused = found.refusals.first().map(|(_, reason)| reason.why.as_str());
+            // The agent tells the outcome of the whole discovery; this would be a line per server and question.
+            tracing::debug!(user = %ask.caller.user, completion, refused, "asked by the parent");
         });
-        // The line ends only with the daemon.
-        let _ = self.upward.send(Upward::Answer { discovery, found });
+        self.upward.answer(discovery, found);
     }
 
     fn acknowledged(&self, sequence: u64) {
         self.mailbox.acknowledged(sequence);
     }
+
+    fn unnumbered(&self) -> Option<Name> {
+        (!*self.numbered.borrow()).then(|| self.name())
+    }
+
+    async fn numbered(&self, server: Name, highest: u32) {
+        if server == self.name() && self.unnumbered().is_some() {
+            tracing::info!(highest, "the journal is new: the agents above say which numbers its jobs have had");
+            // A server that has stopped asks again when it starts.
+            if self.mailbox.tell(Event::Numbered { highest }).is_ok() {
+                // Whatever is submitted from now on is told, and journaled, after that.
+                self.numbered.send_replace(true);
+            }
+        }
+    }
 }
 
 impl Below {
-    async fn answer(&self, ask: &Ask) -> Result<Found, String> {
+    async fn answer(&self, ask: &Ask) -> Result<Found, Reason> {
         let learned = match &ask.what {
             What::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
             What::Work(_) => None,
@@ -135,6 +154,6 @@ impl Below {
         let work = self.shop.work(&ask.what, &ask.caller.user, learned)?;
         let info = self.shop.info.clone();
         let question = move |server: &mut Server, now| server.answer(now, &info, &work);
-        self.mailbox.glance(question).await.map_err(|_| "is stopping".to_owned())
+        self.mailbox.glance(question).await.map_err(|_| Cause::Stopping.because("is stopping"))
     }
 }

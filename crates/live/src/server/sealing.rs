@@ -12,6 +12,10 @@ use tonic::{Code, Status};
 use crate::agent::driver::locked;
 use crate::wire::{self, JobResults};
 
+/// How many jobs are summed up at the same time: each reads all that its job left, and more of them at once would read
+/// no more from the same disk, but take memory and threads. Whoever asks for one more asks again.
+const AT_ONCE: usize = 4;
+
 type Outcome = Result<Arc<JobResults>, Status>;
 type Done = watch::Receiver<Option<Outcome>>;
 
@@ -30,7 +34,7 @@ impl Drop for Begun {
 
 impl Sealing {
     /// What `sum_up` finds of a job. If it does not end in that time, whoever asks is told to ask again: it goes on,
-    /// and nobody begins it beside.
+    /// and nobody begins it beside. So is whoever asks while [`AT_ONCE`] other jobs are being summed up.
     pub(super) async fn results(
         &self,
         job: u32,
@@ -53,6 +57,9 @@ impl Sealing {
         let mut running = locked(&self.0);
         if let Some(done) = running.get(&job) {
             return Ok(done.clone());
+        }
+        if running.len() >= AT_ONCE {
+            return Err(at_work());
         }
         let (tell, done) = watch::channel(None);
         running.insert(job, done.clone());
@@ -109,6 +116,27 @@ mod tests {
         let again =
             sealing.results(1, LONG, || Ok(JobResults { left_out_count: 8, ..JobResults::default() }));
         assert!(matches!(again.await.unwrap().left_out_count, 7 | 8));
+    }
+
+    #[tokio::test]
+    async fn only_so_many_are_summed_up_at_once() {
+        let sealing = Sealing::default();
+        let mut running = Vec::new();
+        for job in 0..AT_ONCE as u32 {
+            let (go, wait) = mpsc::channel::<()>();
+            let slow = move || wait.recv().map(|()| JobResults::default()).map_err(|_| at_work());
+            assert!(sealing.results(job, Duration::ZERO, slow).await.is_err());
+            running.push(go);
+        }
+        let more = || sealing.results(99, LONG, || Ok(JobResults::default()));
+        let told = more().await.unwrap_err();
+        assert!(told.metadata().contains_key(wire::AT_WORK), "{told:?}");
+        // One that has a place is waited for as before, and gives its place back.
+        running[0].send(()).unwrap();
+        let first = sealing.results(0, LONG, || Ok(JobResults::default())).await;
+        assert!(first.is_ok(), "{first:?}");
+        assert!(more().await.is_ok());
+        running[1..].iter().for_each(|go| go.send(()).unwrap());
     }
 
     #[tokio::test]

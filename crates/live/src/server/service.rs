@@ -1,12 +1,13 @@
 //! What clients ask a server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pliant_control::access::Caller;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Key};
+use pliant_control::reason::Cause;
 use pliant_control::server::{Answer, Event, Lesson, Refused, Server, Submit, Token};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -18,6 +19,7 @@ use super::launch::{Host, Launch};
 use super::offer::Shop;
 use super::sealing::Sealing;
 use crate::agent::archive::{SharedArchive, archived, record};
+use crate::agent::driver::locked;
 use crate::agent::service::no_such_job;
 use crate::daemon::{Mailbox, TurnedAway, stopped};
 use crate::gate::{self, Gate, Pass};
@@ -33,15 +35,21 @@ use crate::wire::{
 const LOOK: Duration = Duration::from_secs(5);
 /// How long a call waits for the journal.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a submission waits for a server with a new journal to be told which numbers are taken: if its agent is
+/// there, the answer is under way.
+const NUMBERED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The service that clients call.
 #[derive(Clone)]
 pub(super) struct Service {
     pub(super) gate: Gate,
-    pub(super) waiting_per_user: u32,
+    /// Whether the server knows which numbers its jobs may have.
+    pub(super) numbered: watch::Receiver<bool>,
     pub(super) tls: Arc<ServerTls>,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) calls: Calls,
+    /// Why the journal cannot be written at the moment.
+    pub(super) failure: Arc<Mutex<Option<String>>>,
     pub(super) archive: SharedArchive,
     pub(super) tokens: Arc<AtomicU64>,
     pub(super) shop: Shop,
@@ -194,7 +202,7 @@ impl proto::server_server::Server for Service {
         files::results(&self.host, &self.sealing, &record).await.map(Response::new)
     }
 
-    type DownloadStream = ReceiverStream<Result<proto::Chunk, Status>>;
+    type DownloadStream = files::DownloadStream;
 
     async fn download(
         &self,
@@ -222,8 +230,9 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::ServicesReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let catalogue = &self.shop.catalogue;
-        let service = |service: crate::services::ServiceDescription| OfferedService {
+        let service = |(service, usable): (crate::services::ServiceDescription, bool)| OfferedService {
             name: service.name,
+            for_others: !usable,
             summary: service.summary,
             speedup: service.speedup,
             arguments: service
@@ -237,8 +246,11 @@ impl proto::server_server::Server for Service {
                 })
                 .collect(),
         };
-        let services = catalogue.describe(&caller.user).into_iter().map(service).collect();
-        let offer = Offer { services, scripts: catalogue.takes_scripts() };
+        // What a user may not use is counted; who runs the federation sees it.
+        let all = catalogue.describe_all(&caller.user).into_iter();
+        let (told, hidden): (Vec<_>, Vec<_>) = all.partition(|(_, usable)| *usable || caller.operator);
+        let services = told.into_iter().map(service).collect();
+        let offer = Offer { services, scripts: catalogue.takes_scripts(), hidden: hidden.len() as u32 };
         Ok(Response::new((&offer).into()))
     }
 }
@@ -257,7 +269,7 @@ impl Service {
         id: RequestId,
         submission: Submission,
     ) -> Result<SubmitAnswer, Status> {
-        let Submission { key, what, inputs, latest, compared } = submission;
+        let Submission { key, what, inputs, latest, compared, survey } = submission;
         // No input is begun anew or thrown away until the answer is known.
         let _turn = self.store.turn(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
@@ -267,11 +279,12 @@ impl Service {
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(SubmitAnswer::Accepted(Box::new(record)));
         }
-        if let Some(refused) = self.has_too_many(&caller).await? {
+        if let Some(refused) = self.is_unnumbered().await {
             metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
             tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
             return Ok(SubmitAnswer::Declined(Declined::from(&refused)));
         }
+        self.can_write()?;
         let learned = match &what {
             Submitted::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
             Submitted::Script(_) => None,
@@ -291,7 +304,8 @@ impl Service {
         }
         if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
             let limit = format!("expected at most {allowed} bytes of input, found {found}");
-            return Err(Status::resource_exhausted(limit));
+            // Asking again changes nothing.
+            return Err(Status::out_of_range(limit));
         }
         let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
         blocking(move || store.complete(&user, key, &files)).await?;
@@ -299,7 +313,8 @@ impl Service {
         let launch = Launch { prepared, script, inputs, request: id.to_string() };
         let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         let owner = caller.user.clone();
-        let submit = Submit { key, owner, name, work, own_time: false, latest, compared, launch, lesson };
+        let submit =
+            Submit { key, owner, name, work, own_time: false, latest, compared, survey, launch, lesson };
         let bytes = submit.launch.len();
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {
@@ -323,13 +338,28 @@ impl Service {
         }
     }
 
-    /// What the machine would say to one more job of a user who has too many already: without a word of it in the
-    /// journal, which whoever repeats would fill.
-    async fn has_too_many(&self, caller: &Caller) -> Result<Option<Refused>, Status> {
-        let (user, limit) = (caller.user.clone(), self.waiting_per_user);
-        let waiting = move |server: &mut Server, _| server.waiting_of(&user);
-        let waiting = self.mailbox.ask(waiting).await.map_err(|_| stopping())?;
-        Ok((waiting >= limit as usize).then_some(Refused::TooMany { limit }))
+    /// Why no job is taken while it is not known which numbers are taken.
+    async fn is_unnumbered(&self) -> Option<Refused> {
+        let mut numbered = self.numbered.clone();
+        let told = tokio::time::timeout(NUMBERED_WITHIN, numbered.wait_for(|numbered| *numbered)).await;
+        let reason = || {
+            Cause::Absent.because(
+                "the server's journal is new, and the agents above it have not said which job numbers are taken",
+            )
+        };
+        (!matches!(told, Ok(Ok(_)))).then(|| Refused::Other(reason()))
+    }
+
+    /// An error while the journal cannot be written: nothing is accepted then, and nobody need wait to be told so. It
+    /// says that nothing was done this time, so that clients try elsewhere; what they sent before may still wait here.
+    fn can_write(&self) -> Result<(), Status> {
+        match &*locked(&self.failure) {
+            Some(why) => {
+                let why = format!("the server cannot write its journal at the moment: {why}");
+                Err(Status::resource_exhausted(why))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Tells the machine, in so many bytes, and waits until the answer is durable.
@@ -406,7 +436,8 @@ impl Service {
             record = loop {
                 match changes.recv().await {
                     Ok(change) if change.handle == record.handle && change.state != record.state => {
-                        break JobRecord { compared: record.compared, ..(*change).clone() };
+                        let JobRecord { compared, survey, .. } = record;
+                        break JobRecord { compared, survey, ..(*change).clone() };
                     }
                     Ok(_) => {}
                     // Too many changes of other jobs at once: look for ourselves.

@@ -172,7 +172,7 @@ mod tests {
         );
         check(&ArgumentKind::Choice(vec!["lu".into(), "qr".into()]), &["lu"], &["LU", "", "l", "lu "]);
         check(&ArgumentKind::Bool, &["true", "false"], &["yes", "1", "True", ""]);
-        check(&ArgumentKind::File, &["a.dat", "in/a"], &["../a", "/a", "a\nb", "", "a;b"]);
+        check(&ArgumentKind::File, &["a.dat", "in/a", "it's $(a);b"], &["../a", "/a", "a\nb", "", "a/.."]);
         assert_eq!(
             ArgumentKind::Integer { min: 0, max: 9 }.read("+007").as_deref(),
             Some("7"),

@@ -109,6 +109,11 @@ impl Catalogue {
         self.of(user).map(Service::describe).collect()
     }
 
+    /// What an operator is told: every service, and whether the user may use it.
+    pub fn describe_all(&self, user: &User) -> Vec<(ServiceDescription, bool)> {
+        self.services.values().map(|service| (service.describe(), service.is_for(user))).collect()
+    }
+
     /// Names and summaries of the services that everybody may use, in the order of names.
     pub fn summaries(&self) -> Vec<(String, String)> {
         let open = self.services.values().filter(|service| service.users.is_none());

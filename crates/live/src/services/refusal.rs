@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pliant_control::reason::Cause;
 use pliant_model::Span;
 
 use super::duration::show_duration;
@@ -64,6 +65,16 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// What stands in the way.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Service { .. } | Self::NoScripts => Cause::NotOffered,
+            Self::TooLong { .. } => Cause::TooLong,
+            Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
+            Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> String {
         match self {

@@ -1,6 +1,6 @@
 //! Staging: input files go up before a submission, results come back after the run, both through the server.
 //!
-//! - [`FileName`] is the only way to name a file: relative, of plain letters, never out of its folder.
+//! - [`FileName`] is the only way to name a file: relative, of printable letters, never out of its folder.
 //! - [`Store`] takes uploads piece by piece, resumes them, checks them and hands them to a job ([`Store::adopt`]).
 //!   Whoever decides about those of a submission waits for its [`Store::turn`].
 //! - [`results`], [`open_result`] and [`seal`] read what a job left behind, and nothing that it only points at.

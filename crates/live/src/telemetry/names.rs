@@ -103,6 +103,8 @@ table! {
         "Bytes of results and output sent to clients.";
     HEARTBEAT_AGE_SECONDS = "pliant_heartbeat_age_seconds", Kind::Gauge, Seconds, ["peer"],
         "Time since the last heartbeat from a peer.";
+    CLOCK_AHEAD_SECONDS = "pliant_clock_ahead_seconds", Kind::Gauge, Seconds, ["peer"],
+        "How far the clock of a child is ahead of this agent's; below zero it is behind.";
 }
 
 /// Tells the present recorder what each metric means.

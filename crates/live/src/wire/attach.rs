@@ -3,6 +3,7 @@
 use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
+use pliant_model::Time;
 
 use super::discovery::{question, questioned};
 use super::proto::{self, down, hello::Kind, up};
@@ -40,7 +41,15 @@ pub enum FromChild {
         record: Box<JobRecord>,
     },
     /// It is there. A message that only later versions know says this much, too.
-    Heartbeat,
+    Heartbeat {
+        /// The time by its clock, if it says.
+        now: Option<Time>,
+    },
+    /// The journal of a server is new, and it has numbered no job: which numbers are taken?
+    Unnumbered {
+        /// The server.
+        server: Name,
+    },
 }
 
 /// What a parent tells its child.
@@ -59,6 +68,15 @@ pub enum FromParent {
     Acknowledge {
         /// The child's number of the last.
         sequence: u64,
+        /// The parent answers [`FromChild::Unnumbered`].
+        numbers: bool,
+    },
+    /// Which numbers the jobs of a server have had.
+    Numbered {
+        /// The server.
+        server: Name,
+        /// The highest one that is known; 0 if none is.
+        highest: u32,
     },
     /// It is there. A message that only later versions know says this much, too.
     Heartbeat,
@@ -84,7 +102,12 @@ impl From<&FromChild> for proto::Up {
             FromChild::News { sequence, record } => {
                 up::Message::News(proto::News { sequence: *sequence, job: Some((&**record).into()) })
             }
-            FromChild::Heartbeat => up::Message::Heartbeat(proto::Heartbeat {}),
+            FromChild::Heartbeat { now } => {
+                up::Message::Heartbeat(proto::Heartbeat { now: write::optional_time(*now) })
+            }
+            FromChild::Unnumbered { server } => {
+                up::Message::Unnumbered(proto::Unnumbered { server: server.to_string() })
+            }
         };
         proto::Up { message: Some(message) }
     }
@@ -107,7 +130,13 @@ impl TryFrom<proto::Up> for FromChild {
                 let record = Box::new(read::required("news.job", "a job", news.job)?);
                 Ok(FromChild::News { sequence: news.sequence, record })
             }
-            Some(up::Message::Heartbeat(_)) | None => Ok(FromChild::Heartbeat),
+            Some(up::Message::Heartbeat(beat)) => {
+                Ok(FromChild::Heartbeat { now: read::optional_time("heartbeat.now", beat.now)? })
+            }
+            Some(up::Message::Unnumbered(asked)) => {
+                Ok(FromChild::Unnumbered { server: read::name("unnumbered.server", &asked.server)? })
+            }
+            None => Ok(FromChild::Heartbeat { now: None }),
         }
     }
 }
@@ -132,10 +161,13 @@ impl From<&FromParent> for proto::Down {
             FromParent::Question { discovery, ask, request } => {
                 down::Message::Question(question(*discovery, ask, *request))
             }
-            FromParent::Acknowledge { sequence } => {
-                down::Message::Acknowledge(proto::Acknowledge { sequence: *sequence })
+            FromParent::Acknowledge { sequence, numbers } => {
+                down::Message::Acknowledge(proto::Acknowledge { sequence: *sequence, numbers: *numbers })
             }
-            FromParent::Heartbeat => down::Message::Heartbeat(proto::Heartbeat {}),
+            FromParent::Numbered { server, highest } => {
+                down::Message::Numbered(proto::Numbered { server: server.to_string(), highest: *highest })
+            }
+            FromParent::Heartbeat => down::Message::Heartbeat(proto::Heartbeat::default()),
         };
         proto::Down { message: Some(message) }
     }
@@ -151,7 +183,14 @@ impl TryFrom<proto::Down> for FromParent {
                 let ask = questioned(asked).map_err(|malformed| malformed.under("question"))?;
                 Ok(FromParent::Question { discovery, ask: Box::new(ask), request })
             }
-            Some(down::Message::Acknowledge(kept)) => Ok(FromParent::Acknowledge { sequence: kept.sequence }),
+            Some(down::Message::Acknowledge(kept)) => {
+                let proto::Acknowledge { sequence, numbers } = kept;
+                Ok(FromParent::Acknowledge { sequence, numbers })
+            }
+            Some(down::Message::Numbered(told)) => {
+                let server = read::name("numbered.server", &told.server)?;
+                Ok(FromParent::Numbered { server, highest: told.highest })
+            }
             Some(down::Message::Heartbeat(_)) | None => Ok(FromParent::Heartbeat),
         }
     }

@@ -32,6 +32,8 @@ pub const SERVICES_MAX: usize = 1000;
 pub const ARGUMENTS_MAX: usize = 100;
 /// Estimates that were compared before a submission.
 pub const COMPARED_MAX: usize = 64;
+/// Servers that did not take a submission, as a job remembers them.
+pub const PASSED_MAX: usize = 64;
 /// Input files of one submission.
 pub const INPUTS_MAX: usize = 10_000;
 /// Results of one job.

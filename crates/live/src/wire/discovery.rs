@@ -9,6 +9,7 @@ use pliant_control::names::Name;
 use pliant_control::vector::Vector;
 use pliant_model::Span;
 
+use super::cause::{refusal, refused};
 use super::proto;
 use super::{Malformed, bounds, read, write};
 use crate::telemetry::RequestId;
@@ -66,15 +67,14 @@ fn arguments(field: &str, found: HashMap<String, String>) -> Result<BTreeMap<Str
 
 impl From<&Found> for proto::Found {
     fn from(found: &Found) -> proto::Found {
-        let refusal = |(server, why): &(Name, String)| proto::Refusal {
-            server: server.to_string(),
-            why: write::text(why, bounds::TEXT_BYTES_MAX),
-        };
         proto::Found {
             vectors: write::list(&found.vectors, bounds::VECTORS_MAX),
             refusals: found.refusals.iter().take(bounds::SERVERS_MAX).map(refusal).collect(),
             silent: found.silent.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
             more: found.more,
+            absent: found.absent.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
+            servers: found.servers,
+            answered: found.answered,
         }
     }
 }
@@ -82,15 +82,14 @@ impl From<&Found> for proto::Found {
 impl TryFrom<proto::Found> for Found {
     type Error = Malformed;
     fn try_from(message: proto::Found) -> Result<Found, Malformed> {
-        let refusal = |refusal: proto::Refusal| {
-            let server = read::name("server", &refusal.server)?;
-            Ok((server, read::text("why", refusal.why, bounds::TEXT_BYTES_MAX)?))
-        };
         Ok(Found {
             vectors: read::list("vectors", message.vectors, bounds::VECTORS_MAX, Vector::try_from)?,
-            refusals: read::list("refusals", message.refusals, bounds::SERVERS_MAX, refusal)?,
+            refusals: read::list("refusals", message.refusals, bounds::SERVERS_MAX, refused)?,
             silent: read::list("silent", message.silent, bounds::SERVERS_MAX, |name| read::name("", &name))?,
             more: message.more,
+            absent: read::list("absent", message.absent, bounds::SERVERS_MAX, |name| read::name("", &name))?,
+            servers: message.servers,
+            answered: message.answered,
         })
     }
 }

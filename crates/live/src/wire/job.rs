@@ -86,6 +86,7 @@ impl From<&JobRecord> for proto::Job {
             ended: write::optional_time(record.ended),
             exit: record.exit.as_ref().map(proto::Exit::from),
             compared: write::list(&record.compared, bounds::COMPARED_MAX),
+            survey: super::cause::survey(&record.survey),
         }
     }
 }
@@ -108,6 +109,7 @@ impl TryFrom<proto::Job> for JobRecord {
             ended: read::optional_time("ended", message.ended)?,
             exit: read::optional("exit", message.exit)?,
             compared: read::list("compared", message.compared, bounds::COMPARED_MAX, Compared::try_from)?,
+            survey: read::optional("survey", message.survey)?.unwrap_or_default(),
         })
     }
 }

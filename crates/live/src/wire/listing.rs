@@ -22,6 +22,9 @@ pub struct ServerStatus {
     pub queued: u32,
     /// Its running jobs in the agent's memory.
     pub active: u32,
+    /// How far its clock is ahead of the agent's, if it is a child of the agent and that is more than it should be;
+    /// below zero: behind.
+    pub clock_ahead: Option<Span>,
 }
 
 /// A child of an agent that is an agent.
@@ -33,6 +36,8 @@ pub struct AgentStatus {
     pub attached: bool,
     /// Since when it is, or is not.
     pub since: Time,
+    /// As in [`ServerStatus`].
+    pub clock_ahead: Option<Span>,
 }
 
 /// Everybody in a federation.
@@ -42,6 +47,8 @@ pub struct Federation {
     pub servers: Vec<ServerStatus>,
     /// The agents below the one that was asked.
     pub agents: Vec<AgentStatus>,
+    /// The time by its clock, if it says.
+    pub now: Option<Time>,
 }
 
 /// Which jobs a client asks for.
@@ -100,6 +107,7 @@ impl From<&Federation> for proto::ServersReply {
         proto::ServersReply {
             servers: write::list(&federation.servers, bounds::SERVERS_MAX),
             agents: write::list(&federation.agents, bounds::SERVERS_MAX),
+            now: write::optional_time(federation.now),
         }
     }
 }
@@ -110,19 +118,21 @@ impl TryFrom<proto::ServersReply> for Federation {
         Ok(Federation {
             servers: read::list("servers", message.servers, bounds::SERVERS_MAX, ServerStatus::try_from)?,
             agents: read::list("agents", message.agents, bounds::SERVERS_MAX, AgentStatus::try_from)?,
+            now: read::optional_time("now", message.now)?,
         })
     }
 }
 
 impl From<&ServerStatus> for proto::ServerStatus {
     fn from(status: &ServerStatus) -> proto::ServerStatus {
-        let ServerStatus { info, via, attached, queued, active } = status;
+        let ServerStatus { info, via, attached, queued, active, clock_ahead } = status;
         proto::ServerStatus {
             info: Some(info.into()),
             via: via.to_string(),
             attached: *attached,
             queued: *queued,
             active: *active,
+            clock_ahead_s: write::optional_span(*clock_ahead),
         }
     }
 }
@@ -136,6 +146,7 @@ impl TryFrom<proto::ServerStatus> for ServerStatus {
             attached: message.attached,
             queued: message.queued,
             active: message.active,
+            clock_ahead: read::optional_span("clock_ahead_s", message.clock_ahead_s)?,
         })
     }
 }
@@ -146,6 +157,7 @@ impl From<&AgentStatus> for proto::AgentStatus {
             name: status.name.to_string(),
             attached: status.attached,
             since: write::time(status.since),
+            clock_ahead_s: write::optional_span(status.clock_ahead),
         }
     }
 }
@@ -157,6 +169,7 @@ impl TryFrom<proto::AgentStatus> for AgentStatus {
             name: read::name("name", &message.name)?,
             attached: message.attached,
             since: read::time("since", message.since)?,
+            clock_ahead: read::optional_span("clock_ahead_s", message.clock_ahead_s)?,
         })
     }
 }

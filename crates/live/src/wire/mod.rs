@@ -15,6 +15,7 @@
 pub mod bounds;
 
 mod attach;
+mod cause;
 mod discovery;
 mod files;
 mod job;

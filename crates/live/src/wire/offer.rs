@@ -10,6 +10,8 @@ pub struct Offer {
     pub services: Vec<OfferedService>,
     /// Whether it runs users' own scripts.
     pub scripts: bool,
+    /// How many services it has beside these, for other users.
+    pub hidden: u32,
 }
 
 /// A service, described for people.
@@ -23,6 +25,8 @@ pub struct OfferedService {
     pub speedup: String,
     /// What it takes.
     pub arguments: Vec<OfferedArgument>,
+    /// It is for other users than the one who asks; only operators are told of such.
+    pub for_others: bool,
 }
 
 /// An argument of a service, described for people.
@@ -43,6 +47,7 @@ impl From<&Offer> for proto::ServicesReply {
         proto::ServicesReply {
             services: write::list(&offer.services, bounds::SERVICES_MAX),
             scripts: offer.scripts,
+            hidden: offer.hidden,
         }
     }
 }
@@ -52,7 +57,7 @@ impl TryFrom<proto::ServicesReply> for Offer {
     fn try_from(message: proto::ServicesReply) -> Result<Offer, Malformed> {
         let services =
             read::list("services", message.services, bounds::SERVICES_MAX, OfferedService::try_from)?;
-        Ok(Offer { services, scripts: message.scripts })
+        Ok(Offer { services, scripts: message.scripts, hidden: message.hidden })
     }
 }
 
@@ -63,6 +68,7 @@ impl From<&OfferedService> for proto::ServiceDescription {
             summary: write::text(&service.summary, bounds::TEXT_BYTES_MAX),
             speedup: write::text(&service.speedup, bounds::TEXT_BYTES_MAX),
             arguments: write::list(&service.arguments, bounds::ARGUMENTS_MAX),
+            for_others: service.for_others,
         }
     }
 }
@@ -77,6 +83,7 @@ impl TryFrom<proto::ServiceDescription> for OfferedService {
             summary: read::text("summary", message.summary, bounds::TEXT_BYTES_MAX)?,
             speedup: read::text("speedup", message.speedup, bounds::TEXT_BYTES_MAX)?,
             arguments,
+            for_others: message.for_others,
         })
     }
 }

@@ -93,6 +93,11 @@ pub(super) fn optional_time(field: &str, found: Option<i64>) -> Read<Option<Time
     found.map(|found| time(field, found)).transpose()
 }
 
+/// A difference of instants that may be absent.
+pub(super) fn optional_span(field: &str, found: Option<i64>) -> Read<Option<Span>> {
+    found.map(|found| number(field, "seconds", &bounds::TIME_S, found).map(Span)).transpose()
+}
+
 /// A speed.
 pub(super) fn speed(field: &str, found: f64) -> Read<Speed> {
     let (least, most) = (Speed::RANGE.start(), Speed::RANGE.end());

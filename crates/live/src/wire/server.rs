@@ -3,6 +3,7 @@
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
+use pliant_control::reason::Cause;
 use pliant_control::server::Refused;
 use pliant_model::Estimate;
 
@@ -16,6 +17,8 @@ use super::{Malformed, bounds, read, write};
 pub struct Declined {
     /// The stable word: [`Refused::word`].
     pub word: String,
+    /// What stands in the way, as far as this version knows it.
+    pub cause: Cause,
     /// Why, for people.
     pub why: String,
     /// What it would get now, if the estimate it relied on is stale.
@@ -55,7 +58,7 @@ impl From<&Refused> for Declined {
             | Refused::NoNumbersLeft
             | Refused::Other(_) => None,
         };
-        Declined { word: refused.word().to_owned(), why: refused.to_string(), now }
+        Declined { word: refused.word().to_owned(), cause: refused.cause(), why: refused.to_string(), now }
     }
 }
 
@@ -65,6 +68,7 @@ impl From<&Declined> for proto::Refused {
             word: write::text(&declined.word, bounds::NAME_BYTES_MAX),
             why: write::text(&declined.why, bounds::TEXT_BYTES_MAX),
             now: declined.now.as_ref().map(proto::Estimate::from),
+            cause: proto::Cause::from(declined.cause).into(),
         }
     }
 }
@@ -77,7 +81,12 @@ impl TryFrom<proto::Refused> for Declined {
             "stale" => Some(read::required("now", AN_ESTIMATE, message.now)?),
             _ => None,
         };
-        Ok(Declined { word, why: read::text("why", message.why, bounds::TEXT_BYTES_MAX)?, now })
+        // A server of an earlier version says the word only.
+        let cause = match super::cause::cause(message.cause) {
+            Cause::Unknown => Cause::from_word(&word),
+            known => known,
+        };
+        Ok(Declined { word, cause, why: read::text("why", message.why, bounds::TEXT_BYTES_MAX)?, now })
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pliant_control::job::{Compared, Work};
 use pliant_control::names::Key;
+use pliant_control::reason::Survey;
 use pliant_model::Time;
 
 use super::discovery::{called, service_call};
@@ -25,6 +26,8 @@ pub struct Submission {
     pub latest: Option<Time>,
     /// The estimates that were compared.
     pub compared: Vec<Compared>,
+    /// What came of asking the others.
+    pub survey: Survey,
 }
 
 /// What is to run.
@@ -69,6 +72,7 @@ impl From<&Submission> for proto::SubmitRequest {
             inputs: submission.inputs.iter().map(proto::InputFile::from).collect(),
             latest: write::optional_time(submission.latest),
             compared: write::list(&submission.compared, bounds::COMPARED_MAX),
+            survey: super::cause::survey(&submission.survey),
         }
     }
 }
@@ -94,6 +98,7 @@ impl TryFrom<proto::SubmitRequest> for Submission {
             inputs: read::list("inputs", message.inputs, bounds::INPUTS_MAX, FileSpec::try_from)?,
             latest: read::optional_time("latest", message.latest)?,
             compared: read::list("compared", message.compared, bounds::COMPARED_MAX, Compared::try_from)?,
+            survey: read::optional("survey", message.survey)?.unwrap_or_default(),
         })
     }
 }

@@ -43,6 +43,11 @@ pub(super) fn optional_time(at: Option<Time>) -> Option<i64> {
     at.map(time)
 }
 
+/// A difference of instants that may be absent.
+pub(super) fn optional_span(span: Option<Span>) -> Option<i64> {
+    span.map(|span| number(&bounds::TIME_S, span.0))
+}
+
 /// A name, or nothing.
 pub(super) fn optional_name(name: Option<&Name>) -> String {
     name.map(Name::to_string).unwrap_or_default()

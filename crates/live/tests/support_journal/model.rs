@@ -72,13 +72,23 @@ impl Model {
 
     fn loaded(&self) -> Loaded {
         let after = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.seq as usize);
-        let waiting = self.notices.iter().filter(|notice| notice.seq > self.acknowledged);
         Loaded {
             snapshot: self.snapshot.clone(),
             entries: self.entries[after..].to_vec(),
-            notices: waiting.cloned().collect(),
+            notices: self.waiting().iter().map(|notice| notice.seq).collect(),
             next_notice: self.notices.len() as u64 + 1,
         }
+    }
+
+    /// News that are not acknowledged.
+    fn waiting(&self) -> &[Notice] {
+        let first = self.notices.partition_point(|notice| notice.seq <= self.acknowledged);
+        &self.notices[first..]
+    }
+
+    /// The highest number of a server's jobs.
+    fn last_number(&self, server: &str) -> Option<u32> {
+        self.jobs.keys().filter(|(name, _)| name == server).map(|(_, number)| *number).max()
     }
 
     fn commit(&mut self, batch: &Batch) {
@@ -114,6 +124,10 @@ pub(crate) fn check(cases: u32, place: impl Fn() -> Box<dyn Place>) {
             let mut archive = journal.archive().unwrap();
             assert_eq!(archive.entries(0, u32::MAX).unwrap(), model.entries[model.dropped..]);
             assert_eq!(archive.ended().unwrap(), model.jobs.len() as u64);
+            assert_eq!(archive.notices(0, u32::MAX).unwrap(), model.waiting());
+            for server in ["north", "south"] {
+                assert_eq!(archive.last_number(server).unwrap(), model.last_number(server));
+            }
             for row in model.jobs.values() {
                 assert_eq!(archive.job(&row.server, row.number).unwrap().as_ref(), Some(row));
             }

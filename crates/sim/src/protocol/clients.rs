@@ -5,6 +5,7 @@ use pliant_control::agent::{self, Ask, Asker, What};
 use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::{Compared, Work};
 use pliant_control::names::{Key, Name, User};
+use pliant_control::reason::{Reason, Survey};
 use pliant_control::server::{self, Refused, Submit, Token};
 use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time};
 
@@ -64,7 +65,7 @@ impl Driver<'_> {
         };
         self.clients.insert(number, Client::Local(id));
         let work = Work { procs: job.procs, walltime: job.walltime, speedup: Speedup::Rigid };
-        let submit = Submit { own_time: true, ..submit(number, work, owner(job), None, Vec::new()) };
+        let submit = Submit { own_time: true, ..submit(number, work, owner(job), None, Default::default()) };
         self.send_submission(now, token(number, 0), id.index(), submit);
         Ok(())
     }
@@ -122,12 +123,12 @@ impl Driver<'_> {
                 let asked = agent::Event::Asked { by: Asker::Client(token), ask };
                 self.post.send(now, Link::ClientAgent, Letter::Agent(MASTER, asked));
             }
-            Command::Submit { to, latest, compared } => {
-                let submit = submit(number, work.clone(), owner.clone(), latest, compared);
+            Command::Submit { to, latest, compared, survey } => {
+                let submit = submit(number, work.clone(), owner.clone(), latest, (compared, survey));
                 self.send_from_client(now, token, to.server, submit);
             }
             Command::Repeat { server } => {
-                let submit = submit(number, work.clone(), owner.clone(), None, Vec::new());
+                let submit = submit(number, work.clone(), owner.clone(), None, Default::default());
                 self.send_from_client(now, token, server, submit);
             }
             Command::WakeAt(at) => self.dues.set(Peer::Client(number), Some(at)),
@@ -201,7 +202,14 @@ fn fits(work: &Work, platform: &Platform) -> bool {
     platform.clusters().iter().any(|cluster| request.on(cluster.procs, cluster.speed).is_some())
 }
 
-fn submit(number: u32, work: Work, owner: User, latest: Option<Time>, compared: Vec<Compared>) -> Submit {
+fn submit(
+    number: u32,
+    work: Work,
+    owner: User,
+    latest: Option<Time>,
+    asked: (Vec<Compared>, Survey),
+) -> Submit {
+    let (compared, survey) = asked;
     let key = Key(u128::from(number).to_be_bytes());
     let name = format!("job-{number}");
     Submit {
@@ -212,6 +220,7 @@ fn submit(number: u32, work: Work, owner: User, latest: Option<Time>, compared: 
         own_time: false,
         latest,
         compared,
+        survey,
         launch: number.to_string(),
         lesson: None,
     }
@@ -227,10 +236,10 @@ fn owner(job: &Job) -> User {
     format!("u{}", job.user).parse().expect("a letter and a whole number are a user's name")
 }
 
-fn sentence(reasons: &[(Option<Name>, String)]) -> String {
-    let one = |(server, why): &(Option<Name>, String)| match server {
+fn sentence(reasons: &[(Option<Name>, Reason)]) -> String {
+    let one = |(server, why): &(Option<Name>, Reason)| match server {
         Some(server) => format!("{server}: {why}"),
-        None => why.clone(),
+        None => why.to_string(),
     };
     reasons.iter().map(one).collect::<Vec<_>>().join("; ")
 }

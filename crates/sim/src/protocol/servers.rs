@@ -6,6 +6,7 @@ use pliant_control::agent::{self, Ask, Found, ServerInfo, What};
 use pliant_control::batch;
 use pliant_control::client;
 use pliant_control::job::Exit;
+use pliant_control::reason::Cause;
 use pliant_control::server::{self, Answer, ServerConfig};
 use pliant_model::{ClusterId, JobId, JobOutcome, MapReason, Procs, Reason, Time, runtime_at};
 
@@ -28,7 +29,7 @@ impl Driver<'_> {
         let found = match &ask.what {
             What::Work(work) => self.servers[index].machine.answer(now, &info, work),
             What::Service { .. } => {
-                let refusals = vec![(info.name, "offers no services".to_owned())];
+                let refusals = vec![(info.name, Cause::NotOffered.because("offers no services"))];
                 Found { refusals, ..Found::default() }
             }
         };

@@ -15,6 +15,8 @@ enum Word {
     Early,
     /// Is to be durable before it is carried out.
     Durable,
+    /// Changes nothing.
+    Refused,
 }
 
 impl Machine for Echo {
@@ -42,6 +44,10 @@ impl Machine for Echo {
 
     fn is_of_question(command: &Word) -> bool {
         *command == Word::Ask
+    }
+
+    fn is_without_effect(commands: &[Word]) -> bool {
+        commands == [Word::Refused]
     }
 }
 
@@ -189,4 +195,23 @@ fn questions_are_not_journaled() {
     assert_eq!((&runner.driver.0[..], runner.batch.entries.len(), runner.sequence), (&[Word::Ask][..], 0, 0));
     assert_eq!(digest::<Echo>(&[Word::Ask, Word::Durable]), digest::<Echo>(&[Word::Durable]));
     assert_ne!(digest::<Echo>(&[Word::Durable]), digest::<Echo>(&[]));
+}
+
+#[test]
+fn what_changed_nothing_is_not_journaled_and_waits_for_what_came_before() {
+    let mut runner = runner();
+    runner.tell(Word::Refused);
+    assert!(!runner.is_pressing(), "there is nothing to commit");
+    runner.follow();
+    assert_eq!((&runner.driver.0[..], runner.sequence), (&[Word::Refused][..], 0));
+    // It may rest on something that is not durable yet.
+    runner.tell(Word::Durable);
+    runner.tell(Word::Refused);
+    assert!(runner.is_pressing());
+    assert_eq!((runner.driver.0.len(), runner.batch.entries.len()), (1, 1));
+    runner.commit().unwrap();
+    assert_eq!(runner.driver.0[1..], [Word::Durable, Word::Refused]);
+    runner.tell(Word::Early);
+    runner.tell(Word::Refused);
+    assert!(runner.is_pressing(), "somebody waits for an answer");
 }

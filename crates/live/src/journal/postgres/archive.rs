@@ -5,10 +5,10 @@ use tokio_postgres::types::ToSql;
 
 use super::PLACE;
 use super::link::{Link, Loop};
-use super::rows::{entry, job};
+use super::rows::{entry, job, notice};
 use crate::journal::listing::{COLUMNS, Value, merged, questions};
 use crate::journal::sequence::whole;
-use crate::journal::{Archive, Entry, Filter, JobRow, JournalError};
+use crate::journal::{Archive, Entry, Filter, JobRow, JournalError, Notice};
 
 /// A reader of a journal. Connects with the first question, and anew when the connection was lost.
 pub(super) struct PostgresArchive {
@@ -123,6 +123,22 @@ impl Archive for PostgresArchive {
             rows.iter().map(entry).collect()
         });
         whole(PLACE, entries?)
+    }
+
+    fn notices(&mut self, after: u64, limit: u32) -> Result<Vec<Notice>, JournalError> {
+        self.ask(async |link| {
+            let text = "SELECT seq, body FROM notices WHERE seq > $1 ORDER BY seq LIMIT $2";
+            let rows = link.rows(text, &[&(after as i64), &i64::from(limit)]).await?;
+            rows.iter().map(notice).collect()
+        })
+    }
+
+    fn last_number(&mut self, server: &str) -> Result<Option<u32>, JournalError> {
+        self.ask(async |link| {
+            let text = "SELECT max(number) FROM jobs WHERE server = $1";
+            let last: Option<i64> = link.one(text, &[&server]).await?.try_get(0)?;
+            Ok(last.map(|last| u32::try_from(last).unwrap_or(u32::MAX)))
+        })
     }
 
     fn ended(&mut self) -> Result<u64, JournalError> {

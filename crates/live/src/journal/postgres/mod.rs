@@ -187,8 +187,8 @@ impl Leader<'_> {
         let after = snapshot.as_ref().map_or(0, |snapshot| snapshot.seq) as i64;
         let text = "SELECT seq, at, event, commands FROM entries WHERE seq > $1 ORDER BY seq";
         let entries = link.rows(text, &[&after]).await?.iter().map(entry).collect::<Result<_, _>>()?;
-        let notices = link.rows("SELECT seq, body FROM notices ORDER BY seq", &[]).await?;
-        let notices = notices.iter().map(rows::notice).collect::<Result<_, _>>()?;
+        let notices = link.rows("SELECT seq FROM notices ORDER BY seq", &[]).await?;
+        let notices = notices.iter().map(rows::number).collect::<Result<_, _>>()?;
         let loaded = Loaded { snapshot, entries, notices, next_notice: tail.next_notice };
         tail.check(PLACE, &loaded)?;
         *self.tail = tail;

@@ -24,6 +24,11 @@ pub(super) fn snapshot(row: &Row) -> Result<Snapshot, JournalError> {
     Ok(Snapshot { seq: row.try_get::<_, i64>(0)? as u64, at: row.try_get(1)?, state: row.try_get(2)? })
 }
 
+/// A number of an entry or of news, from `seq`.
+pub(super) fn number(row: &Row) -> Result<u64, JournalError> {
+    Ok(row.try_get::<_, i64>(0)? as u64)
+}
+
 /// News, from `seq, body`.
 pub(super) fn notice(row: &Row) -> Result<Notice, JournalError> {
     Ok(Notice { seq: row.try_get::<_, i64>(0)? as u64, body: row.try_get(1)? })

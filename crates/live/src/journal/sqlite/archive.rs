@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 
-use super::rows::{entry, failed, job};
+use super::rows::{entry, failed, job, notice};
 use super::schema;
 use crate::journal::listing::{COLUMNS, Value, merged, questions};
 use crate::journal::sequence::whole;
-use crate::journal::{Archive, Entry, Filter, JobRow, JournalError};
+use crate::journal::{Archive, Entry, Filter, JobRow, JournalError, Notice};
 
 /// A reader of a journal.
 pub(super) struct SqliteArchive {
@@ -98,6 +98,20 @@ impl Archive for SqliteArchive {
             connection.prepare_cached(text)?.query_map(params![from as i64, limit], entry)?.collect()
         });
         whole(&self.path.display().to_string(), entries?)
+    }
+
+    fn notices(&mut self, after: u64, limit: u32) -> Result<Vec<Notice>, JournalError> {
+        self.ask(|connection| {
+            let text = "SELECT seq, body FROM notices WHERE seq > ? ORDER BY seq LIMIT ?";
+            connection.prepare_cached(text)?.query_map(params![after as i64, limit], notice)?.collect()
+        })
+    }
+
+    fn last_number(&mut self, server: &str) -> Result<Option<u32>, JournalError> {
+        self.ask(|connection| {
+            let text = "SELECT max(number) FROM jobs WHERE server = ?";
+            connection.prepare_cached(text)?.query_row([server], |row| row.get(0))
+        })
     }
 
     fn ended(&mut self) -> Result<u64, JournalError> {

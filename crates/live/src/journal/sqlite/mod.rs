@@ -77,8 +77,8 @@ impl Sqlite {
             .query_map([after], entry)?
             .collect::<rusqlite::Result<_>>()?;
         let notices = transaction
-            .prepare("SELECT seq, body FROM notices ORDER BY seq")?
-            .query_map([], |row| Ok(Notice { seq: row.get::<_, i64>(0)? as u64, body: row.get(1)? }))?
+            .prepare("SELECT seq FROM notices ORDER BY seq")?
+            .query_map([], |row| row.get::<_, i64>(0).map(|seq| seq as u64))?
             .collect::<rusqlite::Result<_>>()?;
         Ok((tail, Loaded { snapshot, entries, notices, next_notice: tail.next_notice }))
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{ErrorCode, Row, ffi};
 
-use crate::journal::{Entry, JobRow, JournalError};
+use crate::journal::{Entry, JobRow, JournalError, Notice};
 
 /// An entry, from `seq, at, event, commands`.
 pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
@@ -14,6 +14,11 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         event: row.get(2)?,
         commands: row.get::<_, i64>(3)? as u64,
     })
+}
+
+/// News, from `seq, body`.
+pub(super) fn notice(row: &Row<'_>) -> rusqlite::Result<Notice> {
+    Ok(Notice { seq: row.get::<_, i64>(0)? as u64, body: row.get(1)? })
 }
 
 /// A job, from the columns of a listing.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use pliant_control::job::Work;
+use pliant_control::reason::Survey;
 use pliant_control::server::{Command, Event, ServerConfig, Submit, Token};
 use pliant_model::{Procs, Speed, Speedup};
 use pliant_policy::tuning::Tuner;
@@ -87,6 +88,7 @@ impl Bench {
             own_time: false,
             latest: None,
             compared: Vec::new(),
+            survey: Survey::default(),
             launch: String::new(),
             lesson: None,
         };

@@ -5,6 +5,7 @@ use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::{Compared, Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Key, Name, User};
+use pliant_control::reason::{Cause, Reason, Survey};
 use pliant_control::server::Refused;
 use pliant_control::vector::Vector;
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
@@ -147,27 +148,30 @@ pub(super) fn job() -> impl Strategy<Value = JobRecord> {
     let shape = (work(), estimate(), procs(), scaled_walltime());
     let course =
         (select(&JobState::ALL[..]), time(), option::of(time()), option::of(time()), option::of(exit()));
-    (who, shape, course, vec(compared(), 0..3)).prop_map(|(who, shape, course, compared)| {
-        let (handle, key, owner, name) = who;
-        let (work, expected, procs, walltime) = shape;
-        let (state, submitted, started, ended, exit) = course;
-        JobRecord {
-            handle,
-            key,
-            owner,
-            name,
-            work,
-            state,
-            submitted,
-            expected,
-            procs,
-            walltime,
-            started,
-            ended,
-            exit,
-            compared,
-        }
-    })
+    (who, shape, course, vec(compared(), 0..3), survey()).prop_map(
+        |(who, shape, course, compared, survey)| {
+            let (handle, key, owner, name) = who;
+            let (work, expected, procs, walltime) = shape;
+            let (state, submitted, started, ended, exit) = course;
+            JobRecord {
+                handle,
+                key,
+                owner,
+                name,
+                work,
+                state,
+                submitted,
+                expected,
+                procs,
+                walltime,
+                started,
+                ended,
+                exit,
+                compared,
+                survey,
+            }
+        },
+    )
 }
 
 pub(super) fn what() -> impl Strategy<Value = What> {
@@ -192,8 +196,32 @@ pub(super) fn ask() -> impl Strategy<Value = Ask> {
 }
 
 pub(super) fn found() -> impl Strategy<Value = Found> {
-    (vec(vector(), 0..4), vec((name(), text()), 0..4), vec(name(), 0..4), any::<u32>())
-        .prop_map(|(vectors, refusals, silent, more)| Found { vectors, refusals, silent, more })
+    let refusals = vec((name(), reason()), 0..4);
+    let missing = (vec(name(), 0..4), any::<u32>(), vec(name(), 0..4));
+    (vec(vector(), 0..4), refusals, missing, any::<u32>(), any::<u32>()).prop_map(
+        |(vectors, refusals, (silent, more, absent), servers, answered)| Found {
+            vectors,
+            refusals,
+            silent,
+            more,
+            absent,
+            servers,
+            answered,
+        },
+    )
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    (select(&Cause::ALL[..]), text()).prop_map(|(cause, why)| Reason { cause, why })
+}
+
+pub(super) fn survey() -> impl Strategy<Value = Survey> {
+    let passed = vec((name(), select(&Cause::ALL[..])), 0..4);
+    (any::<u32>(), any::<u32>(), passed).prop_map(|(servers, answered, passed)| Survey {
+        servers,
+        answered,
+        passed,
+    })
 }
 
 pub(super) fn server_info() -> impl Strategy<Value = ServerInfo> {
@@ -225,7 +253,8 @@ pub(super) fn from_child() -> impl Strategy<Value = FromChild> {
         servers().prop_map(FromChild::Servers),
         (any::<u64>(), found()).prop_map(|(discovery, found)| FromChild::Answer { discovery, found }),
         (any::<u64>(), job()).prop_map(|(sequence, job)| FromChild::News { sequence, record: Box::new(job) }),
-        Just(FromChild::Heartbeat),
+        option::of(time()).prop_map(|now| FromChild::Heartbeat { now }),
+        name().prop_map(|server| FromChild::Unnumbered { server }),
     ]
 }
 
@@ -235,21 +264,30 @@ pub(super) fn from_parent() -> impl Strategy<Value = FromParent> {
             let request = request.map(|number| format!("{number:016x}").parse().unwrap());
             FromParent::Question { discovery, ask: Box::new(ask), request }
         }),
-        any::<u64>().prop_map(|sequence| FromParent::Acknowledge { sequence }),
+        (any::<u64>(), any::<bool>())
+            .prop_map(|(sequence, numbers)| FromParent::Acknowledge { sequence, numbers }),
+        (name(), any::<u32>()).prop_map(|(server, highest)| FromParent::Numbered { server, highest }),
         Just(FromParent::Heartbeat),
     ]
 }
 
 pub(super) fn federation() -> impl Strategy<Value = Federation> {
-    let server = (server_info(), name(), any::<bool>(), any::<u32>(), any::<u32>()).prop_map(
-        |(info, via, attached, queued, active)| ServerStatus { info, via, attached, queued, active },
+    let ahead = || option::of(time().prop_map(|time| Span(time.0)));
+    let server = (server_info(), name(), any::<bool>(), any::<u32>(), any::<u32>(), ahead()).prop_map(
+        |(info, via, attached, queued, active, clock_ahead)| ServerStatus {
+            info,
+            via,
+            attached,
+            queued,
+            active,
+            clock_ahead,
+        },
     );
-    let agent = (name(), any::<bool>(), time()).prop_map(|(name, attached, since)| AgentStatus {
-        name,
-        attached,
-        since,
+    let agent = (name(), any::<bool>(), time(), ahead()).prop_map(|(name, attached, since, clock_ahead)| {
+        AgentStatus { name, attached, since, clock_ahead }
     });
-    (vec(server, 0..3), vec(agent, 0..3)).prop_map(|(servers, agents)| Federation { servers, agents })
+    (vec(server, 0..3), vec(agent, 0..3), option::of(time()))
+        .prop_map(|(servers, agents, now)| Federation { servers, agents, now })
 }
 
 pub(super) fn jobs_query() -> impl Strategy<Value = JobsQuery> {
@@ -299,8 +337,17 @@ pub(super) fn submission() -> impl Strategy<Value = Submission> {
         (word(), btree_map(word(), text(), 0..4))
             .prop_map(|(name, arguments)| Submitted::Service { name, arguments }),
     ];
-    (key(), what, vec(file(), 0..3), option::of(time()), vec(compared(), 0..3))
-        .prop_map(|(key, what, inputs, latest, compared)| Submission { key, what, inputs, latest, compared })
+    let asked = (vec(compared(), 0..3), survey());
+    (key(), what, vec(file(), 0..3), option::of(time()), asked).prop_map(
+        |(key, what, inputs, latest, (compared, survey))| Submission {
+            key,
+            what,
+            inputs,
+            latest,
+            compared,
+            survey,
+        },
+    )
 }
 
 pub(super) fn refused() -> impl Strategy<Value = Refused> {
@@ -314,14 +361,19 @@ pub(super) fn refused() -> impl Strategy<Value = Refused> {
         any::<u32>().prop_map(|limit| Refused::TooMany { limit }),
         Just(Refused::KeyTaken),
         Just(Refused::NoNumbersLeft),
-        text().prop_map(Refused::Other),
+        // A stale one is told with its estimate.
+        reason().prop_filter("not stale", |reason| reason.cause != Cause::Stale).prop_map(Refused::Other),
     ]
 }
 
 pub(super) fn submit_answer() -> impl Strategy<Value = SubmitAnswer> {
     let declined = refused().prop_map(|refused| Declined::from(&refused));
-    let later =
-        (word(), text()).prop_map(|(word, why)| Declined { word: format!("new-{word}"), why, now: None });
+    let later = (word(), text()).prop_map(|(word, why)| Declined {
+        word: format!("new-{word}"),
+        cause: Cause::Unknown,
+        why,
+        now: None,
+    });
     prop_oneof![
         job().prop_map(|record| SubmitAnswer::Accepted(Box::new(record))),
         prop_oneof![declined, later].prop_map(SubmitAnswer::Declined),
@@ -380,7 +432,14 @@ pub(super) fn job_results() -> impl Strategy<Value = JobResults> {
 pub(super) fn offer() -> impl Strategy<Value = Offer> {
     let argument = (word(), text(), any::<bool>(), text())
         .prop_map(|(name, takes, required, default)| OfferedArgument { name, takes, required, default });
-    let service = (word(), text(), text(), vec(argument, 0..3))
-        .prop_map(|(name, summary, speedup, arguments)| OfferedService { name, summary, speedup, arguments });
-    (vec(service, 0..3), any::<bool>()).prop_map(|(services, scripts)| Offer { services, scripts })
+    let service = (word(), text(), text(), vec(argument, 0..3), any::<bool>())
+        .prop_map(|(name, summary, speedup, arguments, for_others)| OfferedService {
+            name,
+            summary,
+            speedup,
+            arguments,
+            for_others,
+        });
+    (vec(service, 0..3), any::<bool>(), any::<u32>())
+        .prop_map(|(services, scripts, hidden)| Offer { services, scripts, hidden })
 }

@@ -92,6 +92,15 @@ fn jobs() {
             "an estimate",
             "nothing",
         ),
+        (
+            |job| {
+                let passed = vec![proto::survey::Passed::default(); 65];
+                job.survey = Some(proto::Survey { passed, ..proto::Survey::default() });
+            },
+            "survey.passed",
+            "at most 64 items",
+            "65",
+        ),
     ];
     for (damage, field, expected, found) in cases {
         check::<_, JobRecord>(job(), damage, field, expected, found);
@@ -222,7 +231,11 @@ fn vectors_and_answers() {
         let within = |found: &mut proto::Found| damage(&mut found.vectors[1]);
         check::<_, Found>(message, within, &format!("vectors[1].{field}"), expected, found);
     }
-    let refusal = |server: &str, why: &str| proto::Refusal { server: server.to_owned(), why: why.to_owned() };
+    let refusal = |server: &str, why: &str| proto::Refusal {
+        server: server.to_owned(),
+        why: why.to_owned(),
+        cause: 0,
+    };
     let none = proto::Found::default;
     let many = |found: &mut proto::Found| found.vectors = vec![vector(); 1025];
     check::<_, Found>(none(), many, "vectors", "at most 1024 items", "1025");
@@ -268,7 +281,7 @@ fn servers() {
         check::<_, FromChild>(greets(hello()), |up| *up = told, &field, expected, found);
     }
     let status = proto::ServerStatus { info: Some(server_info()), via: "lyon".into(), ..Default::default() };
-    let all = proto::ServersReply { servers: vec![status], agents: vec![] };
+    let all = proto::ServersReply { servers: vec![status], ..proto::ServersReply::default() };
     check::<_, Federation>(
         all.clone(),
         |all| all.servers[0].via.clear(),
@@ -303,6 +316,18 @@ fn messages_of_children() {
         (answer(Some(nameless)), "answer.found.silent[0]", NAME, "an empty text"),
         (news(None), "news.job", "a job", "nothing"),
         (news(Some(proto::Job { procs: 0, ..job() })), "news.job.procs", PROCS, "0"),
+        (
+            up::Message::Heartbeat(proto::Heartbeat { now: Some(i64::MAX) }),
+            "heartbeat.now",
+            TIME,
+            "9223372036854775807",
+        ),
+        (
+            up::Message::Unnumbered(proto::Unnumbered { server: "a.b".into() }),
+            "unnumbered.server",
+            NAME,
+            "`a.b`",
+        ),
     ];
     for (message, field, expected, found) in cases {
         check::<_, FromChild>(greets(hello()), |up| up.message = Some(message), field, expected, found);

@@ -83,7 +83,8 @@ fn submissions() {
 
 #[test]
 fn answers_to_submissions() {
-    let refused = proto::Refused { word: "stale".into(), why: "later".into(), now: Some(estimate()) };
+    let refused =
+        proto::Refused { word: "stale".into(), why: "later".into(), now: Some(estimate()), cause: 6 };
     check::<_, Declined>(refused.clone(), |refused| refused.now = None, "now", "an estimate", "nothing");
     check::<_, Declined>(
         refused,
@@ -237,7 +238,7 @@ fn listings() {
 #[test]
 fn offers() {
     let service = proto::ServiceDescription { name: "pi".into(), ..Default::default() };
-    let offer = proto::ServicesReply { services: vec![service.clone()], scripts: true };
+    let offer = proto::ServicesReply { services: vec![service.clone()], scripts: true, hidden: 0 };
     let many = vec![service; bounds::SERVICES_MAX + 1];
     check::<_, Offer>(offer.clone(), |offer| offer.services = many, "services", "at most 1000 items", "1001");
     let nameless = |offer: &mut proto::ServicesReply| {

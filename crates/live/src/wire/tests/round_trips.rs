@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pliant_control::agent::Found;
 use pliant_control::explain::Explanation;
 use pliant_control::job::{Compared, Exit, JobRecord, Work};
+use pliant_control::reason::Cause;
 use pliant_control::vector::Vector;
 use pliant_model::{Estimate, Procs, Span, Speedup, Time};
 use proptest::prelude::*;
@@ -133,7 +134,7 @@ fn one<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> T {
 
 #[test]
 fn a_message_of_a_later_version_is_a_sign_of_life() {
-    assert_eq!(FromChild::try_from(proto::Up { message: None }), Ok(FromChild::Heartbeat));
+    assert_eq!(FromChild::try_from(proto::Up { message: None }), Ok(FromChild::Heartbeat { now: None }));
     assert_eq!(FromParent::try_from(proto::Down { message: None }), Ok(FromParent::Heartbeat));
     // A field that this version does not know: number 99, a varint.
     let unknown = [0x98, 0x06, 0x01];
@@ -177,6 +178,19 @@ fn long_lists_keep_what_matters_most() {
         panic!("a long table is read as a table");
     };
     assert_eq!(read[..], table[..bounds::POINTS_MAX]);
+}
+
+#[test]
+fn a_server_of_another_version_is_understood_by_its_word() {
+    let refused = |word: &str, cause| {
+        let now = Some((&one(arbitrary::estimate())).into());
+        let message = proto::Refused { word: word.to_owned(), why: "why".to_owned(), now, cause };
+        Declined::try_from(message).unwrap().cause
+    };
+    assert_eq!(refused("too-many", 0), Cause::TooMany, "an earlier one says no cause");
+    assert_eq!(refused("eclipse", 0), Cause::Unknown);
+    assert_eq!(refused("eclipse", 99), Cause::Unknown, "a later one has more of them");
+    assert_eq!(refused("eclipse", 5), Cause::TooMany);
 }
 
 #[test]

@@ -1,94 +1,25 @@
-//! A federation of real daemons: started, killed and started again at will, and all ended at the end of the test.
+//! Daemons and the files that they need.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use pliant_control::job::{JobRecord, JobState, Work};
-use pliant_control::names::{Handle, Key};
-use pliant_live::client::{Client, ClientError, Order};
+use pliant_control::job::{JobRecord, JobState};
+use pliant_control::names::Handle;
+use pliant_live::client::Client;
 use pliant_live::config::ClientFile;
 use pliant_live::identity::{self, Authority, ClientTls, Credentials, Identity, Role, Timeouts};
 use pliant_live::processes;
-use pliant_live::staging::{Checksum, FileSpec, ResultName};
 use pliant_live::wire::proto::server_client::ServerClient;
-use pliant_live::wire::{Download, Script, Submitted};
-use pliant_model::{Procs, Span, Speedup, Time};
-use rand_chacha::rand_core::{OsRng, TryRngCore};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
-/// How long anything that must happen may take: long, for machines that do much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// How often is looked.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// The agent at the root of every federation here.
-pub(crate) const MASTER: &str = "master";
-
-/// Services that every server here offers.
-pub(crate) const SERVICES: &str = r#"
-[[service]]
-name = "sleep"
-summary = "sleeps"
-command = ["sleep", "{seconds}"]
-speedup = "rigid:1"
-runtime = "10s"
-runtime_per = { argument = "seconds", exponent = 1.0, at = 10 }
-
-[service.arguments.seconds]
-type = "integer"
-min = 1
-max = 1000
-
-[[service]]
-name = "count"
-summary = "counts the bytes of a file"
-command = ["/bin/sh", "-c", "echo counting; echo for $PLIANT_OWNER >&2; wc -c < \"$1\" > count.txt; cp \"$1\" copy.bin", "count", "{data}"]
-speedup = "amdahl:0.9,4"
-runtime = "10s"
-
-[service.arguments.data]
-type = "file"
-
-[[service]]
-name = "say"
-summary = "prints its argument, one word of the command line each"
-command = ["printf", "<%s>", "{text}"]
-speedup = "rigid:1"
-runtime = "10s"
-
-[service.arguments.text]
-type = "string"
-"#;
-
-/// A cluster and the server in front of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Cluster {
-    pub(crate) name: &'static str,
-    pub(crate) procs: u32,
-    pub(crate) speed: f64,
-    pub(crate) batch: &'static str,
-    /// The agent it hangs on.
-    pub(crate) parent: &'static str,
-    /// Further keys of its file.
-    pub(crate) keys: &'static str,
-    /// Further tables of its file.
-    pub(crate) tables: String,
-}
-
-impl Cluster {
-    pub(crate) fn new(name: &'static str, procs: u32, speed: f64) -> Cluster {
-        let tables = SERVICES.to_owned();
-        Cluster { name, procs, speed, batch: "cbf", parent: MASTER, keys: "", tables }
-    }
-}
+use super::{Cluster, LOOK, MASTER, PATIENCE, TLS, now, until};
 
 struct Daemon {
     verb: &'static str,
@@ -102,6 +33,8 @@ pub(crate) struct Federation {
     pub(crate) authority: Authority,
     /// Further options of every daemon that is started from now on.
     pub(crate) options: Vec<&'static str>,
+    /// Further variables of their environment.
+    pub(crate) environment: Vec<(&'static str, String)>,
     daemons: BTreeMap<String, Daemon>,
 }
 
@@ -120,7 +53,8 @@ impl Federation {
     pub(crate) fn without_daemons() -> Federation {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
-        Federation { dir, authority, options: Vec::new(), daemons: BTreeMap::new() }
+        let daemons = BTreeMap::new();
+        Federation { dir, authority, options: Vec::new(), environment: Vec::new(), daemons }
     }
 
     /// A master agent, with further tables in its file.
@@ -282,6 +216,7 @@ impl Federation {
             .arg("--ready-file")
             .arg(&ready)
             .args(&self.options)
+            .envs(self.environment.clone())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -399,112 +334,4 @@ fn end_jobs(jobs: &Path) {
         }
         std::thread::sleep(LOOK);
     }
-}
-
-pub(crate) const TLS: &str =
-    "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\ncrl = \"crl.pem\"\n";
-
-/// The present, as certificates count it.
-pub(crate) fn now() -> Time {
-    Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64)
-}
-
-/// Looks until there is something to see.
-pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(seen) = look().await {
-            return seen;
-        }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// A key that nobody has.
-pub(crate) fn fresh_key() -> Key {
-    let mut bytes = [0; 16];
-    OsRng.try_fill_bytes(&mut bytes).unwrap();
-    Key(bytes)
-}
-
-/// A submission of that, to whomever.
-pub(crate) fn order(what: Submitted) -> Order {
-    Order { patience: PATIENCE, ..Order::new(fresh_key(), what) }
-}
-
-/// A submission of that, to one server.
-pub(crate) fn order_to(server: &str, what: Submitted) -> Order {
-    Order { only: Some(server.parse().unwrap()), ..order(what) }
-}
-
-/// A call of a service.
-pub(crate) fn service(name: &str, arguments: &[(&str, &str)]) -> Submitted {
-    let arguments = arguments.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    Submitted::Service { name: name.to_owned(), arguments }
-}
-
-/// A shell script of a fixed size.
-pub(crate) fn rigid(text: &str, procs: u32, walltime_s: i64) -> Submitted {
-    script(text, procs, walltime_s, Speedup::Rigid)
-}
-
-/// A shell script.
-pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) -> Submitted {
-    Submitted::Script(Script {
-        name: "job.sh".to_owned(),
-        text: format!("#!/bin/sh\n{text}\n").into_bytes(),
-        work: Work { procs: Procs(procs), walltime: Span(walltime_s), speedup },
-        arguments: Vec::new(),
-    })
-}
-
-/// Submits and returns the record of the acceptance.
-pub(crate) async fn submit(client: &Client, order: &Order) -> JobRecord {
-    *client.submit(order, |_| Ok(())).await.unwrap()
-}
-
-/// Submits and waits for the end.
-pub(crate) async fn run(client: &Client, order: &Order) -> JobRecord {
-    let accepted = submit(client, order).await;
-    client.wait(&accepted.handle, |_| {}).await.unwrap()
-}
-
-/// An input file, announced under that name.
-pub(crate) fn input(name: &str, path: &Path) -> (FileSpec, PathBuf) {
-    let (sha256, size) = Checksum::of_reader(File::open(path).unwrap()).unwrap();
-    (FileSpec { name: name.parse().unwrap(), size, sha256 }, path.to_owned())
-}
-
-/// Fetches everything that a job left: contents by name.
-pub(crate) async fn fetched(client: &Client, handle: &Handle) -> BTreeMap<String, Vec<u8>> {
-    let folder = tempfile::tempdir().unwrap();
-    for file in client.results(handle).await.unwrap().files {
-        client.fetch(handle, &file, folder.path()).await.unwrap();
-    }
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.path().to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder.path()).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, fs::read(path).unwrap());
-            }
-        }
-    }
-    found
-}
-
-/// Asserts that a call was refused with words that say why.
-pub(crate) fn refused<A: Debug>(answer: Result<A, ClientError>, words: &[&str]) {
-    let error = answer.expect_err("this must be refused").to_string();
-    assert!(words.iter().all(|word| error.contains(word)), "expected {words:?} in: {error}");
-}
-
-/// The standard output of a job from its beginning.
-pub(crate) fn stdout_of(handle: &Handle) -> Download {
-    Download { handle: handle.clone(), name: ResultName::Stdout, offset: 0, follow: false }
 }

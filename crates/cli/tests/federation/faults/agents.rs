@@ -1,0 +1,78 @@
+//! A local agent between the master and the servers dies and comes back.
+
+use std::time::Duration;
+
+use pliant_control::job::{Exit, JobState};
+use pliant_live::client::Order;
+
+use crate::harness::*;
+
+/// Rounds of submissions, each with a death of the agent in between.
+const ROUNDS: usize = 3;
+/// Submissions that go on at a time.
+const AT_A_TIME: usize = 6;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_in_between_that_is_killed_is_missed_and_then_knows_everything_again() {
+    let mut federation = Federation::agent_only("");
+    federation.add_agent("local", Some(MASTER), "");
+    for cluster in [Cluster::new("lyon", 2, 1.0), Cluster::new("paris", 1, 1.2)] {
+        federation.add_server(&Cluster { parent: "local", ..cluster });
+    }
+    federation.attached(2).await;
+    let alice = federation.client("alice");
+    let (lines, gate) = (federation.path().join("lines"), federation.path().join("gate"));
+    // Three run, one waits.
+    let text = noting(&lines, &waiting_for(&gate));
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        told.push(submit(&alice, &order(rigid(&text, 1, 600))).await.handle);
+        federation.reaches(&alice, told.last().unwrap(), JobState::Active).await;
+    }
+    let waits = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 600))).await;
+    assert_eq!(waits.state, JobState::Queued);
+
+    until("the master to hear of it", async || alice.find(&waits.handle).await.ok()).await;
+
+    // While it is away nobody can be asked for room, and what is known stays known.
+    federation.kill("local");
+    federation.attached(0).await;
+    let brief = Order { patience: Duration::from_secs(1), ..order(rigid("true", 1, 60)) };
+    refused(alice.submit(&brief, |_| Ok(())).await, &["no server", "is there"]);
+    for handle in told.iter().chain([&waits.handle]) {
+        let located = alice.find(handle).await.unwrap();
+        assert!(!located.attached && !located.record.state.is_final(), "{located:?}");
+    }
+    std::fs::write(&gate, "").unwrap();
+    for handle in told.iter().chain([&waits.handle]) {
+        assert_eq!(alice.wait(handle, |_| {}).await.unwrap().exit, Some(Exit::Code(0)), "{handle}");
+    }
+    told.push(waits.handle);
+    federation.revive("local");
+    federation.attached(2).await;
+
+    // Submissions all the while, some of them on their way when it dies.
+    let short = noting(&lines, "sleep 0.05");
+    for _ in 0..ROUNDS {
+        let mut submissions = tokio::task::JoinSet::new();
+        for _ in 0..AT_A_TIME {
+            let (client, order) = (alice.clone(), order(rigid(&short, 1, 60)));
+            submissions.spawn(async move { submit(&client, &order).await.handle });
+        }
+        told.push(submissions.join_next().await.unwrap().unwrap());
+        federation.kill("local");
+        federation.revive("local");
+        while let Some(handle) = submissions.join_next().await {
+            told.push(handle.unwrap());
+        }
+    }
+    for handle in &told {
+        let ended = alice.wait(handle, |_| {}).await.unwrap();
+        assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))), "{handle}");
+    }
+    // The master has heard of every end.
+    agree(&federation.operator(), &lines).await;
+    let runs = runs(&lines);
+    assert_eq!(runs.len(), told.len());
+    assert!(told.iter().all(|handle| runs[&handle.to_string()] == 1), "{runs:?}");
+}

@@ -1,0 +1,143 @@
+//! A server whose disk is full: a small disk of its own, which nobody else sees and which is gone with the test.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use pliant_control::job::{Exit, JobState};
+use pliant_live::client::Order;
+use pliant_testing::{Needed, skip};
+
+use crate::harness::*;
+
+/// Where the small disk is.
+const DISK: &str = "PLIANT_TEST_SMALL_DISK";
+/// As many submissions of [`bulky`] jobs as do not fit on it.
+const TOO_MANY: usize = 500;
+
+#[test]
+fn a_server_on_a_full_disk_accepts_nothing_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"mount -t tmpfs -o size=32m none "$1" || exit 77; shift; exec "$@""#;
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let outcome = command
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .args([folder.path().as_os_str(), std::env::current_exe().unwrap().as_os_str()])
+        .args(["--exact", "--ignored", "--nocapture", "faults::disks::on_small_disk"])
+        .env(DISK, folder.path())
+        .output();
+    let said = |outcome: &Output| {
+        let text = [&outcome.stdout[..], &outcome.stderr[..]].concat();
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    match outcome {
+        Ok(outcome) if outcome.status.success() => {
+            assert!(said(&outcome).contains("accepted before it was full"), "{}", said(&outcome));
+        }
+        Ok(outcome) if said(&outcome).contains("running 1 test") => panic!("{}", said(&outcome)),
+        // Not allowed here, or the program is not there.
+        _ => skip(Needed::Program, "a file system of its own for a server on a full disk (unshare, mount)"),
+    }
+}
+
+/// A file that takes room; gone with the value, so that whatever waits for room ends.
+struct Filler(PathBuf);
+
+impl Filler {
+    /// Takes so much of a disk, or what is left of it.
+    fn new(path: PathBuf, most: u64) -> Filler {
+        let mut file = fs::File::create(&path).unwrap();
+        let mut written = 0;
+        while written < most && file.write_all(&[1; 4096]).is_ok() {
+            written += 4096;
+        }
+        Filler(path)
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).unwrap();
+    }
+}
+
+/// A submission that takes its room in the journal.
+fn bulky(text: &str) -> Order {
+    Order {
+        patience: Duration::from_secs(3),
+        ..order(rigid(&format!("{text}\n#{}", "x".repeat(20_000)), 1, 60))
+    }
+}
+
+/// Not a test: a federation whose server has a disk of 32 MB.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "on a file system of its own, made by another test"]
+async fn on_small_disk() {
+    let Some(disk) = std::env::var_os(DISK).map(PathBuf::from) else { return };
+    let mut federation = Federation::agent_only("");
+    fs::create_dir(federation.folder("lyon")).unwrap();
+    symlink(&disk, federation.folder("lyon").join("state")).unwrap();
+    federation.add_server(&Cluster::new("lyon", 1, 1.0));
+    federation.attached(1).await;
+    let alice = federation.client("alice");
+    let (lines, gate) = (federation.path().join("lines"), federation.path().join("gate"));
+    let left = federation.path().join("left");
+    let text = noting(&lines, &format!("{}; : > '{}'", waiting_for(&gate), left.display()));
+    let running = submit(&alice, &bulky(&text)).await.handle;
+    federation.reaches(&alice, &running, JobState::Active).await;
+    let spare = Filler::new(disk.join("spare"), 30 << 20);
+
+    let (mut told, mut turned_away) = (vec![running.clone()], Vec::new());
+    while turned_away.is_empty() && told.len() < TOO_MANY {
+        let order = bulky(&noting(&lines, "true"));
+        match alice.submit(&order, |_| Ok(())).await {
+            Ok(record) => told.push(record.handle),
+            // The first one may have come in and be written later.
+            Err(error) => turned_away.push((order, error.to_string())),
+        }
+    }
+    println!("{} accepted before it was full; then: {}", told.len(), turned_away[0].1);
+    assert!(told.len() > 1 && turned_away[0].1.contains("lyon"), "{}", turned_away[0].1);
+    // From then on everybody is told at once, and can go elsewhere.
+    let order = bulky(&noting(&lines, "true"));
+    let error = alice.submit(&order, |_| Ok(())).await.unwrap_err().to_string();
+    assert!(error.contains("lyon: the server cannot write its journal at the moment"), "{error}");
+    turned_away.push((order, error));
+    federation.logged("lyon", &["ERROR", "cannot write the journal", "full"]).await;
+
+    // Not a byte is left when the first one ends and the next one's turn comes. Questions are answered.
+    let rest = Filler::new(disk.join("rest"), u64::MAX);
+    fs::write(&gate, "").unwrap();
+    until("the first one to end", async || left.exists().then_some(())).await;
+    for handle in &told {
+        assert!(!alice.job(handle).await.unwrap().state.is_final(), "{handle}");
+    }
+    assert_eq!(alice.job(told.last().unwrap()).await.unwrap().state, JobState::Queued);
+    assert_eq!(runs(&lines).len(), 1);
+    // A crash in that state takes nothing with it.
+    federation.kill("lyon");
+
+    drop((rest, spare));
+    federation.revive("lyon");
+    federation.attached(1).await;
+    for (order, _) in &turned_away {
+        // As its user would: the same key again.
+        let again = Order { patience: PATIENCE, ..order.clone() };
+        told.push(submit(&alice, &again).await.handle);
+    }
+    for handle in &told {
+        let ended = alice.wait(handle, |_| {}).await.unwrap();
+        assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))), "{handle}");
+        assert_eq!(fetched(&alice, handle).await["stdout"], format!("I am {handle}\n").as_bytes());
+    }
+    agree(&federation.operator(), &lines).await;
+    let runs = runs(&lines);
+    assert_eq!(runs.len(), told.len());
+    assert!(told.iter().all(|handle| runs[&handle.to_string()] == 1), "{runs:?}");
+}

@@ -1,0 +1,67 @@
+//! Clusters with their services, for servers to stand in front of.
+
+use std::fmt::Debug;
+
+/// The agent at the root of every federation here.
+pub(crate) const MASTER: &str = "master";
+
+/// Services that every server here offers.
+pub(crate) const SERVICES: &str = r#"
+[[service]]
+name = "sleep"
+summary = "sleeps"
+command = ["sleep", "{seconds}"]
+speedup = "rigid:1"
+runtime = "10s"
+runtime_per = { argument = "seconds", exponent = 1.0, at = 10 }
+
+[service.arguments.seconds]
+type = "integer"
+min = 1
+max = 1000
+
+[[service]]
+name = "count"
+summary = "counts the bytes of a file"
+command = ["/bin/sh", "-c", "echo counting; echo for $PLIANT_OWNER >&2; wc -c < \"$1\" > count.txt; cp \"$1\" copy.bin", "count", "{data}"]
+speedup = "amdahl:0.9,4"
+runtime = "10s"
+
+[service.arguments.data]
+type = "file"
+
+[[service]]
+name = "say"
+summary = "prints its argument, one word of the command line each"
+command = ["printf", "<%s>", "{text}"]
+speedup = "rigid:1"
+runtime = "10s"
+
+[service.arguments.text]
+type = "string"
+"#;
+
+/// A cluster and the server in front of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    pub(crate) name: &'static str,
+    pub(crate) procs: u32,
+    pub(crate) speed: f64,
+    pub(crate) batch: &'static str,
+    /// The agent it hangs on.
+    pub(crate) parent: &'static str,
+    /// Further keys of its file.
+    pub(crate) keys: &'static str,
+    /// Further tables of its file.
+    pub(crate) tables: String,
+}
+
+impl Cluster {
+    pub(crate) fn new(name: &'static str, procs: u32, speed: f64) -> Cluster {
+        let tables = SERVICES.to_owned();
+        Cluster { name, procs, speed, batch: "cbf", parent: MASTER, keys: "", tables }
+    }
+}
+
+pub(crate) const TLS: &str =
+    "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\ncrl = \"crl.pem\"\n";

@@ -1,0 +1,164 @@
+//! Changes give the new listing back, for any two listings; and states mean what they say.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+fn id() -> impl Strategy<Value = String> {
+    // Few, so that two listings share some.
+    (0..12u32).prop_map(|number| number.to_string())
+}
+
+fn name() -> impl Strategy<Value = String> {
+    (0..6u32).prop_map(|number| format!("n{number}"))
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    (name(), 1..4u32, vec(name(), 0..2), option::of("down|drained"))
+        .prop_map(|(name, cores, partitions, unusable)| Node { name, cores, partitions, unusable })
+}
+
+fn state() -> impl Strategy<Value = State> {
+    prop_oneof![
+        Just(State::Pending),
+        Just(State::Held),
+        Just(State::Running),
+        Just(State::Cancelled),
+        Just(State::Unknown("ODD".to_owned())),
+    ]
+}
+
+fn planned() -> impl Strategy<Value = Option<Planned>> {
+    option::of((0..3i64, vec(name(), 0..2)).prop_map(|(start, nodes)| Planned { start: Time(start), nodes }))
+}
+
+fn listed() -> impl Strategy<Value = Listed> {
+    let place = (name(), option::of(1..3u32)).prop_map(|(node, cores)| Place { node, cores });
+    let waits_for = prop_oneof![
+        Just(WaitsFor::Time(Time(7))),
+        Just(WaitsFor::Jobs("afterok:1".to_owned())),
+        Just(WaitsFor::Never("x".to_owned())),
+    ];
+    let who = (id(), option::of(0..3u32), state());
+    let what = (1..3u32, option::of(1..3u32), any::<bool>(), vec(place, 0..2));
+    let times = (option::of(0..2i64), 0..2i64, option::of(0..2i64));
+    let turn = (0..2u64, planned(), option::of(waits_for), 0..3u32);
+    (who, what, times, turn).prop_map(|(who, what, times, turn)| Listed {
+        id: who.0,
+        ours: who.1,
+        state: who.2,
+        shape: Shape { cores: what.0, nodes: what.1, exclusive: what.2 },
+        places: what.3,
+        walltime: times.0.map(Span),
+        submitted: Time(times.1),
+        started: times.2.map(Time),
+        priority: turn.0,
+        planned: turn.1,
+        waits_for: turn.2,
+        further: turn.3,
+        ..Listed::default()
+    })
+}
+
+fn listing() -> impl Strategy<Value = Listing> {
+    (0..100i64, vec(node(), 0..8), vec(listed(), 0..16))
+        .prop_map(|(at, nodes, jobs)| Listing::new(Time(at), nodes, jobs))
+}
+
+/// The same, but for the turns of some jobs.
+fn replanned(before: &Listing) -> impl Strategy<Value = Listing> + use<> {
+    let before = before.clone();
+    vec((any::<bool>(), 0..3u64, planned()), before.jobs.len()).prop_map(move |turns| {
+        let mut after = before.clone();
+        for (job, (changes, priority, planned)) in after.jobs.iter_mut().zip(turns) {
+            if changes {
+                (job.priority, job.planned) = (priority, planned);
+            }
+        }
+        after
+    })
+}
+
+proptest! {
+    #[test]
+    fn changes_give_the_new_listing_back(before in listing(), after in listing()) {
+        let changes = after.changes(&before);
+        let text = serde_json::to_string(&changes).unwrap();
+        let mut applied = before.clone();
+        applied.apply(&serde_json::from_str(&text).unwrap());
+        prop_assert_eq!(&applied, &after);
+        prop_assert!(after.changes(&applied).is_empty());
+    }
+
+    #[test]
+    fn a_new_turn_is_told_without_the_job(
+        (before, after) in listing().prop_flat_map(|before| (Just(before.clone()), replanned(&before)))
+    ) {
+        let changes = after.changes(&before);
+        prop_assert!(changes.jobs.is_empty() && changes.gone.is_empty());
+        let mut applied = before.clone();
+        applied.apply(&changes);
+        prop_assert_eq!(applied, after);
+    }
+
+    #[test]
+    fn any_changes_leave_a_listing_in_order(mut listing in listing(), other in listing(), third in listing()) {
+        listing.apply(&other.changes(&third));
+        let again = Listing::new(listing.at, listing.nodes.clone(), listing.jobs.clone());
+        prop_assert_eq!(again, listing);
+    }
+}
+
+#[test]
+fn of_two_with_the_same_name_the_later_one_counts() {
+    let job = |id: &str, priority| Listed { id: id.to_owned(), priority, ..Listed::default() };
+    let node = |name: &str, cores| Node { name: name.to_owned(), cores, ..Node::default() };
+    let listing = Listing::new(
+        Time(1),
+        vec![node("b", 1), node("a", 1), node("b", 2)],
+        vec![job("2", 1), job("10", 1), job("2", 2)],
+    );
+    assert_eq!(listing.nodes, [node("a", 1), node("b", 2)]);
+    assert_eq!(listing.jobs, [job("10", 1), job("2", 2)]);
+    assert_eq!(listing.job("2").unwrap().priority, 2);
+    assert_eq!(listing.node("b").unwrap().cores, 2);
+    assert!(listing.job("3").is_none() && listing.node("c").is_none());
+}
+
+#[test]
+fn ends_are_told_as_far_as_they_are_known() {
+    let check = |state: State, status: Option<Status>, expected: Option<Exit>| {
+        let job = Listed { state: state.clone(), status, ..Listed::default() };
+        assert_eq!(job.exit(), expected, "{state:?} {status:?}");
+    };
+    let lost = |why: &str| Some(Exit::Lost(format!("the batch system says: {why}")));
+    check(State::Running, None, None);
+    check(State::Requeued, Some(Status::Code(1)), None);
+    check(State::Completing, Some(Status::Code(0)), None);
+    check(State::Unknown("ODD".to_owned()), None, None);
+    check(State::Completed, None, Some(Exit::Code(0)));
+    check(State::Failed, Some(Status::Code(3)), Some(Exit::Code(3)));
+    check(State::Failed, Some(Status::Signal(11)), Some(Exit::Signal(11)));
+    check(State::Failed, None, lost("failed"));
+    check(State::Cancelled, Some(Status::Signal(15)), Some(Exit::Cancelled));
+    check(State::TimedOut, Some(Status::Code(0)), Some(Exit::OverWalltime));
+    check(State::NodeFailed, Some(Status::Code(0)), lost("a node failed"));
+    check(State::OutOfMemory, None, lost("out of memory"));
+}
+
+#[test]
+fn a_job_that_has_a_place_has_started_whatever_its_state_is_called() {
+    let check = |state: State, places: usize, started: bool| {
+        let place = Place { node: "n1".to_owned(), cores: None };
+        let job = Listed { state: state.clone(), places: vec![place; places], ..Listed::default() };
+        assert_eq!(job.ever_started(), started, "{state:?} on {places} nodes");
+    };
+    check(State::Pending, 0, false);
+    check(State::Cancelled, 0, false);
+    check(State::Cancelled, 1, true);
+    check(State::Running, 0, true);
+    check(State::Unknown("ODD".to_owned()), 0, false);
+    check(State::Unknown("ODD".to_owned()), 1, true);
+}

@@ -1,0 +1,85 @@
+//! How jobs ended: by sacct where Slurm keeps accounts, by squeue for as long as the controller remembers.
+
+use pliant_control::listing::{Listed, Phase, Place, Shape};
+
+use super::error::Unreadable;
+use super::hostlist;
+use super::queue::Who;
+use super::words::{instant, state, status};
+
+/// The fields of sacct; the name, which others write freely, comes last.
+pub(super) const ACCOUNTS: &str =
+    "JobIDRaw,State,ExitCode,Submit,Start,End,UID,NCPUS,Partition,NodeList,JobName";
+/// The fields of squeue that `-o` does not have: what a job's process ended with.
+pub(super) const EXITS: &str =
+    "jobid:0\u{1f},state:0\u{1f},exit_code:0\u{1f},starttime:0\u{1f},endtime:0\u{1f},nodelist:0\u{1f}";
+
+/// Reads what sacct printed: the jobs of our user. Not all have a name: of a short job the accounts may hear the end
+/// before the beginning.
+pub(super) fn read_accounts(printed: &str, who: &Who) -> Result<Vec<Listed>, Unreadable> {
+    let wrong = |place: &str, expected, found: &str| Unreadable::new("sacct", place, expected, found);
+    let mut jobs = Vec::new();
+    for line in printed.lines() {
+        let fields: Vec<&str> = line.splitn(11, '\u{1f}').collect();
+        let &[id, word, exit, submit, start, end, user, cores, partition, nodes, name] = fields.as_slice()
+        else {
+            // The rest of a name with a line end in it, which is nobody of ours.
+            continue;
+        };
+        if user != who.user.to_string() {
+            continue;
+        }
+        let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
+        let mut job = Listed {
+            id: id.to_owned(),
+            ours: who.number(name),
+            state: state(word, ""),
+            partition: partition.to_owned(),
+            shape: Shape { cores: cores.parse().unwrap_or(0), ..Shape::default() },
+            places: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
+            submitted: time(submit)?.ok_or_else(|| wrong(id, "seconds", submit))?,
+            ..Listed::default()
+        };
+        if job.phase() != Phase::Waits && job.ever_started() {
+            job.started = time(start)?;
+        }
+        if job.phase() == Phase::Over {
+            job.ended = time(end)?;
+            job.status = status(exit);
+        }
+        jobs.push(job);
+    }
+    Ok(jobs)
+}
+
+/// Reads what squeue printed in [`EXITS`]. It asks for jobs by their ids, so nothing is said of whose they are.
+pub(super) fn read_exits(printed: &str) -> Result<Vec<Listed>, Unreadable> {
+    let wrong = |place: &str, expected, found: &str| Unreadable::new("squeue", place, expected, found);
+    let mut jobs = Vec::new();
+    for line in printed.lines() {
+        let fields: Vec<&str> = line.split('\u{1f}').collect();
+        let &[id, word, exit, start, end, nodes, ""] = fields.as_slice() else {
+            return Err(wrong("a job", "6 fields", line));
+        };
+        let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
+        let mut job = Listed {
+            id: id.to_owned(),
+            state: state(word, ""),
+            places: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
+            ..Listed::default()
+        };
+        if job.phase() == Phase::Over {
+            (job.started, job.ended) = (time(start)?.filter(|_| job.ever_started()), time(end)?);
+            job.status = status(exit);
+        }
+        jobs.push(job);
+    }
+    Ok(jobs)
+}
+
+fn places(list: &str) -> Option<Vec<Place>> {
+    if matches!(list, "" | "None assigned" | "(null)" | "n/a") {
+        return Some(Vec::new());
+    }
+    Some(hostlist::expand(list)?.into_iter().map(|node| Place { node, cores: None }).collect())
+}

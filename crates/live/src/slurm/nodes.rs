@@ -1,0 +1,68 @@
+//! What sinfo says of all nodes, and scontrol of the cores that jobs have on them.
+
+use std::collections::BTreeMap;
+
+use pliant_control::listing::Node;
+
+use super::error::Unreadable;
+use super::hostlist;
+use super::words;
+
+/// The reason, which operators write freely, comes last; a line that does not begin with a node goes on with it.
+pub(super) const FORMAT: &str = "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%R\u{1f}%E";
+
+/// Reads what sinfo printed in [`FORMAT`].
+pub(super) fn read(printed: &str) -> Result<Vec<Node>, Unreadable> {
+    let wrong = |place: &str, expected, found: &str| Unreadable::new("sinfo", place, expected, found);
+    let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
+    for record in printed.split('\u{1e}').skip(1) {
+        let mut fields = record.splitn(5, '\u{1f}');
+        let mut next = || fields.next().ok_or_else(|| wrong("a node", "5 fields", record));
+        let (name, cores, state, partition, reason) = (next()?, next()?, next()?, next()?, next()?);
+        let cores = cores.parse().map_err(|_| wrong(name, "a number of cores", cores))?;
+        let node = nodes.entry(name).or_insert_with(|| Node {
+            name: name.to_owned(),
+            cores,
+            partitions: Vec::new(),
+            unusable: words::unusable(state, reason.trim_end()),
+        });
+        node.partitions.push(partition.to_owned());
+    }
+    let mut nodes: Vec<Node> = nodes.into_values().collect();
+    for node in &mut nodes {
+        node.partitions.sort();
+        node.partitions.dedup();
+    }
+    Ok(nodes)
+}
+
+/// The cores of each node that the jobs have, by the jobs' numbers, out of what `scontrol --details --oneliner show
+/// jobs` printed. Users write freely into its lines, so what comes out is to be compared with what squeue says.
+pub(super) fn spreads(printed: &str) -> BTreeMap<String, BTreeMap<String, u32>> {
+    let mut spreads = BTreeMap::new();
+    for line in printed.lines() {
+        let Some(id) = line.strip_prefix("JobId=").and_then(|rest| rest.split(' ').next()) else { continue };
+        // Behind the last of its names: what comes before it can have been written by somebody.
+        let Some((_, details)) = line.rsplit_once(" JOB_GRES=") else { continue };
+        let details = details.split(" MinCPUsNode=").next().unwrap_or_default();
+        if let Some(spread) = spread(details).filter(|spread| !spread.is_empty()) {
+            spreads.insert(id.to_owned(), spread);
+        }
+    }
+    spreads
+}
+
+/// Reads `(null)   Nodes=n1 CPU_IDs=0-3 Mem=0 GRES=   Nodes=n[2-3] CPU_IDs=0,2 Mem=0 GRES=`.
+fn spread(details: &str) -> Option<BTreeMap<String, u32>> {
+    let mut spread = BTreeMap::new();
+    let mut nodes = None;
+    for word in details.split(' ') {
+        if let Some(list) = word.strip_prefix("Nodes=") {
+            nodes = Some(hostlist::expand(list)?);
+        } else if let Some(cores) = word.strip_prefix("CPU_IDs=") {
+            let cores = hostlist::count(cores)?;
+            spread.extend(nodes.take()?.into_iter().map(|node| (node, cores)));
+        }
+    }
+    Some(spread)
+}

@@ -1,0 +1,213 @@
+//! What squeue says of all jobs.
+//!
+//! The fields that Slurm fills come first, with the separator of ASCII (31) between. What users write freely comes
+//! last, behind a mark that is drawn for every call: nobody can have written it into the name of a job. `--json`
+//! would be free of that, but costs ten times as much and does not tell planned nodes in the versions that lack
+//! slurmdbd's types (0.2 s against 0.02 s for 1000 jobs).
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use pliant_control::listing::{Listed, Phase, Place, Planned, Shape};
+
+use super::error::Unreadable;
+use super::hostlist;
+use super::words::{instant, state, waits_for, walltime};
+
+const SEPARATOR: char = '\u{1f}';
+const FIELDS: [&str; 20] = [
+    "%i", // id; of an array's waiting tasks with their numbers
+    "%T", // state
+    "%C", // cores
+    "%D", // nodes
+    "%h", // NO: its nodes are its own
+    "%N", // its nodes
+    "%Y", // the nodes it is planned on
+    "%V", // submitted
+    "%S", // started, or planned to
+    "%e", // ended, or is to
+    "%l", // limit
+    "%Q", // priority
+    "%r", // why it waits
+    "%E", // the jobs it waits for
+    "%P", // partition
+    "%U", // its owner, by number
+    "%v", // reservation
+    "%f", // features
+    "%b", // other resources
+    "%n", // required nodes
+];
+const COMMAND: &str = "squeue";
+
+/// How a listing is marked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Mark(String);
+
+impl Mark {
+    /// A mark that nobody can have guessed.
+    pub(super) fn draw() -> Mark {
+        // The standard library's tables draw their keys from the system.
+        let draw = || RandomState::new().build_hasher().finish();
+        Mark(format!("\u{1e}{:016x}{:016x}", draw(), draw()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn fixed(text: &str) -> Mark {
+        Mark(text.to_owned())
+    }
+
+    /// The format that squeue is to print jobs in.
+    pub(super) fn format(&self) -> String {
+        let fields = FIELDS.join("\u{1f}");
+        let mark = &self.0;
+        format!("{mark}<{fields}{mark}>%k{mark}>%j{mark}>")
+    }
+}
+
+/// Who lists: by that our own jobs are told from others'.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Who {
+    /// What our tags begin with: `pliant:<server>:`.
+    pub(super) prefix: String,
+    /// The user that submits. Others may write into a job's name what they like.
+    pub(super) user: u32,
+}
+
+impl Who {
+    /// The tag of a job.
+    pub(super) fn tag(&self, number: u32) -> String {
+        format!("{}{number}", self.prefix)
+    }
+
+    pub(super) fn number(&self, text: &str) -> Option<u32> {
+        let number = text.strip_prefix(&self.prefix)?;
+        // One way to write each: no sign, no leading zero.
+        number.parse().ok().filter(|&parsed| self.tag(parsed) == text)
+    }
+}
+
+/// A listing that was read.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Queue {
+    pub(super) jobs: Vec<Listed>,
+    /// What was not understood of others' jobs, which are left out.
+    pub(super) unread: Vec<Unreadable>,
+}
+
+/// Reads what squeue printed. Others' jobs that are over are left out.
+///
+/// Fails if a job of our own is not understood: to leave it out would be to say that it is gone.
+pub(super) fn read(printed: &str, mark: &Mark, who: &Who) -> Result<Queue, Unreadable> {
+    let mut queue = Queue::default();
+    let (begin, part) = (format!("{}<", mark.0), format!("{}>", mark.0));
+    let mut records = printed.split(begin.as_str());
+    let before = records.next().unwrap_or_default();
+    if !before.trim().is_empty() {
+        return Err(Unreadable::new(COMMAND, "its beginning", "a job", before));
+    }
+    for record in records {
+        let parts: Vec<&str> = record.split(part.as_str()).collect();
+        let &[fields, comment, name, "\n" | ""] = parts.as_slice() else {
+            return Err(Unreadable::new(COMMAND, "a job", "its fields, a comment and a name", record));
+        };
+        let tagged = who.number(name).or_else(|| who.number(comment));
+        match job(fields, tagged, who.user) {
+            Ok(job) if job.ours.is_none() && job.phase() == Phase::Over => {}
+            Ok(job) => queue.jobs.push(job),
+            Err(unreadable) if tagged.is_some() => return Err(unreadable),
+            Err(unreadable) => queue.unread.push(unreadable),
+        }
+    }
+    Ok(queue)
+}
+
+fn job(line: &str, tagged: Option<u32>, our_user: u32) -> Result<Listed, Unreadable> {
+    let fields: Vec<&str> = line.split(SEPARATOR).collect();
+    let Ok(fields) = <[&str; FIELDS.len()]>::try_from(fields) else {
+        return Err(Unreadable::new(COMMAND, "a job", "20 fields", line));
+    };
+    let [id, word, cores, nodes, shared, places, planned_on, submit, start, end, limit, ..] = fields;
+    let [.., priority, reason, dependency, partition, user, reservation, features, resources, required] =
+        fields;
+    let wrong = |name: &str, expected, found: &str| {
+        Unreadable::new(COMMAND, &format!("job {id}, {name}"), expected, found)
+    };
+    let count = |name: &str, text: &str| text.parse::<u32>().map_err(|_| wrong(name, "a number", text));
+    let time = |name: &str, text: &str| instant(text).ok_or_else(|| wrong(name, "seconds", text));
+    let hosts = |name: &str, text: &str| match nothing(text) {
+        true => Ok(Vec::new()),
+        false => hostlist::expand(text).ok_or_else(|| wrong(name, "a list of nodes", text)),
+    };
+    let Id { id: whole, further, at_once } = self::id(id).ok_or_else(|| wrong("id", "a job's id", id))?;
+    let (start, end) = (time("start", start)?, time("end", end)?);
+    let places = hosts("nodes", places)?.into_iter().map(|node| Place { node, cores: None }).collect();
+    let mut job = Listed {
+        id: whole,
+        ours: tagged.filter(|_| user == our_user.to_string()),
+        state: state(word, reason),
+        partition: partition.to_owned(),
+        shape: Shape {
+            cores: count("cores", cores)?,
+            nodes: Some(count("number of nodes", nodes)?),
+            exclusive: shared == "NO",
+        },
+        further,
+        at_once,
+        places,
+        walltime: walltime(limit).ok_or_else(|| wrong("limit", "a length of time", limit))?,
+        submitted: time("submission", submit)?.ok_or_else(|| wrong("submission", "seconds", submit))?,
+        priority: priority.parse().map_err(|_| wrong("priority", "a number", priority))?,
+        ..Listed::default()
+    };
+    match job.phase() {
+        Phase::Waits => {
+            let nodes = hosts("planned nodes", planned_on)?;
+            // Without nodes a start is not a plan but the earliest that its owner allows.
+            job.planned = start.filter(|_| !nodes.is_empty()).map(|start| Planned { start, nodes });
+            job.waits_for = waits_for(reason, dependency, start);
+        }
+        Phase::Runs => job.started = start,
+        Phase::Over => (job.started, job.ended) = (start.filter(|_| job.ever_started()), end),
+    }
+    let needs =
+        [("reservation", reservation), ("features", features), ("resources", resources), ("nodes", required)];
+    job.needs = needs
+        .iter()
+        .filter(|(_, text)| !nothing(text))
+        .map(|(name, text)| format!("{name} {text}"))
+        .collect();
+    if let [place] = job.places.as_mut_slice() {
+        place.cores = Some(job.shape.cores);
+    }
+    Ok(job)
+}
+
+fn nothing(text: &str) -> bool {
+    matches!(text, "" | "(null)" | "N/A" | "n/a" | "None" | "none")
+}
+
+struct Id {
+    id: String,
+    further: u32,
+    at_once: Option<u32>,
+}
+
+/// `12`, `12_3` (a task of an array), `12_[4-9%2]` (its tasks that wait, two at a time), `12+1` (a part of a job of
+/// several kinds). The tasks that wait are called `12_[]`, whichever they are, so that the name stays.
+fn id(text: &str) -> Option<Id> {
+    let whole = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((array, tasks)) = text.split_once("_[") {
+        let tasks = tasks.strip_suffix(']')?;
+        let (tasks, at_once) = match tasks.split_once('%') {
+            Some((tasks, at_once)) => (tasks, Some(at_once.parse().ok()?)),
+            None => (tasks, None),
+        };
+        let further = hostlist::count(tasks)?.checked_sub(1)?;
+        return whole(array).then(|| Id { id: format!("{array}_[]"), further, at_once });
+    }
+    let plain = match text.split_once(['_', '+']) {
+        Some((job, part)) => whole(job) && whole(part),
+        None => whole(text),
+    };
+    plain.then(|| Id { id: text.to_owned(), further: 0, at_once: None })
+}

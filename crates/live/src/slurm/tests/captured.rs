@@ -1,0 +1,355 @@
+//! Captured output of real clusters. The squeue listing has jobs in every state that could be had, an array, a job of
+//! several parts, names with separators and line ends, and somebody else's job with a tag of ours.
+
+use std::collections::BTreeMap;
+
+use pliant_control::job::Exit;
+use pliant_control::listing::{Listed, Place, Planned, Shape, State, Status, WaitsFor};
+use pliant_model::{Span, Time};
+
+use crate::slurm::about::{About, Scheduler};
+use crate::slurm::queue::{self, Mark, Queue, Who};
+use crate::slurm::{accounts, fill, nodes};
+
+const SQUEUE: &str = include_str!("captured/squeue.txt");
+const EXITS: &str = include_str!("captured/squeue-exits.txt");
+const SINFO: &str = include_str!("captured/sinfo.txt");
+const DETAILS: &str = include_str!("captured/scontrol-jobs.txt");
+const CONFIG: &str = include_str!("captured/scontrol-config.txt");
+const SACCT: &str = include_str!("captured/sacct.txt");
+
+fn who() -> Who {
+    Who { prefix: "pliant:rennes:".to_owned(), user: 0 }
+}
+
+fn mark() -> Mark {
+    Mark::fixed("\u{1e}mark")
+}
+
+fn queue() -> Queue {
+    let queue = queue::read(SQUEUE, &mark(), &who()).unwrap();
+    assert_eq!(queue.unread, []);
+    queue
+}
+
+fn place(node: &str, cores: Option<u32>) -> Place {
+    Place { node: node.to_owned(), cores }
+}
+
+#[test]
+fn every_job_of_the_queue_is_read() {
+    let queue = queue();
+    let seen: Vec<(&str, Option<u32>, State)> =
+        queue.jobs.iter().map(|job| (job.id.as_str(), job.ours, job.state.clone())).collect();
+    let expected = [
+        // Ours by name, by comment, by both; others' that are over are not there.
+        ("1046", Some(8), State::Cancelled),
+        ("1037", Some(2), State::Completed),
+        ("1036", Some(1), State::Failed),
+        ("1038", Some(3), State::Failed),
+        // Its name has a leading zero: nothing we write.
+        ("1047", None, State::Pending),
+        ("1048", None, State::Pending),
+        ("1049", None, State::Pending),
+        ("1050_[]", None, State::Pending),
+        ("1051_[]", None, State::Pending),
+        ("1052+0", None, State::Pending),
+        ("1052+1", None, State::Pending),
+        ("1054", None, State::Pending),
+        ("1055", None, State::Pending),
+        ("1056", Some(9), State::Pending),
+        ("1057", None, State::Pending),
+        ("1042", None, State::Held),
+        ("1045", Some(7), State::Held),
+        // Somebody else's, with a tag of ours.
+        ("1039", None, State::Running),
+        ("1040", Some(5), State::Running),
+        ("1041", None, State::Suspended),
+        ("1043", None, State::Held),
+        ("1044", Some(6), State::Stopped),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_job_is_read_with_all_that_is_said_of_it() {
+    let queue = queue();
+    let check = |expected: Listed| {
+        let found = queue.jobs.iter().find(|job| job.id == expected.id);
+        let expected = Listed { partition: "main".to_owned(), ..expected };
+        assert_eq!(found, Some(&expected));
+    };
+    let shape = |cores, nodes| Shape { cores, nodes: Some(nodes), exclusive: false };
+    let submitted = Time(1_795_279_871);
+    check(Listed {
+        id: "1040".to_owned(),
+        ours: Some(5),
+        state: State::Running,
+        shape: shape(5, 2),
+        places: vec![place("alpha1", None), place("alpha2", None)],
+        walltime: Some(Span(600)),
+        submitted: Time(1_795_279_869),
+        started: Some(Time(1_795_279_869)),
+        priority: 4_294_900_723,
+        ..Listed::default()
+    });
+    check(Listed {
+        id: "1044".to_owned(),
+        ours: Some(6),
+        state: State::Stopped,
+        shape: Shape { exclusive: true, ..shape(4, 1) },
+        places: vec![place("alpha3", Some(4))],
+        // It was asked for with 3 s more: Slurm rounds up to minutes.
+        walltime: Some(Span(86_400 + 2 * 3600 + 4 * 60)),
+        submitted: Time(1_795_279_869),
+        started: Some(submitted),
+        priority: 4_294_900_719,
+        ..Listed::default()
+    });
+    check(Listed {
+        id: "1056".to_owned(),
+        ours: Some(9),
+        shape: shape(2, 1),
+        walltime: Some(Span(600)),
+        submitted,
+        planned: Some(Planned { start: Time(1_795_289_769), nodes: vec!["alpha2".to_owned()] }),
+        priority: 4_294_900_709,
+        ..Listed::default()
+    });
+    check(Listed {
+        id: "1050_[]".to_owned(),
+        shape: shape(3, 1),
+        further: 4,
+        at_once: Some(2),
+        walltime: Some(Span(1800)),
+        submitted,
+        planned: Some(Planned {
+            start: Time(1_795_287_369),
+            nodes: vec!["alpha1".to_owned(), "alpha2".to_owned()],
+        }),
+        priority: 4_294_900_715,
+        ..Listed::default()
+    });
+    // Nodes without a time are no plan, and no limit is none.
+    check(Listed {
+        id: "1051_[]".to_owned(),
+        shape: shape(12, 3),
+        further: 13,
+        walltime: None,
+        submitted,
+        priority: 4_294_900_714,
+        ..Listed::default()
+    });
+    check(Listed {
+        id: "1049".to_owned(),
+        shape: shape(1, 1),
+        walltime: Some(Span(600)),
+        submitted,
+        waits_for: Some(WaitsFor::Time(Time(1_795_287_071))),
+        priority: 4_294_900_716,
+        ..Listed::default()
+    });
+    check(Listed {
+        id: "1054".to_owned(),
+        shape: shape(4, 1),
+        walltime: Some(Span(900)),
+        submitted,
+        planned: Some(Planned { start: Time(1_795_289_769), nodes: vec!["alpha1".to_owned()] }),
+        needs: vec!["nodes alpha1".to_owned()],
+        priority: 4_294_900_711,
+        ..Listed::default()
+    });
+    // Cancelled before it started: it has an end, and never had a place.
+    check(Listed {
+        id: "1046".to_owned(),
+        ours: Some(8),
+        state: State::Cancelled,
+        shape: shape(2, 1),
+        walltime: Some(Span(1200)),
+        submitted,
+        ended: Some(submitted),
+        ..Listed::default()
+    });
+}
+
+#[test]
+fn what_waiting_jobs_wait_for_is_told() {
+    let queue = queue();
+    let check = |id: &str, expected: WaitsFor| {
+        let found = queue.jobs.iter().find(|job| job.id == id).and_then(|job| job.waits_for.clone());
+        assert_eq!(found, Some(expected), "{id}");
+    };
+    check("1047", WaitsFor::Jobs("afterok:1041(unfulfilled)".to_owned()));
+    check("1048", WaitsFor::Never("DependencyNeverSatisfied".to_owned()));
+    check("1055", WaitsFor::Never("PartitionConfig".to_owned()));
+}
+
+#[test]
+fn another_user_sees_none_of_it_as_his() {
+    let who = Who { user: 65_534, ..who() };
+    let queue = queue::read(SQUEUE, &mark(), &who).unwrap();
+    let ours: Vec<u32> = queue.jobs.iter().filter_map(|job| job.ours).collect();
+    assert_eq!(ours, [4]);
+}
+
+#[test]
+fn a_record_that_is_not_understood_is_told_and_left_out_unless_it_is_ours() {
+    let others = SQUEUE.replace("1049\u{1f}PENDING\u{1f}1\u{1f}", "1049\u{1f}PENDING\u{1f}one\u{1f}");
+    let queue = queue::read(&others, &mark(), &who()).unwrap();
+    let told = queue.unread.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(told, ["squeue: job 1049, cores: expected a number, found `one`"]);
+    assert_eq!(queue.jobs.len(), self::queue().jobs.len() - 1);
+
+    let check = |from: &str, to: &str, expected: &str| {
+        let changed = SQUEUE.replacen(from, to, 1);
+        assert_ne!(changed, SQUEUE);
+        let error = queue::read(&changed, &mark(), &who()).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    };
+    let separator = '\u{1f}';
+    check(
+        &format!("1056{separator}PENDING{separator}2"),
+        &format!("1056{separator}PENDING{separator}-"),
+        "squeue: job 1056, cores",
+    );
+    check(&format!("1045{separator}"), "1045", "squeue: a job: expected 20 fields");
+    check("\u{1e}mark>wrap", "", "squeue: a job: expected its fields, a comment and a name");
+    check("\u{1e}mark<1029", "slurm_load_jobs: \u{1e}mark<1029", "squeue: its beginning");
+}
+
+#[test]
+fn no_jobs_are_an_empty_listing() {
+    assert_eq!(queue::read("", &mark(), &who()).unwrap(), Queue::default());
+    assert_eq!(nodes::read("").unwrap(), []);
+    assert_eq!(accounts::read_exits("").unwrap(), []);
+    assert_eq!(accounts::read_accounts("", &who()).unwrap(), []);
+}
+
+#[test]
+fn two_marks_differ() {
+    assert_ne!(Mark::draw(), Mark::draw());
+}
+
+#[test]
+fn how_jobs_ended_is_told_by_the_controller() {
+    let found: Vec<(String, Option<Exit>)> =
+        accounts::read_exits(EXITS).unwrap().into_iter().map(|job| (job.id.clone(), job.exit())).collect();
+    let expected = [
+        ("1046", Some(Exit::Cancelled)),
+        ("1037", Some(Exit::Code(0))),
+        ("1036", Some(Exit::Code(3))),
+        ("1038", Some(Exit::Signal(9))),
+        ("1054", None),
+        ("1040", None),
+        ("1035", Some(Exit::OverWalltime)),
+    ];
+    assert_eq!(found, expected.map(|(id, exit)| (id.to_owned(), exit)));
+}
+
+#[test]
+fn how_jobs_ended_is_told_by_the_accounts() {
+    let jobs = accounts::read_accounts(SACCT, &who()).unwrap();
+    let found: Vec<(&str, Option<u32>, Option<Exit>)> =
+        jobs.iter().map(|job| (job.id.as_str(), job.ours, job.exit())).collect();
+    let expected = [
+        ("1", Some(1), Some(Exit::Code(3))),
+        ("2", Some(2), Some(Exit::Code(0))),
+        ("3", Some(3), Some(Exit::Signal(9))),
+        // Its name has a line end in it.
+        ("5", None, Some(Exit::Code(0))),
+        ("6", Some(5), None),
+        ("7", Some(6), Some(Exit::Cancelled)),
+        ("10", None, Some(Exit::Code(0))),
+        ("11", None, Some(Exit::Code(0))),
+        ("9", None, Some(Exit::Code(0))),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(jobs[0].status, Some(Status::Code(3)));
+    assert_eq!((jobs[0].started, jobs[0].ended), (Some(Time(1_795_279_952)), Some(Time(1_795_279_952))));
+    assert_eq!(jobs[4].started, Some(Time(1_795_279_954)));
+    assert_eq!(jobs[4].places, [place("alpha1", None), place("alpha2", None)]);
+}
+
+#[test]
+fn nodes_are_read_once_with_all_their_partitions() {
+    let nodes = nodes::read(SINFO).unwrap();
+    let seen: Vec<_> = nodes
+        .iter()
+        .map(|node| (node.name.as_str(), node.cores, node.partitions.join("+"), node.unusable.as_deref()))
+        .collect();
+    let reason = "draining: bad disk | rack 3\nalpha9\u{1f}4";
+    let expected = [
+        ("alpha1", 4, "main+night".to_owned(), Some(reason)),
+        ("alpha2", 4, "main+night".to_owned(), None),
+        ("alpha3", 4, "main".to_owned(), None),
+    ];
+    assert_eq!(seen, expected);
+    assert!(nodes::read("\u{1e}alpha1\u{1f}many\u{1f}idle\u{1f}main\u{1f}none\n").is_err());
+    assert!(nodes::read("\u{1e}alpha1\u{1f}4\n").is_err());
+}
+
+#[test]
+fn cores_are_told_by_node_and_must_fit_the_job() {
+    let spreads = nodes::spreads(DETAILS);
+    let spread = |pairs: &[(&str, u32)]| {
+        pairs.iter().map(|&(node, cores)| (node.to_owned(), cores)).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(spreads["1040"], spread(&[("alpha1", 2), ("alpha2", 3)]));
+    assert_eq!(spreads["1044"], spread(&[("alpha3", 4)]));
+    assert_eq!(spreads.get("1050"), None, "it waits");
+    // As newer versions write it, several nodes at once; and what a name pretends.
+    let line = "JobId=7 JobName=x JOB_GRES=(null)   Nodes=n9 CPU_IDs=0 Mem=0 GRES= MinCPUsNode=1 y JOB_GRES=(null)   \
+                Nodes=n[1-2] CPU_IDs=0-1,4 Mem=0 GRES=   Nodes=n3 CPU_IDs=5 Mem=0 GRES= MinCPUsNode=1 z\n";
+    assert_eq!(nodes::spreads(line)["7"], spread(&[("n1", 3), ("n2", 3), ("n3", 1)]));
+
+    let check = |told: &[(&str, u32)], fits: bool| {
+        let mut job = Listed {
+            shape: Shape { cores: 5, ..Shape::default() },
+            places: vec![place("alpha1", None), place("alpha2", None)],
+            ..Listed::default()
+        };
+        assert_eq!(fill(&mut job, &spread(told)), fits, "{told:?}");
+        assert_eq!(job.places[0].cores.is_some(), fits, "{told:?}");
+    };
+    check(&[("alpha1", 2), ("alpha2", 3)], true);
+    check(&[("alpha1", 2), ("alpha2", 2)], false);
+    check(&[("alpha1", 2), ("alpha3", 3)], false);
+    check(&[("alpha1", 5)], false);
+}
+
+#[test]
+fn a_cluster_tells_how_it_plans() {
+    let about = About::read(CONFIG).unwrap();
+    let expected = About {
+        version: "22.05.8".to_owned(),
+        cluster: "alpha".to_owned(),
+        scheduler: Scheduler {
+            backfill: true,
+            interval: Span(1),
+            window: Span(20_160 * 60),
+            resolution: Span(1),
+            jobs_max: 2000,
+            parameters: about.scheduler.parameters.clone(),
+        },
+        select: "select/cons_tres CR_CPU".to_owned(),
+        priority: "priority/basic".to_owned(),
+        min_job_age: Span(300),
+        kill_wait: Span(3),
+        accounts: false,
+        private: Vec::new(),
+    };
+    assert_eq!(about, expected);
+    assert!(!about.hides_jobs());
+
+    let changed = |from: &str, to: &str| About::read(&CONFIG.replace(from, to));
+    let defaults =
+        changed("bf_interval=1,bf_resolution=1,bf_window=20160,bf_max_job_test=2000,bf_continue", "")
+            .unwrap();
+    assert_eq!((defaults.scheduler.interval, defaults.scheduler.window), (Span(30), Span(86_400)));
+    assert!(changed("accounting_storage/none", "accounting_storage/slurmdbd").unwrap().accounts);
+    assert!(changed("= none", "= accounts,jobs").unwrap().hides_jobs());
+    let error = changed("bf_interval=1", "bf_interval=soon").unwrap_err().to_string();
+    assert_eq!(error, "scontrol show config: bf_interval: expected a number, found `soon`");
+    let error = changed("MinJobAge", "Other").unwrap_err().to_string();
+    assert_eq!(error, "scontrol show config: MinJobAge: expected a setting, found `nothing`");
+}

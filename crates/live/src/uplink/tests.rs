@@ -1,0 +1,239 @@
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use http_body::{Body, Frame};
+use pliant_control::agent::Found;
+use pliant_model::Time;
+
+use super::*;
+use crate::journal::{Entry, Filter, JobRow, JournalError};
+
+/// A journal with news from one number to another.
+struct News {
+    from: u64,
+    to: Arc<AtomicU64>,
+    /// How many were read.
+    read: Arc<AtomicU64>,
+    /// How many attempts to read fail before one succeeds, and how many there were.
+    failing: u32,
+    attempts: Arc<AtomicU32>,
+}
+
+const RECORD: &str = r#"{"handle":"lyon.1","key":"0123456789abcdef0123456789abcdef","owner":"alice",
+    "name":"test","work":{"procs":1,"walltime":1,"speedup":"rigid"},"state":"QUEUED","submitted":100,
+    "expected":{"procs":1,"walltime":1,"start":100},"procs":1,"walltime":1,"started":null,"ended":null,"exit":null}"#;
+
+impl Archive for News {
+    fn notices(&mut self, after: u64, limit: u32) -> Result<Vec<Notice>, JournalError> {
+        let numbers = (after + 1).max(self.from)..=self.to.load(Ordering::Relaxed);
+        if self.attempts.fetch_add(1, Ordering::Relaxed) < self.failing {
+            return Err(JournalError::Unreachable { why: "for now".to_owned() });
+        }
+        let news = |seq| Notice { seq, body: RECORD.to_owned() };
+        let page: Vec<Notice> = numbers.take(limit as usize).map(news).collect();
+        self.read.fetch_add(page.len() as u64, Ordering::Relaxed);
+        Ok(page)
+    }
+
+    fn job(&mut self, _: &str, _: u32) -> Result<Option<JobRow>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn job_by_key(&mut self, _: &[u8; 16]) -> Result<Option<JobRow>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn jobs(&mut self, _: &Filter) -> Result<Vec<JobRow>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn accuracy(&mut self, _: Option<&str>, _: u32) -> Result<Vec<(String, i64, i64)>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn entries(&mut self, _: u64, _: u32) -> Result<Vec<Entry>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn last_number(&mut self, _: &str) -> Result<Option<u32>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn ended(&mut self) -> Result<u64, JournalError> {
+        unreachable!("news alone are read")
+    }
+}
+
+struct Lyon;
+
+impl Child for Lyon {
+    fn name(&self) -> Name {
+        "lyon".parse().unwrap()
+    }
+
+    fn kind(&self) -> ChildKind {
+        ChildKind::Server
+    }
+
+    fn journal(&self) -> u64 {
+        1
+    }
+
+    async fn servers(&self) -> Vec<ServerInfo> {
+        Vec::new()
+    }
+
+    async fn asked(&self, _: u64, _: Ask, _: RequestId) {}
+
+    fn acknowledged(&self, _: u64) {}
+
+    fn unnumbered(&self) -> Option<Name> {
+        None
+    }
+
+    async fn numbered(&self, _: Name, _: u32) {}
+}
+
+/// A parent that says nothing.
+struct Silent;
+
+impl Body for Silent {
+    type Data = bytes::Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
+        Poll::Pending
+    }
+}
+
+/// A line over which news go, and what its parent has not taken in.
+struct Bench {
+    upward: Upward,
+    to: Arc<AtomicU64>,
+    read: Arc<AtomicU64>,
+    attempts: Arc<AtomicU32>,
+    parent: mpsc::Receiver<proto::Up>,
+    line: tokio::task::JoinHandle<()>,
+}
+
+impl Bench {
+    /// The journal has news up to a number, and those before `from` no more.
+    fn new(from: u64, last: u64, failing: u32) -> Bench {
+        let (to, read, attempts) = (Arc::new(AtomicU64::new(last)), Arc::default(), Arc::default());
+        let news = News {
+            from,
+            to: Arc::clone(&to),
+            read: Arc::clone(&read),
+            failing,
+            attempts: Arc::clone(&attempts),
+        };
+        let (upward, outbound) = upward(last + 1);
+        let mut line = Line {
+            child: Arc::new(Lyon),
+            heard: Heard::start(),
+            archive: Arc::new(Mutex::new(Box::new(news))),
+            clock: Clock::start(Time(0)),
+            outbound,
+            told: 0,
+            page: VecDeque::new(),
+            announce: false,
+            said: None,
+            acknowledged: 0,
+            next_question: 1,
+            questions: BTreeMap::new(),
+            numbers: true,
+        };
+        let (sender, parent) = mpsc::channel(WINDOW);
+        let line = tokio::spawn(async move {
+            let decoder = tonic_prost::ProstDecoder::<proto::Down>::default();
+            let mut down = Streaming::new_request(decoder, Silent, None, None);
+            let _ = line.converse(&sender, &mut down).await;
+        });
+        Bench { upward, to, read, attempts, parent, line }
+    }
+
+    /// The next message that is no heartbeat.
+    async fn next(&mut self) -> FromChild {
+        loop {
+            let message = self.parent.recv().await.expect("the line holds");
+            match FromChild::try_from(message).unwrap() {
+                FromChild::Heartbeat { now } => assert!(now.is_some()),
+                message => return message,
+            }
+        }
+    }
+
+    async fn next_news(&mut self) -> u64 {
+        match self.next().await {
+            FromChild::News { sequence, .. } => sequence,
+            other => panic!("expected news, found {other:?}"),
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.line.abort();
+    }
+}
+
+#[tokio::test]
+async fn news_stay_in_the_journal_until_the_parent_takes_them_in() {
+    const LAST: u64 = 20_000;
+    const AHEAD: u64 = WINDOW as u64 + 2 * PAGE as u64;
+    let mut bench = Bench::new(1, LAST, 0);
+    // A parent that takes nothing in.
+    while bench.parent.len() < WINDOW {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(bench.read.load(Ordering::Relaxed) <= AHEAD, "they gather in memory");
+    // What is of use at once does not wait for all of them.
+    bench.upward.announce();
+    let mut is_announced = false;
+    for expected in 1..=LAST {
+        let mut message = bench.next().await;
+        if let FromChild::Servers(_) = message {
+            assert!(expected <= AHEAD, "after {expected}");
+            is_announced = true;
+            message = bench.next().await;
+        }
+        assert!(matches!(message, FromChild::News { sequence, .. } if sequence == expected), "{message:?}");
+        assert!(bench.read.load(Ordering::Relaxed) <= expected + AHEAD, "they gather in memory");
+    }
+    assert!(is_announced);
+    // And those that come later.
+    bench.to.store(LAST + 2, Ordering::Relaxed);
+    bench.upward.news(LAST + 2);
+    assert_eq!((bench.next_news().await, bench.next_news().await), (LAST + 1, LAST + 2));
+}
+
+#[tokio::test]
+async fn a_journal_that_cannot_be_read_is_read_later() {
+    let mut bench = Bench::new(1, 1, 1);
+    assert_eq!(bench.next_news().await, 1);
+    assert_eq!(bench.attempts.load(Ordering::Relaxed), 2, "with the next heartbeat and not at once");
+}
+
+#[tokio::test]
+async fn news_that_another_parent_has_kept_are_not_waited_for() {
+    let mut bench = Bench::new(10, 9, 0);
+    // An answer to a question that nobody asked over this line is not told.
+    bench.upward.answer(7, Found::default());
+    bench.upward.unnumbered("lyon".parse().unwrap());
+    assert_eq!(bench.next().await, FromChild::Unnumbered { server: "lyon".parse().unwrap() });
+    while bench.attempts.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    bench.to.store(10, Ordering::Relaxed);
+    bench.upward.news(10);
+    assert_eq!(bench.next_news().await, 10);
+    assert_eq!(bench.attempts.load(Ordering::Relaxed), 2, "looked for once before");
+}

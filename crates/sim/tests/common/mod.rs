@@ -1,0 +1,44 @@
+//! Platforms, jobs and speedup models that the tests of both speeds draw from.
+
+use pliant_model::{Cluster, Job, Platform, Procs, Span, Speed, Speedup, Time};
+use pliant_policy::batch;
+use pliant_sim::SimJob;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+pub(crate) fn platform(clusters: impl IntoIterator<Item = (u32, f64, &'static str)>) -> Platform {
+    let cluster = |(index, (procs, speed, batch)): (usize, (u32, f64, &str))| Cluster {
+        name: format!("cluster {index}"),
+        procs: Procs(procs),
+        speed: Speed::new(speed).unwrap(),
+        batch: batch.to_owned(),
+    };
+    Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
+}
+
+/// Up to `most` clusters under any policy.
+pub(crate) fn platforms(
+    procs: impl Strategy<Value = u32>,
+    speed: impl Strategy<Value = f64>,
+    most: usize,
+) -> impl Strategy<Value = Platform> {
+    prop::collection::vec((procs, speed, select(batch::names())), 1..=most).prop_map(platform)
+}
+
+/// Managed and rigid, of nobody in particular.
+pub(crate) fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: i64) -> SimJob {
+    let (submit, procs, walltime, runtime) = (Time(submit), Procs(procs), Span(walltime), Span(runtime));
+    let job =
+        Job { log_id, submit, procs, walltime, runtime, user: -1, group: -1, executable: -1, origin: None };
+    SimJob { job, speedup: Speedup::Rigid, managed: true }
+}
+
+pub(crate) fn speedups() -> impl Strategy<Value = Speedup> {
+    prop_oneof![
+        2 => Just(Speedup::Rigid),
+        2 => (0.5..=1.0, 1..40_u32).prop_map(|(parallel, limit)| Speedup::Amdahl { parallel, limit: Procs(limit) }),
+        1 => Just(Speedup::Folding),
+        1 => (1.0..30.0, 0.0..2.0)
+            .prop_map(|(average_parallelism, sigma)| Speedup::Downey { average_parallelism, sigma }),
+    ]
+}

@@ -1,0 +1,318 @@
+#!/bin/bash
+# Real Slurm clusters on one Debian host, to try and test Pliant with. Not for production: everything is on loopback,
+# every node is this host, and memory is not shared out.
+#
+#   slurm.sh start DIR [--clusters 3] [--nodes 4] [--cpus 4] [--backfill-s 1] [--accounting]
+#   slurm.sh status DIR      one line per cluster: name, usable nodes, its slurm.conf
+#   slurm.sh stop DIR        ends what was started from DIR, and nothing else
+#
+# Needs root and Debian; installs Debian's own packages if they are missing. DIR is new, or made by an earlier start.
+# Exit codes: 0 done, 1 failed, 2 wrong call, 3 cannot be done on this machine.
+set -euo pipefail
+export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
+unset SLURM_CONF
+
+FIRST_PORT=20000 LAST_PORT=32000 # below those that the system hands out
+PATIENCE_S=90
+
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+fail() { echo "error: $*" >&2; exit 1; }
+impossible() { echo "error: $*" >&2; exit 3; }
+
+# --- Settings -----------------------------------------------------------------------------------------------------
+
+verb=${1:-} dir=${2:-}
+[ -n "$verb" ] && [ -n "$dir" ] || usage
+shift 2
+clusters=3 nodes=4 cpus=4 backfill_s=1 accounting=no base=0
+while [ $# -gt 0 ]; do
+    case $1 in
+    --clusters) clusters=${2:-} ;;
+    --nodes) nodes=${2:-} ;;
+    --cpus) cpus=${2:-} ;;
+    --backfill-s) backfill_s=${2:-} ;;
+    --accounting) accounting=yes; shift; continue ;;
+    *) usage ;;
+    esac
+    [[ ${2:-} =~ ^[1-9][0-9]{0,2}$ ]] || usage
+    shift 2
+done
+
+mkdir -p "$dir" || fail "cannot make $dir"
+dir=$(cd "$dir" && pwd -P)
+# Sockets are made in it, whose names the system bounds; Slurm's file knows no quotes.
+[[ $dir =~ ^[A-Za-z0-9/._-]{1,80}$ ]] || fail "expected a folder of at most 80 letters, digits and / . _ -, found $dir"
+cd "$dir"
+settings=$dir/settings
+
+names() { local all=(alpha beta gamma delta epsilon zeta eta theta) i; for ((i = 0; i < clusters; i++)); do echo "${all[i]:-cluster$i}"; done; }
+
+# --- Processes: known by number and time of start, so that a number used again is never signalled ------------------
+
+born() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+lives() { # lives NAME
+    local pid start
+    [ -s "run/$1" ] && read -r pid start <"run/$1" && [ "$(born "$pid")" = "$start" ] && ! grep -q ') Z ' "/proc/$pid/stat"
+} 2>/dev/null
+started_here() { local file; for file in run/*; do [ -f "$file" ] && lives "${file#run/}" && echo "${file#run/}"; done; true; }
+begin() { # begin NAME COMMAND...
+    local name=$1
+    shift
+    lives "$name" && return
+    setsid "${host_called[@]}" "$@" </dev/null >"log/$name.out" 2>&1 9>&- &
+    echo "$! $(born $!)" >"run/$name"
+}
+send() { # send SIGNAL NAME...
+    local signal=$1 name pid start
+    shift
+    for name; do lives "$name" && read -r pid start <"run/$name" && kill "-$signal" "$pid" 2>/dev/null; done
+    true
+}
+within() { # within SECONDS COMMAND...: until it succeeds
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
+}
+
+# Step daemons and jobs leave the daemon that started them. A step daemon keeps a log of ours open; a job has our
+# slurm.conf and a job's number in its environment; what a job starts descends from it.
+left_behind() {
+    local roots pid parent more
+    roots=$(for pid in $(grep -lx slurmstepd /proc/[0-9]*/comm 2>/dev/null | cut -d/ -f3); do
+        if find "/proc/$pid/fd" -lname "$dir/*" 2>/dev/null | grep -q .; then echo "$pid"; fi
+    done
+    for pid in $(grep -lz "^SLURM_CONF=$dir/" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
+        if grep -qz '^SLURM_JOB_ID=' "/proc/$pid/environ" 2>/dev/null; then echo "$pid"; fi
+    done)
+    [ -n "$roots" ] || return 0
+    more=$roots
+    while [ -n "$more" ]; do
+        parent=$(echo $more | tr ' ' ',')
+        more=$(ps -o pid= --ppid "$parent" 2>/dev/null | tr -d ' ' | grep -vxF "$roots" || true)
+        roots=$(printf '%s\n%s' "$roots" "$more" | grep . || true)
+    done
+    echo "$roots"
+}
+swept() { local found; found=$(left_behind); [ -z "$found" ] || { kill -KILL $found 2>/dev/null; return 1; }; }
+
+# --- What is needed -----------------------------------------------------------------------------------------------
+
+install_packages() {
+    local wanted=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge) missing=() name
+    [ $accounting = no ] || wanted+=(slurmdbd slurm-wlm-mysql-plugin mariadb-server)
+    for name in "${wanted[@]}"; do
+        dpkg-query -W -f '${Status}\n' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    # In run level 1 no package starts its daemon.
+    local get=(env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -q -y --no-install-recommends -o DPkg::Lock::Timeout=180 install)
+    "${get[@]}" "${missing[@]}" >log/apt 2>&1 9>&- && return 0
+    { apt-get -q update && "${get[@]}" "${missing[@]}"; } >>log/apt 2>&1 9>&- ||
+        impossible "cannot install ${missing[*]}: $(grep -m1 '^E:' log/apt || tail -1 log/apt)"
+}
+
+# Slurm's daemons listen where the name of their host leads. Where that is not loopback, they are shown another name.
+find_host() {
+    host=$(hostname -s) host_called=()
+    address=$(getent ahostsv4 "$(hostname)" | awk '{print $1; exit}')
+    case $address in
+    127.*) ;;
+    *)
+        host=localhost address=127.0.0.1
+        host_called=(unshare --uts sh -c 'hostname localhost && exec "$@"' sh)
+        "${host_called[@]}" true 2>/dev/null || impossible "$(hostname) is not a loopback address, and unshare --uts is not allowed"
+        ;;
+    esac
+}
+
+# Each cluster takes a controller's port and one for each node, in a row; the database of accounts the first of all.
+choose_ports() {
+    local count=$((1 + clusters * (nodes + 1))) taken try port
+    for try in {1..50}; do
+        base=$((FIRST_PORT + RANDOM % (LAST_PORT - FIRST_PORT - count)))
+        taken=$(awk '$2 ~ /:/ {print strtonum("0x" substr($2, index($2, ":") + 1))}' /proc/net/tcp 2>/dev/null ||
+            sed -n 's/^ *[0-9]*: [0-9A-F]*:\([0-9A-F]*\) .*/\1/p' /proc/net/tcp | while read -r port; do echo $((16#$port)); done)
+        for ((port = base; port < base + count; port++)); do
+            if grep -qx "$port" <<<"$taken"; then continue 2; fi
+        done
+        return 0
+    done
+    fail "no $count free ports in a row between $FIRST_PORT and $LAST_PORT"
+}
+
+# --- The files of a cluster ---------------------------------------------------------------------------------------
+
+write_cluster() { # write_cluster NAME PORT
+    local name=$1 port=$2 home=$dir/$1
+    mkdir -p "$home/state" "$home/spool"
+    cat >"$home/slurm.conf" <<END
+ClusterName=$name
+SlurmctldHost=$host($address)
+SlurmctldPort=$port
+SlurmUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=$dir/munge/socket
+CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+StateSaveLocation=$home/state
+SlurmctldPidFile=$home/slurmctld.pid
+SlurmctldLogFile=$dir/log/$name.controller
+SlurmdSpoolDir=$home/spool/%n
+SlurmdPidFile=$home/spool/%n.pid
+SlurmdLogFile=$dir/log/%n.node
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+PropagateResourceLimits=NONE
+ReturnToService=2
+KillWait=3
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=$backfill_s,bf_resolution=1,bf_window=20160,bf_max_job_test=2000,bf_continue,sched_interval=2
+JobCompType=jobcomp/filetxt
+JobCompLoc=$home/completed
+NodeName=${name}[1-$nodes] NodeHostname=$host NodeAddr=$address Port=[$((port + 1))-$((port + nodes))] CPUs=$cpus RealMemory=1000 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES DefaultTime=10 MaxTime=INFINITE State=UP
+END
+    [ $accounting = no ] || cat >>"$home/slurm.conf" <<END
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=$address
+AccountingStoragePort=$base
+AccountingStoragePass=$dir/munge/socket
+JobAcctGatherType=jobacct_gather/none
+END
+}
+
+write_accounts() {
+    mkdir -p accounts
+    (umask 077 && cat >accounts/slurmdbd.conf) <<END
+AuthType=auth/munge
+AuthInfo=socket=$dir/munge/socket
+DbdHost=$host
+DbdAddr=$address
+DbdPort=$base
+SlurmUser=root
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm_accounts
+LogFile=$dir/log/accounts
+PidFile=$dir/accounts/slurmdbd.pid
+END
+}
+
+# --- Verbs --------------------------------------------------------------------------------------------------------
+
+usable_nodes() { { SLURM_CONF=$dir/$1/slurm.conf timeout 5 sinfo -h -N -o %T 2>/dev/null || true; } | grep -cxE 'idle|mixed|allocated|completing' || true; }
+all_usable() { local name; for name in $(names); do [ "$(usable_nodes "$name")" = "$nodes" ] || return 1; done; }
+report() { local name; for name in $(names); do echo "$name $(usable_nodes "$name")/$nodes $dir/$name/slurm.conf"; done; }
+nobody_lives() { [ -z "$(started_here)" ]; }
+has_no_jobs() { ! SLURM_CONF=$1 timeout 10 squeue -h -a -o %A 2>/dev/null | grep -q .; }
+
+start_munge() {
+    mkdir -p munge && chmod 755 munge
+    [ -s munge/key ] || (umask 077 && head -c 512 /dev/urandom >munge/key)
+    lives munge || rm -f munge/socket*
+    begin munge munged --foreground --force --key-file="$dir/munge/key" --socket="$dir/munge/socket" \
+        --seed-file="$dir/munge/seed" --pid-file="$dir/munge/pid" --log-file="$dir/log/munge"
+    within 20 test -S munge/socket || fail "munged: $(tail -1 log/munge.out)"
+}
+
+start_accounts() {
+    local database=$dir/accounts/socket client
+    client=(mariadb --no-defaults --socket="$database" --user=root)
+    [ -d accounts/data ] || mariadb-install-db --no-defaults --user=root --datadir="$dir/accounts/data" \
+        --auth-root-authentication-method=normal >log/database 2>&1 || fail "mariadb-install-db: $(tail -1 log/database)"
+    begin database mariadbd --no-defaults --user=root --datadir="$dir/accounts/data" --socket="$database" \
+        --skip-networking --innodb-buffer-pool-size=32M --pid-file="$dir/accounts/mariadbd.pid"
+    within 60 "${client[@]}" -e 'SELECT 1' >/dev/null 2>&1 || fail "mariadbd: $(tail -1 log/database.out)"
+    # The client library knows no socket but by this variable.
+    export MYSQL_UNIX_PORT=$database
+    begin accounts env SLURM_CONF="$dir/accounts/slurmdbd.conf" slurmdbd -D
+    within 30 accounts_answer || fail "slurmdbd: $(tail -1 log/accounts)"
+    local name
+    for name in $(names); do
+        SLURM_CONF=$dir/$name/slurm.conf sacctmgr -i add cluster "$name" >/dev/null 2>&1 || true
+    done
+}
+# Until its controller has reported there, a cluster's jobs are booked without their names.
+all_registered() {
+    local name
+    for name in $(names); do
+        SLURM_CONF=$dir/$name/slurm.conf timeout 5 sacctmgr -n -P list cluster "$name" format=ControlPort 2>/dev/null | grep -q '[1-9]' || return 1
+    done
+}
+accounts_answer() { SLURM_CONF=$dir/$(names | head -1)/slurm.conf timeout 5 sacctmgr -n list cluster >/dev/null 2>&1; }
+
+start() {
+    local name port node
+    [ "$(id -u)" = 0 ] || impossible "expected root: Slurm's daemons start jobs for everybody"
+    [ -f /etc/debian_version ] && command -v apt-get >/dev/null || impossible "expected Debian: its packages of Slurm are installed"
+    [ -f "$settings" ] || [ -z "$(ls -A "$dir")" ] || fail "$dir is neither empty nor made by this script"
+    touch "$settings"
+    exec 9<"$settings"
+    flock -w 300 9 || fail "another start or stop works in $dir"
+    mkdir -p log run
+    install_packages
+    find_host
+    if [ -s "$settings" ]; then
+        . "$settings" # as it was started before
+    else
+        choose_ports
+        port=$((base + 1))
+        for name in $(names); do
+            write_cluster "$name" $port
+            port=$((port + 1 + nodes))
+        done
+        [ $accounting = no ] || write_accounts
+        declare -p clusters nodes cpus backfill_s accounting base >"$settings"
+    fi
+    start_munge
+    [ $accounting = no ] || start_accounts
+    for name in $(names); do
+        begin "$name" slurmctld -D -f "$dir/$name/slurm.conf"
+        for ((node = 1; node <= nodes; node++)); do
+            mkdir -p "$name/spool/$name$node"
+            begin "$name$node" slurmd -D -N "$name$node" -f "$dir/$name/slurm.conf"
+        done
+    done
+    [ $accounting = no ] || within 30 all_registered || fail "not in the accounts: see $dir/log"
+    within $PATIENCE_S all_usable || { report >&2; fail "not usable after $PATIENCE_S s: see $dir/log"; }
+    report
+}
+
+stop() {
+    local name
+    [ -f "$settings" ] || fail "$dir was not made by this script"
+    exec 9<"$settings"
+    flock -w 300 9 || fail "another start or stop works in $dir"
+    # It may have died before it had settings, or anything that runs.
+    [ -s "$settings" ] && . "$settings"
+    send CONT $(started_here) # a test may have stopped one
+    for name in $(names); do
+        lives "$name" || continue
+        export SLURM_CONF=$dir/$name/slurm.conf
+        timeout 15 squeue -h -a -o %A 2>/dev/null | sort -u | xargs -r timeout 15 scancel 2>/dev/null || true
+        within 8 has_no_jobs "$SLURM_CONF" || true
+    done
+    unset SLURM_CONF
+    send TERM $(started_here)
+    within 10 nobody_lives || { send KILL $(started_here); within 10 nobody_lives || fail "still there: $(started_here)"; }
+    within 10 swept || fail "jobs still there: $(left_behind | tr '\n' ' ')"
+    # The logs stay, for whoever wants to know what happened.
+    rm -rf run munge accounts
+    for name in $(names); do rm -rf "${dir:?}/$name"; done
+    : >"$settings"
+}
+
+case $verb in
+start) start ;;
+stop) stop ;;
+status)
+    [ -s "$settings" ] || { echo "nothing runs in $dir"; exit 1; }
+    . "$settings"
+    report
+    ;;
+*) usage ;;
+esac
