@@ -4,7 +4,7 @@ use std::fs;
 
 use pliant_control::job::Exit;
 use pliant_control::listing::{Phase, Shape, State};
-use pliant_live::slurm::{BATCH_OUTPUT, SlurmError};
+use pliant_live::slurm::{BATCH_OUTPUT, SlurmError, Withdrawal};
 use pliant_model::Span;
 
 use crate::cluster::{Cluster, cores, now, until};
@@ -59,7 +59,7 @@ async fn a_plan_is_seen_and_a_job_is_resized_while_it_waits() {
     assert_eq!((planned.state, planned.shape.cores, planned.waits_for), (State::Pending, 2, None));
 
     let check = async |shape: Shape, walltime: Span, nodes: u32, minutes: i64| {
-        cluster.slurm.reshape(&id, shape, walltime).await.unwrap();
+        cluster.slurm.reshape(1, &id, shape, walltime).await.unwrap();
         let job = cluster.job(&id).await.unwrap();
         assert_eq!((job.shape.cores, job.shape.nodes), (shape.cores, Some(nodes)));
         assert_eq!(job.walltime, Some(Span(minutes * 60)));
@@ -68,12 +68,17 @@ async fn a_plan_is_seen_and_a_job_is_resized_while_it_waits() {
     check(Shape { cores: 3, nodes: Some(1), exclusive: false }, Span(60), 1, 1).await;
     check(cores(8), Span(120), 2, 2).await;
     // More than there is, and a job that does not wait.
-    let error = cluster.slurm.reshape(&id, cores(9), Span(60)).await;
+    let error = cluster.slurm.reshape(1, &id, cores(9), Span(60)).await;
     assert!(error.is_ok() || matches!(error, Err(SlurmError::Refused { .. })), "{error:?}");
-    let error = cluster.slurm.reshape(&blocker.id, cores(1), Span(60)).await.unwrap_err();
-    assert!(matches!(error, SlurmError::NotWaiting { .. }), "{error}");
-    assert_eq!(cluster.job(&blocker.id).await.unwrap().walltime, Some(Span(300)), "nothing of it was done");
-    let error = cluster.slurm.reshape("4000000", cores(1), Span(60)).await.unwrap_err();
+    // Somebody else's job is not touched, whoever asks; here that is root.
+    for number in [1, 2] {
+        let error = cluster.slurm.reshape(number, &blocker.id, cores(1), Span(60)).await.unwrap_err();
+        assert!(matches!(error, SlurmError::UnknownJob { .. }), "{error}");
+        cluster.slurm.terminate(number, &blocker.id).await.unwrap();
+        assert_eq!(cluster.slurm.withdraw(number, &blocker.id).await.unwrap(), Withdrawal::Gone);
+    }
+    assert_eq!(cluster.job(&blocker.id).await.unwrap(), blocker);
+    let error = cluster.slurm.reshape(1, "4000000", cores(1), Span(60)).await.unwrap_err();
     assert!(matches!(error, SlurmError::UnknownJob { .. }), "{error}");
 }
 
@@ -85,17 +90,21 @@ async fn a_held_job_starts_once_it_is_released() {
     cluster.wait_for(&later, Phase::Over).await;
     let job = cluster.job(&held).await.unwrap();
     assert_eq!((job.ever_started(), job.state), (false, State::Held));
-    cluster.slurm.release(&held).await.unwrap();
+    cluster.slurm.release(1, &held).await.unwrap();
     let job = cluster.wait(&held, |job| job.state == State::Running).await;
     // On two nodes, not all of either: how the cores lie is asked for.
     let mut lie: Vec<Option<u32>> = job.places.iter().map(|place| place.cores).collect();
     lie.sort();
     assert_eq!(lie, [Some(1), Some(4)]);
-    cluster.slurm.release(&held).await.unwrap();
+    cluster.slurm.release(1, &held).await.unwrap();
     assert_eq!(cluster.job(&held).await.unwrap().state, State::Running);
-    let error = cluster.slurm.release("4000000").await.unwrap_err();
+    // It runs: nothing of a new shape is taken, not even what could be.
+    let error = cluster.slurm.reshape(1, &held, cores(1), Span(60)).await.unwrap_err();
+    assert!(matches!(error, SlurmError::NotWaiting { .. }), "{error}");
+    assert_eq!(cluster.job(&held).await.unwrap().walltime, Some(Span(600)));
+    let error = cluster.slurm.release(1, "4000000").await.unwrap_err();
     assert!(matches!(error, SlurmError::UnknownJob { .. }), "{error}");
-    let error = cluster.slurm.release(&later).await.unwrap_err();
+    let error = cluster.slurm.release(2, &later).await.unwrap_err();
     assert!(matches!(error, SlurmError::NotWaiting { .. }), "{error}");
 }
 
@@ -107,15 +116,15 @@ async fn a_job_that_is_ended_hears_of_it_first() {
     let waiting = cluster.submit(2, "true", cores(1), true).await;
     let there = async |name: &str| cluster.folder(1).join(name).exists().then_some(());
     until("the job", async || there("ready").await).await;
-    for id in [&running, &waiting] {
-        cluster.slurm.terminate(id).await.unwrap();
+    for (number, id) in [(1, &running), (2, &waiting)] {
+        cluster.slurm.terminate(number, id).await.unwrap();
         let job = cluster.wait_for(id, Phase::Over).await;
         assert_eq!((job.state.clone(), job.exit()), (State::Cancelled, Some(Exit::Cancelled)));
         // Again, of one that is over.
-        cluster.slurm.terminate(id).await.unwrap();
+        cluster.slurm.terminate(number, id).await.unwrap();
     }
     assert!(there("asked").await.is_some());
-    cluster.slurm.terminate("4000000").await.unwrap();
+    cluster.slurm.terminate(1, "4000000").await.unwrap();
 }
 
 #[tokio::test]

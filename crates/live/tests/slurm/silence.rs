@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::cluster::{Cluster, cores, now, settings, shell, submission, until};
 
 /// Asks everything at once: each takes as long as Slurm's commands wait.
-async fn all_are_silent(cluster: &Cluster, number: u32, id: &str) {
+async fn all_are_silent(cluster: &Cluster, number: u32, held: u32, id: &str) {
     let (folder, program) = (cluster.folder(number), shell("true"));
     let job = submission(number, &folder, &program, cores(1), true);
     let (ids, numbers) = ([id], [number]);
@@ -20,10 +20,10 @@ async fn all_are_silent(cluster: &Cluster, number: u32, id: &str) {
     let (submit, list, withdraw, release, reshape, terminate, ended, find, connect) = tokio::join!(
         cluster.slurm.submit(&job),
         cluster.slurm.list(now()),
-        cluster.slurm.withdraw(id),
-        cluster.slurm.release(id),
-        cluster.slurm.reshape(id, cores(1), pliant_model::Span(60)),
-        cluster.slurm.terminate("4000000"),
+        cluster.slurm.withdraw(held, id),
+        cluster.slurm.release(held, id),
+        cluster.slurm.reshape(held, id, cores(1), pliant_model::Span(60)),
+        cluster.slurm.terminate(held, "4000000"),
         cluster.slurm.ended(&ids),
         cluster.slurm.find_by_tag(&numbers),
         Slurm::connect(settings(cluster.local()), &name),
@@ -56,11 +56,11 @@ async fn a_controller_that_is_killed_is_a_delay() {
     let written = || fs::metadata(&state).and_then(|file| file.modified()).is_ok_and(|at| at > since);
     until("its state on disk", async || written().then_some(())).await;
     cluster.local().signal_controller(Signal::KILL);
-    all_are_silent(&cluster, 3, &held).await;
+    all_are_silent(&cluster, 3, 2, &held).await;
     cluster.all.restart();
     // Back, it knows what it knew.
     assert_eq!(cluster.job(&running).await.unwrap().phase(), Phase::Runs);
-    assert_eq!(cluster.slurm.withdraw(&held).await.unwrap(), Withdrawal::Withdrawn);
+    assert_eq!(cluster.slurm.withdraw(2, &held).await.unwrap(), Withdrawal::Withdrawn);
     assert!(cluster.slurm.find_by_tag(&[3]).await.unwrap().is_empty(), "a dead one takes nothing in");
     fs::write(cluster.folder(1).join("go"), "").unwrap();
     assert_eq!(cluster.wait_for(&running, Phase::Over).await.state, State::Completed);
@@ -71,7 +71,7 @@ async fn a_controller_that_hangs_is_a_delay_and_does_later_what_it_was_sent() {
     let Some(cluster) = Cluster::start().await else { return };
     let held = cluster.submit(1, "true", cores(1), true).await;
     cluster.local().signal_controller(Signal::STOP);
-    all_are_silent(&cluster, 2, &held).await;
+    all_are_silent(&cluster, 2, 1, &held).await;
     cluster.local().signal_controller(Signal::CONT);
     // The submission without an answer is a job after all: that is why it is looked for.
     let found = until("the job", async || {
@@ -83,7 +83,7 @@ async fn a_controller_that_hangs_is_a_delay_and_does_later_what_it_was_sent() {
     let (folder, program) = (cluster.folder(2), shell("true"));
     let job = submission(2, &folder, &program, cores(1), true);
     assert_eq!(cluster.slurm.submit_unless_there(&job).await.unwrap(), [found[0].id.clone()]);
-    assert_eq!(cluster.slurm.withdraw(&found[0].id).await.unwrap(), Withdrawal::Withdrawn);
+    assert_eq!(cluster.slurm.withdraw(2, &found[0].id).await.unwrap(), Withdrawal::Withdrawn);
 }
 
 #[tokio::test]

@@ -16,15 +16,19 @@ async fn only_a_job_that_waits_is_withdrawn() {
     cluster.wait(&running, |job| job.state == State::Running).await;
     let waiting = cluster.submit(2, "true", cores(1), false).await;
     let held = cluster.submit(3, "true", cores(1), true).await;
-    for id in [&waiting, &held] {
+    for (number, id) in [(2, &waiting), (3, &held)] {
+        // Another job of ours by that id: not the one that is meant.
+        assert_eq!(cluster.slurm.withdraw(9, id).await.unwrap(), Withdrawal::Gone);
+        cluster.slurm.terminate(9, id).await.unwrap();
+        assert_eq!(cluster.job(id).await.unwrap().phase(), Phase::Waits);
         // Again: as after a crash.
         for _ in 0..2 {
-            assert_eq!(cluster.slurm.withdraw(id).await.unwrap(), Withdrawal::Withdrawn);
+            assert_eq!(cluster.slurm.withdraw(number, id).await.unwrap(), Withdrawal::Withdrawn);
         }
         assert_eq!(cluster.job(id).await.unwrap().state, State::Cancelled);
     }
     for _ in 0..2 {
-        let withdrawal = cluster.slurm.withdraw(&running).await.unwrap();
+        let withdrawal = cluster.slurm.withdraw(1, &running).await.unwrap();
         assert!(
             matches!(&withdrawal, Withdrawal::Started(job) if job.phase() == Phase::Runs),
             "{withdrawal:?}"
@@ -38,9 +42,9 @@ async fn only_a_job_that_waits_is_withdrawn() {
     let job = cluster.wait_for(&running, Phase::Over).await;
     assert_eq!(job.exit(), Some(Exit::Code(0)));
     assert!(cluster.folder(1).join("done").exists());
-    let withdrawal = cluster.slurm.withdraw(&running).await.unwrap();
+    let withdrawal = cluster.slurm.withdraw(1, &running).await.unwrap();
     assert!(matches!(&withdrawal, Withdrawal::Started(job) if job.phase() == Phase::Over), "{withdrawal:?}");
-    assert_eq!(cluster.slurm.withdraw("4000000").await.unwrap(), Withdrawal::Gone);
+    assert_eq!(cluster.slurm.withdraw(1, "4000000").await.unwrap(), Withdrawal::Gone);
 }
 
 #[tokio::test]
@@ -52,7 +56,7 @@ async fn a_job_that_is_withdrawn_as_it_starts_either_never_runs_or_runs_to_its_e
         let id = cluster.submit(number, "touch begun; sleep 1; touch done", cores(1), false).await;
         // From before the scheduler has seen it until it runs.
         tokio::time::sleep(Duration::from_millis(u64::from(number % 12) * 100)).await;
-        let withdrawal = cluster.slurm.withdraw(&id).await.unwrap();
+        let withdrawal = cluster.slurm.withdraw(number, &id).await.unwrap();
         let job = cluster.wait_for(&id, Phase::Over).await;
         let made = |name: &str| cluster.folder(number).join(name).exists();
         match withdrawal {
@@ -76,7 +80,7 @@ async fn a_job_that_was_held_by_a_withdrawal_that_broke_off_is_withdrawn_later()
     let Some(cluster) = Cluster::start().await else { return };
     let id = cluster.submit(1, "touch begun", cores(1), true).await;
     cluster.local().run(&["scontrol", "hold", &id]);
-    assert_eq!(cluster.slurm.withdraw(&id).await.unwrap(), Withdrawal::Withdrawn);
+    assert_eq!(cluster.slurm.withdraw(1, &id).await.unwrap(), Withdrawal::Withdrawn);
     until("its end", async || cluster.job(&id).await.filter(|job| job.phase() == Phase::Over)).await;
     assert!(!cluster.folder(1).join("begun").exists());
 }

@@ -19,10 +19,8 @@ async fn a_reader_who_stops_reading_is_cut_off_and_goes_on_later() {
     let limits = format!("[limits]\nopen_requests = 2\n{SERVICES}");
     let federation = Federation::start(&[Cluster { tables: limits, ..Cluster::new("lyon", 1, 1.0) }]).await;
     let alice = federation.client("alice");
-    let text = format!(
-        "i=0; while [ $i -lt 24 ]; do head -c 1048576 /dev/zero | tr '\\0' $((i % 7)); i=$((i+1)); done > large"
-    );
-    let ended = run(&alice, &order(rigid(&text, 1, 600))).await;
+    let text = "i=0; while [ $i -lt 24 ]; do head -c 1048576 /dev/zero | tr '\\0' $((i % 7)); i=$((i+1)); done > large";
+    let ended = run(&alice, &order(rigid(text, 1, 600))).await;
     assert_eq!(ended.state, JobState::Completed);
     let large = ResultName::File("large".parse().unwrap());
     let files = alice.results(&ended.handle).await.unwrap().files;

@@ -99,14 +99,14 @@ pub(crate) async fn agree(root: &Client, lines: &Path) {
         limit: 1000,
         ended_after: None,
     };
-    let jobs = until("the agent to hear of every end", async || {
+    let jobs = until("the agent to list what ran, and every end", async || {
         let jobs = root.jobs(&query).await.ok()?.jobs;
-        jobs.iter().all(|job| job.state.is_final()).then_some(jobs)
-    });
-    let jobs = jobs.await;
-    let mut listed: Vec<String> = jobs.iter().map(|job| job.handle.to_string()).collect();
-    listed.sort();
-    assert_eq!(listed, runs(lines).into_keys().collect::<Vec<_>>());
+        let mut listed: Vec<String> = jobs.iter().map(|job| job.handle.to_string()).collect();
+        listed.sort();
+        let ended = jobs.iter().all(|job| job.state.is_final());
+        (ended && listed == runs(lines).into_keys().collect::<Vec<_>>()).then_some(jobs)
+    })
+    .await;
     for job in jobs {
         let own = root.job(&job.handle).await.unwrap();
         assert_eq!((own.state, own.exit, own.key, own.ended), (job.state, job.exit, job.key, job.ended));
