@@ -60,6 +60,10 @@ enum Verb {
     Queue(verbs::queue::Arguments),
     /// Tells why a job is where it is, or why it waits.
     Explain(verbs::explain::Arguments),
+    /// Lists the waiting jobs that were moved to another server.
+    Moves(verbs::moves::Arguments),
+    /// Looks for better places for waiting jobs now, or changes how that is done.
+    Reallocate(verbs::reallocate::Arguments),
     /// Waits until jobs have ended.
     Wait(verbs::wait::Arguments),
     /// Withdraws waiting jobs and ends running ones.
@@ -143,6 +147,8 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Status(arguments) => verbs::status::run(output, &arguments),
         Verb::Queue(arguments) => verbs::queue::run(output, &arguments),
         Verb::Explain(arguments) => verbs::explain::run(output, &arguments),
+        Verb::Moves(arguments) => verbs::moves::run(output, &arguments),
+        Verb::Reallocate(arguments) => verbs::reallocate::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),
         Verb::Fetch(arguments) => verbs::fetch::run(output, &arguments),

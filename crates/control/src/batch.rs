@@ -66,6 +66,21 @@ pub enum News {
         /// Its walltime on them.
         walltime: Span,
     },
+    /// It is in the queue, held: it does not start before it is released.
+    Held {
+        /// The job.
+        job: JobId,
+    },
+    /// It was withdrawn while it waited, and will not run here.
+    Withdrawn {
+        /// The job.
+        job: JobId,
+    },
+    /// It could not be withdrawn: it waits no more.
+    Stays {
+        /// The job.
+        job: JobId,
+    },
     /// It has ended.
     Ended {
         /// The job.
@@ -105,6 +120,16 @@ pub trait BatchSystem: Send {
     /// Queues a job.
     fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects);
 
+    /// Queues a job that is not to start before it is released. That it is held is told as news, now or later.
+    fn hold(&mut self, now: Time, submission: Submission, effects: &mut Effects);
+
+    /// Lets a held job start.
+    fn release(&mut self, now: Time, job: JobId, effects: &mut Effects);
+
+    /// Withdraws a job if it still waits, and leaves it alone if it does not. Which of the two is told as news, now or
+    /// later.
+    fn withdraw(&mut self, now: Time, job: JobId, effects: &mut Effects);
+
     /// Withdraws a job that waits, or ends one that runs. Its end is told as news, now or later.
     fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects);
 
@@ -125,6 +150,9 @@ pub trait BatchSystem: Send {
 
     /// How busy the cluster is.
     fn usage(&self) -> Usage;
+
+    /// What is running and waiting, for plans that others make (invariant 6: what a listing shows).
+    fn picture(&mut self, now: Time) -> pliant_policy::batch::Dump;
 
     /// All of its state, as data.
     fn dump(&mut self, now: Time) -> Dump;

@@ -37,6 +37,8 @@ pub struct Embedded {
     scheduler: Box<dyn BatchScheduler>,
     /// What waiting jobs asked for: a policy may hand out fewer.
     asked: BTreeMap<JobId, Procs>,
+    /// Jobs that are not to start before they are released.
+    held: BTreeMap<JobId, Submission>,
     started: BTreeMap<JobId, Started>,
     /// Started by the policy, waiting for processors, in order.
     pending: VecDeque<JobId>,
@@ -52,6 +54,7 @@ impl Embedded {
         Ok(Embedded {
             scheduler: (batch::by_name(policy)?.new)(procs, now),
             asked: BTreeMap::new(),
+            held: BTreeMap::new(),
             started: BTreeMap::new(),
             pending: VecDeque::new(),
             free: (0..procs.0).collect(),
@@ -62,7 +65,7 @@ impl Embedded {
 
     /// The batch system that had this dump, of a cluster under the same policy and of the same size.
     pub fn restore(policy: &str, procs: Procs, dump: Dump) -> Result<Embedded, RestoreError> {
-        let Dump { at, scheduler, asked, started, pending, changed } = dump;
+        let Dump { at, scheduler, asked, held, started, pending, changed } = dump;
         let mut embedded = Embedded::new(policy, procs, at).map_err(RestoreError::Policy)?;
         embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
         for (job, started) in &started {
@@ -73,6 +76,7 @@ impl Embedded {
             }
         }
         embedded.asked = asked.into_iter().collect();
+        embedded.held = held.into_iter().map(|one| (one.job, one)).collect();
         embedded.started = started.into_iter().collect();
         embedded.pending = pending;
         embedded.changed = changed;
@@ -154,7 +158,33 @@ impl BatchSystem for Embedded {
         self.changed = true;
     }
 
+    fn hold(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
+        self.held.insert(submission.job, submission);
+        effects.news.push(News::Held { job: submission.job });
+    }
+
+    fn release(&mut self, now: Time, job: JobId, effects: &mut Effects) {
+        if let Some(submission) = self.held.remove(&job) {
+            self.submit(now, submission, effects);
+        }
+    }
+
+    fn withdraw(&mut self, now: Time, job: JobId, effects: &mut Effects) {
+        let waited = self.held.remove(&job).is_some() || self.scheduler.cancel(now, &[job]) == 1;
+        if waited {
+            self.asked.remove(&job);
+            self.changed = true;
+            effects.news.push(News::Withdrawn { job });
+        } else {
+            effects.news.push(News::Stays { job });
+        }
+    }
+
     fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects) {
+        if self.held.remove(&job).is_some() {
+            effects.news.push(News::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
+            return;
+        }
         if self.scheduler.cancel(now, &[job]) == 1 {
             self.asked.remove(&job);
             self.changed = true;
@@ -214,11 +244,16 @@ impl BatchSystem for Embedded {
         Usage { free: Procs(self.free.len() as u32), running: running as u32, waiting: waiting as u32 }
     }
 
+    fn picture(&mut self, _now: Time) -> batch::Dump {
+        self.scheduler.dump()
+    }
+
     fn dump(&mut self, now: Time) -> Dump {
         Dump {
             at: now,
             scheduler: self.scheduler.dump(),
             asked: self.asked.iter().map(|(job, procs)| (*job, *procs)).collect(),
+            held: self.held.values().copied().collect(),
             started: self.started.iter().map(|(job, started)| (*job, started.clone())).collect(),
             pending: self.pending.clone(),
             changed: self.changed,
@@ -232,6 +267,8 @@ pub struct Dump {
     at: Time,
     scheduler: batch::Dump,
     asked: Vec<(JobId, Procs)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    held: Vec<Submission>,
     started: Vec<(JobId, Started)>,
     pending: VecDeque<JobId>,
     changed: bool,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pliant_model::{Estimate, JobId, Procs, Request, Span, Speedup, Time};
+use pliant_model::{Estimate, JobId, MoveReason, Procs, Request, Span, Speedup, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
@@ -137,6 +137,25 @@ pub struct Compared {
     pub estimate: Estimate,
 }
 
+/// A waiting job's way from one server to another.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Hop {
+    /// Where it waited.
+    pub from: Name,
+    /// Where it waits from then on.
+    pub to: Name,
+    /// The attempt that succeeded: see [`HandoffId`](crate::handoff::HandoffId).
+    pub attempt: u32,
+    /// When the new server took it.
+    pub at: Time,
+    /// The completion that was expected of it where it waited.
+    pub before: Time,
+    /// What the new server promised.
+    pub expected: Estimate,
+    /// Why.
+    pub reason: MoveReason,
+}
+
 /// Everything that is known of one job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobRecord {
@@ -172,9 +191,35 @@ pub struct JobRecord {
     /// What came of asking the others; empty in what servers tell agents.
     #[serde(default, skip_serializing_if = "Survey::is_empty")]
     pub survey: Survey,
+    /// Its user chose the server: it is not moved.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pinned: bool,
+    /// How it came to where it is, if it was moved since it was accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<Hop>,
+}
+
+/// For fields that are written only where they say something.
+pub(crate) fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl JobRecord {
+    /// The server that has the job.
+    pub fn server(&self) -> &Name {
+        self.hops.last().map_or(&self.handle.server, |hop| &hop.to)
+    }
+
+    /// How far the job is: of two records of a job the one that is further is the newer one.
+    pub fn progress(&self) -> (usize, u8) {
+        let state = match self.state {
+            JobState::New | JobState::Queued => 0,
+            JobState::Active => 1,
+            JobState::Completed | JobState::Failed | JobState::Canceled => 2,
+        };
+        (self.hops.len(), state)
+    }
+
     /// How much later than expected it started; negative if earlier.
     pub fn start_error(&self) -> Option<Span> {
         Some(self.started? - self.expected.start)

@@ -50,6 +50,8 @@ fn accepted() -> Event {
         exit: None,
         compared: Vec::new(),
         survey: Survey::default(),
+        pinned: false,
+        hops: Vec::new(),
     }))
 }
 

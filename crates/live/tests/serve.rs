@@ -192,6 +192,8 @@ fn news(sequence: u64) -> proto::Up {
         exit: None,
         compared: Vec::new(),
         survey: Survey::default(),
+        pinned: false,
+        hops: Vec::new(),
     });
     (&FromChild::News { sequence, record }).into()
 }

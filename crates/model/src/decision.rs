@@ -38,6 +38,7 @@ pub enum MapReason {
 
 /// Why a waiting job was moved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum MoveReason {
     /// The target's expected completion is earlier by at least the threshold (regular).
     EarlierCompletion,

@@ -39,7 +39,10 @@ macro_rules! named_enum {
     ($(#[$meta:meta])* $name:ident, $what:literal, { $($(#[$vmeta:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $name { $($(#[$vmeta])* $variant,)+ }
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        pub enum $name {
+            $($(#[$vmeta])* #[cfg_attr(feature = "serde", serde(rename = $word))] $variant,)+
+        }
 
         impl $name {
             /// Every one, in the order in which they are listed to users.

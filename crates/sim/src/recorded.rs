@@ -136,6 +136,8 @@ mod tests {
             exit: Some(Exit::Code(0)),
             compared: Vec::new(),
             survey: pliant_control::reason::Survey::default(),
+            pinned: false,
+            hops: Vec::new(),
         }
     }
 

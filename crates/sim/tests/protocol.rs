@@ -96,7 +96,14 @@ fn trees() -> impl Strategy<Value = Vec<u8>> {
 
 fn policies() -> impl Strategy<Value = Policies> {
     let ties = prop_oneof![Just(Ties::FinishFirst), Just(Ties::SubmitFirst)];
-    (select(Tuner::ALL), ties).prop_map(|(tuner, ties)| Policies { tuner, ties, ..Policies::default() })
+    let reallocation = prop::option::of((select(Heuristic::ALL), 1..300_i64, 1..90_i64, 1..30_usize));
+    (select(Tuner::ALL), ties, reallocation).prop_map(|(tuner, ties, reallocation)| {
+        let reallocation = reallocation.map(|(heuristic, period, threshold, window)| {
+            let (period, threshold) = (Span(period), Span(threshold));
+            Reallocation { algorithm: Algorithm::Regular, heuristic, period, threshold, window }
+        });
+        Policies { tuner, ties, reallocation, ..Policies::default() }
+    })
 }
 
 /// Both speeds give the same run; returns the protocol's.
@@ -131,7 +138,14 @@ fn both_speeds_agree_on_a_generated_month() {
     let by_height = [(1, Tree::flat(&platform)), (3, Tree::regular(&platform, 2, 3))];
     for (levels, tree) in by_height {
         let run = check(&platform, &tree, &jobs, &Policies::default());
-        assert_eq!(run.run.jobs.len(), jobs.len());
+        assert_eq!((run.run.jobs.len(), run.traffic.servers), (jobs.len(), 0));
+        for heuristic in [Heuristic::Mct, Heuristic::MinMin] {
+            let reallocation = Some(Reallocation::new(Algorithm::Regular, heuristic));
+            let moved = check(&platform, &tree, &jobs, &Policies { reallocation, ..Policies::default() });
+            // Each is prepared and committed, and both are answered.
+            assert!(moved.run.reallocations > 100, "{heuristic}: {}", moved.run.reallocations);
+            assert_eq!(moved.traffic.servers, 4 * moved.run.reallocations, "{heuristic}");
+        }
         let jobs = jobs.len() as u64;
         assert_eq!((run.traffic.clients_agent, run.traffic.clients_servers), (2 * jobs, 2 * jobs));
         assert_eq!(run.traffic.tree.len(), levels);
@@ -331,9 +345,6 @@ fn what_the_protocol_does_not_do_is_refused() {
         simulate_protocol(&platform, &tree, jobs, &policies, &Network::default()).unwrap_err()
     };
     let flat = || Tree::flat(&platform);
-    let reallocation = Some(Reallocation::new(Algorithm::Regular, Heuristic::Mct));
-    let error = run(flat(), &jobs, Policies { reallocation, ..Policies::default() });
-    assert_eq!(error, SimError::Protocol(Unsupported::Reallocation));
     for mapping in [Mapping::Random, Mapping::Given] {
         let error = run(flat(), &jobs, Policies { mapping, ..Policies::default() });
         assert_eq!(error, SimError::Protocol(Unsupported::Mapping(mapping)));

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use pliant_control::explain::{Explanation, Release, Wait};
-use pliant_control::job::{Compared, JobRecord};
+use pliant_control::job::{Compared, Hop, JobRecord};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Survey};
 use pliant_live::services::show_duration;
 use pliant_model::{Estimate, Time};
 use serde_json::{Value, json};
 
+use super::moves::described as moved_value;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::job::{change, described, estimate};
@@ -50,6 +51,7 @@ fn value(explanation: &Explanation) -> Value {
         "compared": record.compared.iter().map(compared).collect::<Vec<Value>>(),
         "survey": survey_value(&record.survey),
         "reason": reason(record).word(),
+        "moves": record.hops.iter().map(|hop| moved_value(&record.handle, hop)).collect::<Vec<Value>>(),
         "waits": waits.as_ref().map(wait_value),
     })
 }
@@ -158,6 +160,7 @@ fn text(explanation: &Explanation) -> String {
         text.push('\n');
     }
     text.push_str(&why(record));
+    text.push_str(&moves(record));
     text.push_str(&promised(record, *at));
     if let Some(wait) = waits {
         text.push('\n');
@@ -227,7 +230,22 @@ fn why_not(cause: Cause) -> &'static str {
     }
 }
 
-/// What the server promised when it accepted the job.
+/// How the job came to where it is, if it was moved.
+fn moves(record: &JobRecord) -> String {
+    let one = |hop: &Hop| {
+        format!(
+            "Moved from {} to {} at {}: it was expected to complete at {} there, and at {} here.\n",
+            hop.from,
+            hop.to,
+            moment(hop.at),
+            moment(hop.before),
+            moment(hop.expected.completion()),
+        )
+    };
+    record.hops.iter().map(one).collect()
+}
+
+/// What the server promised when it accepted the job, or took it over.
 fn promised(record: &JobRecord, now: Time) -> String {
     let Estimate { procs, walltime, start } = record.expected;
     // How far from now matters only as long as it is to come.
@@ -235,7 +253,7 @@ fn promised(record: &JobRecord, now: Time) -> String {
     let shown = |time| if to_come { both(time, now) } else { moment(time) };
     format!(
         "{} promised {} for {}, start {}, completion {}.\n",
-        record.handle.server,
+        record.server(),
         counted(procs.0.into(), "processor"),
         show_duration(walltime),
         shown(start),
@@ -309,6 +327,8 @@ mod tests {
             exit: None,
             compared: compared.iter().map(one).collect(),
             survey: Survey::default(),
+            pinned: false,
+            hops: Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@ mod basics;
 mod faults;
 mod kill;
 mod monitoring;
+mod moves;
 mod prediction;
 mod renewed;
 mod replay;

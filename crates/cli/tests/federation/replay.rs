@@ -62,7 +62,7 @@ async fn journals_told_again_give_the_same_commands() {
         assert_eq!(retold.differing, [0; 0], "{name}");
     }
     let file = AgentFile::read(&federation.folder(MASTER).join("agent.toml")).unwrap();
-    let config = AgentConfig { name: file.name.clone(), root: true, patience: file.patience() };
+    let config = AgentConfig { name: file.name.clone(), root: true, patience: file.patience(), moving: file.moving() };
     let retold = retell(file.state.as_ref().unwrap(), |_| Agent::new(config)).unwrap();
     assert!(retold.entries > accepted.len() as u64);
     assert_eq!(retold.differing, [0; 0], "{MASTER}");
@@ -70,6 +70,7 @@ async fn journals_told_again_give_the_same_commands() {
 
 fn server(file: &ServerFile) -> ServerConfig {
     ServerConfig {
+        address: file.address(),
         name: file.name.clone(),
         procs: file.cluster.procs(),
         speed: file.cluster.speed().unwrap(),

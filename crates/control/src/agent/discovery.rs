@@ -65,11 +65,12 @@ impl Agent {
         let open =
             Open { by, best: ask.best, only: ask.only.is_some(), missing, until: now + patience, found };
         self.discoveries.insert(discovery, open);
-        self.conclude(discovery, commands);
+        self.conclude(now, discovery, commands);
     }
 
     pub(super) fn answered(
         &mut self,
+        now: Time,
         child: &Name,
         discovery: u64,
         found: Found,
@@ -90,11 +91,13 @@ impl Agent {
         open.found.refusals.extend(found.refusals);
         open.found.silent.extend(found.silent);
         open.found.more = open.found.more.saturating_add(found.more);
-        self.conclude(discovery, commands);
+        open.found.pictures.extend(found.pictures);
+        open.found.outcome = open.found.outcome.take().or(found.outcome);
+        self.conclude(now, discovery, commands);
     }
 
     /// A child that has gone will not answer.
-    pub(super) fn no_answer_from(&mut self, child: &Name, commands: &mut Vec<Command>) {
+    pub(super) fn no_answer_from(&mut self, now: Time, child: &Name, commands: &mut Vec<Command>) {
         let waiting: Vec<u64> = self
             .discoveries
             .iter()
@@ -106,7 +109,7 @@ impl Agent {
                 open.missing.remove(child);
                 open.silent(child.clone(), &self.children);
             }
-            self.conclude(discovery, commands);
+            self.conclude(now, discovery, commands);
         }
     }
 
@@ -120,12 +123,12 @@ impl Agent {
                     open.silent(child, &self.children);
                 }
             }
-            self.conclude(discovery, commands);
+            self.conclude(now, discovery, commands);
         }
     }
 
     /// Answers if nobody is missing.
-    fn conclude(&mut self, discovery: u64, commands: &mut Vec<Command>) {
+    fn conclude(&mut self, now: Time, discovery: u64, commands: &mut Vec<Command>) {
         if self.discoveries.get(&discovery).is_none_or(|open| !open.missing.is_empty()) {
             return;
         }
@@ -138,7 +141,10 @@ impl Agent {
         }
         found.absent.sort();
         found.absent.truncate(TOLD);
-        commands.push(Command::Answer { to: by, found });
+        match by {
+            Asker::Round => self.round_found(now, found, commands),
+            Asker::Client(_) | Asker::Parent(_) => commands.push(Command::Answer { to: by, found }),
+        }
     }
 }
 

@@ -1,13 +1,28 @@
 //! Where every job is: what servers tell, kept and passed on.
 
 use pliant_model::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 use super::{Agent, Command};
-use crate::job::{JobRecord, JobState};
-use crate::names::{Handle, Name};
+use crate::job::{Hop, JobRecord, JobState};
+use crate::names::{Handle, Name, User};
+
+/// How many moves are remembered.
+const MOVES_KEPT: usize = 10_000;
 
 /// How long an ended job stays in memory: longer than it takes to be found in the archive.
 pub(super) const KEPT_AFTER_END: Span = Span(60);
+
+/// A move that the agent was told of.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MoveTold {
+    /// The job.
+    pub job: Handle,
+    /// Whose it is.
+    pub owner: User,
+    /// From where to where, when and why.
+    pub hop: Hop,
+}
 
 impl Agent {
     pub(super) fn told(
@@ -37,10 +52,26 @@ impl Agent {
     /// True if more is known of the job already: news of a server may come through two agents, when it has gone from
     /// one to the other, and then those of the first one may be late.
     fn is_late(&self, record: &JobRecord) -> bool {
-        self.jobs.get(&record.handle).is_some_and(|known| progress(known) > progress(record))
+        self.jobs.get(&record.handle).is_some_and(|known| known.progress() > record.progress())
     }
 
     fn learn(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
+        let before = self.jobs.get(&record.handle);
+        let waited = before.is_some_and(|before| before.state == JobState::Queued);
+        let waits = record.state == JobState::Queued;
+        if self.waiting == 0 && waits {
+            self.waits_since = now;
+        }
+        self.waiting = self.waiting + usize::from(waits) - usize::from(waited);
+        let seen = before.map_or(0, |before| before.hops.len());
+        for hop in record.hops.iter().skip(seen) {
+            let (job, owner) = (record.handle.clone(), record.owner.clone());
+            self.moves.push_back(MoveTold { job, owner, hop: hop.clone() });
+        }
+        while self.moves.len() > MOVES_KEPT {
+            self.moves.pop_front();
+        }
+        self.freed |= is_early(&record);
         if record.state.is_final() {
             self.ended.push_back((now, record.handle.clone()));
             commands.push(Command::Archive(Box::new(record.clone())));
@@ -56,6 +87,11 @@ impl Agent {
             self.jobs.remove(handle);
             self.ended.pop_front();
         }
+    }
+
+    /// The last moves, oldest first: which job, and from where to where.
+    pub fn moves(&self) -> impl DoubleEndedIterator<Item = &MoveTold> {
+        self.moves.iter()
     }
 
     /// A job in memory: one that has not ended, or only just.
@@ -75,11 +111,8 @@ impl Agent {
     }
 }
 
-/// How far a job is: a later state is never followed by an earlier one.
-fn progress(record: &JobRecord) -> u8 {
-    match record.state {
-        JobState::New | JobState::Queued => 0,
-        JobState::Active => 1,
-        JobState::Completed | JobState::Failed | JobState::Canceled => 2,
-    }
+/// True if a job has given its processors back before the end of its walltime.
+fn is_early(record: &JobRecord) -> bool {
+    let planned = record.started.map(|started| started + record.walltime);
+    record.ended.zip(planned).is_some_and(|(ended, planned)| ended < planned)
 }

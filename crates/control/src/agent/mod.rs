@@ -7,6 +7,7 @@
 
 mod discovery;
 mod index;
+mod rounds;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -14,15 +15,19 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::{Procs, Span, Speed, Time};
+use pliant_policy::reallocation::Reallocation;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Caller;
+use crate::handoff::{MoveOutcome, Order, Picture};
 use crate::job::{JobRecord, Work};
 use crate::names::{Handle, Name};
 use crate::reason::Reason;
 use crate::server::Token;
 use crate::vector::Vector;
 
+pub use index::MoveTold;
+pub use rounds::{Change, Moving, Proposal, Report};
 pub use snapshot::AgentState;
 
 /// What an agent is.
@@ -34,6 +39,8 @@ pub struct AgentConfig {
     pub root: bool,
     /// How long children may take to answer.
     pub patience: Span,
+    /// How waiting jobs are moved unless an operator says otherwise; none if they are not.
+    pub moving: Option<Moving>,
 }
 
 /// What a child is.
@@ -80,6 +87,10 @@ pub enum What {
         /// Its arguments.
         arguments: BTreeMap<String, String>,
     },
+    /// Nothing: every server is to show its queue, to an agent that looks for better places.
+    Pictures,
+    /// That one server hand a waiting job over to another one: answered when that has come to an end.
+    Order(Box<Order>),
 }
 
 /// A question to the federation: who would complete this first?
@@ -105,6 +116,8 @@ pub enum Asker {
     Client(Token),
     /// The parent, by its number of the discovery.
     Parent(u64),
+    /// This agent itself, which looks for better places for waiting jobs.
+    Round,
 }
 
 /// What came of a discovery.
@@ -127,6 +140,12 @@ pub struct Found {
     /// How many of them answered, by an estimate or a refusal.
     #[serde(default)]
     pub answered: u32,
+    /// The queues of servers, if they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<Picture>,
+    /// What came of an order, if one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<MoveOutcome>,
 }
 
 /// What changes an agent's state.
@@ -181,6 +200,22 @@ pub enum Event {
         /// The job.
         record: Box<JobRecord>,
     },
+    /// Somebody wants waiting jobs to be looked at now.
+    Reallocate {
+        /// Whom to answer.
+        reply: Token,
+        /// Only say what would be done.
+        dry_run: bool,
+        /// Under this policy; none is the agent's own.
+        policy: Option<Reallocation>,
+    },
+    /// An operator changes how waiting jobs are moved.
+    Configure {
+        /// Whom to answer.
+        reply: Token,
+        /// How; none goes back to the configuration.
+        change: Option<Change>,
+    },
     /// Time has passed.
     Due,
 }
@@ -204,6 +239,18 @@ pub enum Command {
         to: Asker,
         /// What was found.
         found: Found,
+    },
+    /// Answer whoever wanted waiting jobs to be looked at.
+    Report {
+        /// Whom.
+        to: Token,
+        /// What came of it.
+        report: Box<Report>,
+    },
+    /// Tell an operator that the change is made.
+    Configured {
+        /// Whom.
+        to: Token,
     },
     /// Tell a child that its news up to there are kept.
     Acknowledge {
@@ -243,6 +290,20 @@ pub struct Agent {
     jobs: BTreeMap<Handle, JobRecord>,
     /// Jobs that have ended, by when that was learnt: forgotten in that order.
     ended: VecDeque<(Time, Handle)>,
+    /// How many of the jobs in memory wait.
+    waiting: usize,
+    /// Since when there are any.
+    waits_since: Time,
+    /// What an operator said of how waiting jobs are moved.
+    changed: Option<Change>,
+    /// The look at waiting jobs that is under way.
+    round: Option<rounds::Round>,
+    /// When the last one began.
+    last_round: Option<Time>,
+    /// A cluster has become free early since then.
+    freed: bool,
+    /// The last moves, oldest first.
+    moves: VecDeque<MoveTold>,
 }
 
 impl Agent {
@@ -255,6 +316,13 @@ impl Agent {
             next_discovery: 1,
             jobs: BTreeMap::new(),
             ended: VecDeque::new(),
+            waiting: 0,
+            waits_since: Time(i64::MIN),
+            changed: None,
+            round: None,
+            last_round: None,
+            freed: false,
+            moves: VecDeque::new(),
         }
     }
 
@@ -272,10 +340,20 @@ impl Agent {
             Event::Announced { child, servers } => self.announced(&child, servers, commands),
             Event::Detached { child } => self.detach(now, &child, commands),
             Event::Asked { by, ask } => self.ask(now, by, *ask, commands),
-            Event::Answered { child, discovery, found } => self.answered(&child, discovery, found, commands),
+            Event::Answered { child, discovery, found } => {
+                self.answered(now, &child, discovery, found, commands);
+            }
+            Event::Reallocate { reply, dry_run, policy } => {
+                self.reallocate(now, reply, dry_run, policy, commands);
+            }
+            Event::Configure { reply, change } => {
+                self.changed = change;
+                commands.push(Command::Configured { to: reply });
+            }
             Event::Told { child, sequence, record } => self.told(now, &child, sequence, *record, commands),
             Event::Due => {
                 self.give_up_waiting(now, commands);
+                self.look_around(now, commands);
                 self.forget(now);
             }
         }
@@ -285,7 +363,7 @@ impl Agent {
     pub fn next_due(&self) -> Option<Time> {
         let patience = self.discoveries.values().map(|open| open.until);
         let forget = self.ended.front().map(|(at, _)| *at + index::KEPT_AFTER_END);
-        patience.chain(forget).min()
+        patience.chain(forget).chain(self.next_round()).min()
     }
 
     fn attach(
@@ -303,7 +381,7 @@ impl Agent {
         let changed = before.is_none_or(|before| !before.attached || before.servers != servers);
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
         // What was asked over an earlier line is not answered over this one.
-        self.no_answer_from(&child, commands);
+        self.no_answer_from(now, &child, commands);
         self.children.insert(child, Child { kind, servers, attached: true, since: now, journal, sequence });
         if changed && !self.config.root {
             commands.push(Command::Announce);
@@ -326,7 +404,7 @@ impl Agent {
         }
         known.attached = false;
         known.since = now;
-        self.no_answer_from(child, commands);
+        self.no_answer_from(now, child, commands);
         if !self.config.root {
             commands.push(Command::Announce);
         }

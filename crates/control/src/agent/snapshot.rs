@@ -5,25 +5,33 @@ use std::collections::{BTreeMap, VecDeque};
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, AgentConfig, Child, Command, Event};
-use crate::job::JobRecord;
+use super::{Agent, AgentConfig, Change, Child, Command, Event, MoveTold};
+use crate::job::{JobRecord, JobState};
 use crate::names::{Handle, Name};
 use crate::replay::Machine;
 
-/// All that an agent knows, but for the discoveries under way: whoever asked asks again.
+/// All that an agent knows, but for the discoveries and the look at waiting jobs under way: whoever asked asks again.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AgentState {
     children: BTreeMap<Name, Child>,
     jobs: Vec<JobRecord>,
     ended: VecDeque<(Time, Handle)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    changed: Option<Change>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_round: Option<Time>,
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    moves: VecDeque<MoveTold>,
 }
 
 impl Agent {
     /// The agent that had this state.
     pub fn from_state(config: AgentConfig, state: AgentState) -> Agent {
-        let AgentState { children, jobs, ended } = state;
-        let jobs = jobs.into_iter().map(|record| (record.handle.clone(), record)).collect();
-        Agent { children, jobs, ended, ..Agent::new(config) }
+        let AgentState { children, jobs, ended, changed, last_round, moves } = state;
+        let waiting = jobs.iter().filter(|record| record.state == JobState::Queued).count();
+        let jobs: BTreeMap<Handle, JobRecord> =
+            jobs.into_iter().map(|record| (record.handle.clone(), record)).collect();
+        Agent { children, jobs, ended, waiting, changed, last_round, moves, ..Agent::new(config) }
     }
 }
 
@@ -49,14 +57,17 @@ impl Machine for Agent {
             children: self.children.clone(),
             jobs: self.jobs.values().cloned().collect(),
             ended: self.ended.clone(),
+            changed: self.changed,
+            last_round: self.last_round,
+            moves: self.moves.clone(),
         }
     }
 
     fn is_question(event: &Event) -> bool {
-        matches!(event, Event::Asked { .. } | Event::Answered { .. })
+        matches!(event, Event::Asked { .. } | Event::Answered { .. } | Event::Reallocate { .. })
     }
 
     fn is_of_question(command: &Command) -> bool {
-        matches!(command, Command::Ask { .. } | Command::Answer { .. })
+        matches!(command, Command::Ask { .. } | Command::Answer { .. } | Command::Report { .. })
     }
 }

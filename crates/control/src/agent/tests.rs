@@ -60,6 +60,8 @@ fn record(number: u32, state: JobState) -> Box<JobRecord> {
         exit: state.is_final().then_some(Exit::Code(0)),
         compared: Vec::new(),
         survey: Survey::default(),
+        pinned: false,
+        hops: Vec::new(),
     })
 }
 
@@ -226,8 +228,9 @@ fn an_answer_stays_short_however_many_refuse() {
         bench.attach(child);
     }
     bench.asked(ask(2));
-    let refusals =
-        |child: &str| (0..30).map(|server| (name(&format!("{child}{server}")), Cause::TooLarge.because("no"))).collect();
+    let refusals = |child: &str| {
+        (0..30).map(|server| (name(&format!("{child}{server}")), Cause::TooLarge.because("no"))).collect()
+    };
     let mut answered = |child: &str, more| {
         let found = Found { refusals: refusals(child), more, ..Found::default() };
         answer(bench.tell(Event::Answered { child: name(child), discovery: 1, found }))

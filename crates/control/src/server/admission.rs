@@ -29,6 +29,9 @@ pub struct Submit {
     /// The walltime is one on this cluster, whatever its speed: for jobs that were not sized for the federation.
     #[serde(default)]
     pub own_time: bool,
+    /// Its user chose this server: it is not moved to another one.
+    #[serde(default)]
+    pub pinned: bool,
     /// The latest completion that the client takes here; none takes any.
     pub latest: Option<Time>,
     /// The estimates that were compared.
@@ -129,7 +132,8 @@ impl Server {
         if let Some(number) = self.keys.get(&submit.key) {
             return self.known(*number, &submit);
         }
-        match self.shape(now, &submit) {
+        let Submit { owner, work, own_time, latest, .. } = &submit;
+        match self.shape_for(now, owner, work, *own_time, *latest) {
             Ok(estimate) => self.accept(now, submit, estimate, commands),
             Err(refused) => Answer::Refused(refused),
         }
@@ -147,17 +151,24 @@ impl Server {
     }
 
     /// The shape it would be queued in.
-    fn shape(&mut self, now: Time, submit: &Submit) -> Result<Estimate, Refused> {
+    pub(super) fn shape_for(
+        &mut self,
+        now: Time,
+        owner: &User,
+        work: &Work,
+        own_time: bool,
+        latest: Option<Time>,
+    ) -> Result<Estimate, Refused> {
         if self.next == u32::MAX {
             return Err(Refused::NoNumbersLeft);
         }
         let limit = self.config.waiting_per_user;
-        if self.waiting_of(&submit.owner) >= limit as usize {
+        if self.waiting_of(owner) >= limit as usize {
             return Err(Refused::TooMany { limit });
         }
-        let speed = if submit.own_time { Speed::REFERENCE } else { self.config.speed };
-        let estimate = self.estimate_at(now, &submit.work, speed)?;
-        if submit.latest.is_some_and(|latest| estimate.completion() > latest) {
+        let speed = if own_time { Speed::REFERENCE } else { self.config.speed };
+        let estimate = self.estimate_at(now, work, speed)?;
+        if latest.is_some_and(|latest| estimate.completion() > latest) {
             return Err(Refused::Stale { now: estimate });
         }
         Ok(estimate)
@@ -173,7 +184,8 @@ impl Server {
         let number = self.next;
         self.next += 1;
         self.numbered = true;
-        let Submit { key, owner, name, work, compared, survey, launch, lesson, .. } = submit;
+        let Submit { key, owner, name, work, own_time, pinned, compared, survey, launch, lesson, .. } =
+            submit;
         let record = JobRecord {
             handle: self.handle(number),
             key,
@@ -190,13 +202,16 @@ impl Server {
             exit: None,
             compared,
             survey,
+            // What was not sized for the federation means nothing elsewhere.
+            pinned: pinned || own_time,
+            hops: Vec::new(),
         };
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
         tell(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
-        self.jobs.insert(number, Kept { record, launch, lesson, run: None, cancelling: false });
+        self.jobs.insert(number, Kept::new(record, launch, lesson));
         let submission = Submission { job: JobId(number), procs, walltime };
         self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
         answer

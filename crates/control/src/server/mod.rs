@@ -10,6 +10,8 @@ mod admission;
 mod learning;
 mod queries;
 mod snapshot;
+mod source;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::Caller;
 use crate::batch::{self, BatchSystem, Effects, News};
 use crate::embedded::Embedded;
+use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Verdict};
 use crate::job::{Exit, JobRecord, JobState};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
@@ -33,6 +36,9 @@ use crate::reason::Survey;
 pub use admission::{Refused, Submit, tolerated};
 pub use learning::Lesson;
 pub use snapshot::ServerState;
+
+use source::Leaving;
+use target::Held;
 
 /// How long an ended job stays in memory: longer than it takes to be found in the archive.
 const KEPT_AFTER_END: Span = Span(60);
@@ -47,6 +53,8 @@ const NUMBERS: u32 = 100_000;
 pub struct ServerConfig {
     /// Its name.
     pub name: Name,
+    /// Where clients and other servers reach it, `host:port`.
+    pub address: String,
     /// Processors of its cluster.
     pub procs: Procs,
     /// How fast they are.
@@ -88,6 +96,50 @@ pub enum Event {
         /// The highest one; 0 if there were none.
         highest: u32,
     },
+    /// An agent proposes to move a waiting job.
+    Order {
+        /// Whom to tell what came of it.
+        reply: Token,
+        /// What it proposes.
+        order: Box<Order>,
+    },
+    /// Another server wants to hand a job over: hold it.
+    Prepare {
+        /// Whom to answer.
+        reply: Token,
+        /// The job.
+        handoff: Box<Handoff>,
+    },
+    /// A job that is held is ours from now on.
+    Commit {
+        /// Whom to answer.
+        reply: Token,
+        /// Which.
+        id: HandoffId,
+        /// Its owner has cancelled it on its way.
+        cancelled: bool,
+    },
+    /// A job that is held is not ours.
+    Abort {
+        /// Whom to answer.
+        reply: Token,
+        /// Which.
+        id: HandoffId,
+    },
+    /// The server that is to take a job has answered.
+    Answered {
+        /// Which.
+        id: HandoffId,
+        /// What it said.
+        reply: Reply,
+    },
+    /// The server that wanted to hand a job over has said what is to become of it.
+    Judged {
+        /// Which.
+        id: HandoffId,
+        /// What it said.
+        verdict: Verdict,
+    },
     /// Something happened in the batch system.
     Batch(batch::Event),
     /// The other events of this instant are in.
@@ -107,6 +159,15 @@ pub enum Command {
     },
     /// For the batch system's outside.
     Batch(batch::Command),
+    /// Ask something of another server. Made again if no answer is told.
+    Call {
+        /// Whom.
+        to: Peer,
+        /// About which job.
+        id: HandoffId,
+        /// What.
+        call: Call,
+    },
     /// Tell the agent how a job stands. Told until it is acknowledged.
     Tell(Box<JobRecord>),
     /// A job has ended: keep its record for good.
@@ -125,13 +186,22 @@ pub enum Answer {
     Known(Handle),
     /// The job as it stands after the cancellation: ended, or about to be ended.
     Cancelling(Box<JobRecord>),
+    /// The job waits, runs or has ended at another server, to which it was moved: [`JobRecord::server`].
+    Elsewhere(Box<JobRecord>),
     /// There is no such job, as far as this caller may know.
     NoSuchJob,
+    /// What came of an agent's order.
+    Order(MoveOutcome),
+    /// What another server is told about a job that it wants to hand over.
+    Handoff(Reply),
 }
 
 /// A job that the server keeps.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Kept {
+    /// Its number here, which is the one in its handle unless it came from another server.
+    #[serde(default)]
+    number: u32,
     record: JobRecord,
     /// What to run: the driver's own note, which means nothing here.
     launch: String,
@@ -144,6 +214,17 @@ struct Kept {
     /// It was asked to end while it ran.
     #[serde(default)]
     cancelling: bool,
+    /// How often handing it over was tried.
+    #[serde(default)]
+    attempts: u32,
+}
+
+impl Kept {
+    /// A job with the number of its handle.
+    fn new(record: JobRecord, launch: String, lesson: Option<Lesson>) -> Kept {
+        let number = record.handle.number;
+        Kept { number, record, launch, lesson, run: None, cancelling: false, attempts: 0 }
+    }
 }
 
 /// The server of one cluster.
@@ -157,6 +238,16 @@ pub struct Server {
     ended_keys: VecDeque<(Time, Key)>,
     /// How many jobs of each user wait.
     waiting: FxHashMap<User, u32>,
+    /// The numbers of jobs that came from other servers, or back from there.
+    numbers: BTreeMap<Handle, u32>,
+    /// Jobs on their way to other servers.
+    leaving: BTreeMap<u32, Leaving>,
+    /// Jobs that other servers may hand over.
+    held: BTreeMap<Handle, Held>,
+    /// Jobs that were taken over: by which attempt, and when.
+    taken: BTreeMap<Handle, (u32, Time)>,
+    /// The same by when: forgotten in that order.
+    taken_order: VecDeque<(Time, Handle)>,
     history: History,
     next: u32,
     /// It is known from which number on jobs are numbered.
@@ -175,6 +266,11 @@ impl Server {
             keys: FxHashMap::default(),
             ended_keys: VecDeque::new(),
             waiting: FxHashMap::default(),
+            numbers: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            held: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            taken_order: VecDeque::new(),
             history: learning::empty(),
             next: 1,
             numbered: false,
@@ -201,8 +297,16 @@ impl Server {
             Event::Batch(event) => {
                 self.with_batch(now, commands, |batch, effects| batch.on(now, event, effects))
             }
+            Event::Order { reply, order } => self.order(now, reply, *order, commands),
+            Event::Prepare { reply, handoff } => self.prepare(now, reply, *handoff, commands),
+            Event::Commit { reply, id, cancelled } => self.commit(now, Some(reply), &id, cancelled, commands),
+            Event::Abort { reply, id } => self.abort(now, Some(reply), &id, commands),
+            Event::Answered { id, reply } => self.answered(now, &id, reply, commands),
+            Event::Judged { id, verdict } => self.judged(now, &id, verdict, commands),
             Event::Due => {
                 self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
+                self.leave_on(now, commands);
+                self.inquire(now, commands);
                 self.forget(now);
             }
         }
@@ -226,7 +330,9 @@ impl Server {
     /// When [`Event::Due`] is wanted next: at once if that is not later than now.
     pub fn next_due(&self) -> Option<Time> {
         let forget = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
-        self.batch.next_due().into_iter().chain(forget).min()
+        let leaving = self.leaving.values().filter_map(Leaving::due);
+        let held = self.held.values().map(Held::due);
+        self.batch.next_due().into_iter().chain(forget).chain(leaving).chain(held).min()
     }
 
     fn with_batch(
@@ -252,7 +358,11 @@ impl Server {
 
     fn learn(&mut self, now: Time, news: News, commands: &mut Vec<Command>) {
         match news {
+            News::Held { job } => self.is_held(job.0, commands),
+            News::Withdrawn { job } => self.withdrawn(now, job.0, commands),
+            News::Stays { job } => self.stays(job.0, commands),
             News::Started { job, procs, walltime } => {
+                self.stays(job.0, commands);
                 let Some(kept) = self.jobs.get_mut(&job.0) else { return };
                 waits_no_more(&mut self.waiting, &kept.record);
                 kept.record.state = JobState::Active;
@@ -262,6 +372,8 @@ impl Server {
                 tell(&kept.record, commands);
             }
             News::Ended { job, exit, elapsed_ms } => {
+                self.stays(job.0, commands);
+                self.is_not_held(job.0, &exit.to_string(), commands);
                 if exit == Exit::Code(0) {
                     self.learn_from(job.0, elapsed_ms.map(Duration::from_millis), now);
                 }
@@ -297,12 +409,23 @@ impl Server {
         if !caller.may_touch(&kept.record.owner) {
             return Answer::NoSuchJob;
         }
-        if !kept.record.state.is_final() {
-            let running = kept.record.state == JobState::Active;
-            self.jobs.entry(number).and_modify(|kept| kept.cancelling |= running);
-            self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
+        if *kept.record.server() != self.config.name {
+            return Answer::Elsewhere(Box::new(kept.record.clone()));
         }
+        self.cancel_job(now, number, commands);
         Answer::Cancelling(Box::new(self.jobs[&number].record.clone()))
+    }
+
+    fn cancel_job(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        let Some(kept) = self.jobs.get_mut(&number) else { return };
+        let is_here = *kept.record.server() == self.config.name;
+        if kept.record.state.is_final() || !is_here || self.cancel_on_its_way(number, commands) {
+            return;
+        }
+        if let Some(kept) = self.jobs.get_mut(&number) {
+            kept.cancelling |= kept.record.state == JobState::Active;
+        }
+        self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
     }
 
     /// Drops what ended long enough ago.
@@ -311,7 +434,11 @@ impl Server {
             && at + KEPT_AFTER_END <= now
         {
             self.ended.pop_front();
-            self.jobs.remove(&number);
+            if let Some(kept) = self.jobs.remove(&number)
+                && self.numbers.get(&kept.record.handle) == Some(&number)
+            {
+                self.numbers.remove(&kept.record.handle);
+            }
         }
         while let Some((at, key)) = self.ended_keys.front().copied()
             && at + KEY_KEPT_AFTER_END <= now

@@ -3,13 +3,14 @@
 use pliant_model::{Estimate, JobId, Procs, Speed, Time};
 
 use super::admission::WALLTIME_MAX;
-use super::{Refused, Server};
+use super::{Kept, Refused, Server};
 use crate::access::Caller;
 use crate::agent::{Found, ServerInfo};
 use crate::batch::{Run, Usage};
 use crate::explain::{Explanation, Release, Wait};
+use crate::handoff::{Movable, Picture};
 use crate::job::{JobRecord, JobState, Work};
-use crate::names::{Handle, Key, User};
+use crate::names::{Handle, Key, Name, User};
 use crate::vector::Vector;
 
 impl Server {
@@ -84,6 +85,37 @@ impl Server {
     /// Every job in memory, in the order of acceptance.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
         self.jobs.values().map(|kept| &kept.record)
+    }
+
+    /// The number here of a job that a user holds, whether it was accepted here or came from elsewhere.
+    pub fn number_of(&self, job: &Handle) -> Option<u32> {
+        let own = || Some(job.number).filter(|_| job.server == self.config.name);
+        self.numbers.get(job).copied().or_else(own)
+    }
+
+    /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.
+    pub fn picture(&mut self, now: Time, info: &ServerInfo) -> Picture {
+        let queue = self.batch.picture(now);
+        let movable = |kept: &Kept| {
+            let Kept { number, record, .. } = kept;
+            let waits = record.state == JobState::Queued && *record.server() == self.config.name;
+            let may = waits && !record.pinned && !self.leaving.contains_key(number);
+            may.then(|| Movable {
+                number: *number,
+                job: record.handle.clone(),
+                key: record.key,
+                work: record.work.clone(),
+                submitted: record.submitted,
+                moves: record.hops.len() as u32,
+            })
+        };
+        let movable = self.jobs.values().filter_map(movable).collect();
+        Picture { info: info.clone(), tuner: self.config.tuner, queue, movable }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &Name {
+        &self.config.name
     }
 
     /// What the user holds of the job of that number.

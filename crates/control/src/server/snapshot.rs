@@ -7,10 +7,12 @@ use pliant_policy::history::Recent;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::source::Leaving;
+use super::target::Held;
 use super::{Answer, Command, Event, Kept, Server, ServerConfig, learning};
 use crate::embedded::{Dump, Embedded, RestoreError};
 use crate::job::JobState;
-use crate::names::{Key, User};
+use crate::names::{Handle, Key, User};
 use crate::replay::Machine;
 
 /// All that a server knows.
@@ -25,6 +27,12 @@ pub struct ServerState {
     keys: Vec<(Key, u32)>,
     ended_keys: VecDeque<(Time, Key)>,
     batch: Dump,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    leaving: Vec<(u32, Leaving)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    held: Vec<(Handle, Held)>,
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    taken: VecDeque<(Time, Handle, u32)>,
     #[serde(default)]
     history: Vec<Recent>,
 }
@@ -32,13 +40,36 @@ pub struct ServerState {
 impl Server {
     /// The server that had this state. Its cluster must have the same size and policy.
     pub fn from_state(config: ServerConfig, state: ServerState) -> Result<Server, RestoreError> {
-        let ServerState { next, numbered, jobs, ended, keys, ended_keys, batch, history } = state;
+        let ServerState {
+            next,
+            numbered,
+            mut jobs,
+            ended,
+            keys,
+            ended_keys,
+            batch,
+            leaving,
+            held,
+            taken,
+            history,
+        } = state;
         let batch = Embedded::restore(&config.policy, config.procs, batch)?;
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
-        for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued) {
+        let is_here = |kept: &&Kept| *kept.record.server() == config.name;
+        for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued).filter(is_here) {
             *waiting.entry(kept.record.owner.clone()).or_default() += 1;
         }
-        let jobs = jobs.into_iter().map(|kept| (kept.record.handle.number, kept)).collect();
+        for kept in jobs.iter_mut().filter(|kept| kept.number == 0) {
+            // Written before jobs could come from elsewhere.
+            kept.number = kept.record.handle.number;
+        }
+        let is_guest =
+            |kept: &&Kept| kept.record.handle != Handle { server: config.name.clone(), number: kept.number };
+        let guests = jobs.iter().filter(is_guest);
+        let numbers = guests.map(|kept| (kept.record.handle.clone(), kept.number)).collect();
+        let jobs = jobs.into_iter().map(|kept| (kept.number, kept)).collect();
+        let taken_order = taken.iter().map(|(at, job, _)| (*at, job.clone())).collect();
+        let taken = taken.into_iter().map(|(at, job, attempt)| (job, (attempt, at))).collect();
         let keys = keys.into_iter().collect();
         Ok(Server {
             config,
@@ -48,6 +79,11 @@ impl Server {
             keys,
             ended_keys,
             waiting,
+            numbers,
+            leaving: leaving.into_iter().collect(),
+            held: held.into_iter().collect(),
+            taken,
+            taken_order,
             history: learning::restore(&history),
             next,
             numbered,
@@ -81,9 +117,13 @@ impl Machine for Server {
     fn is_without_effect(commands: &[Command]) -> bool {
         match commands {
             [Command::Reply { answer, .. }] => match answer {
-                Answer::Accepted(_) | Answer::Refused(_) | Answer::Known(_) | Answer::NoSuchJob => true,
-                // The first one of a running job is noted.
-                Answer::Cancelling(_) => false,
+                Answer::Accepted(_)
+                | Answer::Refused(_)
+                | Answer::Known(_)
+                | Answer::Elsewhere(_)
+                | Answer::NoSuchJob => true,
+                // The first one of a running job is noted, and so is each step of a handoff.
+                Answer::Cancelling(_) | Answer::Order(_) | Answer::Handoff(_) => false,
             },
             _ => false,
         }
@@ -100,6 +140,9 @@ impl Machine for Server {
             keys,
             ended_keys: self.ended_keys.clone(),
             batch: self.batch.dump(now),
+            leaving: self.leaving.iter().map(|(number, leaving)| (*number, leaving.clone())).collect(),
+            held: self.held.iter().map(|(job, held)| (job.clone(), held.clone())).collect(),
+            taken: self.taken_in_order().collect(),
             history: self.history.dump(),
         }
     }

@@ -18,6 +18,7 @@ struct Bench {
 impl Bench {
     fn new(policy: &str, procs: u32) -> Bench {
         let config = ServerConfig {
+            address: String::new(),
             name: "lyon".parse().unwrap(),
             procs: Procs(procs),
             speed: Speed::REFERENCE,
@@ -89,6 +90,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         name: "test".to_owned(),
         work: Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid },
         own_time: false,
+        pinned: false,
         latest: None,
         compared: Vec::new(),
         survey: Survey::default(),
@@ -363,7 +365,8 @@ fn what_is_refused_or_repeated_changes_nothing() {
 #[test]
 fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
     use crate::replay::Machine;
-    for (highest, first) in [(0, 1), (1, 200_001), (99_999, 200_001), (100_000, 300_001), (200_007, 400_001)] {
+    for (highest, first) in [(0, 1), (1, 200_001), (99_999, 200_001), (100_000, 300_001), (200_007, 400_001)]
+    {
         let mut bench = Bench::new("cbf", 4);
         assert!(!bench.server.is_numbered());
         bench.tell(Event::Numbered { highest });

@@ -106,6 +106,8 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         exit: is_final.then_some(Exit::Code(i32::from(state == JobState::Failed))),
         compared: Vec::new(),
         survey: Survey::default(),
+        pinned: false,
+        hops: Vec::new(),
     }
 }
 
@@ -126,7 +128,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
         });
         journal.commit(&Batch { ended: ended.collect(), ..Batch::default() })?;
     }
-    let config = AgentConfig { name: "master".parse()?, root: true, patience: Span(3) };
+    let config = AgentConfig { name: "master".parse()?, root: true, patience: Span(3), moving: None };
     let mut past = Past { agent: Agent::new(config), at: now - Span(600), entries: Vec::new(), sequence: 0 };
     for server in 0..SERVERS {
         let (child, servers) = (server_name(server), vec![info(server)]);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pliant_control::agent::{Agent, Asker, Command, Event, Found};
+use pliant_control::agent::{Agent, Asker, Command, Event, Found, Report};
 use pliant_control::job::JobRecord;
 use pliant_model::Time;
 use tokio::sync::oneshot;
@@ -50,6 +50,7 @@ impl Askers {
         match by {
             Asker::Client(token) => open.clients.get(&token.0).map(|(_, request)| *request),
             Asker::Parent(discovery) => open.parents.remove(discovery),
+            Asker::Round => None,
         }
     }
 
@@ -61,10 +62,36 @@ impl Askers {
     }
 }
 
+/// Operators who wait for what they asked of the agent itself.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Reports(Arc<Mutex<HashMap<u64, oneshot::Sender<Report>>>>);
+
+impl Reports {
+    /// An operator begins to wait.
+    pub(super) fn wait(&self, token: u64) -> oneshot::Receiver<Report> {
+        let (sender, receiver) = oneshot::channel();
+        locked(&self.0).insert(token, sender);
+        receiver
+    }
+
+    /// An operator waits no more.
+    pub(super) fn forget(&self, token: u64) {
+        locked(&self.0).remove(&token);
+    }
+
+    fn answer(&self, token: u64, report: Report) {
+        if let Some(sender) = locked(&self.0).remove(&token) {
+            // Whoever asked may have gone.
+            let _ = sender.send(report);
+        }
+    }
+}
+
 /// Carries out what an agent wants done.
 pub(super) struct AgentDriver {
     pub(super) lines: Lines,
     pub(super) askers: Askers,
+    pub(super) reports: Reports,
     pub(super) upward: Option<Upward>,
     pub(super) healthy: Arc<Mutex<Option<String>>>,
     /// The request that the machine is told of at the moment.
@@ -99,6 +126,10 @@ impl Driver<Agent> for AgentDriver {
                     upward.answer(discovery, found);
                 }
             }
+            // The machine answers itself.
+            Command::Answer { to: Asker::Round, .. } => {}
+            Command::Report { to, report } => self.reports.answer(to.0, *report),
+            Command::Configured { to } => self.reports.answer(to.0, Report::default()),
             Command::Acknowledge { child, sequence } => {
                 self.lines.send(&child, &FromParent::Acknowledge { sequence, numbers: true });
             }

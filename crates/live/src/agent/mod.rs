@@ -26,7 +26,7 @@ use crate::journal::{self, Journal};
 use crate::uplink::{self, Heard, Uplink, readiness, upward};
 use crate::wire::proto::agent_server::AgentServer;
 use children::Below;
-use driver::{AgentDriver, Askers};
+use driver::{AgentDriver, Askers, Reports};
 use lines::Lines;
 use numbers::Numbers;
 use service::Service;
@@ -46,8 +46,12 @@ pub async fn serve(
         () = stopped(stop.clone()) => return Ok(()),
     };
     let (journal, recovered) = tokio::task::spawn_blocking({
-        let config =
-            AgentConfig { name: file.name.clone(), root: file.parent.is_empty(), patience: file.patience() };
+        let config = AgentConfig {
+            name: file.name.clone(),
+            root: file.parent.is_empty(),
+            patience: file.patience(),
+            moving: file.moving(),
+        };
         move || {
             let mut journal = journal;
             let again = config.clone();
@@ -83,9 +87,11 @@ pub async fn serve(
         lines: lines.clone(),
         upward: upward.clone(),
     };
+    let reports = Reports::default();
     let driver = AgentDriver {
         lines: lines.clone(),
         askers: askers.clone(),
+        reports: reports.clone(),
         upward,
         healthy: failure.clone(),
         request: None,
@@ -124,6 +130,7 @@ pub async fn serve(
         mailbox,
         lines,
         askers,
+        reports,
         archive,
         numbers,
         clock,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event, Found, ServerInfo};
+use pliant_control::agent::{Agent, Ask, Asker, Change, ChildKind, Event, Found, Report, ServerInfo};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Handle, Name, User};
 use pliant_control::server::Token;
@@ -17,12 +17,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::archive::{SharedArchive, archived, record};
-use super::driver::Askers;
+use super::driver::{Askers, Reports};
 use super::line::{attach, stopped};
 use super::lines::Lines;
 use super::numbers::Numbers;
 use crate::daemon::{Clock, Mailbox, TurnedAway};
-use crate::gate::Gate;
+use crate::gate::{Gate, Pass};
 use crate::identity::ServerTls;
 use crate::journal::{Archive, Filter};
 use crate::telemetry::{RequestId, names};
@@ -30,12 +30,18 @@ use crate::wire::{
     self, Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, proto,
 };
 
+/// How long a look at the waiting jobs may take, with the moves that follow: as long as clients wait.
+const ROUND: Duration = Duration::from_secs(600);
+/// How long a change waits for the journal.
+const JOURNAL: Duration = Duration::from_secs(30);
+
 /// The service that clients and children call.
 pub(super) struct Service {
     pub(super) gate: Gate,
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) lines: Lines,
     pub(super) askers: Askers,
+    pub(super) reports: Reports,
     pub(super) archive: SharedArchive,
     pub(super) numbers: Numbers,
     pub(super) clock: Clock,
@@ -110,12 +116,8 @@ impl proto::agent_server::Agent for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let handle = wire::handle_of(&request.into_inner().handle)?;
         let wanted = handle.clone();
-        let present = move |agent: &mut Agent, _| {
-            let server = agent.servers().find(|(server, ..)| server.name == wanted.server);
-            let server = server.map(|(server, _, attached)| (server.address.clone(), attached));
-            (agent.job(&wanted).cloned(), server)
-        };
-        let (job, server) = self.mailbox.ask(present).await.map_err(|_| stopped())?;
+        let present = move |agent: &mut Agent, _| agent.job(&wanted).cloned();
+        let job = self.mailbox.ask(present).await.map_err(|_| stopped())?;
         let record = match job {
             Some(job) => Some(job),
             None => self.archived_job(handle.clone()).await?,
@@ -123,6 +125,12 @@ impl proto::agent_server::Agent for Service {
         // Whether it exists is nobody's business but the owner's.
         let record = record.filter(|record| caller.may_touch(&record.owner));
         let record = record.ok_or_else(|| no_such_job(&handle))?;
+        let name = record.server().clone();
+        let server = move |agent: &mut Agent, _| {
+            let server = agent.servers().find(|(server, ..)| server.name == name);
+            server.map(|(server, _, attached)| (server.address.clone(), attached))
+        };
+        let server = self.mailbox.ask(server).await.map_err(|_| stopped())?;
         let attached = server.as_ref().is_some_and(|(_, attached)| *attached);
         let located = LocatedJob { record, address: server.map(|(address, _)| address), attached };
         Ok(Response::new((&located).into()))
@@ -153,6 +161,58 @@ impl proto::agent_server::Agent for Service {
         Ok(Response::new(wire::accuracy_reply(&servers)))
     }
 
+    async fn reallocate(
+        &self,
+        request: Request<proto::ReallocateRequest>,
+    ) -> Result<Response<proto::ReallocateReply>, Status> {
+        let _pass = self.operator(&request)?;
+        let dry_run = request.into_inner().dry_run;
+        let event = |reply| Event::Reallocate { reply, dry_run, policy: None };
+        let report = self.report(event, ROUND).await?;
+        Ok(Response::new((&report).into()))
+    }
+
+    async fn moving(
+        &self,
+        request: Request<proto::MovingRequest>,
+    ) -> Result<Response<proto::MovingReply>, Status> {
+        let change = wire::moving_change(request.get_ref().clone())?;
+        let _pass = match change {
+            Some(_) => self.operator(&request)?,
+            None => self.gate.user(&request)?.1,
+        };
+        if let Some(change) = change {
+            let change = match change {
+                wire::MovingChange::Set(moving) => Some(Change::Set(moving)),
+                wire::MovingChange::Off => Some(Change::Off),
+                wire::MovingChange::Reset => None,
+            };
+            tracing::info!(?change, "an operator changes how waiting jobs are moved");
+            self.report(|reply| Event::Configure { reply, change }, JOURNAL).await?;
+        }
+        let moving = self.mailbox.ask(|agent, _| agent.moving()).await.map_err(|_| stopped())?;
+        Ok(Response::new(proto::MovingReply { policy: moving.as_ref().map(proto::MovingPolicy::from) }))
+    }
+
+    async fn moves(
+        &self,
+        request: Request<proto::MovesRequest>,
+    ) -> Result<Response<proto::MovesReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let proto::MovesRequest { all, limit } = request.into_inner();
+        if all && !caller.operator {
+            return Err(Status::permission_denied("only an operator sees the jobs of others"));
+        }
+        let limit = wire::moves_limit(limit)? as usize;
+        let recent = move |agent: &mut Agent, _| {
+            let mine = |owner: &User| all || *owner == caller.user;
+            let moves = agent.moves().rev().filter(|moved| mine(&moved.owner)).take(limit);
+            moves.map(|moved| wire::Moved { job: moved.job.clone(), hop: moved.hop.clone() }).collect()
+        };
+        let moves: Vec<wire::Moved> = self.mailbox.ask(recent).await.map_err(|_| stopped())?;
+        Ok(Response::new(proto::MovesReply { moves: moves.iter().map(proto::Moved::from).collect() }))
+    }
+
     type AttachStream = ReceiverStream<Result<proto::Down, Status>>;
 
     async fn attach(
@@ -166,6 +226,26 @@ impl proto::agent_server::Agent for Service {
 }
 
 impl Service {
+    /// Lets in an operator, and nobody else.
+    fn operator<T>(&self, request: &Request<T>) -> Result<Pass, Status> {
+        let (caller, pass) = self.gate.user(request)?;
+        if caller.operator {
+            return Ok(pass);
+        }
+        tracing::warn!(user = %caller.user, "request refused: not an operator");
+        Err(Status::permission_denied("only an operator may do that"))
+    }
+
+    /// Tells the machine something that it answers with a report.
+    async fn report(&self, event: impl FnOnce(Token) -> Event, patience: Duration) -> Result<Report, Status> {
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = self.reports.wait(token);
+        self.mailbox.want(event(Token(token)), 0).map_err(turned_away)?;
+        let report = tokio::time::timeout(patience, answer).await;
+        self.reports.forget(token);
+        report.map_err(|_| Status::deadline_exceeded("no answer in time"))?.map_err(|_| stopped())
+    }
+
     async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<Found, Status> {
         let begun = Instant::now();
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
@@ -204,7 +284,7 @@ fn turned_away(why: TurnedAway) -> Status {
 fn federation(agent: &mut Agent, now: Time, apart: &BTreeMap<Name, Span>) -> Federation {
     let mut counts: BTreeMap<Name, (u32, u32)> = BTreeMap::new();
     for job in agent.jobs() {
-        let (queued, active) = counts.entry(job.handle.server.clone()).or_default();
+        let (queued, active) = counts.entry(job.server().clone()).or_default();
         *queued += u32::from(job.state == JobState::Queued);
         *active += u32::from(job.state == JobState::Active);
     }
@@ -215,15 +295,14 @@ fn federation(agent: &mut Agent, now: Time, apart: &BTreeMap<Name, Span>) -> Fed
         ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active, clock_ahead }
     };
     let servers = agent.servers().map(status).collect();
-    let agents = agent
-        .children()
-        .filter(|(_, kind, ..)| *kind == ChildKind::Agent)
-        .map(|(name, _, attached, since)| AgentStatus {
+    let agents = agent.children().filter(|(_, kind, ..)| *kind == ChildKind::Agent).map(
+        |(name, _, attached, since)| AgentStatus {
             name: name.clone(),
             attached,
             since,
             clock_ahead: ahead(name, attached),
-        });
+        },
+    );
     Federation { servers, agents: agents.collect(), now: Some(now) }
 }
 
@@ -248,7 +327,7 @@ impl Wanted {
     fn takes(&self, record: &JobRecord) -> bool {
         let JobsQuery { server, states, ended_after, .. } = &self.query;
         self.owner.as_ref().is_none_or(|owner| *owner == record.owner)
-            && server.as_ref().is_none_or(|server| *server == record.handle.server)
+            && server.as_ref().is_none_or(|server| server == record.server())
             && (states.is_empty() || states.contains(&record.state))
             && ended_after.is_none_or(|after| record.ended.is_none_or(|ended| ended > after))
     }

@@ -49,7 +49,7 @@ impl Client {
         path: &Path,
     ) -> Result<(), ClientError> {
         let (sender, receiver) = mpsc::channel(4);
-        let begin = Upload::Begin { key, file: spec.clone() };
+        let begin = Upload::Begin { key, file: spec.clone(), owner: None };
         // The channel has room for it.
         let _ = sender.send((&begin).into()).await;
         let mut request = Request::new(ReceiverStream::new(receiver));
@@ -84,7 +84,13 @@ impl Client {
                 Err(status) if status.metadata().contains_key(wire::AT_WORK) => {
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
-                Err(status) => return Err(self.server_failed(handle, &status)),
+                Err(status) => {
+                    let (moved, error) =
+                        (wire::moved_to(&status).is_some(), self.server_failed(handle, &status));
+                    if !moved {
+                        return Err(error);
+                    }
+                }
             }
         }
     }
@@ -149,11 +155,20 @@ impl Client {
     }
 
     async fn chunks(&self, wanted: &Download) -> Result<tonic::Streaming<proto::Chunk>, ClientError> {
-        let mut server = self.server_of(&wanted.handle).await?;
-        let mut request = Request::new(proto::DownloadRequest::from(wanted));
-        self.request.add_to_call(request.metadata_mut());
-        let reply = server.download(request).await;
-        Ok(reply.map_err(|status| self.server_failed(&wanted.handle, &status))?.into_inner())
+        loop {
+            let mut server = self.server_of(&wanted.handle).await?;
+            let mut request = Request::new(proto::DownloadRequest::from(wanted));
+            self.request.add_to_call(request.metadata_mut());
+            let status = match server.download(request).await {
+                Ok(reply) => return Ok(reply.into_inner()),
+                Err(status) => status,
+            };
+            let (moved, error) =
+                (wire::moved_to(&status).is_some(), self.server_failed(&wanted.handle, &status));
+            if !moved {
+                return Err(error);
+            }
+        }
     }
 }
 

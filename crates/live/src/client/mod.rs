@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Found, What};
+use pliant_control::agent::{Found, Moving, Report, What};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Name};
@@ -22,13 +22,17 @@ use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::telemetry::RequestId;
 use crate::wire::proto::agent_client::AgentClient;
 use crate::wire::proto::server_client::ServerClient;
-use crate::wire::{self, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Offer, proto};
+use crate::wire::{
+    self, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Moved, MovingChange, Offer, proto,
+};
 
 pub use error::ClientError;
 pub use submit::{Order, Step};
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);
+/// How long a look at the waiting jobs may take, with the moves that follow.
+const ROUND: Duration = Duration::from_secs(600);
 
 /// The longest answer, in bytes: more than the longest list of results.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -41,6 +45,8 @@ type Servers = HashMap<(Name, String), ServerClient<Channel>>;
 pub struct Client {
     agents: Vec<(Name, AgentClient<Channel>)>,
     servers: Arc<Mutex<Servers>>,
+    /// Where jobs were found that are not at the server that accepted them.
+    places: Arc<Mutex<HashMap<Handle, Name>>>,
     tls: Arc<ClientTls>,
     request: RequestId,
 }
@@ -59,7 +65,13 @@ impl Client {
             Ok((agent.name.clone(), AgentClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)))
         };
         let agents = file.agent.iter().map(agent).collect::<Result<Vec<_>, ClientError>>()?;
-        Ok(Client { agents, servers: Arc::default(), tls, request: RequestId::fresh() })
+        Ok(Client {
+            agents,
+            servers: Arc::default(),
+            places: Arc::default(),
+            tls,
+            request: RequestId::fresh(),
+        })
     }
 
     /// Who the certificate says that we are.
@@ -118,16 +130,23 @@ impl Client {
         LocatedJob::try_from(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// How a job stands: as its server says, or as the agent last heard if the server is not there.
+    /// How a job stands: as the server that has it says, or as the agent last heard if that is not there.
     pub async fn job(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
-        match self.server_of(handle).await {
-            Ok(mut server) => match server.job(self.request(wire::job_request(handle))).await {
-                Ok(reply) => JobRecord::try_from(reply.into_inner()).map_err(ClientError::protocol),
-                Err(status) if is_absent(&status) => Ok(self.find(handle).await?.record),
-                Err(status) => self.told_before(handle, self.server_failed(handle, &status)).await,
-            },
-            Err(error) if error.may_pass() => Ok(self.find(handle).await?.record),
-            Err(error) => Err(error),
+        loop {
+            let record = match self.server_of(handle).await {
+                Ok(mut server) => match server.job(self.request(wire::job_request(handle))).await {
+                    Ok(reply) => JobRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)?,
+                    Err(status) if is_absent(&status) => return Ok(self.find(handle).await?.record),
+                    Err(status) => {
+                        return self.told_before(handle, self.server_failed(handle, &status)).await;
+                    }
+                },
+                Err(error) if error.may_pass() => return Ok(self.find(handle).await?.record),
+                Err(error) => return Err(error),
+            };
+            if self.is_there(&record) {
+                return Ok(record);
+            }
         }
     }
 
@@ -141,18 +160,62 @@ impl Client {
 
     /// Withdraws a waiting job or ends a running one.
     pub async fn cancel(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
-        let mut server = self.server_of(handle).await?;
-        let reply = server.cancel(self.request(wire::job_request(handle))).await;
-        let job = reply.map_err(|status| self.server_failed(handle, &status))?;
-        JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)
+        loop {
+            let mut server = self.server_of(handle).await?;
+            let reply = server.cancel(self.request(wire::job_request(handle))).await;
+            let job = reply.map_err(|status| self.server_failed(handle, &status))?;
+            let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
+            if self.is_there(&record) {
+                return Ok(record);
+            }
+        }
     }
 
     /// Why a job is where it is, or why it waits.
     pub async fn explain(&self, handle: &Handle) -> Result<Explanation, ClientError> {
-        let mut server = self.server_of(handle).await?;
-        let reply = server.explain(self.request(wire::job_request(handle))).await;
-        let reply = reply.map_err(|status| self.server_failed(handle, &status))?;
-        Explanation::try_from(reply.into_inner()).map_err(ClientError::protocol)
+        loop {
+            let mut server = self.server_of(handle).await?;
+            let reply = server.explain(self.request(wire::job_request(handle))).await;
+            let reply = reply.map_err(|status| self.server_failed(handle, &status))?;
+            let found = Explanation::try_from(reply.into_inner()).map_err(ClientError::protocol)?;
+            if self.is_there(&found.record) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The moves of jobs, the last ones first: one's own, or everybody's for an operator.
+    pub async fn moves(&self, all: bool, limit: u32) -> Result<Vec<Moved>, ClientError> {
+        let request = proto::MovesRequest { all, limit };
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.moves(request).await });
+        wire::moves(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// How waiting jobs are moved, if they are.
+    pub async fn moving(&self) -> Result<Option<Moving>, ClientError> {
+        self.ask_about_moving(None).await
+    }
+
+    /// Changes how waiting jobs are moved; for operators.
+    pub async fn change_moving(&self, change: &MovingChange) -> Result<Option<Moving>, ClientError> {
+        self.ask_about_moving(Some(change)).await
+    }
+
+    async fn ask_about_moving(&self, change: Option<&MovingChange>) -> Result<Option<Moving>, ClientError> {
+        let request = wire::moving_request(change);
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.moving(request).await });
+        wire::moving_reply(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// Has the agent look at the waiting jobs now, and move those that complete earlier elsewhere; for operators. In a
+    /// dry run it only says what it would do.
+    pub async fn reallocate(&self, dry_run: bool) -> Result<Report, ClientError> {
+        let request = proto::ReallocateRequest { dry_run };
+        let ask = |mut agent: AgentClient<Channel>, mut request: Request<proto::ReallocateRequest>| async move {
+            request.set_timeout(ROUND);
+            agent.reallocate(request).await
+        };
+        Report::try_from(self.ask_agent(request, ask).await?).map_err(ClientError::protocol)
     }
 
     /// Waits until a job has ended, telling each change. Goes on when its server goes away and comes back.
@@ -180,6 +243,9 @@ impl Client {
             };
             while let Ok(Some(job)) = stream.message().await {
                 let record = JobRecord::try_from(job).map_err(ClientError::protocol)?;
+                if !self.is_there(&record) {
+                    break;
+                }
                 if seen != Some(record.state) {
                     seen = Some(record.state);
                     changed(&record);
@@ -244,28 +310,52 @@ impl Client {
         request
     }
 
+    /// The server that a job is at, as far as is known here.
+    fn place(&self, handle: &Handle) -> Name {
+        locked(&self.places).get(handle).unwrap_or(&handle.server).clone()
+    }
+
+    /// Whether the server that was asked last is the one that has the job. If it is not, the right one is asked next.
+    fn is_there(&self, record: &JobRecord) -> bool {
+        let (asked, there) = (self.place(&record.handle), record.server());
+        if asked != *there {
+            locked(&self.places).insert(record.handle.clone(), there.clone());
+        }
+        asked == *there
+    }
+
     async fn server_of(&self, handle: &Handle) -> Result<ServerClient<Channel>, ClientError> {
+        let place = self.place(handle);
         let known = {
             let servers = locked(&self.servers);
-            servers.iter().find(|((name, _), _)| *name == handle.server).map(|(_, server)| server.clone())
+            servers.iter().find(|((name, _), _)| *name == place).map(|(_, server)| server.clone())
         };
         if let Some(server) = known {
             return Ok(server);
         }
-        let address = match self.find(handle).await {
-            Ok(located) => located.address,
+        let (place, address) = match self.find(handle).await {
+            // It may have been moved since, or the agent may not have heard of that yet: whoever has had it knows.
+            Ok(located) if *located.record.server() == place => (place, located.address),
+            Ok(located) if place == handle.server => {
+                locked(&self.places).insert(handle.clone(), located.record.server().clone());
+                (located.record.server().clone(), located.address)
+            }
+            Ok(_) => {
+                let address = self.address(&place).await?;
+                (place, Some(address))
+            }
             // The agent may not have heard of a new job yet; its server knows.
-            Err(error) if error.is_missing() => Some(self.address(&handle.server).await.map_err(
-                |absent| {
-                    if absent.is_missing() { error } else { absent }
-                },
-            )?),
+            Err(error) if error.is_missing() => {
+                let address = self.address(&place).await;
+                let absent = |absent: ClientError| if absent.is_missing() { error } else { absent };
+                (place, Some(address.map_err(absent)?))
+            }
             Err(error) => return Err(error),
         };
         let address = address.ok_or_else(|| {
-            ClientError::absent(format!("server {} is not known to the agent at the moment", handle.server))
+            ClientError::absent(format!("server {place} is not known to the agent at the moment"))
         })?;
-        self.server(&handle.server, &address)
+        self.server(&place, &address)
     }
 
     /// Where a server is.
@@ -290,11 +380,16 @@ impl Client {
     }
 
     fn server_failed(&self, handle: &Handle, status: &Status) -> ClientError {
+        let place = self.place(handle);
         if is_absent(status) {
-            // It may come back elsewhere.
-            locked(&self.servers).retain(|(name, _), _| *name != handle.server);
+            // It may come back elsewhere, and the job may be found elsewhere.
+            locked(&self.servers).retain(|(name, _), _| *name != place);
+            locked(&self.places).remove(handle);
         }
-        ClientError::call(format!("server {}", handle.server), status)
+        if let Some(to) = wire::moved_to(status) {
+            locked(&self.places).insert(handle.clone(), to);
+        }
+        ClientError::call(format!("server {place}"), status)
     }
 }
 

@@ -166,8 +166,16 @@ impl Client {
             Err(error) => return Event::Rejected(Cause::Invalid.because(error.to_string())),
         };
         let inputs = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
-        let submission =
-            Submission { key: order.key, what: order.what.clone(), inputs, latest, compared, survey };
+        let submission = Submission {
+            key: order.key,
+            what: order.what.clone(),
+            inputs,
+            latest,
+            compared,
+            survey,
+            // What a user chose is not for an agent to change.
+            pinned: order.only.is_some(),
+        };
         let request = proto::SubmitRequest::from(&submission);
         // A repetition takes any completion. It goes without files first: a server that has the job wants none, and
         // they may be gone here.

@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use pliant_control::agent::Moving;
 use pliant_control::names::Name;
 use pliant_model::Span;
+use pliant_policy::UnknownName;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use serde::{Deserialize, Serialize};
 
 use super::{AgentAddress, ConfigError, HttpFile, LimitsFile, beside, credentials_beside, read};
@@ -32,6 +35,9 @@ pub struct AgentFile {
     /// How long servers may take to answer a discovery, in seconds.
     #[serde(default = "patience_s")]
     pub patience_s: i64,
+    /// How waiting jobs are moved to servers where they complete earlier; none: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reallocation: Option<ReallocationFile>,
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
@@ -43,6 +49,61 @@ pub struct AgentFile {
     /// Limits on its users.
     #[serde(default)]
     pub limits: LimitsFile,
+}
+
+/// How waiting jobs are moved (paper 000, section 3.2.2).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReallocationFile {
+    /// How jobs are taken up: a name that `pliant policies` lists.
+    pub algorithm: String,
+    /// In which order: a name that `pliant policies` lists.
+    pub heuristic: String,
+    /// Seconds between two looks at the waiting jobs.
+    pub period_s: i64,
+    /// The least gain for which a job is moved, in seconds.
+    pub threshold_s: i64,
+    /// How many of the oldest jobs the heuristics other than `mct` consider at once.
+    pub window: u32,
+    /// Also looks when a job has ended before its walltime, but not sooner than so many seconds after the last time;
+    /// 0: only every period.
+    pub early_s: i64,
+}
+
+impl Default for ReallocationFile {
+    fn default() -> ReallocationFile {
+        ReallocationFile {
+            algorithm: Algorithm::Regular.name().to_owned(),
+            heuristic: Heuristic::Mct.name().to_owned(),
+            period_s: 300,
+            threshold_s: 60,
+            window: 20,
+            early_s: 30,
+        }
+    }
+}
+
+impl ReallocationFile {
+    /// The policy, or which key is wrong and why.
+    pub fn moving(&self) -> Result<Moving, (&'static str, String)> {
+        let named = |key| move |error: UnknownName| (key, error.to_string());
+        let span = |key, found: i64, least: i64| match found {
+            found if (least..=7 * 86_400).contains(&found) => Ok(Span(found)),
+            found => Err((key, format!("expected {least} s to a week, found {found}"))),
+        };
+        let early = span("reallocation.early_s", self.early_s, 0)?;
+        if self.window == 0 {
+            return Err(("reallocation.window", "expected at least 1 job, found 0".to_owned()));
+        }
+        let policy = Reallocation {
+            algorithm: self.algorithm.parse().map_err(named("reallocation.algorithm"))?,
+            heuristic: self.heuristic.parse().map_err(named("reallocation.heuristic"))?,
+            period: span("reallocation.period_s", self.period_s, 1)?,
+            threshold: span("reallocation.threshold_s", self.threshold_s, 0)?,
+            window: self.window as usize,
+        };
+        Ok(Moving { policy, early: Some(early).filter(|early| early.0 > 0) })
+    }
 }
 
 fn patience_s() -> i64 {
@@ -66,12 +127,20 @@ impl AgentFile {
             let message = format!("expected 1 to 60 seconds, found {}", file.patience_s);
             return Err(wrong("patience_s", message));
         }
+        if let Some(reallocation) = &file.reallocation {
+            reallocation.moving().map_err(|(key, message)| wrong(key, message))?;
+        }
         if file.state.is_some() == file.postgres.is_some() {
             let message =
                 "expected either a folder for the journal (state) or a connection string (postgres)";
             return Err(wrong("state", message.to_owned()));
         }
         Ok(file)
+    }
+
+    /// How waiting jobs are moved. The file was checked when it was read.
+    pub fn moving(&self) -> Option<Moving> {
+        self.reallocation.as_ref().and_then(|reallocation| reallocation.moving().ok())
     }
 
     /// How long children may take.

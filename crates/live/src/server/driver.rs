@@ -7,13 +7,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pliant_control::batch::{self, Run};
+use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobRecord, JobState};
+use pliant_control::names::Handle as JobHandle;
 use pliant_control::server::{Answer, Command, Event, Server};
 use pliant_model::{JobId, Time};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot};
 
 use super::launch::{Host, Launch};
+use super::others::Others;
 use crate::agent::driver::{json, locked, observe_accuracy, row};
 use crate::daemon::{Driver, Kept, Mailbox};
 use crate::journal::JournalError;
@@ -149,7 +152,7 @@ impl Processes {
     pub(super) fn resume(&self, record: JobRecord, launch: String, run: Run, cancelling: bool) {
         let own = self.clone();
         self.runtime.spawn(async move {
-            let (job, dir) = (run.job, own.host.dir(record.handle.number));
+            let (job, dir) = (run.job, own.host.dir(&record.handle));
             if cancelling {
                 locked(&own.cancelled).insert(job);
             }
@@ -188,11 +191,21 @@ impl Processes {
     }
 
     /// Ends a running job.
-    fn terminate(&self, job: JobId) {
+    fn terminate(&self, job: JobId, handle: &JobHandle) {
         locked(&self.cancelled).insert(job);
-        let dir = self.host.dir(job.0);
+        let dir = self.host.dir(handle);
         // A folder that is not there yet is being made: whoever makes it looks at the list afterwards.
         self.runtime.spawn_blocking(move || end(&dir));
+    }
+
+    /// A job waits elsewhere now: its files are of no use here any more.
+    fn left(&self, record: &JobRecord) {
+        let (store, owner, key) = (self.store.clone(), record.owner.clone(), record.key);
+        self.runtime.spawn_blocking(move || {
+            if let Err(error) = store.abandon(&owner, key) {
+                tracing::warn!(%error, "cannot remove the files of a job that was moved");
+            }
+        });
     }
 
     fn ended(&self, job: JobId, (exit, elapsed_ms): (Exit, Option<u64>)) {
@@ -263,6 +276,7 @@ fn end_of(found: processes::Exit) -> (Exit, Option<u64>) {
 pub(super) struct ServerDriver {
     pub(super) calls: Calls,
     pub(super) processes: Processes,
+    pub(super) others: Others,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) upward: Upward,
     pub(super) healthy: Arc<Mutex<Option<String>>>,
@@ -289,7 +303,12 @@ impl Driver<Server> for ServerDriver {
                     self.processes.run(record.clone(), launch.to_owned(), run);
                 }
             }
-            Command::Batch(batch::Command::Terminate { job }) => self.processes.terminate(job),
+            Command::Batch(batch::Command::Terminate { job }) => {
+                if let Some(record) = machine.job(job.0) {
+                    self.processes.terminate(job, &record.handle);
+                }
+            }
+            Command::Call { to, id, call } => self.others.call(to, id, call),
             Command::Tell(record) => {
                 if let Some(sequence) = notice {
                     self.upward.news(sequence);
@@ -297,7 +316,13 @@ impl Driver<Server> for ServerDriver {
                 // Nobody need be watching.
                 let _ = self.changes.send(Arc::from(record));
             }
-            Command::Archive(record) => observe_accuracy(&record),
+            Command::Archive(record) => {
+                if record.server() == machine.name() {
+                    observe_accuracy(&record);
+                } else {
+                    self.processes.left(&record);
+                }
+            }
         }
     }
 
@@ -318,6 +343,14 @@ fn count(answer: &Answer) {
         Answer::Refused(refused) => {
             metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
         }
-        Answer::Known(_) | Answer::Cancelling(_) | Answer::NoSuchJob => {}
+        Answer::Order(MoveOutcome::Moved(_)) => metrics::counter!(names::JOBS_MOVED).increment(1),
+        Answer::Order(MoveOutcome::Stays(why)) => {
+            metrics::counter!(names::MOVES_REFUSED, "reason" => why.word()).increment(1);
+        }
+        Answer::Known(_)
+        | Answer::Cancelling(_)
+        | Answer::Elsewhere(_)
+        | Answer::Handoff(_)
+        | Answer::NoSuchJob => {}
     }
 }

@@ -5,9 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pliant_control::access::Caller;
 use pliant_control::job::JobRecord;
-use pliant_control::names::Key;
+use pliant_control::names::{Key, User};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
@@ -39,23 +38,41 @@ type Pieces = ReceiverStream<Result<proto::Chunk, Status>>;
 /// The pieces of a file and, behind them, why there are no more.
 pub(super) type DownloadStream = Chain<Pieces, Pieces>;
 
+/// Who sends a file.
+#[derive(Clone, Debug)]
+pub(super) enum Sender {
+    /// Its owner.
+    User(User),
+    /// A server that hands over the job that it is for.
+    Server(String),
+}
+
+impl std::fmt::Display for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Sender::User(user) => write!(f, "{user}"),
+            Sender::Server(name) => write!(f, "server {name}"),
+        }
+    }
+}
+
 /// Takes a file in, unless `accepted` says that the submission it is for was accepted before: then nothing is wanted,
 /// and nothing that lies there is touched.
 pub(super) fn upload<A, F>(
     mut requests: Streaming<proto::UploadRequest>,
-    caller: Caller,
+    caller: Sender,
     open: Open,
     store: Store,
     accepted: A,
 ) -> UploadStream
 where
-    A: Fn(Key) -> F + Send + Sync + 'static,
+    A: Fn(User, Key) -> F + Send + Sync + 'static,
     F: Future<Output = Result<bool, Status>> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
     spawn_of_call(async move {
         if let Err(status) = take(&mut requests, &caller, &open, store, &sender, accepted).await {
-            tracing::warn!(user = %caller.user, reason = %status.message(), "upload refused");
+            tracing::warn!(%caller, reason = %status.message(), "upload refused");
             // The client may have gone.
             let _ = sender.send(Err(status)).await;
         }
@@ -65,25 +82,33 @@ where
 
 async fn take<A, F>(
     requests: &mut Streaming<proto::UploadRequest>,
-    caller: &Caller,
+    caller: &Sender,
     open: &Open,
     store: Store,
     sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
     accepted: A,
 ) -> Result<(), Status>
 where
-    A: Fn(Key) -> F,
+    A: Fn(User, Key) -> F,
     F: Future<Output = Result<bool, Status>>,
 {
     let first =
         next(requests).await?.ok_or_else(|| Status::invalid_argument("expected a beginning first"))?;
-    let Upload::Begin { key, file } = first else {
+    let Upload::Begin { key, file, owner } = first else {
         return Err(Status::invalid_argument("expected a beginning first"));
     };
-    let user = caller.user.clone();
+    let (user, is_handed_over) = match (caller, owner) {
+        (Sender::User(user), None) => (user.clone(), false),
+        // A server that hands a job over says whose it is.
+        (Sender::Server(_), Some(owner)) => (owner, true),
+        (Sender::User(_), Some(_)) => {
+            return Err(Status::permission_denied("only servers send the files of others"));
+        }
+        (Sender::Server(_), None) => return Err(Status::invalid_argument("expected an owner, found none")),
+    };
     // Its submission is not accepted between the question and the beginning.
     let turn = store.turn(&user, key).await;
-    if accepted(key).await? {
+    if !is_handed_over && accepted(user.clone(), key).await? {
         drop(turn);
         answer(sender, UploadAnswer::Offset(file.size)).await?;
         while next(requests).await?.is_some() {
@@ -137,13 +162,12 @@ pub(super) async fn results(
     record: &JobRecord,
 ) -> Result<proto::ResultsReply, Status> {
     has_ended(record)?;
-    let number = record.handle.number;
-    let dir = host.dir(number);
+    let dir = host.dir(&record.handle);
     if record.started.is_none() || !dir.exists() {
         return Ok((&JobResults::default()).into());
     }
     let sum_up = move || gathered(&dir).map_err(|error| status(&error));
-    let results = sealing.results(number, SEALING, sum_up).await?;
+    let results = sealing.results(&record.handle, SEALING, sum_up).await?;
     Ok((&*results).into())
 }
 
@@ -173,7 +197,7 @@ fn gathered(dir: &Path) -> Result<JobResults, StagingError> {
 pub(super) fn download<E, F>(dir: PathBuf, download: Download, open: Open, ended: E) -> DownloadStream
 where
     E: Fn() -> F + Send + Sync + 'static,
-    F: Future<Output = bool> + Send,
+    F: Future<Output = Result<bool, Status>> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
     // With a place of its own: whoever reads nothing leaves none among the pieces.
@@ -201,12 +225,12 @@ async fn give<E, F>(
 ) -> Result<(), Status>
 where
     E: Fn() -> F,
-    F: Future<Output = bool>,
+    F: Future<Output = Result<bool, Status>>,
 {
     let Download { handle, name, mut offset, follow } = download;
     loop {
         // Asked before reading, so that nothing written before the end is missed.
-        let last = !follow || ended().await;
+        let last = !follow || ended().await?;
         loop {
             let (dir, wanted) = (dir.clone(), name.clone());
             open.check()?;

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use pliant_control::batch::Run;
 use pliant_control::job::JobRecord;
+use pliant_control::names::{Handle, Name};
 use serde::{Deserialize, Serialize};
 
 use crate::config::ClusterFile;
 use crate::processes::{RunSpec, SpecError};
 use crate::services::Prepared;
 use crate::staging::{FileSpec, StagingError, Store, put_script};
+use crate::wire::Submitted;
 
 /// How much of standard output and of standard error is kept of a job whose service does not say.
 const OUTPUT_BYTES_MAX: u64 = 256 << 20;
@@ -20,6 +22,9 @@ const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Launch {
     /// The command and its variables.
     pub(crate) prepared: Prepared,
+    /// What was submitted, for another server to run it; none if it was accepted before jobs were handed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) what: Option<Submitted>,
     /// The text of the user's own script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) script: Option<String>,
@@ -77,6 +82,8 @@ impl std::error::Error for PrepareError {
 /// The folders of jobs, and how jobs are run on this host.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
+    /// The server's name.
+    pub(crate) server: Name,
     /// The folder of the jobs' folders.
     pub(crate) folder: PathBuf,
     /// The cluster that this host stands for.
@@ -84,9 +91,26 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// The folder of a job.
-    pub(crate) fn dir(&self, number: u32) -> PathBuf {
-        self.folder.join(number.to_string())
+    /// The folder of a job: its number, or its handle if another server accepted it.
+    pub(crate) fn dir(&self, job: &Handle) -> PathBuf {
+        if job.server == self.server {
+            self.folder.join(job.number.to_string())
+        } else {
+            self.folder.join(job.to_string())
+        }
+    }
+
+    /// The jobs that have a folder.
+    pub(crate) fn jobs(&self) -> Vec<Handle> {
+        // There is none before the first job.
+        let Ok(entries) = std::fs::read_dir(&self.folder) else { return Vec::new() };
+        let job = |entry: std::fs::DirEntry| {
+            let name = entry.file_name();
+            let name = name.to_str()?;
+            let own = || Some(Handle { server: self.server.clone(), number: name.parse().ok()? });
+            own().or_else(|| name.parse().ok())
+        };
+        entries.flatten().filter_map(job).collect()
     }
 
     /// Makes a job's folder ready to be run. Doing it again does no harm.
@@ -97,7 +121,7 @@ impl Host {
         launch: &Launch,
         run: &Run,
     ) -> Result<PathBuf, PrepareError> {
-        let dir = self.dir(record.handle.number);
+        let dir = self.dir(&record.handle);
         self.spec(record, launch, run).write(&dir).map_err(PrepareError::Spec)?;
         store.adopt(&record.owner, record.key, &launch.inputs, &dir).map_err(PrepareError::Staging)?;
         if let Some(text) = &launch.script {

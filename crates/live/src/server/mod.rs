@@ -4,6 +4,7 @@ mod driver;
 mod files;
 mod launch;
 mod offer;
+mod others;
 mod sealing;
 mod service;
 mod upkeep;
@@ -30,6 +31,7 @@ use crate::wire::proto::server_server::ServerServer;
 use driver::{Calls, Processes, ServerDriver};
 use launch::Host;
 use offer::{Below, Shop};
+use others::Others;
 use service::Service;
 
 /// How many changes of jobs a slow watcher may be behind.
@@ -74,7 +76,10 @@ pub async fn serve(
     let (is_numbered, numbered) = watch::channel(recovered.machine.is_numbered());
     let (changes, _) = broadcast::channel(CHANGES);
     let (calls, failure) = (Calls::default(), Arc::new(Mutex::new(None)));
-    let host = Host { folder: file.state.join("jobs"), cluster: file.cluster.clone() };
+    // Answers to calls of before a restart must not reach those that wait now.
+    let tokens = Arc::new(AtomicU64::new(recovered.clock.exact().as_micros() as u64));
+    let host =
+        Host { server: file.name.clone(), folder: file.state.join("jobs"), cluster: file.cluster.clone() };
     let processes = Processes {
         host: host.clone(),
         store: store.clone(),
@@ -84,16 +89,26 @@ pub async fn serve(
         cancelled: Arc::default(),
     };
     for (record, run, cancelling) in recovered.machine.running() {
-        let launch = recovered.machine.launch(record.handle.number).unwrap_or_default();
+        let launch = recovered.machine.launch(run.job.0).unwrap_or_default();
         processes.resume(record.clone(), launch.to_owned(), run.clone(), cancelling);
     }
     let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
+    let others = Others {
+        address: advertised.clone(),
+        tls: client_tls.clone(),
+        store: store.clone(),
+        mailbox: mailbox.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        state: Arc::default(),
+    };
     let shop = shop(&file, advertised, &supervisor);
     let child = Below {
         shop: shop.clone(),
         journal: journal.id(),
         mailbox: mailbox.clone(),
         upward: upward.clone(),
+        calls: calls.clone(),
+        tokens: tokens.clone(),
         numbered: is_numbered,
     };
     let heard = Heard::start();
@@ -114,6 +129,7 @@ pub async fn serve(
     let driver = ServerDriver {
         calls: calls.clone(),
         processes,
+        others,
         changes: changes.clone(),
         upward,
         healthy: failure.clone(),
@@ -128,7 +144,6 @@ pub async fn serve(
         store: store.clone(),
         archive: archive.clone(),
         mailbox: mailbox.clone(),
-        name: file.name.to_string(),
         kept: Settings::days(file.results_days),
     };
     tokio::spawn(upkeep.run(halted.clone()));
@@ -140,7 +155,7 @@ pub async fn serve(
         calls,
         failure,
         archive,
-        tokens: Arc::new(AtomicU64::new(1)),
+        tokens,
         shop,
         host,
         store,
@@ -170,6 +185,7 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
     };
     Ok(ServerConfig {
         name: file.name.clone(),
+        address: file.address(),
         procs: file.cluster.procs(),
         speed: file.cluster.speed().map_err(value)?,
         policy: file.cluster.batch.clone(),

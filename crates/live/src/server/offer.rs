@@ -1,16 +1,20 @@
 //! What a server makes of a request: the same for a question and for a submission.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
+use pliant_control::handoff::{MoveOutcome, Order, Stays};
 use pliant_control::job::Work;
 use pliant_control::names::{Name, User};
 use pliant_control::reason::{Cause, Reason};
-use pliant_control::server::{Event, Server};
+use pliant_control::server::{Answer, Event, Server, Token};
 use pliant_model::Span;
 use tokio::sync::watch;
 
-use crate::daemon::Mailbox;
+use super::driver::Calls;
+use crate::daemon::{Mailbox, Stopped};
 use crate::services::{Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use crate::staging::FileName;
 use crate::telemetry::RequestId;
@@ -75,6 +79,7 @@ impl Shop {
         match what {
             What::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
             What::Work(_) => Err(refused(Refusal::NoScripts)),
+            What::Pictures | What::Order(_) => Err(Cause::Invalid.because("it is no work")),
             What::Service { name, arguments } => {
                 let service = self.catalogue.find(name, user).map_err(refused)?;
                 let prepared = service.prepare(arguments, &self.pliant, learned);
@@ -90,6 +95,9 @@ pub(super) struct Below {
     pub(super) journal: u64,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) upward: Upward,
+    /// Calls that wait for an answer.
+    pub(super) calls: Calls,
+    pub(super) tokens: Arc<AtomicU64>,
     /// Whether the server knows which numbers its jobs may have.
     pub(super) numbered: watch::Sender<bool>,
 }
@@ -135,7 +143,10 @@ impl Child for Below {
 
     async fn numbered(&self, server: Name, highest: u32) {
         if server == self.name() && self.unnumbered().is_some() {
-            tracing::info!(highest, "the journal is new: the agents above say which numbers its jobs have had");
+            tracing::info!(
+                highest,
+                "the journal is new: the agents above say which numbers its jobs have had"
+            );
             // A server that has stopped asks again when it starts.
             if self.mailbox.tell(Event::Numbered { highest }).is_ok() {
                 // Whatever is submitted from now on is told, and journaled, after that.
@@ -146,10 +157,40 @@ impl Child for Below {
 }
 
 impl Below {
+    /// Has the machine carry out what an agent proposes, as far as it sees fit.
+    async fn order(&self, order: Box<Order>) -> Result<MoveOutcome, Stopped> {
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = self.calls.wait(token);
+        let limit = Duration::from_secs(order.patience.0.unsigned_abs() + 5);
+        tracing::info!(job = %order.job, to = %order.to, "the agent proposes to move a job");
+        self.mailbox.tell(Event::Order { reply: Token(token), order })?;
+        let answer = tokio::time::timeout(limit, answer).await;
+        self.calls.forget(token);
+        match answer {
+            Ok(Ok(Answer::Order(outcome))) => Ok(outcome),
+            _ => Ok(MoveOutcome::Stays(Stays::Silent)),
+        }
+    }
+
+    /// What a question to this server leads to. One that an agent gives an order with is answered when the job has been
+    /// handed over, or stays.
     async fn answer(&self, ask: &Ask) -> Result<Found, Reason> {
+        let stopping = |_| Cause::Stopping.because("is stopping");
+        match &ask.what {
+            What::Pictures => {
+                let info = self.shop.info.clone();
+                let picture = self.mailbox.glance(move |server, now| server.picture(now, &info)).await;
+                return Ok(Found { pictures: vec![picture.map_err(stopping)?], ..Found::default() });
+            }
+            What::Order(order) => {
+                let outcome = self.order(order.clone()).await.map_err(stopping)?;
+                return Ok(Found { outcome: Some(outcome), ..Found::default() });
+            }
+            What::Work(_) | What::Service { .. } => {}
+        }
         let learned = match &ask.what {
             What::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
-            What::Work(_) => None,
+            What::Work(_) | What::Pictures | What::Order(_) => None,
         };
         let work = self.shop.work(&ask.what, &ask.caller.user, learned)?;
         let info = self.shop.info.clone();

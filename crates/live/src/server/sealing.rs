@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pliant_control::names::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -21,10 +22,10 @@ type Done = watch::Receiver<Option<Outcome>>;
 
 /// The jobs whose results are being summed up.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Sealing(Arc<Mutex<BTreeMap<u32, Done>>>);
+pub(super) struct Sealing(Arc<Mutex<BTreeMap<Handle, Done>>>);
 
 /// A job that is being summed up, until this is dropped.
-struct Begun(Sealing, u32);
+struct Begun(Sealing, Handle);
 
 impl Drop for Begun {
     fn drop(&mut self) {
@@ -37,7 +38,7 @@ impl Sealing {
     /// and nobody begins it beside. So is whoever asks while [`AT_ONCE`] other jobs are being summed up.
     pub(super) async fn results(
         &self,
-        job: u32,
+        job: &Handle,
         patience: Duration,
         sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
     ) -> Outcome {
@@ -51,20 +52,20 @@ impl Sealing {
 
     fn begun(
         &self,
-        job: u32,
+        job: &Handle,
         sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
     ) -> Result<Done, Status> {
         let mut running = locked(&self.0);
-        if let Some(done) = running.get(&job) {
+        if let Some(done) = running.get(job) {
             return Ok(done.clone());
         }
         if running.len() >= AT_ONCE {
             return Err(at_work());
         }
         let (tell, done) = watch::channel(None);
-        running.insert(job, done.clone());
+        running.insert(job.clone(), done.clone());
         drop(running);
-        let begun = Begun(self.clone(), job);
+        let begun = Begun(self.clone(), job.clone());
         // A thread of its own: it may take minutes, and a server that stops does not wait for it.
         let thread = std::thread::Builder::new().name("sealing".to_owned()).spawn(move || {
             let outcome = sum_up().map(Arc::new);

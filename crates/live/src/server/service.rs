@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pliant_control::access::Caller;
-use pliant_control::job::JobRecord;
-use pliant_control::names::{Handle, Key};
+use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply};
+use pliant_control::job::{Hop, JobRecord};
+use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::Cause;
 use pliant_control::server::{Answer, Event, Lesson, Refused, Server, Submit, Token};
+use prost::Message;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::driver::Calls;
-use super::files;
+use super::files::{self, Sender};
 use super::launch::{Host, Launch};
 use super::offer::Shop;
 use super::sealing::Sealing;
@@ -23,12 +25,13 @@ use crate::agent::driver::locked;
 use crate::agent::service::no_such_job;
 use crate::daemon::{Mailbox, TurnedAway, stopped};
 use crate::gate::{self, Gate, Pass};
-use crate::identity::{Peer, ServerTls};
-use crate::services::Refusal;
+use crate::identity::{Peer, Role, ServerTls};
+use crate::services::{Prepared, Refusal};
 use crate::staging::{ResultName, StagingError, Store};
 use crate::telemetry::{RequestId, names, spawn_of_call};
 use crate::wire::{
-    self, Declined, Offer, OfferedArgument, OfferedService, Submission, SubmitAnswer, Submitted, proto,
+    self, Declined, Offer, OfferedArgument, OfferedService, Prepare, Submission, SubmitAnswer, Submitted,
+    proto,
 };
 
 /// How often the certificates of callers that only listen are looked at.
@@ -62,7 +65,7 @@ pub(super) struct Service {
 
 /// A call that stays open: counted, and its caller's certificate looked at from time to time.
 pub(super) struct Open {
-    _pass: Pass,
+    _pass: Option<Pass>,
     tls: Arc<ServerTls>,
     peer: Peer,
 }
@@ -146,12 +149,14 @@ impl proto::server_server::Server for Service {
 
     async fn cancel(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let handle = self.own_handle(&request.into_inner().handle)?;
-        let number = handle.number;
+        let handle = wire::handle_of(&request.into_inner().handle)?;
+        let Some(number) = self.number(&handle).await? else {
+            return Ok(Response::new((&self.archived(&caller, &handle).await?).into()));
+        };
         tracing::info!(job = %handle, by = %caller.user, "cancel");
         let event = |reply| Event::Cancel { reply, number, caller: caller.clone() };
         match self.call(event, 0).await? {
-            Answer::Cancelling(record) => Ok(Response::new((&*record).into())),
+            Answer::Cancelling(record) | Answer::Elsewhere(record) => Ok(Response::new((&*record).into())),
             // It may have ended long ago.
             _ => Ok(Response::new((&self.archived(&caller, &handle).await?).into())),
         }
@@ -162,9 +167,12 @@ impl proto::server_server::Server for Service {
         request: Request<proto::JobRequest>,
     ) -> Result<Response<proto::ExplainReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let handle = self.own_handle(&request.into_inner().handle)?;
-        let (number, who) = (handle.number, caller.clone());
-        let explain = move |server: &mut Server, now| (server.explain(now, number, &who), now);
+        let handle = wire::handle_of(&request.into_inner().handle)?;
+        let (wanted, who) = (handle.clone(), caller.clone());
+        let explain = move |server: &mut Server, now| {
+            let number = server.number_of(&wanted);
+            (number.and_then(|number| server.explain(now, number, &who)), now)
+        };
         let (explanation, at) = self.mailbox.ask(explain).await.map_err(|_| stopping())?;
         let explanation = match explanation {
             Some(explanation) => explanation,
@@ -183,14 +191,14 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<Streaming<proto::UploadRequest>>,
     ) -> Result<Response<Self::UploadStream>, Status> {
-        let (caller, open) = self.open(&request)?;
-        tracing::info!(user = %caller.user, "upload");
-        let (own, who) = (self.clone(), caller.clone());
-        let accepted = move |key| {
-            let (own, who) = (own.clone(), who.clone());
+        let (sender, open) = self.open_to_send(&request)?;
+        tracing::info!(%sender, "upload");
+        let own = self.clone();
+        let accepted = move |user, key| {
+            let (own, who) = (own.clone(), Caller { user, operator: false });
             async move { own.accepted_before(&who, key).await.map(|found| found.is_some()) }
         };
-        Ok(Response::new(files::upload(request.into_inner(), caller, open, self.store.clone(), accepted)))
+        Ok(Response::new(files::upload(request.into_inner(), sender, open, self.store.clone(), accepted)))
     }
 
     async fn results(
@@ -198,8 +206,65 @@ impl proto::server_server::Server for Service {
         request: Request<proto::JobRequest>,
     ) -> Result<Response<proto::ResultsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let record = self.find(&caller, &request.into_inner().handle).await?;
+        let record = self.find_here(&caller, &request.into_inner().handle).await?;
         files::results(&self.host, &self.sealing, &record).await.map(Response::new)
+    }
+
+    async fn prepare(
+        &self,
+        request: Request<proto::PrepareRequest>,
+    ) -> Result<Response<proto::HandoffReply>, Status> {
+        let from = source(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let prepare = Prepare::try_from(request.into_inner())?;
+        tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to hold a job");
+        let reply = match self.taken_over(from, prepare).await? {
+            Ok(handoff) => {
+                let event = |reply| Event::Prepare { reply, handoff: Box::new(handoff) };
+                self.handoff(event, bytes).await?
+            }
+            Err(why) => Reply::Refused(why),
+        };
+        Ok(Response::new((&reply).into()))
+    }
+
+    async fn commit(
+        &self,
+        request: Request<proto::CommitRequest>,
+    ) -> Result<Response<proto::HandoffReply>, Status> {
+        let from = source(&request)?;
+        let proto::CommitRequest { id, cancelled } = request.into_inner();
+        let id = wire::handoff_id(id)?;
+        self.is_of(&from, &id).await?;
+        let wanted = id.clone();
+        let reply = self.handoff(|reply| Event::Commit { reply, id, cancelled }, 0).await?;
+        // What was taken over long ago is in the archive only.
+        let known = reply == Reply::Unknown && self.was_taken(&wanted).await?;
+        Ok(Response::new((if known { &Reply::Done } else { &reply }).into()))
+    }
+
+    async fn abort(
+        &self,
+        request: Request<proto::AbortRequest>,
+    ) -> Result<Response<proto::HandoffReply>, Status> {
+        let from = source(&request)?;
+        let id = wire::handoff_id(request.into_inner().id)?;
+        self.is_of(&from, &id).await?;
+        let reply = self.handoff(|reply| Event::Abort { reply, id }, 0).await?;
+        Ok(Response::new((&reply).into()))
+    }
+
+    async fn inquire(
+        &self,
+        request: Request<proto::InquireRequest>,
+    ) -> Result<Response<proto::Verdict>, Status> {
+        source(&request)?;
+        let id = wire::handoff_id(request.into_inner().id)?;
+        let verdict = self.mailbox.ask(move |server, _| server.verdict(&id)).await.map_err(|_| stopping())?;
+        // What is answered must not be forgotten in a crash.
+        let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+        settled.map_err(|_| slow())?.map_err(|_| stopping())?;
+        Ok(Response::new(verdict.into()))
     }
 
     type DownloadStream = files::DownloadStream;
@@ -210,7 +275,7 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<Self::DownloadStream>, Status> {
         let (caller, open) = self.open(&request)?;
         let download = wire::Download::try_from(request.into_inner())?;
-        let record = self.find(&caller, &download.handle.to_string()).await?;
+        let record = self.find_here(&caller, &download.handle.to_string()).await?;
         // A job that runs still writes to its files.
         if matches!(download.name, ResultName::File(_)) {
             files::has_ended(&record)?;
@@ -218,9 +283,15 @@ impl proto::server_server::Server for Service {
         let own = self.clone();
         let ended = move || {
             let (own, caller, handle) = (own.clone(), caller.clone(), record.handle.to_string());
-            async move { own.find(&caller, &handle).await.is_ok_and(|record| record.state.is_final()) }
+            async move {
+                match own.find_here(&caller, &handle).await {
+                    Ok(record) => Ok(record.state.is_final()),
+                    Err(status) if wire::moved_to(&status).is_some() => Err(status),
+                    Err(_) => Ok(false),
+                }
+            }
         };
-        let dir = self.host.dir(download.handle.number);
+        let dir = self.host.dir(&download.handle);
         Ok(Response::new(files::download(dir, download, open, ended)))
     }
 
@@ -256,11 +327,22 @@ impl proto::server_server::Server for Service {
 }
 
 impl Service {
+    /// Lets in whoever sends files: their owner, or a server that hands a job over.
+    fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, Open), Status> {
+        let peer = gate::caller(request)?.peer;
+        if peer.role == Role::Server {
+            let sender = Sender::Server(peer.name.clone());
+            return Ok((sender, Open { _pass: None, tls: self.tls.clone(), peer }));
+        }
+        let (caller, open) = self.open(request)?;
+        Ok((Sender::User(caller.user), open))
+    }
+
     /// Lets in a call that stays open.
     fn open<T>(&self, request: &Request<T>) -> Result<(Caller, Open), Status> {
         let (caller, pass) = self.gate.user(request)?;
         let peer = gate::caller(request)?.peer;
-        Ok((caller, Open { _pass: pass, tls: self.tls.clone(), peer }))
+        Ok((caller, Open { _pass: Some(pass), tls: self.tls.clone(), peer }))
     }
 
     async fn accept(
@@ -269,7 +351,7 @@ impl Service {
         id: RequestId,
         submission: Submission,
     ) -> Result<SubmitAnswer, Status> {
-        let Submission { key, what, inputs, latest, compared, survey } = submission;
+        let Submission { key, what, inputs, latest, compared, survey, pinned } = submission;
         // No input is begun anew or thrown away until the answer is known.
         let _turn = self.store.turn(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
@@ -291,11 +373,7 @@ impl Service {
         };
         let prepared = self.shop.prepare(&what, &caller.user, learned);
         let (prepared, script) = prepared.map_err(|refusal| refused(&refusal))?;
-        let is_learned = script.is_none() && self.shop.catalogue.is_learned(&prepared.name);
-        let lesson = is_learned.then(|| Lesson {
-            category: prepared.name.clone(),
-            scale: prepared.scale.max(f64::MIN_POSITIVE),
-        });
+        let lesson = self.lesson(&prepared, script.is_none());
         if let Some(name) = prepared.missing_input(&inputs) {
             return Err(Status::invalid_argument(format!(
                 "expected the input file {}, found none",
@@ -310,11 +388,22 @@ impl Service {
         let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
         blocking(move || store.complete(&user, key, &files)).await?;
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        let launch = Launch { prepared, script, inputs, request: id.to_string() };
+        let launch = Launch { prepared, what: Some(what), script, inputs, request: id.to_string() };
         let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         let owner = caller.user.clone();
-        let submit =
-            Submit { key, owner, name, work, own_time: false, latest, compared, survey, launch, lesson };
+        let submit = Submit {
+            key,
+            owner,
+            name,
+            work,
+            own_time: false,
+            pinned,
+            latest,
+            compared,
+            survey,
+            launch,
+            lesson,
+        };
         let bytes = submit.launch.len();
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {
@@ -332,9 +421,11 @@ impl Service {
                 let record = self.archived(&caller, &handle).await?;
                 Ok(SubmitAnswer::Accepted(Box::new(record)))
             }
-            Answer::Cancelling(_) | Answer::NoSuchJob => {
-                Err(Status::internal("not an answer to a submission"))
-            }
+            Answer::Cancelling(_)
+            | Answer::Elsewhere(_)
+            | Answer::Order(_)
+            | Answer::Handoff(_)
+            | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
         }
     }
 
@@ -360,6 +451,90 @@ impl Service {
             }
             None => Ok(()),
         }
+    }
+
+    /// What another server hands over, as this one would run it; or why it does not.
+    async fn taken_over(&self, from: Name, prepare: Prepare) -> Result<Result<Handoff, String>, Status> {
+        let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
+        let _turn = self.store.turn(&owner, key).await;
+        let learned = match &what {
+            Submitted::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
+            Submitted::Script(_) => None,
+        };
+        let prepared = self.shop.prepare(&what, &owner, learned);
+        let (prepared, script) = match prepared {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(Err(refusal.to_string())),
+        };
+        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
+            return Ok(Err(format!("expected at most {allowed} bytes of input, found {found}")));
+        }
+        let (store, user, files) = (self.store.clone(), owner.clone(), inputs.clone());
+        let complete = tokio::task::spawn_blocking(move || store.complete(&user, key, &files)).await;
+        if let Err(error) = complete.map_err(|_| Status::internal("a file operation failed"))? {
+            return Ok(Err(error.told()));
+        }
+        let lesson = self.lesson(&prepared, script.is_none());
+        let (name, work) = (prepared.name.clone(), prepared.work.clone());
+        let launch = Launch { prepared, what: Some(what), script, inputs, request: prepare.request };
+        let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
+        Ok(Ok(Handoff {
+            id,
+            from: Other { name: from, address },
+            key,
+            owner,
+            name,
+            work,
+            submitted,
+            compared: prepare.compared,
+            survey: prepare.survey,
+            hops: prepare.hops,
+            before: prepare.before,
+            latest: prepare.latest,
+            reason: prepare.reason,
+            launch,
+            lesson,
+        }))
+    }
+
+    fn lesson(&self, prepared: &Prepared, is_service: bool) -> Option<Lesson> {
+        let is_learned = is_service && self.shop.catalogue.is_learned(&prepared.name);
+        is_learned
+            .then(|| Lesson { category: prepared.name.clone(), scale: prepared.scale.max(f64::MIN_POSITIVE) })
+    }
+
+    /// Tells the machine about a job that another server hands over.
+    async fn handoff(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Reply, Status> {
+        match self.call(event, bytes).await? {
+            Answer::Handoff(reply) => Ok(reply),
+            _ => Err(Status::internal("not an answer to a server")),
+        }
+    }
+
+    /// Refuses a server that decides about what another one hands over.
+    async fn is_of(&self, from: &Name, id: &HandoffId) -> Result<(), Status> {
+        let wanted = id.clone();
+        let source = move |server: &mut Server, _| server.source_of(&wanted).cloned();
+        match self.mailbox.ask(source).await.map_err(|_| stopping())? {
+            Some(source) if source != *from => {
+                tracing::warn!(%from, %source, job = %id.job, "request refused: another server hands this job over");
+                Err(Status::permission_denied("another server hands this job over"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a job came here by that attempt, as the archive knows.
+    async fn was_taken(&self, id: &HandoffId) -> Result<bool, Status> {
+        let wanted = id.job.clone();
+        let look = move |archive: &mut dyn crate::journal::Archive| {
+            archive.job(wanted.server.as_str(), wanted.number)
+        };
+        let row = archived(&self.archive, look).await?;
+        let found = row.as_ref().map(record).transpose()?;
+        let own = &self.shop.info.name;
+        let came = |hop: &Hop| hop.attempt == id.attempt && hop.to == *own;
+        Ok(found.is_some_and(|record| record.hops.iter().any(came)))
     }
 
     /// Tells the machine, in so many bytes, and waits until the answer is durable.
@@ -396,9 +571,9 @@ impl Service {
 
     /// A job of this server that the caller may see.
     async fn find(&self, caller: &Caller, handle: &str) -> Result<JobRecord, Status> {
-        let handle = self.own_handle(handle)?;
-        let number = handle.number;
-        let present = move |server: &mut Server, _| server.job(number).cloned();
+        let handle = wire::handle_of(handle)?;
+        let wanted = handle.clone();
+        let present = move |server: &mut Server, _| server.job(server.number_of(&wanted)?).cloned();
         match self.mailbox.ask(present).await.map_err(|_| stopping())? {
             Some(record) if caller.may_touch(&record.owner) => Ok(record),
             Some(_) => Err(no_such_job(&handle)),
@@ -416,9 +591,22 @@ impl Service {
         found.filter(|record| caller.may_touch(&record.owner)).ok_or_else(|| no_such_job(handle))
     }
 
-    fn own_handle(&self, handle: &str) -> Result<Handle, Status> {
-        let handle = wire::handle_of(handle)?;
-        if handle.server == self.shop.info.name { Ok(handle) } else { Err(no_such_job(&handle)) }
+    /// The same, if it is at this server: whose files are asked for elsewhere.
+    async fn find_here(&self, caller: &Caller, handle: &str) -> Result<JobRecord, Status> {
+        let record = self.find(caller, handle).await?;
+        match record.server() {
+            there if *there == self.shop.info.name => Ok(record),
+            there => Err(wire::moved(&record.handle, there)),
+        }
+    }
+
+    /// The number here of a job in memory.
+    async fn number(&self, handle: &Handle) -> Result<Option<u32>, Status> {
+        let wanted = handle.clone();
+        let number = move |server: &mut Server, _| {
+            server.number_of(&wanted).filter(|number| server.job(*number).is_some())
+        };
+        self.mailbox.ask(number).await.map_err(|_| stopping())
     }
 
     /// Sends each change of a job until it has ended.
@@ -430,12 +618,16 @@ impl Service {
         sender: &mpsc::Sender<Result<proto::Job, Status>>,
     ) {
         loop {
-            if sender.send(Ok((&record).into())).await.is_err() || record.state.is_final() {
+            let is_here = *record.server() == self.shop.info.name;
+            // Wherever it went, the client follows it there.
+            if sender.send(Ok((&record).into())).await.is_err() || record.state.is_final() || !is_here {
                 return;
             }
             record = loop {
                 match changes.recv().await {
-                    Ok(change) if change.handle == record.handle && change.state != record.state => {
+                    Ok(change)
+                        if change.handle == record.handle && change.progress() != record.progress() =>
+                    {
                         let JobRecord { compared, survey, .. } = record;
                         break JobRecord { compared, survey, ..(*change).clone() };
                     }
@@ -443,7 +635,7 @@ impl Service {
                     // Too many changes of other jobs at once: look for ourselves.
                     Err(broadcast::error::RecvError::Lagged(_)) => {
                         match self.find(&caller, &record.handle.to_string()).await {
-                            Ok(found) if found.state != record.state => break found,
+                            Ok(found) if found.progress() != record.progress() => break found,
                             _ => {}
                         }
                     }
@@ -452,6 +644,12 @@ impl Service {
             };
         }
     }
+}
+
+/// The server that calls.
+fn source<T>(request: &Request<T>) -> Result<Name, Status> {
+    let peer = gate::daemon(request, &[Role::Server])?.peer;
+    peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))
 }
 
 /// Runs something that blocks, off the threads that serve connections.

@@ -1,10 +1,9 @@
 //! What a server throws away: files of jobs that ended long ago, and uploads that nobody submitted.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use pliant_control::names::{Key, User};
+use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
 use tokio::sync::watch;
@@ -23,7 +22,6 @@ pub(super) struct Upkeep {
     pub(super) store: Store,
     pub(super) archive: SharedArchive,
     pub(super) mailbox: Mailbox<Server>,
-    pub(super) name: String,
     /// How long the files of a job are kept after its end.
     pub(super) kept: Span,
 }
@@ -43,10 +41,10 @@ impl Upkeep {
 
     /// One round.
     pub(super) async fn once(&self, now: Time) {
-        for number in numbers(&self.host.folder) {
-            if self.is_due(now, number).await {
-                let dir = self.host.dir(number);
-                tracing::info!(job = number, "its files are removed: it ended long ago");
+        for job in self.host.jobs() {
+            if self.is_due(now, &job).await {
+                let dir = self.host.dir(&job);
+                tracing::info!(%job, "its files are removed: it ended long ago");
                 if let Err(error) = fs::remove_dir_all(&dir) {
                     tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a job");
                 }
@@ -80,13 +78,18 @@ impl Upkeep {
     }
 
     /// True if the files of a job are there longer than they are kept.
-    async fn is_due(&self, now: Time, number: u32) -> bool {
-        let in_memory = self.mailbox.ask(move |server, _| server.job(number).is_some()).await;
+    async fn is_due(&self, now: Time, job: &Handle) -> bool {
+        let wanted = job.clone();
+        let known = move |server: &mut Server, _| {
+            server.number_of(&wanted).and_then(|number| server.job(number)).is_some()
+        };
+        let in_memory = self.mailbox.ask(known).await;
         if in_memory != Ok(false) {
             return false;
         }
-        let name = self.name.clone();
-        let row = archived(&self.archive, move |archive| archive.job(&name, number)).await;
+        let wanted = job.clone();
+        let row =
+            archived(&self.archive, move |archive| archive.job(wanted.server.as_str(), wanted.number)).await;
         // What is in neither place is not for us to judge.
         matches!(row, Ok(Some(row)) if Time(row.ended) + self.kept <= now)
     }
@@ -105,14 +108,6 @@ async fn resting(ask: impl FnOnce() -> Result<bool, StagingError> + Send + 'stat
             false
         }
     }
-}
-
-/// The numbers of the jobs that have a folder.
-fn numbers(folder: &Path) -> Vec<u32> {
-    // There is none before the first job.
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    entries.flatten().filter_map(number).collect()
 }
 
 #[cfg(test)]

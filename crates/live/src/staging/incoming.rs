@@ -3,7 +3,7 @@
 //! Each file has an id, so that no announced name is a name on disk. A file is done when it is *called* done:
 //! that takes one rename, after its bytes were checked and made durable.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
 use pliant_model::Time;
@@ -75,6 +75,15 @@ impl Incoming {
         }
         let file = self.folder.file(&on_disk(&spec.name, "done"))?;
         Ok(file.map(|(_, metadata)| metadata).filter(|metadata| metadata.len() == spec.size))
+    }
+
+    /// A file that is as announced and done; none if it is not.
+    pub(crate) fn open_done(&self, spec: &FileSpec) -> Result<Option<File>, StagingError> {
+        if self.announced(&spec.name)?.as_ref() != Some(spec) {
+            return Ok(None);
+        }
+        let found = self.folder.file(&on_disk(&spec.name, "done"))?;
+        Ok(found.filter(|(_, metadata)| metadata.len() == spec.size).map(|(file, _)| file))
     }
 
     /// Moves a done file to where its job finds it. False if it is not there.

@@ -1,6 +1,7 @@
 //! The uploads of all submissions of a server.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -144,6 +145,20 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// A file of a submission that is there, verified and durable, to be read.
+    ///
+    /// # Errors
+    ///
+    /// [`StagingError::Missing`] if it is not.
+    pub fn open_done(&self, user: &User, key: Key, spec: &FileSpec) -> Result<File, StagingError> {
+        let of = (user.clone(), key);
+        let job = self.shared.registry().jobs.get(&of).cloned();
+        let _open = job.as_deref().map(lock);
+        let incoming = find(&self.shared.incoming, &of)?;
+        let found = incoming.map(|incoming| incoming.open_done(spec)).transpose()?.flatten();
+        found.ok_or_else(|| StagingError::Missing { name: spec.name.clone() })
     }
 
     /// Moves the files of an accepted submission into the working folder of its job, which is made, and forgets

@@ -73,6 +73,10 @@ table! {
         "Submissions accepted: journaled, and the user told so.";
     SUBMISSIONS_REFUSED = "pliant_submissions_refused_total", Kind::Counter, Count, ["reason"],
         "Submissions refused, by reason.";
+    JOBS_MOVED = "pliant_jobs_moved_total", Kind::Counter, Count, [],
+        "Waiting jobs handed over to another server.";
+    MOVES_REFUSED = "pliant_moves_refused_total", Kind::Counter, Count, ["reason"],
+        "Proposals of an agent to move a job that were not carried out, by reason.";
     DISCOVERIES = "pliant_discoveries_total", Kind::Counter, Count, ["outcome"],
         "Discoveries answered, by outcome.";
     DISCOVERY_SECONDS = "pliant_discovery_seconds", Kind::Histogram(SHORT_S), Seconds, [],

@@ -53,6 +53,15 @@ pub const ACCURACY_JOBS_MAX: u32 = 1_000_000;
 /// Jobs per server that accuracy is computed from, if the question does not say.
 pub const ACCURACY_JOBS_DEFAULT: u32 = 1000;
 
+/// Moves of one job: the last ones.
+pub const HOPS_MAX: usize = 10_000;
+/// Moves in one answer.
+pub const MOVES_MAX: usize = 1000;
+/// Jobs of one queue.
+pub const QUEUE_MAX: usize = 1_000_000;
+/// Time between two looks at the waiting jobs, and the gain for which they are moved, in seconds: up to a week.
+pub const PERIOD_S: RangeInclusive<i64> = 1..=7 * 86_400;
+
 /// The longest value of an argument, in bytes.
 pub const ARGUMENT_BYTES_MAX: usize = 4096;
 /// The longest name of a job, a service, an argument or a policy, in bytes.

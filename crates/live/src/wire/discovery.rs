@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{Ask, Found, ServerInfo, What};
+use pliant_control::handoff::{Order, Picture};
 use pliant_control::job::Work;
 use pliant_control::names::Name;
 use pliant_control::vector::Vector;
@@ -19,6 +20,8 @@ impl From<&What> for proto::What {
         let what = match what {
             What::Work(work) => proto::what::What::Work(work.into()),
             What::Service { name, arguments } => proto::what::What::Service(service_call(name, arguments)),
+            What::Pictures => proto::what::What::Pictures(proto::Pictures {}),
+            What::Order(order) => proto::what::What::Order((&**order).into()),
         };
         proto::What { what: Some(what) }
     }
@@ -34,6 +37,11 @@ impl TryFrom<proto::What> for What {
             Some(proto::what::What::Service(call)) => {
                 let (name, arguments) = called(call).map_err(|malformed| malformed.under("service"))?;
                 Ok(What::Service { name, arguments })
+            }
+            Some(proto::what::What::Pictures(_)) => Ok(What::Pictures),
+            Some(proto::what::What::Order(order)) => {
+                let order = Order::try_from(order).map_err(|malformed| malformed.under("order"))?;
+                Ok(What::Order(Box::new(order)))
             }
             None => Err(Malformed::missing("", "work or service")),
         }
@@ -75,6 +83,8 @@ impl From<&Found> for proto::Found {
             absent: found.absent.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
             servers: found.servers,
             answered: found.answered,
+            pictures: write::list(&found.pictures, bounds::SERVERS_MAX),
+            outcome: found.outcome.as_ref().map(proto::MoveOutcome::from),
         }
     }
 }
@@ -90,6 +100,8 @@ impl TryFrom<proto::Found> for Found {
             absent: read::list("absent", message.absent, bounds::SERVERS_MAX, |name| read::name("", &name))?,
             servers: message.servers,
             answered: message.answered,
+            pictures: read::list("pictures", message.pictures, bounds::SERVERS_MAX, Picture::try_from)?,
+            outcome: read::optional("outcome", message.outcome)?,
         })
     }
 }

@@ -1,6 +1,8 @@
 //! Files on their way: inputs up, results down.
 
-use pliant_control::names::{Handle, Key};
+use pliant_control::names::{Handle, Key, Name, User};
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
 
 use super::proto::{self, download_request, upload_reply, upload_request};
 use super::{Malformed, bounds, read, write};
@@ -8,6 +10,25 @@ use crate::staging::{Checksum, FileSpec, LeftOut, ResultName, SealedFile};
 
 /// Metadata of an UNAVAILABLE answer: what was asked for is being worked out, and is there if it is asked for again.
 pub const AT_WORK: &str = "x-pliant-at-work";
+
+/// Metadata of a FAILED_PRECONDITION answer: the job is at that server now, which is to be asked instead.
+const MOVED_TO: &str = "x-pliant-moved-to";
+
+/// The answer to a question about the files of a job that is elsewhere.
+pub fn moved(handle: &Handle, to: &Name) -> Status {
+    let mut metadata = MetadataMap::new();
+    // A name is letters, digits and hyphens.
+    if let Ok(name) = MetadataValue::try_from(to.as_str()) {
+        metadata.insert(MOVED_TO, name);
+    }
+    let why = format!("job {handle} was moved to server {to}");
+    Status::with_metadata(Code::FailedPrecondition, why, metadata)
+}
+
+/// Where a job is, if the answer says that it was moved.
+pub fn moved_to(status: &Status) -> Option<Name> {
+    status.metadata().get(MOVED_TO)?.to_str().ok()?.parse().ok()
+}
 
 /// What a client sends while it uploads a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,6 +39,8 @@ pub enum Upload {
         key: Key,
         /// The file.
         file: FileSpec,
+        /// Whose it is, if another server sends it.
+        owner: Option<User>,
     },
     /// The next piece.
     Data(Vec<u8>),
@@ -103,9 +126,10 @@ impl TryFrom<proto::InputFile> for FileSpec {
 impl From<&Upload> for proto::UploadRequest {
     fn from(upload: &Upload) -> proto::UploadRequest {
         let message = match upload {
-            Upload::Begin { key, file } => upload_request::Message::Begin(upload_request::Begin {
+            Upload::Begin { key, file, owner } => upload_request::Message::Begin(upload_request::Begin {
                 key: key.0.to_vec(),
                 file: Some(file.into()),
+                owner: owner.as_ref().map(User::to_string).unwrap_or_default(),
             }),
             Upload::Data(data) => upload_request::Message::Data(data.clone()),
         };
@@ -118,6 +142,10 @@ impl TryFrom<proto::UploadRequest> for Upload {
     fn try_from(message: proto::UploadRequest) -> Result<Upload, Malformed> {
         match message.message.ok_or_else(|| Malformed::missing("", "begin or data"))? {
             upload_request::Message::Begin(begin) => Ok(Upload::Begin {
+                owner: match begin.owner.as_str() {
+                    "" => None,
+                    owner => Some(read::user("begin.owner", owner)?),
+                },
                 key: read::key("begin.key", &begin.key)?,
                 file: read::required("begin.file", "a file", begin.file)?,
             }),

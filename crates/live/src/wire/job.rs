@@ -1,6 +1,6 @@
 //! Jobs as the federation keeps them.
 
-use pliant_control::job::{Compared, Exit, JobRecord, JobState};
+use pliant_control::job::{Compared, Exit, Hop, JobRecord, JobState};
 use pliant_control::names::Handle;
 
 use super::proto::{self, exit::How};
@@ -87,6 +87,8 @@ impl From<&JobRecord> for proto::Job {
             exit: record.exit.as_ref().map(proto::Exit::from),
             compared: write::list(&record.compared, bounds::COMPARED_MAX),
             survey: super::cause::survey(&record.survey),
+            pinned: record.pinned,
+            hops: write::list(&record.hops, bounds::HOPS_MAX),
         }
     }
 }
@@ -110,6 +112,8 @@ impl TryFrom<proto::Job> for JobRecord {
             exit: read::optional("exit", message.exit)?,
             compared: read::list("compared", message.compared, bounds::COMPARED_MAX, Compared::try_from)?,
             survey: read::optional("survey", message.survey)?.unwrap_or_default(),
+            pinned: message.pinned,
+            hops: read::list("hops", message.hops, bounds::HOPS_MAX, Hop::try_from)?,
         })
     }
 }

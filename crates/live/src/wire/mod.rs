@@ -18,6 +18,7 @@ mod attach;
 mod cause;
 mod discovery;
 mod files;
+mod handoff;
 mod job;
 mod listing;
 mod malformed;
@@ -32,7 +33,11 @@ mod write;
 
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
-pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld};
+pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
+pub use handoff::{
+    MOVES_DEFAULT, Moved, MovingChange, Prepare, handoff_id, moves, moves_limit, moving_change, moving_reply,
+    moving_request,
+};
 pub use job::{handle_of, job_request};
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,

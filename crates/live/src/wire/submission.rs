@@ -6,6 +6,7 @@ use pliant_control::job::{Compared, Work};
 use pliant_control::names::Key;
 use pliant_control::reason::Survey;
 use pliant_model::Time;
+use serde::{Deserialize, Serialize};
 
 use super::discovery::{called, service_call};
 use super::proto::{self, submit_request};
@@ -28,10 +29,13 @@ pub struct Submission {
     pub compared: Vec<Compared>,
     /// What came of asking the others.
     pub survey: Survey,
+    /// The user chose this server: the job is not moved.
+    pub pinned: bool,
 }
 
 /// What is to run.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Submitted {
     /// A service of the server. Whether it is offered and takes these arguments is not checked here.
     Service {
@@ -45,7 +49,7 @@ pub enum Submitted {
 }
 
 /// A user's own script.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Script {
     /// What the job is called.
     pub name: String,
@@ -73,6 +77,7 @@ impl From<&Submission> for proto::SubmitRequest {
             latest: write::optional_time(submission.latest),
             compared: write::list(&submission.compared, bounds::COMPARED_MAX),
             survey: super::cause::survey(&submission.survey),
+            pinned: submission.pinned,
         }
     }
 }
@@ -99,6 +104,7 @@ impl TryFrom<proto::SubmitRequest> for Submission {
             latest: read::optional_time("latest", message.latest)?,
             compared: read::list("compared", message.compared, bounds::COMPARED_MAX, Compared::try_from)?,
             survey: read::optional("survey", message.survey)?.unwrap_or_default(),
+            pinned: message.pinned,
         })
     }
 }

@@ -108,6 +108,21 @@ impl fmt::Display for RestoreError {
 impl std::error::Error for RestoreError {}
 
 impl Dump {
+    /// The same with other numbers for the jobs.
+    #[must_use]
+    pub fn renumbered(mut self, mut number: impl FnMut(JobId) -> JobId) -> Dump {
+        let Dump { running, placed, line, head } = &mut self;
+        let jobs = running.iter_mut().map(|one| &mut one.job);
+        let jobs = jobs.chain(placed.iter_mut().map(|one| &mut one.job));
+        // The head is in the line as well, or a job that is nowhere else.
+        for job in
+            jobs.chain(line.iter_mut().map(|one| &mut one.job)).chain(head.iter_mut().map(|one| &mut one.job))
+        {
+            *job = number(*job);
+        }
+        self
+    }
+
     /// Checks what every policy relies on. O(jobs log jobs).
     pub(crate) fn check(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
         let placed = || self.placed.iter().map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime));

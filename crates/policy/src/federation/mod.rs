@@ -22,15 +22,29 @@ pub struct ClusterState {
     procs: Procs,
     speed: Speed,
     scheduler: Box<dyn BatchScheduler>,
+    /// How it sizes moldable requests.
+    tuner: Tuner,
     /// Grows whenever estimates may have changed for the worse or the better.
     version: u64,
 }
 
 impl Clone for ClusterState {
     fn clone(&self) -> Self {
-        let Self { procs, speed, version, .. } = *self;
-        Self { procs, speed, scheduler: self.scheduler.boxed_clone(), version }
+        let Self { procs, speed, tuner, version, .. } = *self;
+        Self { procs, speed, scheduler: self.scheduler.boxed_clone(), tuner, version }
     }
+}
+
+/// One cluster of a federation in the making.
+pub struct Pictured {
+    /// Processors.
+    pub procs: Procs,
+    /// How fast they are.
+    pub speed: Speed,
+    /// How it sizes moldable requests.
+    pub tuner: Tuner,
+    /// Its batch system, or a picture of it.
+    pub scheduler: Box<dyn BatchScheduler>,
 }
 
 /// A waiting request that is the federation's to move.
@@ -53,7 +67,6 @@ pub struct Federation {
     clusters: Vec<ClusterState>,
     /// By job: in the order of submission, since drivers number jobs as they are submitted.
     waiting: BTreeMap<JobId, Tracked>,
-    tuner: Tuner,
     /// Processors of the largest cluster.
     largest: Procs,
     groups: Groups,
@@ -69,20 +82,33 @@ impl Federation {
             .iter()
             .map(|cluster| {
                 let scheduler = (batch::by_name(&cluster.batch)?.new)(cluster.procs, now);
-                Ok(ClusterState { procs: cluster.procs, speed: cluster.speed, scheduler, version: 0 })
+                Ok(Pictured { procs: cluster.procs, speed: cluster.speed, tuner, scheduler })
             })
             .collect::<Result<Vec<_>, UnknownName>>()?;
-        let groups = Groups::new(&clusters);
-        let largest = platform.clusters().iter().map(|cluster| cluster.procs).max().unwrap_or_default();
-        Ok(Federation {
-            clusters,
-            waiting: BTreeMap::new(),
+        Ok(Federation::pictured(clusters, []))
+    }
+
+    /// Clusters as they are at the moment, numbered in this order, with the requests that wait on them and may be
+    /// moved. A job has one number, and no other job of any cluster has it.
+    pub fn pictured(clusters: Vec<Pictured>, waiting: impl IntoIterator<Item = Tracked>) -> Federation {
+        let state = |Pictured { procs, speed, tuner, scheduler }| ClusterState {
+            procs,
+            speed,
+            scheduler,
             tuner,
+            version: 0,
+        };
+        let clusters: Vec<ClusterState> = clusters.into_iter().map(state).collect();
+        let groups = Groups::new(&clusters);
+        let largest = clusters.iter().map(|cluster| cluster.procs).max().unwrap_or_default();
+        Federation {
+            clusters,
+            waiting: waiting.into_iter().map(|tracked| (tracked.request.id, tracked)).collect(),
             largest,
             groups,
             group_order: Vec::new(),
             member_order: Vec::new(),
-        })
+        }
     }
 
     /// Number of clusters.
@@ -135,7 +161,7 @@ impl Federation {
     pub fn estimate(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<Estimate> {
         let state = &mut self.clusters[cluster.index()];
         let walltimes = request.on(state.procs, state.speed)?;
-        state.scheduler.estimate(now, &walltimes, self.tuner)
+        state.scheduler.estimate(now, &walltimes, state.tuner)
     }
 
     /// The cluster that completes a request first, and how (MCT); `except` is left out, and so is whatever

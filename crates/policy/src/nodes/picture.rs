@@ -110,7 +110,6 @@ pub struct Published {
 
 crate::named_enum! {
     /// What a planned start keeps other jobs, planned after it, from doing.
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
     Reserve, "kind of reservation", {
         /// Using its nodes at all: what Slurm's announced starts come from.
         Nodes = "nodes",

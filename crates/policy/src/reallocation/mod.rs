@@ -49,6 +49,7 @@ crate::named_enum! {
 
 /// A reallocation policy with its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reallocation {
     /// How jobs are taken up.
     pub algorithm: Algorithm,

@@ -218,6 +218,7 @@ fn submit(
         name,
         work,
         own_time: false,
+        pinned: false,
         latest,
         compared,
         survey,

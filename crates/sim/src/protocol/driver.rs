@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::iter::Peekable;
 
-use pliant_control::agent::{self, Agent, AgentConfig, Asker, ChildKind};
+use pliant_control::agent::{self, Agent, AgentConfig, Asker, ChildKind, Moving};
 use pliant_control::client;
 use pliant_control::names::Name;
 use pliant_control::server::{self, Server, ServerConfig};
@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 
 use super::clients::Client;
 use super::dues::{Dues, Peer};
+use super::handoffs::Handoffs;
 use super::network::{Letter, Link, Network, Post};
 use super::tree::{Layout, Placed};
 use super::{ProtocolRun, Unplaced, Watcher};
@@ -59,7 +60,7 @@ pub(super) struct Submitted {
 
 pub(super) struct Driver<'a> {
     pub(super) platform: &'a Platform,
-    policies: &'a Policies,
+    pub(super) policies: &'a Policies,
     watcher: &'a mut dyn Watcher,
     pub(super) agents: Vec<AgentNode>,
     pub(super) servers: Vec<ServerNode>,
@@ -75,6 +76,7 @@ pub(super) struct Driver<'a> {
     pub(super) outcomes: Vec<Option<JobOutcome>>,
     pub(super) refused: BTreeMap<u32, (u64, RefusalCause)>,
     pub(super) unplaced: BTreeMap<u32, Unplaced>,
+    pub(super) handoffs: Handoffs,
     agent_commands: Vec<agent::Command>,
     server_commands: Vec<server::Command>,
 }
@@ -84,7 +86,8 @@ fn name(letter: char, number: usize) -> Name {
     format!("{letter}{number}").parse().expect("a letter and digits are a name")
 }
 
-fn agent_configs(layout: &Layout, network: &Network) -> Vec<AgentConfig> {
+fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec<AgentConfig> {
+    let moving = policies.reallocation.map(|policy| Moving { policy, early: None });
     // Time for a question to every server and back, with the second that each level has less.
     let height = layout.height as i64;
     let patience = Span(2 * network.latency.longest().0 * height + height);
@@ -92,6 +95,7 @@ fn agent_configs(layout: &Layout, network: &Network) -> Vec<AgentConfig> {
         name: name('a', number),
         root: place.parent.is_none(),
         patience,
+        moving: moving.filter(|_| place.parent.is_none()),
     };
     layout.agents.iter().enumerate().map(config).collect()
 }
@@ -99,6 +103,7 @@ fn agent_configs(layout: &Layout, network: &Network) -> Vec<AgentConfig> {
 fn server_configs(platform: &Platform, policies: &Policies) -> Vec<ServerConfig> {
     let config = |(number, cluster): (usize, &Cluster)| ServerConfig {
         name: name('c', number),
+        address: String::new(),
         procs: cluster.procs,
         speed: cluster.speed,
         policy: cluster.batch.clone(),
@@ -117,7 +122,7 @@ impl<'a> Driver<'a> {
         watcher: &'a mut dyn Watcher,
         origin: Time,
     ) -> Result<Driver<'a>, SimError> {
-        let agent_configs = agent_configs(layout, network);
+        let agent_configs = agent_configs(layout, network, policies);
         let server_configs = server_configs(platform, policies);
         watcher.begin(origin, &agent_configs, &server_configs);
         let mut peers = BTreeMap::new();
@@ -155,6 +160,7 @@ impl<'a> Driver<'a> {
             outcomes: Vec::new(),
             refused: BTreeMap::new(),
             unplaced: BTreeMap::new(),
+            handoffs: Handoffs::default(),
             agent_commands: Vec::new(),
             server_commands: Vec::new(),
         };
@@ -254,6 +260,7 @@ impl<'a> Driver<'a> {
                 Letter::Acknowledged(peer, sequence) => self.acknowledged(peer, sequence),
                 Letter::Client(token, event) => self.answer_client(now, token, event),
                 Letter::Known(token) => self.known(token),
+                Letter::Inquiry { source, target, id } => self.inquired(now, source, target, id),
             }
         }
     }
@@ -327,6 +334,12 @@ impl<'a> Driver<'a> {
             }
             // The outcomes of the run are the archive.
             agent::Command::Archive(_) => {}
+            agent::Command::Answer { to: Asker::Round, .. } => {
+                debug_assert!(false, "an agent answers its own questions by itself");
+            }
+            agent::Command::Report { .. } | agent::Command::Configured { .. } => {
+                debug_assert!(false, "there are no operators");
+            }
         }
     }
 
@@ -366,8 +379,8 @@ impl<'a> Driver<'a> {
             platform: self.platform.clone(),
             jobs: self.outcomes.into_iter().flatten().collect(),
             refused: self.refused.into_values().collect(),
-            moves: Vec::new(),
-            reallocations: 0,
+            moves: self.handoffs.moves,
+            reallocations: self.handoffs.count,
         };
         ProtocolRun { run, unplaced: self.unplaced.into_values().collect(), traffic: self.post.traffic }
     }

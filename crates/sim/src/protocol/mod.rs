@@ -11,6 +11,7 @@
 mod clients;
 mod driver;
 mod dues;
+mod handoffs;
 mod network;
 mod servers;
 mod tree;
@@ -52,8 +53,6 @@ pub struct Unplaced {
 /// What the protocol speed does not do.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Unsupported {
-    /// Waiting jobs are not moved between servers.
-    Reallocation,
     /// Clients map by the earliest completion only.
     Mapping(Mapping),
 }
@@ -61,10 +60,6 @@ pub enum Unsupported {
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reallocation => write!(
-                f,
-                "expected no reallocation in a protocol simulation, found a reallocation policy: simulate directly"
-            ),
             Self::Mapping(found) => write!(
                 f,
                 "expected mapping `mct` in a protocol simulation, found `{found}`: simulate directly"
@@ -127,9 +122,6 @@ where
     I: IntoIterator,
     I::Item: Borrow<SimJob>,
 {
-    if policies.reallocation.is_some() {
-        return Err(SimError::Protocol(Unsupported::Reallocation));
-    }
     if policies.mapping != Mapping::Mct {
         return Err(SimError::Protocol(Unsupported::Mapping(policies.mapping)));
     }

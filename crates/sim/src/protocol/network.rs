@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use pliant_control::handoff::HandoffId;
 use pliant_control::server::Token;
 use pliant_control::{agent, client, server};
 use pliant_model::{Span, Time, rng::stream_seed};
@@ -67,6 +68,8 @@ pub struct Traffic {
     pub clients_agent: u64,
     /// Between clients and servers.
     pub clients_servers: u64,
+    /// Between servers, about jobs that are handed over.
+    pub servers: u64,
     /// Between agents and their children, by the agent's distance from the master agent.
     pub tree: Vec<u64>,
 }
@@ -79,6 +82,15 @@ pub(super) enum Letter {
     Server(usize, server::Event),
     /// To the server of that number: what it would give. A question changes nothing.
     Question(usize, u64, Box<agent::Ask>),
+    /// To the server of that number, from the one of the other number: what is to become of a job that it holds?
+    Inquiry {
+        /// Whom.
+        source: usize,
+        /// Who asks.
+        target: usize,
+        /// Which job.
+        id: HandoffId,
+    },
     /// To the daemon that tells: its news are kept up to there.
     Acknowledged(Peer, u64),
     /// To the client that gave that token.
@@ -94,6 +106,8 @@ pub(super) enum Link {
     ClientAgent,
     /// Between a client and a server.
     ClientServer,
+    /// Between two servers.
+    Servers,
     /// From an agent at that depth down to a child.
     Down(usize, Peer),
     /// From a child up to its agent at that depth.
@@ -145,6 +159,7 @@ impl Post {
         *match link {
             Link::ClientAgent => &mut self.traffic.clients_agent,
             Link::ClientServer => &mut self.traffic.clients_servers,
+            Link::Servers => &mut self.traffic.servers,
             Link::Down(depth, _) | Link::Up(depth, _) => &mut self.traffic.tree[depth],
         } += 1;
         self.waiting.insert((arrival, self.sent), letter);
@@ -158,7 +173,7 @@ impl Post {
         let arrival = now + Span(drawn);
         let key = match link {
             // One question and its answer at a time.
-            Link::ClientAgent | Link::ClientServer => return arrival,
+            Link::ClientAgent | Link::ClientServer | Link::Servers => return arrival,
             Link::Down(_, child) => (child, false),
             Link::Up(_, child) => (child, true),
         };
@@ -231,6 +246,6 @@ mod tests {
             [take(0, 0), take(1, 1), take(1, 0), take(1, 0), take(1, 0)],
             [None, Some(1), Some(0), Some(2), None]
         );
-        assert_eq!(post.traffic, Traffic { clients_agent: 3, clients_servers: 0, tree: vec![0] });
+        assert_eq!(post.traffic, Traffic { clients_agent: 3, clients_servers: 0, servers: 0, tree: vec![0] });
     }
 }

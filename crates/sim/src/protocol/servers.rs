@@ -27,6 +27,11 @@ impl Driver<'_> {
         let info = self.server_info(index);
         let child = info.name.clone();
         let found = match &ask.what {
+            What::Pictures => {
+                let pictures = vec![self.servers[index].machine.picture(now, &info)];
+                Found { pictures, ..Found::default() }
+            }
+            What::Order(order) => return self.ordered(now, index, discovery, order.clone()),
             What::Work(work) => self.servers[index].machine.answer(now, &info, work),
             What::Service { .. } => {
                 let refusals = vec![(info.name, Cause::NotOffered.because("offers no services"))];
@@ -39,14 +44,17 @@ impl Driver<'_> {
     /// Does what a server wants.
     pub(super) fn carry_out_for_server(&mut self, now: Time, index: usize, command: server::Command) {
         match command {
+            server::Command::Call { to, id, call } => self.call(now, index, &to.name, id, call),
             server::Command::Reply { to, answer } => {
                 let event = match answer {
+                    Answer::Order(outcome) => return self.order_ended(now, index, to, outcome),
+                    Answer::Handoff(reply) => return self.reply_to_server(now, to, reply),
                     Answer::Accepted(record) => client::Event::Accepted(record),
                     Answer::Refused(refused) => client::Event::Refused(refused),
                     Answer::Known(_) => {
                         return self.post.send(now, Link::ClientServer, Letter::Known(to));
                     }
-                    Answer::Cancelling(_) | Answer::NoSuchJob => {
+                    Answer::Cancelling(_) | Answer::Elsewhere(_) | Answer::NoSuchJob => {
                         return debug_assert!(false, "nobody cancels");
                     }
                 };
@@ -69,7 +77,10 @@ impl Driver<'_> {
 
     /// A process begins; only the driver knows when it will end.
     fn start(&mut self, now: Time, index: usize, run: &batch::Run) {
-        let note = self.servers[index].machine.launch(run.job.0).and_then(|note| note.parse::<u32>().ok());
+        let machine = &self.servers[index].machine;
+        let hops = machine.job(run.job.0).map_or(&[][..], |record| &record.hops);
+        let (moves, moved) = (hops.len() as u32, hops.last().map(|hop| Reason::Moved(hop.reason)));
+        let note = machine.launch(run.job.0).and_then(|note| note.parse::<u32>().ok());
         let job = note.and_then(|job| Some((job, self.submitted.remove(&job)?)));
         let Some((number, Submitted { job, managed })) = job else {
             return debug_assert!(false, "job {} of server {index} started twice", run.job);
@@ -86,9 +97,9 @@ impl Driver<'_> {
             end,
             procs: Procs(run.cores.len() as u32),
             walltime: run.walltime,
-            moves: 0,
+            moves,
             managed,
-            reason: Reason::Mapped(reason),
+            reason: moved.unwrap_or(Reason::Mapped(reason)),
         });
     }
 

@@ -24,6 +24,8 @@ fn record(number: u32, submitted: i64) -> JobRecord {
         exit: None,
         compared: Vec::new(),
         survey: Survey::default(),
+        pinned: false,
+        hops: Vec::new(),
     }
 }
 

@@ -86,6 +86,7 @@ impl Bench {
             name: "test".to_owned(),
             work,
             own_time: false,
+            pinned: false,
             latest: None,
             compared: Vec::new(),
             survey: Survey::default(),

@@ -283,11 +283,13 @@ pub(super) fn federation() -> impl Strategy<Value = Federation> {
             clock_ahead,
         },
     );
-    let agent = (name(), any::<bool>(), time(), ahead()).prop_map(|(name, attached, since, clock_ahead)| {
-        AgentStatus { name, attached, since, clock_ahead }
-    });
-    (vec(server, 0..3), vec(agent, 0..3), option::of(time()))
-        .prop_map(|(servers, agents, now)| Federation { servers, agents, now })
+    let agent = (name(), any::<bool>(), time(), ahead())
+        .prop_map(|(name, attached, since, clock_ahead)| AgentStatus { name, attached, since, clock_ahead });
+    (vec(server, 0..3), vec(agent, 0..3), option::of(time())).prop_map(|(servers, agents, now)| Federation {
+        servers,
+        agents,
+        now,
+    })
 }
 
 pub(super) fn jobs_query() -> impl Strategy<Value = JobsQuery> {
@@ -432,14 +434,18 @@ pub(super) fn job_results() -> impl Strategy<Value = JobResults> {
 pub(super) fn offer() -> impl Strategy<Value = Offer> {
     let argument = (word(), text(), any::<bool>(), text())
         .prop_map(|(name, takes, required, default)| OfferedArgument { name, takes, required, default });
-    let service = (word(), text(), text(), vec(argument, 0..3), any::<bool>())
-        .prop_map(|(name, summary, speedup, arguments, for_others)| OfferedService {
+    let service = (word(), text(), text(), vec(argument, 0..3), any::<bool>()).prop_map(
+        |(name, summary, speedup, arguments, for_others)| OfferedService {
             name,
             summary,
             speedup,
             arguments,
             for_others,
-        });
-    (vec(service, 0..3), any::<bool>(), any::<u32>())
-        .prop_map(|(services, scripts, hidden)| Offer { services, scripts, hidden })
+        },
+    );
+    (vec(service, 0..3), any::<bool>(), any::<u32>()).prop_map(|(services, scripts, hidden)| Offer {
+        services,
+        scripts,
+        hidden,
+    })
 }

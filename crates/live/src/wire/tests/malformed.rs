@@ -231,11 +231,8 @@ fn vectors_and_answers() {
         let within = |found: &mut proto::Found| damage(&mut found.vectors[1]);
         check::<_, Found>(message, within, &format!("vectors[1].{field}"), expected, found);
     }
-    let refusal = |server: &str, why: &str| proto::Refusal {
-        server: server.to_owned(),
-        why: why.to_owned(),
-        cause: 0,
-    };
+    let refusal =
+        |server: &str, why: &str| proto::Refusal { server: server.to_owned(), why: why.to_owned(), cause: 0 };
     let none = proto::Found::default;
     let many = |found: &mut proto::Found| found.vectors = vec![vector(); 1025];
     check::<_, Found>(none(), many, "vectors", "at most 1024 items", "1025");

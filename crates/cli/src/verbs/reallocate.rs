@@ -1,0 +1,236 @@
+//! `pliant reallocate`: looks at the waiting jobs now, says what it would do, or changes how that is done.
+
+use clap::Args;
+use pliant_control::agent::{Moving, Proposal, Report};
+use pliant_live::services::show_duration;
+use pliant_live::wire::MovingChange;
+use pliant_model::Span;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use serde_json::{Value, json};
+
+use super::moves::outcome;
+use crate::failure::Failure;
+use crate::federation::Access;
+use crate::job::estimate;
+use crate::moment::{from_now, now, signed};
+use crate::output::Output;
+use crate::table::{Table, counted};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Only says what would be moved, and what that is expected to gain.
+    #[arg(long)]
+    dry_run: bool,
+    /// Changes how waiting jobs are moved from now on, and keeps that over restarts: algorithm, heuristic, period,
+    /// threshold, window, early (`off`, or the least time between two looks).
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1.., conflicts_with_all = ["dry_run", "off", "reset", "show"])]
+    set: Vec<String>,
+    /// Moves nothing any more.
+    #[arg(long, conflicts_with_all = ["dry_run", "reset", "show"])]
+    off: bool,
+    /// Goes back to what the agent's file says.
+    #[arg(long, conflicts_with_all = ["dry_run", "show"])]
+    reset: bool,
+    /// Shows how waiting jobs are moved.
+    #[arg(long, conflicts_with = "dry_run")]
+    show: bool,
+    #[command(flatten)]
+    access: Access,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let session = arguments.access.open()?;
+    let client = &session.client;
+    let change = if arguments.off {
+        Some(MovingChange::Off)
+    } else if arguments.reset {
+        Some(MovingChange::Reset)
+    } else if arguments.set.is_empty() {
+        None
+    } else {
+        let present = session.run(client.moving())?;
+        Some(MovingChange::Set(changed(present, &arguments.set)?))
+    };
+    if arguments.show || change.is_some() {
+        let moving = match change {
+            Some(change) => session.run(client.change_moving(&change))?,
+            None => session.run(client.moving())?,
+        };
+        return output.print(
+            "reallocate",
+            || moving_text(moving.as_ref()),
+            json!({ "moving": moving.as_ref().map(moving_value) }),
+        );
+    }
+    let report = session.run(client.reallocate(arguments.dry_run))?;
+    if let Some(why) = &report.refused {
+        let failure = Failure::input(why.clone());
+        return Err(failure.hint("`pliant reallocate --set algorithm=regular` switches it on"));
+    }
+    output.print("reallocate", || report_text(&report, arguments.dry_run), report_value(&report))
+}
+
+/// What is there, with some of it changed; the paper's parameters where nothing is.
+fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failure> {
+    let default =
+        || Moving { policy: Reallocation::new(Algorithm::Regular, Heuristic::Mct), early: Some(Span(30)) };
+    let mut moving = present.unwrap_or_else(default);
+    for change in changes {
+        let Some((key, value)) = change.split_once('=') else {
+            return Err(Failure::input(format!("expected KEY=VALUE, found `{change}`")));
+        };
+        let policy = &mut moving.policy;
+        let span = |least: i64| -> Result<Span, Failure> {
+            let wrong =
+                || Failure::input(format!("{key}: expected a time like 30s, 5m or 1h, found `{value}`"));
+            let found = pliant_live::services::parse_duration(value).map_err(|_| wrong())?;
+            if found.0 < least { Err(wrong()) } else { Ok(found) }
+        };
+        match key {
+            "algorithm" => policy.algorithm = value.parse().map_err(Failure::input)?,
+            "heuristic" => policy.heuristic = value.parse().map_err(Failure::input)?,
+            "period" => policy.period = span(1)?,
+            "threshold" => policy.threshold = span(0)?,
+            "window" => {
+                let wrong = || {
+                    Failure::input(format!(
+                        "window: expected a number of jobs of at least 1, found `{value}`"
+                    ))
+                };
+                policy.window = value.parse().ok().filter(|window| *window > 0).ok_or_else(wrong)?;
+            }
+            "early" if value == "off" => moving.early = None,
+            "early" => moving.early = Some(span(1)?),
+            _ => {
+                let expected = "algorithm, heuristic, period, threshold, window or early";
+                return Err(Failure::input(format!("expected one of {expected}, found `{key}`")));
+            }
+        }
+    }
+    Ok(moving)
+}
+
+fn moving_value(moving: &Moving) -> Value {
+    let Moving { policy, early } = moving;
+    json!({
+        "algorithm": policy.algorithm.name(),
+        "heuristic": policy.heuristic.name(),
+        "period_s": policy.period,
+        "threshold_s": policy.threshold,
+        "window": policy.window,
+        "early_s": early,
+    })
+}
+
+fn moving_text(moving: Option<&Moving>) -> String {
+    let Some(Moving { policy, early }) = moving else { return "Waiting jobs are not moved.\n".to_owned() };
+    let early = early.map_or_else(
+        || "never".to_owned(),
+        |pause| format!("when a job ends early, at most every {}", show_duration(pause)),
+    );
+    let lines = [
+        ("algorithm", policy.algorithm.to_string()),
+        ("heuristic", policy.heuristic.to_string()),
+        ("period", show_duration(policy.period)),
+        ("threshold", show_duration(policy.threshold)),
+        ("window", counted(policy.window as u64, "job")),
+        ("early", early),
+    ];
+    lines.iter().map(|(key, value)| format!("{key:<9}  {value}\n")).collect()
+}
+
+fn proposal_value(proposal: &Proposal) -> Value {
+    json!({
+        "handle": proposal.job,
+        "from": proposal.from,
+        "to": proposal.to,
+        "before_s": proposal.before,
+        "expected": estimate(&proposal.expected),
+        "gain_s": proposal.before - proposal.expected.completion(),
+        "outcome": outcome(proposal.outcome.as_ref()),
+        "moved": proposal.outcome.as_ref().map(|outcome| matches!(outcome, pliant_control::handoff::MoveOutcome::Moved(_))),
+    })
+}
+
+fn report_value(report: &Report) -> Value {
+    json!({
+        "servers": report.servers,
+        "silent": report.silent,
+        "movable": report.movable,
+        "proposals": report.proposals.iter().map(proposal_value).collect::<Vec<Value>>(),
+    })
+}
+
+fn report_text(report: &Report, dry_run: bool) -> String {
+    let now = now();
+    let mut text = format!(
+        "{} on {} that may be moved\n",
+        counted(report.movable.into(), "waiting job"),
+        counted(report.servers.into(), "server"),
+    );
+    if !report.silent.is_empty() {
+        let names: Vec<String> = report.silent.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("no queue from {}\n", names.join(", ")));
+    }
+    let mut table =
+        Table::new(4, &["job", "from", "to", "outcome", "procs", "end before", "end after", "gain"]);
+    let mut gained = Span(0);
+    for proposal in &report.proposals {
+        let after = proposal.expected.completion();
+        gained = gained + (proposal.before - after);
+        table.row(vec![
+            proposal.job.to_string(),
+            proposal.from.to_string(),
+            proposal.to.to_string(),
+            outcome(proposal.outcome.as_ref()),
+            proposal.expected.procs.to_string(),
+            from_now(proposal.before, now),
+            from_now(after, now),
+            signed(proposal.before - after),
+        ]);
+    }
+    if report.proposals.is_empty() {
+        text.push_str("none completes earlier elsewhere\n");
+        return text;
+    }
+    text.push_str(&table.render());
+    if dry_run {
+        text.push_str(&format!("together they would complete {} earlier\n", show_duration(gained)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_changed_is_read_and_checked() {
+        let change = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            changed(None, &words)
+        };
+        let moving =
+            change(&["period=5m", "threshold=30s", "heuristic=minmin", "window=7", "early=off"]).unwrap();
+        let policy = Reallocation {
+            algorithm: Algorithm::Regular,
+            heuristic: Heuristic::MinMin,
+            period: Span(300),
+            threshold: Span(30),
+            window: 7,
+        };
+        assert_eq!(moving, Moving { policy, early: None });
+        for bad in [
+            "period",
+            "period=0s",
+            "period=soon",
+            "window=0",
+            "window=x",
+            "algorithm=best",
+            "early=never",
+            "x=1",
+        ] {
+            assert!(change(&[bad]).is_err(), "{bad}");
+        }
+    }
+}

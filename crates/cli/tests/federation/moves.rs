@@ -1,0 +1,206 @@
+//! Waiting jobs that go from one server to another, whatever is killed meanwhile: each runs exactly once, and keeps its
+//! handle.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pliant_control::agent::{Moving, Report};
+use pliant_control::handoff::MoveOutcome;
+use pliant_control::job::{Exit, JobRecord, JobState};
+use pliant_control::names::Handle;
+use pliant_live::client::Client;
+use pliant_live::wire::{Download, MovingChange};
+use pliant_model::Span;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::harness::*;
+
+/// Moves when somebody says so, for any gain of at least a minute.
+fn on_demand() -> Moving {
+    let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
+    Moving { policy: Reallocation { period: Span(86_400), ..policy }, early: None }
+}
+
+/// Two clusters of one processor each, both taken until a file is there: `gate-lyon` and `gate-paris`. By their walltimes
+/// paris is free first.
+async fn busy() -> Federation {
+    let clusters = ["lyon", "paris"].map(|name| Cluster::new(name, 1, 1.0));
+    let federation = Federation::start(&clusters).await;
+    let bob = federation.client("bob");
+    for (name, walltime) in [("lyon", 900), ("paris", 600)] {
+        let gate = federation.path().join(format!("gate-{name}"));
+        let blocker = submit(&bob, &order_to(name, rigid(&waiting_for(&gate), 1, walltime))).await;
+        federation.reaches(&bob, &blocker.handle, JobState::Active).await;
+    }
+    federation
+}
+
+fn open(federation: &Federation, name: &str) {
+    fs::write(federation.path().join(format!("gate-{name}")), "").unwrap();
+}
+
+/// Waits until the agent knows that nothing runs on a cluster.
+async fn free(operator: &Client, name: &str) {
+    until(&format!("{name} to be free"), async || {
+        let servers = operator.servers().await.ok()?.servers;
+        servers.iter().any(|server| server.info.name.as_str() == name && server.active == 0).then_some(())
+    })
+    .await;
+}
+
+fn moved(report: &Report) -> Vec<&Handle> {
+    let moved = report.proposals.iter().filter(|one| matches!(one.outcome, Some(MoveOutcome::Moved(_))));
+    moved.map(|one| &one.job).collect()
+}
+
+fn names(record: &JobRecord) -> (&str, &str) {
+    (record.handle.server.as_str(), record.server().as_str())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
+    let federation = busy().await;
+    let (alice, operator) = (federation.client("alice"), federation.operator());
+    let data = federation.path().join("data");
+    fs::write(&data, "three\nlines\nhere\n").unwrap();
+    let mut asked = order(service("count", &[("data", "data")]));
+    asked.inputs.push(input("data", &data));
+    let waiting = submit(&alice, &asked).await;
+    assert_eq!(names(&waiting), ("paris", "paris"), "paris is expected to be free first");
+    let pinned = submit(&alice, &order_to("paris", rigid("true", 1, 60))).await;
+
+    refused(alice.reallocate(true).await, &["only an operator"]);
+    refused(alice.change_moving(&MovingChange::Off).await, &["only an operator"]);
+    assert!(operator.reallocate(true).await.unwrap().refused.is_some(), "nothing says how to move");
+    assert_eq!(operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap(), Some(on_demand()));
+
+    // As long as lyon is taken nothing is gained.
+    let report = operator.reallocate(true).await.unwrap();
+    assert_eq!((report.servers, report.movable, report.proposals.len()), (2, 1, 0), "{report:?}");
+    open(&federation, "lyon");
+    free(&operator, "lyon").await;
+    let dry = operator.reallocate(true).await.unwrap();
+    let [proposal] = &dry.proposals[..] else { panic!("{dry:?}") };
+    assert_eq!((&proposal.job, proposal.from.as_str(), proposal.to.as_str()), (&waiting.handle, "paris", "lyon"));
+    assert_eq!(proposal.outcome, None);
+    assert_eq!(alice.job(&waiting.handle).await.unwrap().server().as_str(), "paris", "a dry run moves nothing");
+
+    let report = operator.reallocate(false).await.unwrap();
+    assert_eq!(moved(&report), [&waiting.handle], "{report:?}");
+    // A client that has never heard of the job begins at its first server.
+    for client in [&alice, &federation.client("alice")] {
+        let ended = client.wait(&waiting.handle, |_| {}).await.unwrap();
+        assert_eq!((names(&ended), &ended.exit), (("paris", "lyon"), &Some(Exit::Code(0))));
+        assert_eq!((ended.hops.len(), ended.submitted), (1, waiting.submitted));
+        assert_eq!(client.job(&waiting.handle).await.unwrap().state, JobState::Completed);
+        assert!(fetched(client, &waiting.handle).await["stdout"].starts_with(b"3"), "its input went with it");
+        let mut output = Vec::new();
+        let stdout = Download { follow: true, ..stdout_of(&waiting.handle) };
+        let read = client.output(&stdout, |piece| {
+            output.extend_from_slice(piece);
+            Ok(())
+        });
+        read.await.unwrap();
+        assert!(output.starts_with(b"3"));
+        let explained = client.explain(&waiting.handle).await.unwrap();
+        assert_eq!(explained.record.hops, ended.hops);
+    }
+    let moves = alice.moves(false, 10).await.unwrap();
+    assert_eq!(moves.iter().map(|one| &one.job).collect::<Vec<_>>(), [&waiting.handle]);
+    assert_eq!(federation.client("bob").moves(false, 10).await.unwrap(), [], "whose it is nobody else sees");
+    refused(federation.client("bob").job(&waiting.handle).await, &["no job"]);
+    let stays = alice.job(&pinned.handle).await.unwrap();
+    assert_eq!((stays.state, stays.hops.len()), (JobState::Queued, 0), "its user chose paris");
+    // The same submission again is the same job, wherever it is.
+    assert_eq!(submit(&alice, &asked).await.handle, waiting.handle);
+    open(&federation, "paris");
+    assert_eq!(alice.wait(&pinned.handle, |_| {}).await.unwrap().state, JobState::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_moved_is_cancelled_followed_and_found_by_its_handle() {
+    let federation = busy().await;
+    let (alice, operator) = (federation.client("alice"), federation.operator());
+    operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap();
+    let gate = federation.path().join("never");
+    let waiting = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 60))).await;
+    let follower = federation.client("alice");
+    let handle = waiting.handle.clone();
+    let followed = tokio::spawn(async move { follower.wait(&handle, |_| {}).await.unwrap() });
+    open(&federation, "lyon");
+    free(&operator, "lyon").await;
+    assert_eq!(moved(&operator.reallocate(false).await.unwrap()), [&waiting.handle]);
+    federation.reaches(&alice, &waiting.handle, JobState::Active).await;
+    let again = operator.reallocate(false).await.unwrap();
+    assert_eq!((again.movable, again.proposals.len()), (0, 0), "it runs");
+    federation.client("alice").cancel(&waiting.handle).await.unwrap();
+    let ended = followed.await.unwrap();
+    assert_eq!((names(&ended), ended.state), (("paris", "lyon"), JobState::Canceled));
+    open(&federation, "paris");
+}
+
+/// Moves a job to and fro while source, target and agent are killed at any moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_killed_in_a_move_each_job_runs_once_and_nothing_stays_held() {
+    const JOBS: usize = 4;
+    const NAMES: [&str; 2] = ["lyon", "paris"];
+    let mut federation = Federation::start(&NAMES.map(|name| Cluster::new(name, 1, 1.0))).await;
+    let (bob, operator) = (federation.client("bob"), federation.operator());
+    let policy = Reallocation { threshold: Span(1), ..on_demand().policy };
+    operator.change_moving(&MovingChange::Set(Moving { policy, early: None })).await.unwrap();
+    let lines = federation.path().join("lines");
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let mut blockers: Vec<(JobRecord, PathBuf)> = Vec::new();
+    // Each new one is expected to end sooner than all before it.
+    let block = |name: &str, number: i64, path: &Path| {
+        let gate = path.join(format!("gate-{number}"));
+        (order_to(name, rigid(&waiting_for(&gate), 1, 36_000 - 2_000 * number)), gate)
+    };
+    for (number, name) in [(0, NAMES[0]), (1, NAMES[1])] {
+        let (order, gate) = block(name, number, federation.path());
+        let blocker = submit(&bob, &order).await;
+        federation.reaches(&bob, &blocker.handle, JobState::Active).await;
+        blockers.push((blocker, gate));
+    }
+    let alice = federation.client("alice");
+    let mut waiting = Vec::new();
+    for _ in 0..JOBS {
+        waiting.push(submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await.handle);
+    }
+    let mut moves = 0;
+    for round in 2..14 {
+        // Wherever the jobs wait, the other cluster seems to be free sooner from now on.
+        let there = alice.job(&waiting[0]).await.unwrap().server().clone();
+        let to = usize::from(there.as_str() == NAMES[0]);
+        let (order, gate) = block(NAMES[to], round, federation.path());
+        let blocker = submit(&bob, &order).await;
+        fs::write(&blockers[to].1, "").unwrap();
+        bob.wait(&blockers[to].0.handle, |_| {}).await.unwrap();
+        federation.reaches(&bob, &blocker.handle, JobState::Active).await;
+        blockers[to] = (blocker, gate);
+        let asked = federation.operator();
+        let report = tokio::spawn(async move { asked.reallocate(false).await });
+        let victim = ["lyon", "paris", "master"][random.next_u32() as usize % 3];
+        tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 60))).await;
+        federation.kill(victim);
+        if let Ok(Ok(report)) = report.await {
+            moves += moved(&report).len();
+        }
+        federation.revive(victim);
+        federation.attached(2).await;
+    }
+    for (_, gate) in &blockers {
+        fs::write(gate, "").unwrap();
+    }
+    for handle in &waiting {
+        let ended = alice.wait(handle, |_| {}).await.unwrap();
+        assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))), "{handle}");
+        assert!(fetched(&alice, handle).await["stdout"].starts_with(b"I am "));
+    }
+    let expected = waiting.iter().map(|handle| (handle.to_string(), 1)).collect();
+    assert_eq!(runs(&lines), expected, "each ran once, after {moves} moves or more");
+    assert!(moves > 0, "no move was seen to its end");
+}

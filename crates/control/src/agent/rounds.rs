@@ -1,0 +1,322 @@
+//! Rounds: the agent looks at the waiting jobs below it and proposes better places (paper 000, section 3.2.2).
+//!
+//! A round asks every server below for its queue, runs the *same* policy as the simulator on these pictures, and
+//! proposes each move to the server that has the job, one after another in the order in which they were decided. The
+//! servers check each against their present state and carry it out between them ([`crate::handoff`]), so a proposal
+//! promises nothing and nothing of a round is journaled: one that is lost is decided anew in the next.
+//!
+//! What cannot be moved is seen in the pictures and never touched: jobs of local users, jobs whose users chose the server,
+//! jobs that have started. A server that does not answer takes no part. The moves of the algorithms that cancel
+//! everything are carried out like those of the regular one, one job at a time, and jobs that stay keep their place in
+//! the queue.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pliant_model::{ClusterId, Estimate, JobId, Reason, Span, Time};
+use pliant_policy::batch;
+use pliant_policy::federation::{Federation, Pictured, Tracked};
+use pliant_policy::reallocation::{Algorithm, Reallocation, reallocate};
+use serde::{Deserialize, Serialize};
+
+use super::{Agent, Ask, Asker, Command, Found, What};
+use crate::access::Caller;
+use crate::handoff::{Movable, MoveOutcome, Order, Picture, Stays};
+use crate::names::{Handle, Name, User};
+use crate::server::Token;
+
+/// How long a target may take to prepare, its files included.
+const PATIENCE: Span = Span(60);
+
+/// How an agent moves waiting jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Moving {
+    /// The policy, with its period, threshold and window.
+    pub policy: Reallocation,
+    /// Also looks around when a job has ended before its walltime, but not sooner than this after the last time; none
+    /// only looks around every period.
+    pub early: Option<Span>,
+}
+
+/// What an operator said last of how waiting jobs are moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Like this.
+    Set(Moving),
+    /// Not at all.
+    Off,
+}
+
+/// One proposal of a round, and what came of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Proposal {
+    /// The job.
+    pub job: Handle,
+    /// Where it waits.
+    pub from: Name,
+    /// Where it would complete earlier.
+    pub to: Name,
+    /// The completion that is expected of it where it waits.
+    pub before: Time,
+    /// What the other server would give it.
+    pub expected: Estimate,
+    /// What came of it; none in a dry run.
+    pub outcome: Option<MoveOutcome>,
+}
+
+/// What came of a round.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Why there was none.
+    pub refused: Option<String>,
+    /// How many servers showed their queues.
+    pub servers: u32,
+    /// Which did not.
+    pub silent: Vec<Name>,
+    /// How many jobs could have been moved.
+    pub movable: u32,
+    /// The moves, in the order in which they were decided.
+    pub proposals: Vec<Proposal>,
+}
+
+/// A round under way.
+pub(super) struct Round {
+    reply: Option<Token>,
+    dry_run: bool,
+    policy: Reallocation,
+    /// The proposals that are not made yet; none before the queues are known.
+    left: Option<VecDeque<(Proposal, Order)>>,
+    /// The one that is being carried out.
+    current: Option<Proposal>,
+    report: Report,
+}
+
+impl Agent {
+    /// How waiting jobs are moved: as an operator said last, or as the configuration says.
+    pub fn moving(&self) -> Option<Moving> {
+        match self.changed {
+            Some(Change::Set(moving)) => Some(moving),
+            Some(Change::Off) => None,
+            None => self.config.moving,
+        }
+    }
+
+    /// When the next round is to begin; never while nothing waits.
+    pub(super) fn next_round(&self) -> Option<Time> {
+        let Moving { policy, early } = self.moving()?;
+        if self.waiting == 0 || self.round.is_some() {
+            return None;
+        }
+        let period = policy.period.0.max(1);
+        // Every multiple of the period is a time for a round, from the one at which something waits.
+        let after_last = self.last_round.map_or(Time(i64::MIN), |last| last + Span(1));
+        let earliest = after_last.max(self.waits_since);
+        let regular = Time(((earliest.0.max(1) - 1).div_euclid(period) + 1) * period);
+        let early = early
+            .filter(|_| self.freed)
+            .map(|pause| self.last_round.map_or(Time(i64::MIN), |last| last + pause));
+        early.into_iter().chain([regular]).min()
+    }
+
+    /// Begins a round if it is time.
+    pub(super) fn look_around(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let Some(Moving { policy, .. }) = self.moving() else { return };
+        if self.next_round().is_some_and(|at| at <= now) {
+            self.begin_round(now, None, false, policy, commands);
+        }
+    }
+
+    /// Somebody wants a round.
+    pub(super) fn reallocate(
+        &mut self,
+        now: Time,
+        reply: Token,
+        dry_run: bool,
+        policy: Option<Reallocation>,
+        commands: &mut Vec<Command>,
+    ) {
+        let policy = policy.or(self.moving().map(|moving| moving.policy));
+        let refused = match policy {
+            Some(policy) if self.round.is_none() => {
+                return self.begin_round(now, Some(reply), dry_run, policy, commands);
+            }
+            Some(_) => "the agent is looking at the waiting jobs already",
+            None => "the agent does not move waiting jobs: name a policy",
+        };
+        let report = Report { refused: Some(refused.to_owned()), ..Report::default() };
+        commands.push(Command::Report { to: reply, report: Box::new(report) });
+    }
+
+    fn begin_round(
+        &mut self,
+        now: Time,
+        reply: Option<Token>,
+        dry_run: bool,
+        policy: Reallocation,
+        commands: &mut Vec<Command>,
+    ) {
+        if !dry_run {
+            self.last_round = Some(now);
+            self.freed = false;
+        }
+        self.round =
+            Some(Round { reply, dry_run, policy, left: None, current: None, report: Report::default() });
+        self.ask_in_round(now, What::Pictures, None, None, commands);
+    }
+
+    fn ask_in_round(
+        &mut self,
+        now: Time,
+        what: What,
+        only: Option<Name>,
+        patience: Option<Span>,
+        commands: &mut Vec<Command>,
+    ) {
+        // No user has the name of a daemon's own questions; servers let agents ask these.
+        let user: User = self.config.name.as_str().parse().expect("a daemon's name is a user's name");
+        let caller = Caller { user, operator: true };
+        self.ask(now, Asker::Round, Ask { what, caller, best: u32::MAX, only, patience }, commands);
+    }
+
+    /// The answer to a question of the round.
+    pub(super) fn round_found(&mut self, now: Time, found: Found, commands: &mut Vec<Command>) {
+        let Some(round) = &mut self.round else { return };
+        match round.current.take() {
+            Some(proposal) => {
+                let silent = || MoveOutcome::Stays(Stays::Silent);
+                let outcome = Some(found.outcome.unwrap_or_else(silent));
+                round.report.proposals.push(Proposal { outcome, ..proposal });
+            }
+            None => round.decide(now, found),
+        }
+        self.next_proposal(now, commands);
+    }
+
+    fn next_proposal(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let Some(round) = &mut self.round else { return };
+        let next = round.left.as_mut().and_then(VecDeque::pop_front);
+        match next {
+            Some((proposal, order)) => {
+                let from = proposal.from.clone();
+                round.current = Some(proposal);
+                let patience = Some(order.patience + Span(5));
+                self.ask_in_round(now, What::Order(Box::new(order)), Some(from), patience, commands);
+            }
+            None => {
+                let Some(Round { reply, report, .. }) = self.round.take() else { return };
+                if let Some(to) = reply {
+                    commands.push(Command::Report { to, report: Box::new(report) });
+                }
+            }
+        }
+    }
+}
+
+impl Round {
+    /// The queues are known: decides what is to be moved.
+    fn decide(&mut self, now: Time, found: Found) {
+        let Found { mut pictures, silent, .. } = found;
+        pictures.sort_by(|a, b| (a.info.rank, &a.info.name).cmp(&(b.info.rank, &b.info.name)));
+        pictures.dedup_by(|a, b| a.info.name == b.info.name);
+        let drawn = draw(&pictures, now);
+        self.report.servers = drawn.drawn.len() as u32;
+        self.report.silent = silent;
+        self.report.silent.extend(drawn.left_out.iter().cloned());
+        self.report.movable = drawn.jobs.len() as u32;
+        let Drawn { drawn, jobs, mut federation, .. } = drawn;
+        let server = |cluster: ClusterId| &drawn[cluster.index()].info;
+        let moves = reallocate(&self.policy, &mut federation, now);
+        let proposals = moves.into_iter().filter_map(|one| {
+            let job = jobs.get(one.job.0 as usize)?.job.clone();
+            let (from, to) = (server(one.from), server(one.to));
+            let proposal = Proposal {
+                job: job.clone(),
+                from: from.name.clone(),
+                to: to.name.clone(),
+                before: one.before,
+                expected: one.estimate,
+                outcome: None,
+            };
+            let order = Order {
+                job,
+                to: to.name.clone(),
+                address: to.address.clone(),
+                expected: one.estimate,
+                gain: (self.policy.algorithm == Algorithm::Regular).then_some(self.policy.threshold),
+                reason: one.reason,
+                patience: PATIENCE,
+            };
+            Some((proposal, order))
+        });
+        let proposals: VecDeque<(Proposal, Order)> = proposals.collect();
+        if self.dry_run {
+            self.report.proposals = proposals.into_iter().map(|(proposal, _)| proposal).collect();
+            self.left = Some(VecDeque::new());
+        } else {
+            self.left = Some(proposals);
+        }
+    }
+}
+
+/// Pictures of queues, as one federation.
+struct Drawn<'a> {
+    federation: Federation,
+    /// By cluster.
+    drawn: Vec<&'a Picture>,
+    /// By number.
+    jobs: Vec<&'a Movable>,
+    /// Servers whose pictures make no sense here: of a policy that is not known, or of no possible queue.
+    left_out: Vec<Name>,
+}
+
+/// Draws the queues as one federation. The jobs that may be moved are numbered in the order in which they were
+/// submitted, and all others after them.
+fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
+    let mut jobs: Vec<(usize, &Movable)> = Vec::new();
+    for (cluster, picture) in pictures.iter().enumerate() {
+        jobs.extend(picture.movable.iter().map(|job| (cluster, job)));
+    }
+    // A job that is just being taken over may be in two pictures: the server it came to last counts.
+    jobs.sort_by(|(_, a), (_, b)| {
+        (a.submitted, a.key, &a.job, b.moves).cmp(&(b.submitted, b.key, &b.job, a.moves))
+    });
+    jobs.dedup_by(|(_, later), (_, earlier)| later.job == earlier.job);
+    let mut numbers: Vec<BTreeMap<JobId, JobId>> = vec![BTreeMap::new(); pictures.len()];
+    for (number, (cluster, job)) in (0..).zip(&jobs) {
+        numbers[*cluster].insert(JobId(job.number), JobId(number));
+    }
+    let mut next = jobs.len() as u32;
+    let mut fresh = || {
+        next += 1;
+        JobId(next - 1)
+    };
+    let (mut clusters, mut drawn, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let mut places: Vec<Option<ClusterId>> = vec![None; pictures.len()];
+    for (index, picture) in pictures.iter().enumerate() {
+        let known = &mut numbers[index];
+        let queue = picture.queue.clone().renumbered(|job| *known.entry(job).or_insert_with(&mut fresh));
+        let info = &picture.info;
+        let mut scheduler = batch::by_name(&info.policy).ok().map(|policy| (policy.new)(info.procs, now));
+        let restored = scheduler.as_mut().is_some_and(|scheduler| scheduler.restore(now, &queue).is_ok());
+        match scheduler.filter(|_| restored) {
+            Some(scheduler) => {
+                places[index] = Some(ClusterId(clusters.len() as u32));
+                clusters.push(Pictured {
+                    procs: info.procs,
+                    speed: info.speed,
+                    tuner: picture.tuner,
+                    scheduler,
+                });
+                drawn.push(picture);
+            }
+            None => left_out.push(info.name.clone()),
+        }
+    }
+    let tracked = (0..).zip(&jobs).filter_map(|(number, (cluster, job))| {
+        let request = job.work.request(JobId(number), job.submitted);
+        let reason = Reason::Mapped(pliant_model::MapReason::EarliestCompletion);
+        Some(Tracked { request, cluster: places[*cluster]?, moves: job.moves, reason })
+    });
+    let federation = Federation::pictured(clusters, tracked.collect::<Vec<_>>());
+    Drawn { federation, drawn, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
+}

@@ -1,0 +1,240 @@
+//! How a waiting job goes from one server to another without ever being lost or run twice (invariant 7; paper 000
+//! planned the live side and left it open).
+//!
+//! The server that has the job, the *source*, leads; the agent only proposes an [`Order`]. Three steps, each journaled
+//! before it is answered and each the same however often it is told:
+//!
+//! 1. *prepare*: the target sizes the job on its present state. If that is still worth it, it queues the job *held*;
+//!    otherwise it refuses, which is a normal result.
+//! 2. *release*: the source withdraws the job if it still waits. If it has started meanwhile, it stays.
+//! 3. *commit*: the target lets the job go. From the moment at which the source has journaled the withdrawal it never
+//!    runs the job, and repeats the commit until it is acknowledged.
+//!
+//! Before that moment the source may give up at any time; a target that hears nothing asks the source ([`Verdict`]) and
+//! drops or takes what it holds as told. So there is never a moment at which both may start the job, and none at which
+//! neither is bound to it. Attempts of one job are numbered, and an attempt that was given up is never taken up again.
+
+use pliant_model::{Estimate, MoveReason, Span, Time};
+use pliant_policy::batch::Dump;
+use pliant_policy::tuning::Tuner;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::ServerInfo;
+use crate::job::{Compared, Hop, Work};
+use crate::names::{Handle, Key, Name, User};
+use crate::reason::Survey;
+use crate::server::Lesson;
+
+/// One attempt to hand a job over.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct HandoffId {
+    /// The job.
+    pub job: Handle,
+    /// The how-manieth attempt of this job, wherever it was.
+    pub attempt: u32,
+}
+
+/// What an agent proposes to the server that has a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The job.
+    pub job: Handle,
+    /// Where it is to wait.
+    pub to: Name,
+    /// Where other servers reach that one, `host:port`.
+    pub address: String,
+    /// What the target would give it, as far as the agent knows.
+    pub expected: Estimate,
+    /// Move it only if it completes earlier by that much, by what both servers know now; none moves it whatever it
+    /// gains.
+    pub gain: Option<Span>,
+    /// Why.
+    pub reason: MoveReason,
+    /// How long the target may take to prepare.
+    pub patience: Span,
+}
+
+/// What came of an order.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MoveOutcome {
+    /// The job waits at the target now.
+    Moved(Box<Hop>),
+    /// It stays where it is.
+    Stays(Stays),
+}
+
+/// Why a job stays. Normal results, not errors.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stays {
+    /// It does not wait here, or not any more: it runs, has ended, or went elsewhere.
+    NotWaiting,
+    /// Its user chose this server.
+    Pinned,
+    /// It is being handed over already.
+    OnItsWay,
+    /// Where it is it completes early enough by now.
+    NotWorthIt {
+        /// What is planned for it where it is.
+        plan: Estimate,
+    },
+    /// The target does not take it, and why.
+    Refused(String),
+    /// The target did not answer in time.
+    Silent,
+    /// What a server of another version said.
+    Other(String),
+}
+
+impl Stays {
+    /// The stable word for scripts and metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotWaiting => "not-waiting",
+            Self::Pinned => "pinned",
+            Self::OnItsWay => "on-its-way",
+            Self::NotWorthIt { .. } => "not-worth-it",
+            Self::Refused(_) => "refused",
+            Self::Silent => "silent",
+            Self::Other(_) => "other",
+        }
+    }
+}
+
+impl std::fmt::Display for Stays {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotWaiting => write!(f, "it does not wait there any more"),
+            Self::Pinned => write!(f, "its user chose the server"),
+            Self::OnItsWay => write!(f, "it is being moved already"),
+            Self::NotWorthIt { plan } => write!(f, "it completes at {} where it is", plan.completion()),
+            Self::Refused(why) => write!(f, "the target refuses: {why}"),
+            Self::Silent => write!(f, "the target did not answer in time"),
+            Self::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+/// All that a target needs to know of a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Handoff {
+    /// Which attempt this is.
+    pub id: HandoffId,
+    /// The server that has the job.
+    pub from: Peer,
+    /// The key under which it was submitted.
+    pub key: Key,
+    /// Whose it is.
+    pub owner: User,
+    /// The service, or the script's name.
+    pub name: String,
+    /// What is asked for.
+    pub work: Work,
+    /// When the federation accepted it.
+    pub submitted: Time,
+    /// The estimates that were compared at first.
+    pub compared: Vec<Compared>,
+    /// What came of asking the others at first.
+    #[serde(default, skip_serializing_if = "Survey::is_empty")]
+    pub survey: Survey,
+    /// How it came to its present place.
+    pub hops: Vec<Hop>,
+    /// The completion that is expected of it where it is.
+    pub before: Time,
+    /// The latest completion for which it is to be moved.
+    pub latest: Time,
+    /// Why.
+    pub reason: MoveReason,
+    /// What to run: the driver's own note. On the way the source's, at the target the target's.
+    pub launch: String,
+    /// What its run teaches, if runtimes of its kind are learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lesson: Option<Lesson>,
+}
+
+/// Another server, and where it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its name.
+    pub name: Name,
+    /// Where it is reached, `host:port`.
+    pub address: String,
+}
+
+/// What one server asks of another. A call that is not answered is made again.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    /// Queue this job, held.
+    Prepare(Box<Handoff>),
+    /// Let it go; with `cancelled`, and cancel it then.
+    Commit {
+        /// Its owner has cancelled it on its way.
+        cancelled: bool,
+    },
+    /// Forget it.
+    Abort,
+    /// Is it to be taken or forgotten? Asked of the source.
+    Inquire,
+}
+
+/// What a target says to its source.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// It is held, in this shape.
+    Prepared(Estimate),
+    /// It is not, and why.
+    Refused(String),
+    /// What was asked for is done, now or before.
+    Done,
+    /// The target knows nothing of such a job.
+    Unknown,
+}
+
+/// What a source says to a target that asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Not decided yet: keep it held.
+    Undecided,
+    /// It is the target's.
+    Commit {
+        /// Its owner has cancelled it on its way.
+        cancelled: bool,
+    },
+    /// It is not, and never will be by this attempt.
+    Abort,
+}
+
+/// A server as an agent sees it when it looks for better places: what a listing would show, and which of the waiting
+/// jobs may be moved.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Picture {
+    /// The server.
+    pub info: ServerInfo,
+    /// How it sizes moldable requests.
+    pub tuner: Tuner,
+    /// What runs and waits under its policy. The numbers of jobs are the server's own.
+    pub queue: Dump,
+    /// The waiting jobs that may be moved.
+    pub movable: Vec<Movable>,
+}
+
+/// A waiting job that may be moved.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Movable {
+    /// Its number in the queue.
+    pub number: u32,
+    /// Its handle.
+    pub job: Handle,
+    /// Its key, which decides between jobs of one second.
+    pub key: Key,
+    /// What was asked for.
+    pub work: Work,
+    /// When the federation accepted it.
+    pub submitted: Time,
+    /// How often it was moved.
+    pub moves: u32,
+}

@@ -1,0 +1,266 @@
+//! Giving a waiting job away: the leading half of a handoff (see [`crate::handoff`]).
+
+use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Command, Server, Token, tell, tolerated, waits_no_more};
+use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Stays, Verdict};
+use crate::job::{Exit, Hop, JobState};
+use crate::names::Handle;
+
+/// The first pause before a call is made again, and the longest.
+const PAUSE: (Span, Span) = (Span(2), Span(30));
+
+/// A job on its way to another server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Leaving {
+    id: HandoffId,
+    to: Peer,
+    /// Who waits to hear what came of it.
+    reply: Option<Token>,
+    reason: MoveReason,
+    before: Time,
+    latest: Time,
+    phase: Phase,
+    /// When to give the preparation up.
+    until: Time,
+    /// When the call is made again, and the pause after that.
+    again: Time,
+    pause: Span,
+    /// Its owner has cancelled it after it was withdrawn here.
+    cancelled: bool,
+}
+
+/// How far a handoff is.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Phase {
+    /// The target has not said whether it takes the job, which still waits here.
+    Preparing,
+    /// The target holds it, the batch system has not said whether it was withdrawn.
+    Withdrawing(Estimate),
+    /// It was withdrawn: the target has to have it.
+    Committing(Estimate),
+}
+
+impl Leaving {
+    /// When something is to be done about it without anything happening.
+    pub(super) fn due(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Preparing => Some(self.again.min(self.until)),
+            // The batch system will tell.
+            Phase::Withdrawing(_) => None,
+            Phase::Committing(_) => Some(self.again),
+        }
+    }
+
+    /// True if the job is not in the batch system of this server any more.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        matches!(self.phase, Phase::Committing(_))
+    }
+}
+
+impl Server {
+    /// An agent proposes to move a job.
+    pub(super) fn order(&mut self, now: Time, reply: Token, order: Order, commands: &mut Vec<Command>) {
+        match self.begin(now, reply, order) {
+            Ok(number) => self.prepare_there(number, commands),
+            Err(stays) => answer(Some(reply), MoveOutcome::Stays(stays), commands),
+        }
+    }
+
+    fn begin(&mut self, now: Time, reply: Token, order: Order) -> Result<u32, Stays> {
+        let number = self.number_of(&order.job).ok_or(Stays::NotWaiting)?;
+        let kept = self.jobs.get(&number).ok_or(Stays::NotWaiting)?;
+        if kept.record.state != JobState::Queued || *kept.record.server() != self.config.name {
+            return Err(Stays::NotWaiting);
+        }
+        if kept.record.pinned {
+            return Err(Stays::Pinned);
+        }
+        if self.leaving.contains_key(&number) {
+            return Err(Stays::OnItsWay);
+        }
+        let plan = self.batch.plan(now, JobId(number)).ok_or(Stays::NotWaiting)?;
+        let before = plan.completion();
+        let latest = order.gain.map_or_else(|| tolerated(&order.expected, now), |gain| before - gain);
+        if order.gain.is_some() && order.expected.completion() > latest {
+            return Err(Stays::NotWorthIt { plan });
+        }
+        let Some(kept) = self.jobs.get_mut(&number) else { return Err(Stays::NotWaiting) };
+        kept.attempts += 1;
+        let leaving = Leaving {
+            id: HandoffId { job: order.job, attempt: kept.attempts },
+            to: Peer { name: order.to, address: order.address },
+            reply: Some(reply),
+            reason: order.reason,
+            before,
+            latest,
+            phase: Phase::Preparing,
+            until: now + order.patience.max(Span(1)),
+            again: now + PAUSE.0,
+            pause: PAUSE.0,
+            cancelled: false,
+        };
+        self.leaving.insert(number, leaving);
+        Ok(number)
+    }
+
+    fn prepare_there(&self, number: u32, commands: &mut Vec<Command>) {
+        let (Some(kept), Some(leaving)) = (self.jobs.get(&number), self.leaving.get(&number)) else { return };
+        let record = &kept.record;
+        let handoff = Handoff {
+            id: leaving.id.clone(),
+            from: Peer { name: self.config.name.clone(), address: self.config.address.clone() },
+            key: record.key,
+            owner: record.owner.clone(),
+            name: record.name.clone(),
+            work: record.work.clone(),
+            submitted: record.submitted,
+            compared: record.compared.clone(),
+            survey: record.survey.clone(),
+            hops: record.hops.clone(),
+            before: leaving.before,
+            latest: leaving.latest,
+            reason: leaving.reason,
+            launch: kept.launch.clone(),
+            lesson: kept.lesson.clone(),
+        };
+        self.call(leaving, Call::Prepare(Box::new(handoff)), commands);
+    }
+
+    fn call(&self, leaving: &Leaving, call: Call, commands: &mut Vec<Command>) {
+        commands.push(Command::Call { to: leaving.to.clone(), id: leaving.id.clone(), call });
+    }
+
+    /// The target has answered.
+    pub(super) fn answered(&mut self, now: Time, id: &HandoffId, reply: Reply, commands: &mut Vec<Command>) {
+        let Some(number) = self.number_of(&id.job) else { return };
+        let Some(leaving) = self.leaving.get_mut(&number).filter(|leaving| leaving.id == *id) else { return };
+        match (leaving.phase, reply) {
+            (Phase::Preparing, Reply::Prepared(estimate)) => {
+                leaving.phase = Phase::Withdrawing(estimate);
+                self.with_batch(now, commands, |batch, effects| batch.withdraw(now, JobId(number), effects));
+            }
+            (Phase::Preparing, Reply::Refused(why)) => {
+                if let Some(leaving) = self.leaving.remove(&number) {
+                    stays(leaving, Stays::Refused(why), commands);
+                }
+            }
+            (Phase::Committing(estimate), Reply::Done) => self.gone(now, number, estimate, commands),
+            (Phase::Committing(_), Reply::Unknown) => {
+                // It acknowledged that it holds the job, and has forgotten it: its state is not what it was.
+                let lost = format!("server {} took it over and has lost its state since", leaving.to.name);
+                self.leaving.remove(&number);
+                self.end(now, JobId(number), Exit::Lost(lost), None, commands);
+            }
+            // Late or twice.
+            _ => {}
+        }
+    }
+
+    /// The batch system says that a job that was to leave waits no more, and will not run.
+    pub(super) fn withdrawn(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        let Some(leaving) = self.leaving.get_mut(&number) else { return };
+        let Phase::Withdrawing(estimate) = leaving.phase else { return };
+        leaving.phase = Phase::Committing(estimate);
+        (leaving.again, leaving.pause) = (now + PAUSE.0, PAUSE.0);
+        let leaving = leaving.clone();
+        self.call(&leaving, Call::Commit { cancelled: leaving.cancelled }, commands);
+    }
+
+    /// A job that was to leave has started, or has ended: it stays.
+    pub(super) fn stays(&mut self, number: u32, commands: &mut Vec<Command>) {
+        let Some(leaving) = self.leaving.remove(&number) else { return };
+        self.call(&leaving, Call::Abort, commands);
+        stays(leaving, Stays::NotWaiting, commands);
+    }
+
+    /// The owner cancels a job on its way. True if it is withdrawn here already, so that only the target can do it.
+    pub(super) fn cancel_on_its_way(&mut self, number: u32, commands: &mut Vec<Command>) -> bool {
+        let Some(leaving) = self.leaving.get_mut(&number).filter(|leaving| leaving.is_withdrawn()) else {
+            return false;
+        };
+        leaving.cancelled = true;
+        let leaving = leaving.clone();
+        self.call(&leaving, Call::Commit { cancelled: true }, commands);
+        true
+    }
+
+    /// The target has the job.
+    fn gone(&mut self, now: Time, number: u32, expected: Estimate, commands: &mut Vec<Command>) {
+        let Some(Leaving { id, to, reply, reason, before, .. }) = self.leaving.remove(&number) else {
+            return;
+        };
+        let Some(kept) = self.jobs.get_mut(&number) else { return };
+        waits_no_more(&mut self.waiting, &kept.record);
+        let from = self.config.name.clone();
+        let hop = Hop { from, to: to.name, attempt: id.attempt, at: now, before, expected, reason };
+        kept.record.hops.push(hop.clone());
+        kept.record.expected = expected;
+        kept.record.procs = expected.procs;
+        kept.record.walltime = expected.walltime;
+        tell(&kept.record, commands);
+        commands.push(Command::Archive(Box::new(kept.record.clone())));
+        self.ended.push_back((now, number));
+        self.ended_keys.push_back((now, kept.record.key));
+        answer(reply, MoveOutcome::Moved(Box::new(hop)), commands);
+    }
+
+    /// Makes calls again that were not answered, and gives up what takes too long.
+    pub(super) fn leave_on(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let due = |(number, leaving): (&u32, &Leaving)| Some(*number).filter(|_| leaving.due() <= Some(now));
+        let due: Vec<u32> =
+            self.leaving.iter().filter(|(_, one)| one.due().is_some()).filter_map(due).collect();
+        for number in due {
+            let Some(leaving) = self.leaving.get_mut(&number) else { continue };
+            leaving.again = now + leaving.pause;
+            leaving.pause = (leaving.pause + leaving.pause).min(PAUSE.1);
+            match leaving.phase {
+                Phase::Preparing if leaving.until <= now => {
+                    let Some(leaving) = self.leaving.remove(&number) else { continue };
+                    self.call(&leaving, Call::Abort, commands);
+                    stays(leaving, Stays::Silent, commands);
+                }
+                Phase::Preparing => self.prepare_there(number, commands),
+                Phase::Withdrawing(_) => {}
+                Phase::Committing(_) => {
+                    let leaving = leaving.clone();
+                    self.call(&leaving, Call::Commit { cancelled: leaving.cancelled }, commands);
+                }
+            }
+        }
+    }
+
+    /// What a target that holds a job of ours is to do with it. Final unless undecided: attempts are numbered, and one
+    /// that was given up is never taken up again.
+    pub fn verdict(&self, id: &HandoffId) -> Verdict {
+        let Some(number) = self.number_of(&id.job) else { return Verdict::Abort };
+        if let Some(leaving) = self.leaving.get(&number).filter(|leaving| leaving.id == *id) {
+            return match leaving.phase {
+                Phase::Committing(_) => Verdict::Commit { cancelled: leaving.cancelled },
+                Phase::Preparing | Phase::Withdrawing(_) => Verdict::Undecided,
+            };
+        }
+        let hops = self.jobs.get(&number).map_or(&[][..], |kept| &kept.record.hops);
+        if hops.iter().any(|hop| hop.attempt == id.attempt && hop.from == self.config.name) {
+            return Verdict::Commit { cancelled: false };
+        }
+        Verdict::Abort
+    }
+
+    /// The jobs that are on their way to another server.
+    pub fn leaving(&self) -> impl Iterator<Item = (&Handle, &Peer)> {
+        self.leaving.values().map(|leaving| (&leaving.id.job, &leaving.to))
+    }
+}
+
+fn stays(leaving: Leaving, why: Stays, commands: &mut Vec<Command>) {
+    answer(leaving.reply, MoveOutcome::Stays(why), commands);
+}
+
+fn answer(reply: Option<Token>, outcome: MoveOutcome, commands: &mut Vec<Command>) {
+    if let Some(to) = reply {
+        commands.push(Command::Reply { to, answer: Answer::Order(outcome) });
+    }
+}

@@ -1,0 +1,283 @@
+//! Taking a waiting job over: the following half of a handoff (see [`crate::handoff`]).
+
+use pliant_model::{Estimate, JobId, Span, Time};
+use pliant_policy::batch::Submission;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Command, Kept, Refused, Server, Token, tell};
+use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
+use crate::job::{Hop, JobRecord, JobState};
+use crate::names::{Handle, Name};
+
+/// How long a target waits for word from the source before it asks, and between two questions.
+const INQUIRE_EVERY: Span = Span(60);
+/// How long a target remembers what it took over: longer than a source that repeats itself may be away.
+const TAKEN_KEPT: Span = Span(7 * 86_400);
+
+/// A job that another server may hand over: it is in the batch system, held.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Held {
+    handoff: Handoff,
+    number: u32,
+    estimate: Estimate,
+    /// Whom to tell that it is held, while the batch system has not said so.
+    reply: Option<Token>,
+    /// The batch system holds it.
+    ready: bool,
+    ask_at: Time,
+}
+
+impl Held {
+    /// When the source is asked about it.
+    pub(super) fn due(&self) -> Time {
+        self.ask_at
+    }
+}
+
+impl Server {
+    /// A source asks that a job be queued, held.
+    pub(super) fn prepare(&mut self, now: Time, reply: Token, handoff: Handoff, commands: &mut Vec<Command>) {
+        match self.may_prepare(now, &handoff) {
+            Ok(Some(estimate)) => self.hold(now, reply, handoff, estimate, commands),
+            Ok(None) => self.hold_on(reply, &handoff.id, commands),
+            Err(why) => respond(reply, Reply::Refused(why), commands),
+        }
+    }
+
+    /// The shape in which it would be queued; none if it is held already.
+    fn may_prepare(&mut self, now: Time, handoff: &Handoff) -> Result<Option<Estimate>, String> {
+        let HandoffId { job, attempt } = &handoff.id;
+        let late = || "a later attempt was made since".to_owned();
+        if let Some(held) = self.held.get(job) {
+            match held.handoff.id.attempt.cmp(attempt) {
+                std::cmp::Ordering::Equal => return Ok(None),
+                std::cmp::Ordering::Greater => return Err(late()),
+                // What the source has given up may be dropped below.
+                std::cmp::Ordering::Less => {}
+            }
+        }
+        if self.taken.get(job).is_some_and(|(taken, _)| taken >= attempt) {
+            return Err(late());
+        }
+        let known = self.keys.get(&handoff.key).and_then(|number| self.jobs.get(number));
+        if known.is_some_and(|known| known.record.handle != *job) {
+            return Err(Refused::KeyTaken.to_string());
+        }
+        let shape = self.shape_for(now, &handoff.owner, &handoff.work, false, Some(handoff.latest));
+        shape.map(Some).map_err(|refused| refused.to_string())
+    }
+
+    fn hold(
+        &mut self,
+        now: Time,
+        reply: Token,
+        handoff: Handoff,
+        estimate: Estimate,
+        commands: &mut Vec<Command>,
+    ) {
+        self.drop_held(now, &handoff.id, commands);
+        let number = self.next;
+        self.next += 1;
+        let job = handoff.id.job.clone();
+        let (reply, ask_at) = (Some(reply), now + INQUIRE_EVERY);
+        self.held.insert(job, Held { handoff, number, estimate, reply, ready: false, ask_at });
+        let Estimate { procs, walltime, .. } = estimate;
+        let submission = Submission { job: JobId(number), procs, walltime };
+        self.with_batch(now, commands, |batch, effects| batch.hold(now, submission, effects));
+    }
+
+    /// It is held already: says so, now or when it is.
+    fn hold_on(&mut self, reply: Token, id: &HandoffId, commands: &mut Vec<Command>) {
+        let Some(held) = self.held.get_mut(&id.job) else { return };
+        if held.ready {
+            respond(reply, Reply::Prepared(held.estimate), commands);
+        } else {
+            held.reply = Some(reply);
+        }
+    }
+
+    /// The batch system holds a job.
+    pub(super) fn is_held(&mut self, number: u32, commands: &mut Vec<Command>) {
+        let Some(held) = self.held.values_mut().find(|held| held.number == number) else { return };
+        held.ready = true;
+        if let Some(to) = held.reply.take() {
+            respond(to, Reply::Prepared(held.estimate), commands);
+        }
+    }
+
+    /// The batch system does not take a job that was to be held.
+    pub(super) fn is_not_held(&mut self, number: u32, why: &str, commands: &mut Vec<Command>) {
+        let Some(held) = self.held.values().find(|held| held.number == number) else { return };
+        let (job, reply) = (held.handoff.id.job.clone(), held.reply);
+        self.held.remove(&job);
+        if let Some(to) = reply {
+            respond(to, Reply::Refused(why.to_owned()), commands);
+        }
+    }
+
+    /// The source says that the job is ours.
+    pub(super) fn commit(
+        &mut self,
+        now: Time,
+        reply: Option<Token>,
+        id: &HandoffId,
+        cancelled: bool,
+        commands: &mut Vec<Command>,
+    ) {
+        let done = match self.held.get(&id.job) {
+            Some(held) if held.handoff.id == *id => {
+                self.take(now, id, commands);
+                true
+            }
+            _ => self.taken.get(&id.job).is_some_and(|(attempt, _)| *attempt >= id.attempt),
+        };
+        if done && cancelled {
+            self.cancel_taken(now, id, commands);
+        }
+        if let Some(to) = reply {
+            respond(to, if done { Reply::Done } else { Reply::Unknown }, commands);
+        }
+    }
+
+    fn cancel_taken(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
+        let Some(number) = self.number_of(&id.job) else { return };
+        if self.jobs.get(&number).is_some_and(|kept| !kept.record.state.is_final()) {
+            self.cancel_job(now, number, commands);
+        }
+    }
+
+    fn take(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
+        let Some(Held { handoff, number, estimate, .. }) = self.held.remove(&id.job) else { return };
+        let Handoff {
+            key,
+            owner,
+            name,
+            work,
+            submitted,
+            compared,
+            survey,
+            mut hops,
+            before,
+            reason,
+            launch,
+            lesson,
+            ..
+        } = handoff;
+        hops.push(Hop {
+            from: handoff.from.name,
+            to: self.config.name.clone(),
+            attempt: id.attempt,
+            at: now,
+            before,
+            expected: estimate,
+            reason,
+        });
+        let record = JobRecord {
+            handle: id.job.clone(),
+            key,
+            owner,
+            name,
+            work,
+            state: JobState::Queued,
+            submitted,
+            expected: estimate,
+            procs: estimate.procs,
+            walltime: estimate.walltime,
+            started: None,
+            ended: None,
+            exit: None,
+            compared,
+            survey,
+            pinned: false,
+            hops,
+        };
+        self.keys.insert(key, number);
+        self.numbers.insert(id.job.clone(), number);
+        self.taken.insert(id.job.clone(), (id.attempt, now));
+        self.taken_order.push_back((now, id.job.clone()));
+        *self.waiting.entry(record.owner.clone()).or_default() += 1;
+        tell(&record, commands);
+        let kept = Kept { number, attempts: id.attempt, ..Kept::new(record, launch, lesson) };
+        self.jobs.insert(number, kept);
+        self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
+    }
+
+    /// The source says that the job is not ours.
+    pub(super) fn abort(
+        &mut self,
+        now: Time,
+        reply: Option<Token>,
+        id: &HandoffId,
+        commands: &mut Vec<Command>,
+    ) {
+        self.drop_held(now, id, commands);
+        if let Some(to) = reply {
+            respond(to, Reply::Done, commands);
+        }
+    }
+
+    /// Drops what is held by this attempt or an earlier one.
+    fn drop_held(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
+        let Some(held) = self.held.get(&id.job) else { return };
+        if held.handoff.id.attempt > id.attempt {
+            return;
+        }
+        let number = held.number;
+        self.held.remove(&id.job);
+        self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
+    }
+
+    /// The source has said what is to become of a held job.
+    pub(super) fn judged(
+        &mut self,
+        now: Time,
+        id: &HandoffId,
+        verdict: Verdict,
+        commands: &mut Vec<Command>,
+    ) {
+        match verdict {
+            Verdict::Undecided => {}
+            Verdict::Commit { cancelled } => self.commit(now, None, id, cancelled, commands),
+            Verdict::Abort => self.abort(now, None, id, commands),
+        }
+    }
+
+    /// Asks sources about jobs that have been held for long, and forgets what was taken long ago.
+    pub(super) fn inquire(&mut self, now: Time, commands: &mut Vec<Command>) {
+        for held in self.held.values_mut().filter(|held| held.ask_at <= now) {
+            held.ask_at = now + INQUIRE_EVERY;
+            let (to, id) = (held.handoff.from.clone(), held.handoff.id.clone());
+            commands.push(Command::Call { to, id, call: Call::Inquire });
+        }
+        while let Some((at, job)) = self.taken_order.front()
+            && *at + TAKEN_KEPT <= now
+        {
+            if self.taken.get(job).is_some_and(|(_, taken)| taken == at) {
+                self.taken.remove(job);
+            }
+            self.taken_order.pop_front();
+        }
+    }
+
+    /// What was taken over: when, which job, by which attempt. A job that came twice is there once, as it came last.
+    pub(super) fn taken_in_order(&self) -> impl Iterator<Item = (Time, Handle, u32)> {
+        self.taken_order.iter().filter_map(|(at, job)| {
+            let (attempt, taken) = self.taken.get(job)?;
+            (taken == at).then(|| (*at, job.clone(), *attempt))
+        })
+    }
+
+    /// The server that hands a job over, if it is held.
+    pub fn source_of(&self, id: &HandoffId) -> Option<&Name> {
+        self.held.get(&id.job).map(|held| &held.handoff.from.name)
+    }
+
+    /// The jobs that are held for other servers.
+    pub fn held(&self) -> impl Iterator<Item = &Handoff> {
+        self.held.values().map(|held| &held.handoff)
+    }
+}
+
+fn respond(to: Token, reply: Reply, commands: &mut Vec<Command>) {
+    commands.push(Command::Reply { to, answer: Answer::Handoff(reply) });
+}
