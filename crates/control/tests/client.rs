@@ -152,7 +152,7 @@ fn a_submission_says_who_did_not_take_it_and_why() {
     let refusals = vec![("c".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
     let (absent, silent) = (vec!["d".parse().unwrap()], vec!["e".parse().unwrap()]);
     let vectors = vec![vector("a", 0), vector("b", 0)];
-    let found = Found { vectors, refusals, absent, silent, servers: 7, answered: 3, more: 0 };
+    let found = Found { vectors, refusals, absent, silent, servers: 7, answered: 3, ..Found::default() };
     let mut submission = Submission::new(Time(60));
     let mut survey = |event| match submission.on(Time(0), event) {
         Some(Command::Submit { survey, .. }) => {

@@ -84,9 +84,16 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
     free(&operator, "lyon").await;
     let dry = operator.reallocate(true).await.unwrap();
     let [proposal] = &dry.proposals[..] else { panic!("{dry:?}") };
-    assert_eq!((&proposal.job, proposal.from.as_str(), proposal.to.as_str()), (&waiting.handle, "paris", "lyon"));
+    assert_eq!(
+        (&proposal.job, proposal.from.as_str(), proposal.to.as_str()),
+        (&waiting.handle, "paris", "lyon")
+    );
     assert_eq!(proposal.outcome, None);
-    assert_eq!(alice.job(&waiting.handle).await.unwrap().server().as_str(), "paris", "a dry run moves nothing");
+    assert_eq!(
+        alice.job(&waiting.handle).await.unwrap().server().as_str(),
+        "paris",
+        "a dry run moves nothing"
+    );
 
     let report = operator.reallocate(false).await.unwrap();
     assert_eq!(moved(&report), [&waiting.handle], "{report:?}");

@@ -72,7 +72,7 @@ struct Bench {
 
 impl Bench {
     fn new(root: bool) -> Bench {
-        let config = AgentConfig { name: name("master"), root, patience: Span(3) };
+        let config = AgentConfig { name: name("master"), root, patience: Span(3), moving: None };
         Bench { agent: Agent::new(config), now: Time(0) }
     }
 

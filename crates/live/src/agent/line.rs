@@ -188,7 +188,7 @@ impl Line {
             }
             FromChild::Answer { discovery, found } => Event::Answered { child, discovery, found },
             FromChild::News { sequence, record } => {
-                if self.kind == ChildKind::Server && record.handle.server != child {
+                if self.kind == ChildKind::Server && !has_had(&child, &record) {
                     return Err(Status::permission_denied("a server tells of its own jobs and of no others"));
                 }
                 let record = match self.kind {
@@ -230,6 +230,11 @@ impl Line {
         let found = archived(&self.numbers.archive, look).await?;
         Ok(found.as_ref().map(record).transpose()?.filter(|ended| ended.key == told.key).unwrap_or(told))
     }
+}
+
+/// Whether a job is or was at that server, as far as the server says: one that it accepted, or took over.
+fn has_had(server: &Name, record: &JobRecord) -> bool {
+    record.handle.server == *server || record.hops.iter().any(|hop| hop.to == *server)
 }
 
 async fn wait(settling: &mut Option<Settling>) -> Result<(), Stopped> {

@@ -93,6 +93,10 @@ mod tests {
 
     use super::*;
 
+    fn job(number: u32) -> Handle {
+        Handle { server: "lyon".parse().unwrap(), number }
+    }
+
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
@@ -104,18 +108,24 @@ mod tests {
             Ok(JobResults { left_out_count: 7, ..JobResults::default() })
         };
         let second = || Err(Status::internal("begun beside"));
-        let told = sealing.results(1, Duration::ZERO, first).await.unwrap_err();
+        let told = sealing.results(&job(1), Duration::ZERO, first).await.unwrap_err();
         assert_eq!(told.code(), Code::Unavailable);
         assert!(told.metadata().contains_key(wire::AT_WORK), "{told:?}");
         assert!(
-            sealing.results(1, Duration::ZERO, second).await.unwrap_err().message().contains("ask again")
+            sealing
+                .results(&job(1), Duration::ZERO, second)
+                .await
+                .unwrap_err()
+                .message()
+                .contains("ask again")
         );
-        let other = sealing.results(2, LONG, || Ok(JobResults::default())).await.unwrap();
+        let other = sealing.results(&job(2), LONG, || Ok(JobResults::default())).await.unwrap();
         assert_eq!(*other, JobResults::default(), "another job does not wait");
         go.send(()).unwrap();
         // It may have ended meanwhile: then there is nobody to begin beside.
-        let again =
-            sealing.results(1, LONG, || Ok(JobResults { left_out_count: 8, ..JobResults::default() }));
+        let first_job = job(1);
+        let again = sealing
+            .results(&first_job, LONG, || Ok(JobResults { left_out_count: 8, ..JobResults::default() }));
         assert!(matches!(again.await.unwrap().left_out_count, 7 | 8));
     }
 
@@ -123,18 +133,19 @@ mod tests {
     async fn only_so_many_are_summed_up_at_once() {
         let sealing = Sealing::default();
         let mut running = Vec::new();
-        for job in 0..AT_ONCE as u32 {
+        for number in 0..AT_ONCE as u32 {
             let (go, wait) = mpsc::channel::<()>();
             let slow = move || wait.recv().map(|()| JobResults::default()).map_err(|_| at_work());
-            assert!(sealing.results(job, Duration::ZERO, slow).await.is_err());
+            assert!(sealing.results(&job(number), Duration::ZERO, slow).await.is_err());
             running.push(go);
         }
-        let more = || sealing.results(99, LONG, || Ok(JobResults::default()));
+        let another = job(99);
+        let more = || sealing.results(&another, LONG, || Ok(JobResults::default()));
         let told = more().await.unwrap_err();
         assert!(told.metadata().contains_key(wire::AT_WORK), "{told:?}");
         // One that has a place is waited for as before, and gives its place back.
         running[0].send(()).unwrap();
-        let first = sealing.results(0, LONG, || Ok(JobResults::default())).await;
+        let first = sealing.results(&job(0), LONG, || Ok(JobResults::default())).await;
         assert!(first.is_ok(), "{first:?}");
         assert!(more().await.is_ok());
         running[1..].iter().for_each(|go| go.send(()).unwrap());
@@ -143,10 +154,11 @@ mod tests {
     #[tokio::test]
     async fn what_failed_is_begun_anew() {
         let sealing = Sealing::default();
-        let failed = sealing.results(1, LONG, || Err(Status::unavailable("the disk"))).await.unwrap_err();
+        let failed =
+            sealing.results(&job(1), LONG, || Err(Status::unavailable("the disk"))).await.unwrap_err();
         assert_eq!(failed.message(), "the disk");
-        let broken = sealing.results(1, LONG, || panic!("a defect, for this test")).await.unwrap_err();
+        let broken = sealing.results(&job(1), LONG, || panic!("a defect, for this test")).await.unwrap_err();
         assert_eq!(broken.code(), Code::Internal);
-        assert!(sealing.results(1, LONG, || Ok(JobResults::default())).await.is_ok());
+        assert!(sealing.results(&job(1), LONG, || Ok(JobResults::default())).await.is_ok());
     }
 }

@@ -174,8 +174,16 @@ pub fn asked(
     caller: Caller,
     patience: Option<Span>,
 ) -> Result<Ask, Malformed> {
+    let what: What = read::required("what", "work or service", request.what)?;
+    match what {
+        What::Work(_) | What::Service { .. } => {}
+        What::Pictures => return Err(Malformed::text("what", "work or service", "what only agents ask")),
+        What::Order(_) => {
+            return Err(Malformed::text("what", "work or service", "an order, which only agents give"));
+        }
+    }
     Ok(Ask {
-        what: read::required("what", "work or service", request.what)?,
+        what,
         caller,
         best: read::best("best", request.best)?,
         only: read::optional_name("only", &request.only)?,

@@ -35,7 +35,7 @@ async fn as_unprivileged_server() {
     // A superuser would find none of this in its way.
     let closed = dir.join("closed");
     fs::create_dir(&closed).unwrap();
-    fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
     assert!(fs::read_dir(&closed).is_err(), "permissions mean nothing to this process");
     let mut running = spawn(&supervisor(), &dir).unwrap();
     // Its supervisor has noted all it wants to; then the job takes everything away.

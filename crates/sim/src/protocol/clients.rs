@@ -26,7 +26,7 @@ pub(super) enum Client {
     /// A client of the federation.
     Federation {
         /// Its submission.
-        submission: Submission,
+        submission: Box<Submission>,
         /// What it asks for.
         work: Work,
         /// Who it is.
@@ -47,7 +47,7 @@ impl Driver<'_> {
             return self.submit_locally(now, number, job);
         }
         let work = Work { procs: job.procs, walltime: job.walltime, speedup: speedup.clone() };
-        let submission = Submission::new(Time::MAX);
+        let submission = Box::new(Submission::new(Time::MAX));
         let client = Client::Federation { submission, work, owner: owner(job), crashes: 0 };
         self.clients.insert(number, client);
         self.tell_client(now, number, client::Event::Begin);
@@ -151,7 +151,7 @@ impl Driver<'_> {
         if self.post.crashes()
             && let Some(Client::Federation { submission, crashes, .. }) = self.clients.get_mut(&number)
         {
-            *submission = Submission::resumed(Time::MAX, to);
+            **submission = Submission::resumed(Time::MAX, to);
             *crashes += 1;
             self.tell_client(now, number, client::Event::Begin);
         }

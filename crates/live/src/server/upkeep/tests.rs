@@ -38,6 +38,7 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         let config = || ServerConfig {
             name: "lyon".parse().unwrap(),
+            address: String::new(),
             procs: Procs(1),
             speed: Speed::REFERENCE,
             policy: "cbf".to_owned(),
@@ -55,11 +56,10 @@ impl Bench {
             MachineThread::start("server", recovered, journal, Nobody, ends, Settings::default()).unwrap();
         let cluster: ClusterFile = toml::from_str("procs = 1").unwrap();
         let upkeep = Upkeep {
-            host: Host { folder: root.path().join("jobs"), cluster },
+            host: Host { server: "lyon".parse().unwrap(), folder: root.path().join("jobs"), cluster },
             store: Store::open(&root.path().join("staging"), Limits::default()).unwrap(),
             archive,
             mailbox,
-            name: "lyon".to_owned(),
             kept: Span(86_400),
         };
         Bench { root, upkeep, thread }

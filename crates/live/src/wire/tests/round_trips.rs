@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pliant_control::agent::Found;
+use pliant_control::access::Caller;
+use pliant_control::agent::{Found, What};
 use pliant_control::explain::Explanation;
 use pliant_control::job::{Compared, Exit, JobRecord, Work};
 use pliant_control::reason::Cause;
@@ -58,6 +59,26 @@ come_back_the_same! {
     results: fetchable as proto::ResultFile;
     results_of_jobs: job_results as proto::ResultsReply;
     offers: offer as proto::ServicesReply;
+    moves_of_jobs: hop as proto::Hop;
+    orders: order as proto::Order;
+    outcomes_of_orders: outcome as proto::MoveOutcome;
+    pictures_of_queues: picture as proto::Picture;
+    jobs_that_are_handed_over: prepare as proto::PrepareRequest;
+    answers_to_handoffs: handoff_reply as proto::HandoffReply;
+    reports_of_rounds: report as proto::ReallocateReply;
+    ways_of_moving: moving as proto::MovingPolicy;
+}
+
+/// What only agents ask is not taken from clients, whoever they are.
+#[test]
+fn clients_give_no_orders_and_see_no_queues() {
+    let order = arbitrary::order().new_tree(&mut TestRunner::deterministic()).unwrap().current();
+    for what in [What::Pictures, What::Order(Box::new(order))] {
+        let caller = Caller { user: "root".parse().unwrap(), operator: true };
+        let refused = asked(discover(&what, 1, None), caller, None).unwrap_err();
+        assert!(refused.to_string().contains("only agents"), "{refused}");
+        assert_eq!(received::<proto::What, _>(&what), Ok(what));
+    }
 }
 
 proptest! {

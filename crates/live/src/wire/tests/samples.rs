@@ -90,6 +90,7 @@ pub(super) fn submit(script: proto::Script) -> proto::SubmitRequest {
         latest: None,
         compared: vec![proto::Compared { server: "lyon".to_owned(), estimate: Some(estimate()) }],
         survey: None,
+        pinned: false,
     }
 }
 
