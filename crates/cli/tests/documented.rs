@@ -35,7 +35,19 @@ fn every_option_of_every_verb_is_on_the_page_and_no_other() {
         ("ca", &["ca init", "ca issue", "ca revoke", "ca list"]),
         (
             "The client verbs",
-            &["submit", "status", "queue", "explain", "wait", "cancel", "fetch", "logs", "servers"],
+            &[
+                "submit",
+                "status",
+                "queue",
+                "explain",
+                "moves",
+                "reallocate",
+                "wait",
+                "cancel",
+                "fetch",
+                "logs",
+                "servers",
+            ],
         ),
     ] {
         let options = |text: &str| -> BTreeSet<String> {
