@@ -101,10 +101,11 @@ impl Agent {
         }
     }
 
-    /// When the next round is to begin; never while nothing waits.
+    /// When the next round is to begin; never while nothing waits. That one is under way does not count: rounds are not
+    /// journaled, and what is journaled has to follow from what was.
     pub(super) fn next_round(&self) -> Option<Time> {
         let Moving { policy, early } = self.moving()?;
-        if self.waiting == 0 || self.round.is_some() {
+        if self.waiting == 0 {
             return None;
         }
         let period = policy.period.0.max(1);
@@ -118,11 +119,15 @@ impl Agent {
         early.into_iter().chain([regular]).min()
     }
 
-    /// Begins a round if it is time.
+    /// Begins a round if it is time, unless the last one is still under way.
     pub(super) fn look_around(&mut self, now: Time, commands: &mut Vec<Command>) {
         let Some(Moving { policy, .. }) = self.moving() else { return };
         if self.next_round().is_some_and(|at| at <= now) {
-            self.begin_round(now, None, false, policy, commands);
+            self.last_round = Some(now);
+            self.freed = false;
+            if self.round.is_none() {
+                self.begin_round(now, None, false, policy, commands);
+            }
         }
     }
 
@@ -155,10 +160,6 @@ impl Agent {
         policy: Reallocation,
         commands: &mut Vec<Command>,
     ) {
-        if !dry_run {
-            self.last_round = Some(now);
-            self.freed = false;
-        }
         self.round =
             Some(Round { reply, dry_run, policy, left: None, current: None, report: Report::default() });
         self.ask_in_round(now, What::Pictures, None, None, commands);

@@ -20,6 +20,10 @@ pub struct AgentState {
     changed: Option<Change>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_round: Option<Time>,
+    #[serde(default)]
+    waits_since: Option<Time>,
+    #[serde(default)]
+    freed: bool,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     moves: VecDeque<MoveTold>,
 }
@@ -27,11 +31,23 @@ pub struct AgentState {
 impl Agent {
     /// The agent that had this state.
     pub fn from_state(config: AgentConfig, state: AgentState) -> Agent {
-        let AgentState { children, jobs, ended, changed, last_round, moves } = state;
+        let AgentState { children, jobs, ended, changed, last_round, waits_since, freed, moves } = state;
         let waiting = jobs.iter().filter(|record| record.state == JobState::Queued).count();
         let jobs: BTreeMap<Handle, JobRecord> =
             jobs.into_iter().map(|record| (record.handle.clone(), record)).collect();
-        Agent { children, jobs, ended, waiting, changed, last_round, moves, ..Agent::new(config) }
+        let waits_since = waits_since.unwrap_or(Time(i64::MIN));
+        Agent {
+            children,
+            jobs,
+            ended,
+            waiting,
+            waits_since,
+            changed,
+            last_round,
+            freed,
+            moves,
+            ..Agent::new(config)
+        }
     }
 }
 
@@ -59,6 +75,8 @@ impl Machine for Agent {
             ended: self.ended.clone(),
             changed: self.changed,
             last_round: self.last_round,
+            waits_since: Some(self.waits_since),
+            freed: self.freed,
             moves: self.moves.clone(),
         }
     }
