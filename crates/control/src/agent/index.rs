@@ -43,7 +43,11 @@ impl Agent {
             if !self.config.root {
                 commands.push(Command::Tell(Box::new(record.clone())));
             }
-            self.learn(now, record, commands);
+            if self.is_below(record.server()) {
+                self.learn(now, record, commands);
+            } else {
+                self.leave_to_others(record, commands);
+            }
         }
         let sequence = self.children[child].sequence;
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
@@ -53,6 +57,19 @@ impl Agent {
     /// one to the other, and then those of the first one may be late.
     fn is_late(&self, record: &JobRecord) -> bool {
         self.jobs.get(&record.handle).is_some_and(|known| known.progress() > record.progress())
+    }
+
+    /// True if news of a server come through this agent. Those of every server come through the master agent.
+    fn is_below(&self, server: &Name) -> bool {
+        self.config.root || self.servers().any(|(info, ..)| info.name == *server)
+    }
+
+    /// A job has gone to a server whose news come through another agent: nobody will tell here how it ends. That it has
+    /// gone is kept for good, since other servers that had it may tell of it later.
+    fn leave_to_others(&mut self, record: JobRecord, commands: &mut Vec<Command>) {
+        let gone = self.jobs.remove(&record.handle);
+        self.waiting -= usize::from(gone.is_some_and(|gone| gone.state == JobState::Queued));
+        commands.push(Command::Archive(Box::new(record)));
     }
 
     fn learn(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {

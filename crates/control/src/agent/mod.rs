@@ -263,7 +263,8 @@ pub enum Command {
     Tell(Box<JobRecord>),
     /// Tell the parent which servers there are.
     Announce,
-    /// A job has ended: keep its record for good.
+    /// A job has ended, or has gone to a server below another agent: keep its record for good. What is told later and is
+    /// not as far ([`JobRecord::progress`]) is old.
     Archive(Box<JobRecord>),
 }
 

@@ -290,3 +290,73 @@ fn the_last_number_of_a_server_is_known() {
     assert_eq!(bench.agent.last_number(&name("a")), Some(12));
     assert_eq!((bench.agent.last_number(&name("b")), bench.agent.journal_of(&name("b"))), (None, None));
 }
+
+fn hop(from: &str, to: &str, attempt: u32) -> Hop {
+    let expected = vector(to, 0, 0).estimate;
+    let reason = pliant_model::MoveReason::EarlierCompletion;
+    Hop { from: name(from), to: name(to), attempt, at: Time(0), before: Time(50), expected, reason }
+}
+
+/// A local agent hears that a job has gone to another one's server, and never how it ends.
+#[test]
+fn a_job_that_goes_to_another_agents_server_is_left_to_that_agent() {
+    for (root, to, kept) in [(false, "c", false), (false, "b", true), (true, "c", true)] {
+        let mut bench = Bench::new(root);
+        for server in ["a", "b"] {
+            bench.attach(server);
+        }
+        let told = |sequence, record| Event::Told { child: name("a"), sequence, record };
+        bench.tell(told(1, record(7, JobState::Queued)));
+        let moved = JobRecord { hops: vec![hop("a", to, 1)], ..*record(7, JobState::Queued) };
+        let commands = bench.tell(told(2, Box::new(moved.clone())));
+        assert_eq!(commands.contains(&Command::Tell(Box::new(moved.clone()))), !root, "to {to}");
+        assert_eq!(commands.contains(&Command::Archive(Box::new(moved.clone()))), !kept, "to {to}");
+        assert_eq!(bench.agent.job(&moved.handle).is_some(), kept, "to {to}");
+        assert_eq!(bench.agent.waiting, usize::from(kept), "to {to}");
+    }
+}
+
+/// Rounds are not journaled: whether one is under way must not change when the next one is due.
+#[test]
+fn rounds_leave_nothing_that_a_journal_would_not_tell() {
+    use crate::replay::{Machine, Recorded, replay};
+    let policy = Reallocation {
+        period: Span(2),
+        ..Reallocation::new(
+            pliant_policy::reallocation::Algorithm::Regular,
+            pliant_policy::reallocation::Heuristic::Mct,
+        )
+    };
+    let moving = Some(Moving { policy, early: Some(Span(1)) });
+    let config = AgentConfig { name: name("master"), root: true, patience: Span(5), moving };
+    let make = || Agent::new(config.clone());
+    let mut bench = Bench { agent: make(), now: Time(0) };
+    let mut journal = Vec::new();
+    let mut tell = |bench: &mut Bench, event: Event| {
+        if !Agent::is_question(&event) {
+            journal.push(Recorded { at: bench.now, event: event.clone() });
+        }
+        bench.tell(event)
+    };
+    let servers = vec![info("a")];
+    tell(&mut bench, Event::Attached { child: name("a"), kind: ChildKind::Server, journal: 1, servers });
+    tell(&mut bench, Event::Told { child: name("a"), sequence: 1, record: record(7, JobState::Queued) });
+    for now in 0..40 {
+        bench.now = Time(now);
+        while bench.agent.next_due().is_some_and(|due| due <= bench.now) {
+            for command in tell(&mut bench, Event::Due) {
+                // Only every third question is answered, and somebody else asks as well.
+                if let Command::Ask { child, discovery, .. } = command
+                    && discovery % 3 == 0
+                {
+                    tell(&mut bench, Event::Answered { child, discovery, found: Found::default() });
+                    tell(&mut bench, Event::Reallocate { reply: Token(1), dry_run: false, policy: None });
+                }
+            }
+        }
+    }
+    let mut again = make();
+    replay(&mut again, journal);
+    assert_eq!(again.dump(bench.now), bench.agent.dump(bench.now));
+    assert_eq!(again.next_round(), bench.agent.next_round());
+}
