@@ -7,6 +7,8 @@
 //! that follow from it are carried out; questions change nothing and are not journaled.
 
 mod admission;
+#[cfg(test)]
+mod handoff_tests;
 mod learning;
 mod queries;
 mod snapshot;
@@ -186,7 +188,8 @@ pub enum Answer {
     Known(Handle),
     /// The job as it stands after the cancellation: ended, or about to be ended.
     Cancelling(Box<JobRecord>),
-    /// The job waits, runs or has ended at another server, to which it was moved: [`JobRecord::server`].
+    /// The job waits, runs or has ended at another server, to which it was moved: [`JobRecord::server`]. Whoever cancels
+    /// asks there.
     Elsewhere(Box<JobRecord>),
     /// There is no such job, as far as this caller may know.
     NoSuchJob,
@@ -290,8 +293,9 @@ impl Server {
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Cancel { reply, number, caller } => {
-                let answer = self.cancel(now, number, &caller, commands);
-                commands.push(Command::Reply { to: reply, answer });
+                if let Some(answer) = self.cancel(now, reply, number, &caller, commands) {
+                    commands.push(Command::Reply { to: reply, answer });
+                }
             }
             Event::Numbered { highest } => self.number_after(highest),
             Event::Batch(event) => {
@@ -404,16 +408,26 @@ impl Server {
         self.ended_keys.push_back((now, kept.record.key));
     }
 
-    fn cancel(&mut self, now: Time, number: u32, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
-        let Some(kept) = self.jobs.get(&number) else { return Answer::NoSuchJob };
-        if !caller.may_touch(&kept.record.owner) {
-            return Answer::NoSuchJob;
-        }
+    /// None if the answer comes later: the job is on its way, and only where it arrives it is certain that it is
+    /// cancelled.
+    fn cancel(
+        &mut self,
+        now: Time,
+        reply: Token,
+        number: u32,
+        caller: &Caller,
+        commands: &mut Vec<Command>,
+    ) -> Option<Answer> {
+        let kept = self.jobs.get(&number).filter(|kept| caller.may_touch(&kept.record.owner));
+        let Some(kept) = kept else { return Some(Answer::NoSuchJob) };
         if *kept.record.server() != self.config.name {
-            return Answer::Elsewhere(Box::new(kept.record.clone()));
+            return Some(Answer::Elsewhere(Box::new(kept.record.clone())));
         }
         self.cancel_job(now, number, commands);
-        Answer::Cancelling(Box::new(self.jobs[&number].record.clone()))
+        if self.answer_on_arrival(number, reply) {
+            return None;
+        }
+        Some(Answer::Cancelling(Box::new(self.jobs[&number].record.clone())))
     }
 
     fn cancel_job(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
@@ -434,17 +448,27 @@ impl Server {
             && at + KEPT_AFTER_END <= now
         {
             self.ended.pop_front();
-            if let Some(kept) = self.jobs.remove(&number)
-                && self.numbers.get(&kept.record.handle) == Some(&number)
-            {
-                self.numbers.remove(&kept.record.handle);
+            let Some(Kept { record: JobRecord { handle, key, .. }, .. }) = self.jobs.remove(&number) else {
+                continue;
+            };
+            if self.numbers.get(&handle) == Some(&number) {
+                self.numbers.remove(&handle);
+                // From now on the key can lead to nothing but the handle.
+                if handle.server == self.config.name {
+                    self.keys.insert(key, handle.number);
+                } else {
+                    self.keys.remove(&key);
+                }
             }
         }
         while let Some((at, key)) = self.ended_keys.front().copied()
             && at + KEY_KEPT_AFTER_END <= now
         {
             self.ended_keys.pop_front();
-            self.keys.remove(&key);
+            // A job that went away may have come back.
+            if !self.keys.get(&key).is_some_and(|number| self.jobs.contains_key(number)) {
+                self.keys.remove(&key);
+            }
         }
     }
 }

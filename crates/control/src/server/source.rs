@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Answer, Command, Server, Token, tell, tolerated, waits_no_more};
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Stays, Verdict};
-use crate::job::{Exit, Hop, JobState};
+use crate::job::{Exit, Hop, JobRecord, JobState};
 use crate::names::Handle;
 
 /// The first pause before a call is made again, and the longest.
@@ -29,6 +29,9 @@ pub(super) struct Leaving {
     pause: Span,
     /// Its owner has cancelled it after it was withdrawn here.
     cancelled: bool,
+    /// Who waits to hear where it is then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cancelled_by: Vec<Token>,
 }
 
 /// How far a handoff is.
@@ -101,6 +104,7 @@ impl Server {
             again: now + PAUSE.0,
             pause: PAUSE.0,
             cancelled: false,
+            cancelled_by: Vec::new(),
         };
         self.leaving.insert(number, leaving);
         Ok(number)
@@ -151,8 +155,14 @@ impl Server {
             (Phase::Committing(_), Reply::Unknown) => {
                 // It acknowledged that it holds the job, and has forgotten it: its state is not what it was.
                 let lost = format!("server {} took it over and has lost its state since", leaving.to.name);
-                self.leaving.remove(&number);
+                let cancelled_by = self.leaving.remove(&number).map(|leaving| leaving.cancelled_by);
                 self.end(now, JobId(number), Exit::Lost(lost), None, commands);
+                if let Some(kept) = self.jobs.get(&number) {
+                    for to in cancelled_by.into_iter().flatten() {
+                        let answer = Answer::Cancelling(Box::new(kept.record.clone()));
+                        commands.push(Command::Reply { to, answer });
+                    }
+                }
             }
             // Late or twice.
             _ => {}
@@ -187,9 +197,31 @@ impl Server {
         true
     }
 
+    /// Whoever cancels a job that is withdrawn here is told where it is once it has arrived: whether it is cancelled there
+    /// depends on what has happened since. False if it is not on its way.
+    pub(super) fn answer_on_arrival(&mut self, number: u32, reply: Token) -> bool {
+        let Some(leaving) = self.leaving.get_mut(&number).filter(|leaving| leaving.is_withdrawn()) else {
+            return false;
+        };
+        leaving.cancelled_by.push(reply);
+        true
+    }
+
+    /// A job that comes back has arrived where it was sent, whether that was told here or not.
+    pub(super) fn has_arrived(&mut self, now: Time, job: &Handle, hops: &[Hop], commands: &mut Vec<Command>) {
+        let Some(number) = self.number_of(job) else { return };
+        let Some(Leaving { id, phase: Phase::Committing(estimate), .. }) = self.leaving.get(&number) else {
+            return;
+        };
+        if hops.iter().any(|hop| hop.from == self.config.name && hop.attempt == id.attempt) {
+            self.gone(now, number, *estimate, commands);
+        }
+    }
+
     /// The target has the job.
     fn gone(&mut self, now: Time, number: u32, expected: Estimate, commands: &mut Vec<Command>) {
-        let Some(Leaving { id, to, reply, reason, before, .. }) = self.leaving.remove(&number) else {
+        let Some(Leaving { id, to, reply, reason, before, cancelled_by, .. }) = self.leaving.remove(&number)
+        else {
             return;
         };
         let Some(kept) = self.jobs.get_mut(&number) else { return };
@@ -204,6 +236,9 @@ impl Server {
         commands.push(Command::Archive(Box::new(kept.record.clone())));
         self.ended.push_back((now, number));
         self.ended_keys.push_back((now, kept.record.key));
+        for to in cancelled_by {
+            commands.push(Command::Reply { to, answer: Answer::Elsewhere(Box::new(kept.record.clone())) });
+        }
         answer(reply, MoveOutcome::Moved(Box::new(hop)), commands);
     }
 
@@ -247,6 +282,12 @@ impl Server {
             return Verdict::Commit { cancelled: false };
         }
         Verdict::Abort
+    }
+
+    /// Every job in memory, and whether it was withdrawn here and its target is to take it.
+    pub fn jobs_and_withdrawn(&self) -> impl Iterator<Item = (&JobRecord, bool)> {
+        let is_withdrawn = |number| self.leaving.get(number).is_some_and(Leaving::is_withdrawn);
+        self.jobs.iter().map(move |(number, kept)| (&kept.record, is_withdrawn(number)))
     }
 
     /// The jobs that are on their way to another server.

@@ -37,6 +37,7 @@ impl Held {
 impl Server {
     /// A source asks that a job be queued, held.
     pub(super) fn prepare(&mut self, now: Time, reply: Token, handoff: Handoff, commands: &mut Vec<Command>) {
+        self.has_arrived(now, &handoff.id.job, &handoff.hops, commands);
         match self.may_prepare(now, &handoff) {
             Ok(Some(estimate)) => self.hold(now, reply, handoff, estimate, commands),
             Ok(None) => self.hold_on(reply, &handoff.id, commands),

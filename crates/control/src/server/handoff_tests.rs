@@ -1,0 +1,514 @@
+//! Handoffs between servers, step by step: see [`crate::handoff`].
+
+use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
+use pliant_policy::tuning::Tuner;
+
+use super::*;
+use crate::handoff::Stays;
+use crate::job::Work;
+use crate::replay::Machine;
+
+/// A call that a server wants made.
+#[derive(Clone, PartialEq, Debug)]
+struct Wanted {
+    from: Name,
+    to: Name,
+    id: HandoffId,
+    call: Call,
+}
+
+/// The servers `lyon`, `nancy` and `oslo`, of four processors each, and what they want of each other.
+struct Bench {
+    servers: BTreeMap<Name, Server>,
+    now: Time,
+    commands: Vec<Command>,
+    calls: Vec<Wanted>,
+    tokens: u64,
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn handle(text: &str) -> Handle {
+    text.parse().unwrap()
+}
+
+fn config(server: &Name) -> ServerConfig {
+    ServerConfig {
+        name: server.clone(),
+        address: format!("{server}:1"),
+        procs: Procs(4),
+        speed: Speed::REFERENCE,
+        policy: "cbf".to_owned(),
+        tuner: Tuner::Exact,
+        waiting_per_user: 10,
+    }
+}
+
+impl Bench {
+    /// `lyon` is busy for 1000 s; `lyon.2` waits for that.
+    fn new() -> Bench {
+        let names = ["lyon", "nancy", "oslo"].map(name);
+        let servers = names.map(|one| (one.clone(), Server::new(config(&one), Time(100)).unwrap()));
+        let servers = BTreeMap::from(servers);
+        let mut bench = Bench { servers, now: Time(100), commands: Vec::new(), calls: Vec::new(), tokens: 0 };
+        bench.submit("lyon", 1, 1000);
+        bench.at(100);
+        bench.submit("lyon", 2, 50);
+        bench
+    }
+
+    /// Tells a server; returns what it replies.
+    fn tell(&mut self, at: &str, event: impl FnOnce(Token) -> Event) -> Vec<(Token, Answer)> {
+        self.tokens += 1;
+        self.commands.clear();
+        let server = self.servers.get_mut(&name(at)).unwrap();
+        server.on(self.now, event(Token(self.tokens)), &mut self.commands);
+        let wanted = self.commands.iter().filter_map(|command| match command.clone() {
+            Command::Call { to, id, call } => Some(Wanted { from: name(at), to: to.name, id, call }),
+            _ => None,
+        });
+        self.calls.extend(wanted);
+        let replies = self.commands.iter().filter_map(|command| match command {
+            Command::Reply { to, answer } => Some((*to, answer.clone())),
+            _ => None,
+        });
+        replies.collect()
+    }
+
+    fn submit(&mut self, at: &str, key: u8, walltime: i64) {
+        let work = Work { procs: Procs(4), walltime: Span(walltime), speedup: Speedup::Rigid };
+        let submit = Submit {
+            key: Key([key; 16]),
+            owner: "alice".parse().unwrap(),
+            name: "test".to_owned(),
+            work,
+            own_time: false,
+            pinned: false,
+            latest: None,
+            compared: Vec::new(),
+            launch: String::new(),
+            lesson: None,
+        };
+        let answer = self.tell(at, |reply| Event::Submit { reply, submit: Box::new(submit) });
+        assert!(matches!(&answer[..], [(_, Answer::Accepted(_))]), "{answer:?}");
+    }
+
+    /// Lets time pass at every server.
+    fn at(&mut self, now: i64) {
+        self.now = Time(now);
+        for at in ["lyon", "nancy", "oslo"] {
+            while self.servers[&name(at)].next_due().is_some_and(|due| due <= self.now) {
+                self.tell(at, |_| Event::Due);
+            }
+        }
+    }
+
+    /// An agent proposes to move the job.
+    fn order(&mut self, job: &str, from: &str, to: &str) -> Vec<(Token, Answer)> {
+        let order = Order {
+            job: handle(job),
+            to: name(to),
+            address: format!("{to}:1"),
+            // Whatever the target gives is early enough.
+            expected: Estimate { procs: Procs(4), walltime: Span(50), start: Time(1_000_000) },
+            gain: None,
+            reason: MoveReason::EarlierCompletion,
+            patience: Span(60),
+        };
+        self.tell(from, |reply| Event::Order { reply, order: Box::new(order) })
+    }
+
+    /// The only call that is wanted and was not made.
+    fn wanted(&mut self) -> Wanted {
+        let call = self.calls.pop().expect("a call is wanted");
+        assert_eq!(self.calls, [], "and no other one");
+        call
+    }
+
+    /// Makes a call; returns the answer.
+    fn make(&mut self, Wanted { to, id, call, .. }: Wanted) -> Reply {
+        let answers = self.tell(to.as_str(), |reply| match call {
+            Call::Prepare(handoff) => Event::Prepare { reply, handoff },
+            Call::Commit { cancelled } => Event::Commit { reply, id, cancelled },
+            Call::Abort => Event::Abort { reply, id },
+            Call::Inquire => panic!("it is asked of machines, not told"),
+        });
+        match answers.last() {
+            Some((_, Answer::Handoff(reply))) => reply.clone(),
+            other => panic!("expected an answer to the call, found {other:?}"),
+        }
+    }
+
+    fn answered(&mut self, call: &Wanted, reply: Reply) -> Vec<(Token, Answer)> {
+        let id = call.id.clone();
+        self.tell(call.from.as_str(), |_| Event::Answered { id, reply })
+    }
+
+    /// Makes the call that is wanted and tells its answer.
+    fn step(&mut self) -> Vec<(Token, Answer)> {
+        let call = self.wanted();
+        let reply = self.make(call.clone());
+        self.answered(&call, reply)
+    }
+
+    fn cancel(&mut self, job: &str, at: &str) -> Vec<(Token, Answer)> {
+        let number = self.servers[&name(at)].number_of(&handle(job)).unwrap();
+        let caller = Caller { user: "alice".parse().unwrap(), operator: false };
+        self.tell(at, |reply| Event::Cancel { reply, number, caller })
+    }
+
+    /// What a server has of a job: its state, and where it says that the job is.
+    fn has(&self, at: &str, job: &str) -> Option<(JobState, &str)> {
+        let server = &self.servers[&name(at)];
+        let record = server.job(server.number_of(&handle(job))?)?;
+        Some((record.state, record.server().as_str()))
+    }
+
+    fn holds(&self, at: &str) -> usize {
+        self.servers[&name(at)].held().count()
+    }
+
+    fn is_leaving(&self, at: &str) -> bool {
+        self.servers[&name(at)].leaving().count() > 0
+    }
+
+    fn verdict(&self, at: &str, attempt: u32) -> Verdict {
+        self.servers[&name(at)].verdict(&HandoffId { job: handle("lyon.2"), attempt })
+    }
+
+    fn handed_over(&mut self, job: &str, from: &str, to: &str) {
+        self.order(job, from, to);
+        self.step();
+        self.step();
+        assert_eq!(self.has(to, job), Some((JobState::Queued, to)));
+        assert!(!self.is_leaving(from));
+    }
+}
+
+fn order_answer(answers: &[(Token, Answer)]) -> &MoveOutcome {
+    match answers {
+        [(_, Answer::Order(outcome))] => outcome,
+        other => panic!("expected what came of the order, found {other:?}"),
+    }
+}
+
+const UNDECIDED: Verdict = Verdict::Undecided;
+const COMMIT: Verdict = Verdict::Commit { cancelled: false };
+
+#[test]
+fn a_waiting_job_goes_in_three_steps() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.order("lyon.2", "lyon", "nancy"), []);
+    assert_eq!(bench.verdict("lyon", 1), UNDECIDED);
+    let prepare = bench.wanted();
+    assert!(matches!(&prepare.call, Call::Prepare(handoff) if handoff.from.name == name("lyon")));
+    let prepared = bench.make(prepare.clone());
+    assert_eq!((bench.holds("nancy"), bench.has("nancy", "lyon.2")), (1, None));
+    bench.at(101);
+    assert_eq!(bench.servers[&name("nancy")].usage().running, 0, "what is held does not start");
+    assert_eq!(bench.answered(&prepare, prepared), []);
+    assert_eq!(bench.verdict("lyon", 1), COMMIT);
+    let commit = bench.wanted();
+    assert_eq!(commit.call, Call::Commit { cancelled: false });
+    let done = bench.make(commit.clone());
+    assert_eq!((done.clone(), bench.holds("nancy")), (Reply::Done, 0));
+    assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Queued, "nancy")));
+    let answers = bench.answered(&commit, done);
+    assert!(matches!(order_answer(&answers), MoveOutcome::Moved(hop) if hop.to == name("nancy")));
+    assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Queued, "nancy")));
+    bench.at(102);
+    assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Active, "nancy")));
+    bench.at(5000);
+    assert_eq!(bench.calls, [], "nobody has anything left to say");
+}
+
+/// Every message comes twice, and the second one changes nothing.
+#[test]
+fn each_step_is_the_same_however_often_it_is_told() {
+    let mut bench = Bench::new();
+    bench.order("lyon.2", "lyon", "nancy");
+    let answers = bench.order("lyon.2", "lyon", "oslo");
+    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(Stays::OnItsWay));
+    let prepare = bench.wanted();
+    let prepared = bench.make(prepare.clone());
+    assert_eq!((bench.make(prepare.clone()), bench.holds("nancy")), (prepared.clone(), 1));
+    bench.answered(&prepare, prepared.clone());
+    assert_eq!(bench.answered(&prepare, prepared), []);
+    bench.answered(&prepare, Reply::Refused("late".to_owned()));
+    let commit = bench.wanted();
+    for _ in 0..2 {
+        assert_eq!(bench.make(commit.clone()), Reply::Done);
+        let nancy = &bench.servers[&name("nancy")];
+        assert_eq!((nancy.jobs().count(), nancy.waiting_of(&"alice".parse().unwrap())), (1, 1));
+    }
+    assert_eq!(bench.answered(&commit, Reply::Done).len(), 1);
+    assert_eq!(bench.answered(&commit, Reply::Done), []);
+    assert!(matches!(bench.make(prepare), Reply::Refused(_)), "what was taken is not held again");
+    assert_eq!((bench.holds("nancy"), bench.calls.len()), (0, 0));
+}
+
+#[test]
+fn a_job_that_starts_while_it_is_prepared_stays() {
+    let mut bench = Bench::new();
+    bench.order("lyon.2", "lyon", "nancy");
+    let prepare = bench.wanted();
+    let prepared = bench.make(prepare.clone());
+    let ended = batch::Event::Ended { job: JobId(1), exit: Exit::Code(0), elapsed_ms: None };
+    bench.tell("lyon", |_| Event::Batch(ended));
+    let answers = bench.tell("lyon", |_| Event::Due);
+    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(Stays::NotWaiting));
+    assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Active, "lyon")));
+    let abort = bench.wanted();
+    assert_eq!((abort.call.clone(), bench.verdict("lyon", 1)), (Call::Abort, Verdict::Abort));
+    assert_eq!(bench.answered(&prepare, prepared), []);
+    assert_eq!((bench.make(abort.clone()), bench.make(abort)), (Reply::Done, Reply::Done));
+    assert_eq!((bench.holds("nancy"), bench.calls.len()), (0, 0));
+}
+
+#[test]
+fn a_job_that_is_cancelled_before_it_is_withdrawn_ends_where_it_is() {
+    let mut bench = Bench::new();
+    bench.order("lyon.2", "lyon", "nancy");
+    let prepare = bench.wanted();
+    bench.make(prepare.clone());
+    let answers = bench.cancel("lyon.2", "lyon");
+    assert_eq!(answers.len(), 2, "its owner and the agent are answered");
+    assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Canceled, "lyon")));
+    let abort = bench.wanted();
+    bench.make(abort);
+    assert_eq!((bench.holds("nancy"), bench.is_leaving("lyon")), (0, false));
+}
+
+/// That it was cancelled may be told to the target too late, or be lost: its owner asks there as well.
+#[test]
+fn who_cancels_a_job_that_was_withdrawn_is_sent_where_it_arrives() {
+    for told in [true, false] {
+        let mut bench = Bench::new();
+        bench.order("lyon.2", "lyon", "nancy");
+        bench.step();
+        let commit = bench.wanted();
+        assert_eq!(bench.cancel("lyon.2", "lyon"), [], "not yet");
+        let and_cancel = bench.wanted();
+        assert_eq!(and_cancel.call, Call::Commit { cancelled: true });
+        assert_eq!(bench.verdict("lyon", 1), Verdict::Commit { cancelled: true });
+        assert_eq!(bench.make(if told { and_cancel } else { commit.clone() }), Reply::Done);
+        let answers = bench.answered(&commit, Reply::Done);
+        assert!(
+            matches!(&answers[..], [(_, Answer::Elsewhere(record)), (_, Answer::Order(_))] if *record.server() == name("nancy")),
+            "{answers:?}"
+        );
+        let state = if told { JobState::Canceled } else { JobState::Queued };
+        assert_eq!(bench.has("nancy", "lyon.2"), Some((state, "nancy")));
+        let answers = bench.cancel("lyon.2", "nancy");
+        assert!(matches!(&answers[..], [(_, Answer::Cancelling(_))]), "{answers:?}");
+        assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Canceled, "nancy")));
+    }
+}
+
+#[test]
+fn a_target_that_hears_nothing_asks() {
+    // What the source says, and whether the job is held and taken then.
+    for (verdict, held, taken) in [
+        (UNDECIDED, 1, None),
+        (Verdict::Abort, 0, None),
+        (COMMIT, 0, Some(JobState::Queued)),
+        (Verdict::Commit { cancelled: true }, 0, Some(JobState::Canceled)),
+    ] {
+        let mut bench = Bench::new();
+        bench.order("lyon.2", "lyon", "nancy");
+        let prepare = bench.wanted();
+        bench.make(prepare.clone());
+        bench.now = Time(160);
+        bench.tell("nancy", |_| Event::Due);
+        let inquiry = bench.wanted();
+        assert_eq!((inquiry.to.as_str(), &inquiry.call), ("lyon", &Call::Inquire));
+        for _ in 0..2 {
+            let id = prepare.id.clone();
+            bench.tell("nancy", |_| Event::Judged { id, verdict });
+        }
+        assert_eq!(
+            (bench.holds("nancy"), bench.has("nancy", "lyon.2").map(|(state, _)| state)),
+            (held, taken)
+        );
+        bench.now = Time(230);
+        bench.tell("nancy", |_| Event::Due);
+        assert_eq!(bench.calls.len(), held, "{verdict:?}: it asks again while it holds");
+    }
+}
+
+#[test]
+fn a_target_that_is_silent_is_given_up_and_a_late_answer_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.order("lyon.2", "lyon", "nancy");
+    let prepare = bench.wanted();
+    let mut made = Vec::new();
+    for now in 101..160 {
+        bench.at(now);
+        made.extend(bench.calls.drain(..).map(|call| (now, call == prepare)));
+    }
+    assert_eq!(made, [(102, true), (104, true), (108, true), (116, true), (132, true)]);
+    bench.now = Time(160);
+    let answers = bench.tell("lyon", |_| Event::Due);
+    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(Stays::Silent));
+    assert_eq!(bench.wanted().call, Call::Abort);
+    // It had only been slow; the abort was lost.
+    let prepared = bench.make(prepare.clone());
+    assert!(matches!(prepared, Reply::Prepared(_)));
+    assert_eq!(bench.answered(&prepare, prepared), []);
+    assert_eq!(
+        (bench.verdict("lyon", 1), bench.has("lyon", "lyon.2")),
+        (Verdict::Abort, Some((JobState::Queued, "lyon")))
+    );
+}
+
+#[test]
+fn a_commit_is_repeated_for_as_long_as_it_takes() {
+    let mut bench = Bench::new();
+    bench.order("lyon.2", "lyon", "nancy");
+    bench.step();
+    let commit = bench.wanted();
+    for now in 101..4000 {
+        bench.now = Time(now);
+        bench.tell("lyon", |_| Event::Due);
+    }
+    assert!(bench.calls.len() > 100 && bench.calls.iter().all(|call| *call == commit));
+    bench.calls.clear();
+    assert_eq!(bench.make(commit.clone()), Reply::Done);
+    assert_eq!(bench.answered(&commit, Reply::Done).len(), 1);
+}
+
+#[test]
+fn what_an_earlier_attempt_says_is_late() {
+    let mut bench = Bench::new();
+    bench.order("lyon.2", "lyon", "nancy");
+    let first = bench.wanted();
+    bench.answered(&first, Reply::Refused("busy".to_owned()));
+    bench.order("lyon.2", "lyon", "nancy");
+    let second = bench.wanted();
+    assert_eq!((first.id.attempt, second.id.attempt), (1, 2));
+    bench.make(first.clone());
+    assert!(matches!(bench.make(second.clone()), Reply::Prepared(_)), "in place of the earlier one");
+    assert!(matches!(bench.make(first.clone()), Reply::Refused(_)));
+    assert_eq!(bench.make(Wanted { call: Call::Abort, ..first.clone() }), Reply::Done);
+    assert_eq!(bench.holds("nancy"), 1, "an abort of the first is none of the second");
+    let commit = Wanted { call: Call::Commit { cancelled: false }, ..first.clone() };
+    assert_eq!(bench.make(commit), Reply::Unknown);
+    let estimate = Estimate { procs: Procs(4), walltime: Span(50), start: Time(100) };
+    bench.answered(&first, Reply::Prepared(estimate));
+    assert_eq!((bench.verdict("lyon", 1), bench.verdict("lyon", 2)), (Verdict::Abort, UNDECIDED));
+}
+
+#[test]
+fn a_target_that_has_lost_its_state_makes_the_job_lost_and_never_run_twice() {
+    let mut bench = Bench::new();
+    bench.order("lyon.2", "lyon", "nancy");
+    bench.step();
+    let commit = bench.wanted();
+    bench.cancel("lyon.2", "lyon");
+    bench.calls.clear();
+    let answers = bench.answered(&commit, Reply::Unknown);
+    assert!(matches!(&answers[..], [(_, Answer::Cancelling(_))]), "{answers:?}");
+    assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Failed, "lyon")));
+    assert!(!bench.is_leaving("lyon"));
+}
+
+/// The acknowledgement of the first handoff is lost; the second one shows that it had arrived.
+#[test]
+fn a_job_may_come_back_before_it_is_known_to_have_arrived() {
+    let mut bench = Bench::new();
+    bench.submit("nancy", 3, 9000);
+    bench.at(100);
+    bench.order("lyon.2", "lyon", "nancy");
+    bench.step();
+    let commit = bench.wanted();
+    bench.make(commit.clone());
+    assert!(bench.is_leaving("lyon"));
+    bench.order("lyon.2", "nancy", "lyon");
+    let prepare = bench.wanted();
+    assert_eq!(prepare.id.attempt, 2);
+    let prepared = bench.make(prepare.clone());
+    assert!(matches!(bench.commands[0], Command::Tell(_)), "{:?}", bench.commands);
+    assert!(!bench.is_leaving("lyon"));
+    assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Queued, "nancy")));
+    bench.answered(&prepare, prepared);
+    bench.step();
+    assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Queued, "lyon")));
+    assert_eq!(bench.answered(&commit, Reply::Done), [], "late");
+    assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Queued, "lyon")));
+    let hops = bench.servers[&name("lyon")].jobs().last().unwrap().hops.clone();
+    let way: Vec<(&str, &str, u32)> =
+        hops.iter().map(|hop| (hop.from.as_str(), hop.to.as_str(), hop.attempt)).collect();
+    assert_eq!(way, [("lyon", "nancy", 1), ("nancy", "lyon", 2)]);
+}
+
+/// The key of a job is remembered from when it left; when that is over it may be here again.
+#[test]
+fn the_key_of_a_job_that_came_back_leads_to_it() {
+    let mut bench = Bench::new();
+    bench.submit("nancy", 3, 9000);
+    bench.at(100);
+    bench.handed_over("lyon.2", "lyon", "nancy");
+    bench.handed_over("lyon.2", "nancy", "lyon");
+    let key = Key([2; 16]);
+    let known =
+        |bench: &Bench| bench.servers[&name("lyon")].job_of_key(&key).map(|record| record.handle.clone());
+    // It waits on, behind a process that outlives its walltime.
+    for now in [100, 170, 3701, 5000] {
+        bench.at(now);
+        assert_eq!(known(&bench), Some(handle("lyon.2")), "at {now}");
+    }
+    for job in [1, 3] {
+        let ended = batch::Event::Ended { job: JobId(job), exit: Exit::Code(0), elapsed_ms: None };
+        bench.tell("lyon", |_| Event::Batch(ended));
+        bench.at(5001 + i64::from(job));
+    }
+    bench.at(5100);
+    let submit = |reply| {
+        let work = Work { procs: Procs(4), walltime: Span(50), speedup: Speedup::Rigid };
+        let (owner, name, launch) = ("alice".parse().unwrap(), "test".to_owned(), String::new());
+        let (own_time, pinned, latest, compared, lesson) = (false, false, None, Vec::new(), None);
+        let submit = Submit { key, owner, name, work, own_time, pinned, latest, compared, launch, lesson };
+        Event::Submit { reply, submit: Box::new(submit) }
+    };
+    let answers = bench.tell("lyon", submit);
+    assert!(matches!(&answers[..], [(_, Answer::Known(job))] if *job == handle("lyon.2")), "{answers:?}");
+}
+
+/// A server made again from its state in any phase says and does the same as one that goes on.
+#[test]
+fn a_server_may_be_made_again_between_any_two_steps() {
+    let again = |bench: &mut Bench| {
+        for (name, server) in &mut bench.servers {
+            let text = serde_json::to_string(&server.dump(bench.now)).unwrap();
+            *server = Server::from_state(config(name), serde_json::from_str(&text).unwrap()).unwrap();
+        }
+    };
+    let run = |again_after: Option<usize>| {
+        let mut bench = Bench::new();
+        bench.submit("nancy", 3, 9000);
+        bench.at(100);
+        let mut commands = Vec::new();
+        for step in 0..8 {
+            match step {
+                0 => drop(bench.order("lyon.2", "lyon", "nancy")),
+                1 | 2 | 5 | 6 => drop(bench.step()),
+                3 => bench.at(101),
+                4 => drop(bench.order("lyon.2", "nancy", "oslo")),
+                _ => bench.at(200),
+            }
+            commands.push(bench.commands.clone());
+            if again_after == Some(step) {
+                again(&mut bench);
+            }
+        }
+        let states = bench.servers.iter_mut().map(|(_, server)| server.dump(Time(200)));
+        let states: Vec<String> = states.map(|state| serde_json::to_string(&state).unwrap()).collect();
+        (commands, states)
+    };
+    let expected = run(None);
+    for step in 0..8 {
+        assert_eq!(run(Some(step)), expected, "made again after step {step}");
+    }
+}
