@@ -1,4 +1,5 @@
-//! Project tasks, run as `cargo xtask VERB`: every test, the lints, the fuzz targets.
+//! Project tasks, run as `cargo xtask VERB`: every test, the lints, the fuzz targets, the fault
+//! schedules.
 //!
 //! A task installs what it needs where it can, says what it had to leave out, and ends with the exit code
 //! of the first step that failed. Its own lines go to standard error, between those of the tools it runs.
@@ -11,6 +12,7 @@ mod logs;
 mod machine;
 mod packages;
 mod skipped;
+mod soak;
 mod step;
 mod testing;
 mod verb;
@@ -51,5 +53,6 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Test { require_files } => testing::run(require_files),
         Verb::Ci => lint::run().and_then(|()| testing::run(false)),
         Verb::Fuzz { seconds } => fuzz::run(seconds),
+        Verb::Soak { seeds, from } => soak::run(seeds, from),
     }
 }

@@ -12,6 +12,9 @@ Usage: cargo xtask VERB
   lint             check formatting, clippy and documentation with warnings denied, and licences with
                    cargo-deny if it is installed
   fuzz [SECONDS]   run each fuzz target for that long (default 60); needs cargo-fuzz and a nightly toolchain
+  soak [--seeds N] [--from S]
+                   run N fault schedules (default 10000) of agents, servers and clients, from seed S on (default 0); says
+                   which fail and shows the first one, which then becomes a row of crates/sim/tests/faults.rs
   ci               lint, then test
   help             this text
 
@@ -22,6 +25,9 @@ from PLIANT_ORACLE or ../shared/oracle. A golden file that differs is a failure;
 
 /// How long a fuzz target runs when the command line does not say.
 const FUZZ_SECONDS: u32 = 60;
+
+/// How many fault schedules are run when the command line does not say.
+const SOAK_SEEDS: u64 = 10_000;
 
 /// One task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +48,13 @@ pub(crate) enum Verb {
         /// For how long each.
         seconds: u32,
     },
+    /// Runs fault schedules.
+    Soak {
+        /// How many.
+        seeds: u64,
+        /// The first one.
+        from: u64,
+    },
 }
 
 /// A command line that asks for nothing known.
@@ -55,6 +68,13 @@ pub(crate) enum UsageError {
     Unexpected { verb: &'static str, found: String },
     /// Not a number of seconds.
     Seconds(String),
+    /// Not the number that an option takes.
+    Number {
+        /// The option.
+        option: &'static str,
+        /// What was found.
+        found: String,
+    },
 }
 
 impl Verb {
@@ -73,12 +93,34 @@ impl Verb {
                 let seconds = rest.first().map_or(Ok(FUZZ_SECONDS), |text| parse_seconds(text))?;
                 (Verb::Fuzz { seconds }, "fuzz", rest.get(1..).unwrap_or_default())
             }
+            "soak" => {
+                let (seeds, rest) = number("--seeds", rest, SOAK_SEEDS)?;
+                let (from, rest) = number("--from", rest, 0)?;
+                (Verb::Soak { seeds, from }, "soak", rest)
+            }
             _ => return Err(UsageError::UnknownVerb(first.clone())),
         };
         match rest.first() {
             None => Ok(verb),
             Some(found) => Err(UsageError::Unexpected { verb: name, found: found.clone() }),
         }
+    }
+}
+
+/// The number after an option that stands first, and what follows; without the option that default.
+fn number<'a>(
+    option: &'static str,
+    arguments: &'a [String],
+    default: u64,
+) -> Result<(u64, &'a [String]), UsageError> {
+    match arguments.split_first() {
+        Some((first, rest)) if first == option => {
+            let found = rest.first().map_or("", String::as_str);
+            let number = found.parse();
+            let number = number.map_err(|_| UsageError::Number { option, found: found.to_owned() })?;
+            Ok((number, &rest[1..]))
+        }
+        _ => Ok((default, arguments)),
     }
 }
 
@@ -90,12 +132,17 @@ fn parse_seconds(text: &str) -> Result<u32, UsageError> {
 impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            UsageError::Missing => write!(f, "expected a verb (test, lint, fuzz, ci, help), found none")?,
+            UsageError::Missing => {
+                write!(f, "expected a verb (test, lint, fuzz, soak, ci, help), found none")?
+            }
             UsageError::UnknownVerb(found) => {
-                write!(f, "expected a verb (test, lint, fuzz, ci, help), found `{found}`")?;
+                write!(f, "expected a verb (test, lint, fuzz, soak, ci, help), found `{found}`")?;
             }
             UsageError::Unexpected { verb, found } => {
                 write!(f, "expected no further argument to `{verb}`, found `{found}`")?;
+            }
+            UsageError::Number { option, found } => {
+                write!(f, "expected a whole number after {option}, found `{found}`")?;
             }
             UsageError::Seconds(found) => {
                 write!(f, "expected a whole number of seconds, at least 1, found `{found}`")?;
@@ -126,6 +173,9 @@ mod tests {
         check("--help", Ok(Verb::Help));
         check("fuzz", Ok(Verb::Fuzz { seconds: 60 }));
         check("fuzz 5", Ok(Verb::Fuzz { seconds: 5 }));
+        check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
+        check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
+        check("soak --seeds 5 --from 7", Ok(Verb::Soak { seeds: 5, from: 7 }));
     }
 
     #[test]
@@ -137,6 +187,10 @@ mod tests {
         check("test --require-files now", unexpected("test", "now"));
         check("lint --require-files", unexpected("lint", "--require-files"));
         check("fuzz 5 swf", unexpected("fuzz", "swf"));
+        check("soak 5", unexpected("soak", "5"));
+        let not_a_number = |option, found: &str| Err(UsageError::Number { option, found: found.to_owned() });
+        check("soak --seeds many", not_a_number("--seeds", "many"));
+        check("soak --seeds 5 --from", not_a_number("--from", ""));
         for text in ["0", "-1", "1.5", "long", "4294967296"] {
             check(&format!("fuzz {text}"), Err(UsageError::Seconds(text.to_owned())));
         }

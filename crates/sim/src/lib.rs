@@ -7,6 +7,7 @@
 
 pub mod campaign;
 mod engine;
+pub mod faults;
 pub mod limits;
 pub mod protocol;
 mod ready;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 /// A machine of the simulation. At equal times servers come first, so that jobs start before anything else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     /// The server of the cluster of that number.
     Server(usize),
     /// The agent of that number.

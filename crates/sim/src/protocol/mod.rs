@@ -10,11 +10,11 @@
 
 mod clients;
 mod driver;
-mod dues;
+pub(crate) mod dues;
 mod handoffs;
 mod network;
 mod servers;
-mod tree;
+pub(crate) mod tree;
 
 use std::borrow::Borrow;
 use std::fmt;

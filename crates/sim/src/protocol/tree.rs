@@ -44,22 +44,22 @@ impl fmt::Display for TreeError {
 impl std::error::Error for TreeError {}
 
 /// A tree with its agents numbered from the root, parents first.
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Every agent.
-    pub(super) agents: Vec<Placed>,
+    pub(crate) agents: Vec<Placed>,
     /// The agent that the server of each cluster hangs on.
-    pub(super) servers: Vec<usize>,
+    pub(crate) servers: Vec<usize>,
     /// Links between the master agent and the server furthest away from it.
-    pub(super) height: usize,
+    pub(crate) height: usize,
 }
 
 /// Where an agent is.
 #[derive(Clone, Copy)]
-pub(super) struct Placed {
+pub(crate) struct Placed {
     /// The agent above it; none if it is the master.
-    pub(super) parent: Option<usize>,
+    pub(crate) parent: Option<usize>,
     /// Links between it and the master agent.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
 }
 
 impl Tree {
@@ -81,7 +81,7 @@ impl Tree {
     }
 
     /// Numbers the agents and finds the parents.
-    pub(super) fn layout(&self, platform: &Platform) -> Result<Layout, TreeError> {
+    pub(crate) fn layout(&self, platform: &Platform) -> Result<Layout, TreeError> {
         let mut agents = vec![Placed { parent: None, depth: 0 }];
         let mut parents: Vec<Option<usize>> = vec![None; platform.clusters().len()];
         let mut height = 1;

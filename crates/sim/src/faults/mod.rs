@@ -1,0 +1,112 @@
+//! Fault schedules: the machines of `pliant-control` in the worst weather that a seed can think of.
+//!
+//! A schedule is a small federation with 5 to 40 jobs whose daemons crash and come back, whose clocks jump, whose
+//! messages are lost, doubled, late and out of order, whose lines break, and whose clients crash and change their
+//! minds, while agents move waiting jobs all the time. Daemons are modelled as the live ones are: a journal
+//! that is written before anything is carried out, snapshots, processes that outlive their server (module `daemon`). After
+//! every event it is checked that
+//!
+//! - `bound`: an accepted job is bound to a server, and never ends without having ended;
+//! - `two servers`: no two servers may start it, also by what their journals say;
+//! - `once`: it is accepted once and started once;
+//! - `cores`: no core has two jobs;
+//! - `back`: what an agent knows of it, and what archives have of it, never goes back;
+//!
+//! and when the faults have stopped that everything is `settled` within bounded time: every job has ended, nothing
+//! is held or on its way; that every handle `resolves`, from server to server and at the master agent, whose `record` is the
+//! last server's; that what an owner was told to be `cancelled` does not run; and that every `journal` told again
+//! gives the same commands and the same state.
+//!
+//! The same seed gives the same schedule. A [`Bug`] is put in on purpose, to see that the checkers find it.
+
+mod calls;
+mod checks;
+mod clients;
+mod daemon;
+mod lines;
+mod plan;
+mod processes;
+mod settle;
+mod telling;
+mod trace;
+mod weather;
+mod world;
+
+pub use checks::Violation;
+
+use world::World;
+
+/// A mistake of a driver, or of a machine as its driver can imitate it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bug {
+    /// What targets answer is not journaled.
+    ForgetsAnswers,
+    /// Commands are carried out before the event is durable.
+    ActsEarly,
+    /// A restarted server has forgotten what it holds for others.
+    ForgetsHolds,
+    /// A target starts what it is to hold.
+    StartsHeld,
+    /// A source says commit before it has withdrawn the job.
+    CommitsEarly,
+    /// A source takes silence after the commit for a yes.
+    SilenceIsYes,
+    /// A restarted server runs again what ran.
+    RunsAgain,
+    /// News that were not acknowledged are not sent again over a new line.
+    ForgetsNews,
+}
+
+/// What a schedule was like that ended well.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Summary {
+    /// Events.
+    pub events: u64,
+    /// Jobs that were accepted.
+    pub jobs: u64,
+    /// Handoffs that succeeded.
+    pub moves: u64,
+    /// Jobs that were cancelled.
+    pub cancelled: u64,
+    /// How often daemons crashed.
+    pub crashes: u64,
+}
+
+impl std::ops::Add for Summary {
+    type Output = Summary;
+
+    fn add(self, other: Summary) -> Summary {
+        Summary {
+            events: self.events + other.events,
+            jobs: self.jobs + other.jobs,
+            moves: self.moves + other.moves,
+            cancelled: self.cancelled + other.cancelled,
+            crashes: self.crashes + other.crashes,
+        }
+    }
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Summary { events, jobs, moves, cancelled, crashes } = self;
+        write!(
+            f,
+            "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves, {cancelled} jobs cancelled"
+        )
+    }
+}
+
+/// Runs the schedule of a seed: how it was, or the first thing that was wrong.
+pub fn run(seed: u64, bug: Option<Bug>) -> Result<Summary, Violation> {
+    let mut world = World::new(seed, bug, false);
+    world.run().map(|()| world.summary())
+}
+
+/// The schedule of a seed in one line per event, up to the first thing that was wrong.
+pub fn trace(seed: u64, bug: Option<Bug>) -> Vec<String> {
+    let mut world = World::new(seed, bug, true);
+    let ended = world.run();
+    let mut lines = world.trace.take().unwrap_or_default();
+    lines.extend(ended.err().map(|violation| violation.to_string()));
+    lines
+}

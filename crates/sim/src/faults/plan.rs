@@ -1,0 +1,165 @@
+//! What a schedule begins with, drawn from its seed: a small federation, its jobs, and how bad the weather is.
+
+use pliant_control::agent::Moving;
+use pliant_control::job::Work;
+use pliant_control::names::{Key, User};
+use pliant_model::rng::stream_seed;
+use pliant_model::{Cluster, Platform, Procs, Span, Speed, Speedup};
+use pliant_policy::batch;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::tuning::Tuner;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::protocol::Tree;
+
+/// A federation, its jobs and its weather.
+pub(super) struct Plan {
+    pub(super) platform: Platform,
+    pub(super) tree: Tree,
+    pub(super) tuner: Tuner,
+    pub(super) moving: Moving,
+    /// Local agents move jobs as well, not only the master agent.
+    pub(super) all_move: bool,
+    /// Mean time between two wishes of operators; 0: never.
+    pub(super) operator_every: u64,
+    pub(super) patience: Span,
+    pub(super) jobs: Vec<Planned>,
+    pub(super) weather: Weather,
+}
+
+/// A job, and what its user does.
+pub(super) struct Planned {
+    /// When it is submitted, in milliseconds.
+    pub(super) at: u64,
+    pub(super) key: Key,
+    pub(super) owner: User,
+    pub(super) work: Work,
+    pub(super) pinned: bool,
+    /// How much of its walltime it takes, in percent; more than 100 if it has to be ended.
+    pub(super) percent: u64,
+    /// Its exit code.
+    pub(super) code: i32,
+    /// How long after its acceptance its owner cancels it, in milliseconds.
+    pub(super) cancelled_after: Option<u64>,
+}
+
+/// How often what happens as long as there are faults. Times are in milliseconds, shares in thousandths.
+pub(super) struct Weather {
+    /// Until when there are faults.
+    pub(super) until: u64,
+    /// Messages that are lost, doubled, and late.
+    pub(super) lost: u32,
+    pub(super) doubled: u32,
+    pub(super) late: u32,
+    /// How late at most.
+    pub(super) latest: u64,
+    /// Mean time between two crashes of daemons, two partitions, two jumps of clocks, two broken lines; 0: never.
+    pub(super) crash_every: u64,
+    pub(super) partition_every: u64,
+    pub(super) jump_every: u64,
+    pub(super) break_every: u64,
+    /// Clients that crash when they have sent a submission.
+    pub(super) client_crashes: u32,
+    /// Commits after which a daemon crashes before it has carried out all that follows.
+    pub(super) cut: u32,
+    /// The longest commit.
+    pub(super) commit: u64,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub(super) fn draw(seed: u64) -> Plan {
+        let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "plan"));
+        let clusters = rng.random_range(2..=5);
+        let platform = Platform::new((0..clusters).map(|index| cluster(&mut rng, index)).collect());
+        let platform = platform.expect("there are clusters, with names of their own");
+        let levels = rng.random_range(1..=2);
+        let tree = Tree::regular(&platform, rng.random_range(1..=3), levels);
+        let until = rng.random_range(60_000..600_000);
+        let largest = platform.clusters().iter().map(|cluster| cluster.procs.0).max().unwrap_or(1);
+        let count = rng.random_range(5..=60);
+        let last = until * rng.random_range(1..=9) / if rng.random_bool(0.5) { 10 } else { 40 };
+        let cancels = rng.random_range(0..=50);
+        let jobs = (0..count).map(|number| planned(&mut rng, number, largest, last, cancels)).collect();
+        Plan {
+            platform,
+            tree,
+            tuner: pick(&mut rng, Tuner::ALL),
+            moving: moving(&mut rng),
+            all_move: rng.random_bool(0.2),
+            operator_every: pick(&mut rng, &[0, 5_000, 40_000]),
+            patience: Span(rng.random_range(3..=8)),
+            jobs,
+            weather: weather(&mut rng, until),
+        }
+    }
+}
+
+fn pick<A: Copy>(rng: &mut ChaCha8Rng, all: &[A]) -> A {
+    all[rng.random_range(0..all.len())]
+}
+
+fn cluster(rng: &mut ChaCha8Rng, index: usize) -> Cluster {
+    let speed = pick(rng, &[1.0, 1.0, 0.5, 1.3, 2.0]);
+    Cluster {
+        name: format!("c{index}"),
+        procs: Procs(rng.random_range(1..=8)),
+        speed: Speed::new(speed).expect("a positive number is a speed"),
+        batch: pick(rng, &batch::names()).to_owned(),
+    }
+}
+
+pub(super) fn moving(rng: &mut ChaCha8Rng) -> Moving {
+    let (algorithm, heuristic) = (pick(rng, Algorithm::ALL), pick(rng, Heuristic::ALL));
+    let period = Span(rng.random_range(2..=40));
+    let threshold = Span(rng.random_range(1..=15));
+    let window = rng.random_range(1..=20);
+    let early = rng.random_bool(0.5).then(|| Span(rng.random_range(1..=10)));
+    Moving { policy: Reallocation { algorithm, heuristic, period, threshold, window }, early }
+}
+
+fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: u32) -> Planned {
+    let speedup = match rng.random_range(0..4) {
+        0 => Speedup::Folding,
+        1 => Speedup::Amdahl { parallel: 0.9, limit: Procs(rng.random_range(1..=8)) },
+        _ => Speedup::Rigid,
+    };
+    let procs = Procs(rng.random_range(1..=largest));
+    let walltime = Span(rng.random_range(3..=120));
+    let owner = format!("u{}", rng.random_range(0..4)).parse().expect("letters and digits are a user's name");
+    Planned {
+        at: rng.random_range(1_000..=last),
+        key: Key(u128::from(number + 1).to_be_bytes()),
+        owner,
+        work: Work { procs, walltime, speedup },
+        pinned: rng.random_ratio(1, 20),
+        percent: rng.random_range(1..=110),
+        code: i32::from(rng.random_ratio(1, 8)),
+        cancelled_after: (rng.random_range(0..100) < cancels).then(|| rng.random_range(0..90_000)),
+    }
+}
+
+/// Some kinds of faults are left out in each schedule, so that the others have longer effects.
+fn weather(rng: &mut ChaCha8Rng, until: u64) -> Weather {
+    let share =
+        |rng: &mut ChaCha8Rng, most: u32| if rng.random_bool(0.4) { 0 } else { rng.random_range(1..=most) };
+    let often = |rng: &mut ChaCha8Rng, least: u64, most: u64| match rng.random_bool(0.35) {
+        true => 0,
+        false => rng.random_range(least..=most),
+    };
+    Weather {
+        until,
+        lost: share(rng, 300),
+        doubled: share(rng, 300),
+        late: share(rng, 300),
+        latest: pick(rng, &[2_000, 20_000, 100_000]),
+        crash_every: often(rng, 3_000, 60_000),
+        partition_every: often(rng, 5_000, 60_000),
+        jump_every: often(rng, 10_000, 120_000),
+        break_every: often(rng, 2_000, 60_000),
+        client_crashes: share(rng, 300),
+        cut: share(rng, 40),
+        commit: pick(rng, &[5, 50, 2_000, 5_000]),
+    }
+}

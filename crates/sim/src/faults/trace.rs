@@ -1,0 +1,64 @@
+//! Events in one line each, for those who read a failing schedule.
+
+use std::fmt::Debug;
+
+use pliant_control::agent::{self, What};
+use pliant_control::server;
+
+/// The longest line.
+const WIDTH: usize = 160;
+
+/// Whatever it is, cut to one line.
+pub(super) fn short(what: &impl Debug) -> String {
+    let text = format!("{what:?}");
+    match text.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+pub(super) fn server_event(event: &server::Event) -> String {
+    use server::Event;
+    match event {
+        Event::Submit { submit, .. } => format!("Submit {} of {:?}", submit.name, submit.work),
+        Event::Cancel { number, .. } => format!("Cancel its job {number}"),
+        Event::Order { order, .. } => format!("Order {} to {}, {:?}", order.job, order.to, order.reason),
+        Event::Prepare { handoff, .. } => {
+            format!("Prepare {} from {}, attempt {}", handoff.id.job, handoff.from.name, handoff.id.attempt)
+        }
+        Event::Commit { id, cancelled, .. } => {
+            let cancelled = if *cancelled { ", and cancel it" } else { "" };
+            format!("Commit {}, attempt {}{cancelled}", id.job, id.attempt)
+        }
+        Event::Abort { id, .. } => format!("Abort {}, attempt {}", id.job, id.attempt),
+        Event::Answered { id, reply } => {
+            format!("Answered {}, attempt {}: {}", id.job, id.attempt, short(reply))
+        }
+        Event::Judged { id, verdict } => format!("Judged {}, attempt {}: {verdict:?}", id.job, id.attempt),
+        Event::Batch(event) => short(event),
+        Event::Due => "Due".to_owned(),
+    }
+}
+
+pub(super) fn agent_event(event: &agent::Event) -> String {
+    use agent::Event;
+    match event {
+        Event::Attached { child, .. } => format!("Attached {child}"),
+        Event::Told { child, sequence, record } => {
+            let (job, state, hops) = (&record.handle, record.state, record.hops.len());
+            format!("Told by {child}, news {sequence}: {job} {state} after {hops} moves")
+        }
+        Event::Asked { by, ask } => match &ask.what {
+            What::Order(order) => format!("Asked by {by:?} to order {} to {}", order.job, order.to),
+            What::Pictures => format!("Asked by {by:?} for pictures"),
+            _ => format!("Asked by {by:?}"),
+        },
+        Event::Answered { child, discovery, found } => {
+            let (vectors, pictures) = (found.vectors.len(), found.pictures.len());
+            let outcome = found.outcome.as_ref().map(|outcome| format!(", {}", short(outcome)));
+            let outcome = outcome.unwrap_or_default();
+            format!("Answered {discovery} by {child}: {vectors} vectors, {pictures} pictures{outcome}")
+        }
+        other => short(other),
+    }
+}

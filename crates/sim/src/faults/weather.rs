@@ -1,0 +1,187 @@
+//! What befalls daemons and the network between them.
+
+use pliant_control::agent;
+use pliant_control::server::Token;
+use rand::Rng;
+
+use super::Bug;
+use super::world::{Happening, World};
+use crate::protocol::dues::Peer;
+
+impl World {
+    /// What becomes of a message between two peers that keep no order: when its copies arrive, if they do.
+    pub(super) fn fate(&mut self, from: Peer, to: Peer) -> Vec<u64> {
+        if self.are_parted(from, to) || self.strikes(self.plan.weather.lost) {
+            return Vec::new();
+        }
+        let mut arrivals = vec![self.delay()];
+        if self.strikes(self.plan.weather.doubled) {
+            arrivals.push(self.delay());
+        }
+        arrivals
+    }
+
+    fn delay(&mut self) -> u64 {
+        let late = self.strikes(self.plan.weather.late);
+        let most = if late { self.plan.weather.latest } else { 300 };
+        self.rng.random_range(1..=most)
+    }
+
+    /// True if two peers do not reach each other now.
+    pub(super) fn are_parted(&self, one: Peer, other: Peer) -> bool {
+        let pair = (one.min(other), one.max(other));
+        self.partitions.get(&pair).is_some_and(|until| *until > self.now)
+    }
+
+    pub(super) fn some_daemon(&mut self) -> Peer {
+        let number = self.rng.random_range(0..self.agents.len() + self.servers.len());
+        match number.checked_sub(self.agents.len()) {
+            Some(server) => Peer::Server(server),
+            None => Peer::Agent(number),
+        }
+    }
+
+    pub(super) fn crash_somebody(&mut self) {
+        let peer = self.some_daemon();
+        self.crash(peer);
+        self.next_fault(self.plan.weather.crash_every, Happening::Crash);
+    }
+
+    /// A daemon is gone, with all that its journal does not say.
+    pub(super) fn crash(&mut self, peer: Peer) {
+        if !self.is_up(peer) {
+            return;
+        }
+        self.note(|world| format!("{} crashes", world.name_of(peer)));
+        let rebuilt = match peer {
+            Peer::Agent(index) => self.agents[index].daemon.crash(),
+            Peer::Server(index) => self.servers[index].daemon.crash(),
+            Peer::Client(_) => Ok(()),
+        };
+        if let Err(why) = rebuilt {
+            self.wrong("journal", format!("{} cannot be made again: {why}", self.name_of(peer)));
+        }
+        match peer {
+            Peer::Agent(index) => self.checks.agent_crashed(index, &self.agents[index].daemon),
+            Peer::Server(index) => {
+                self.servers[index].stopped.clear();
+                self.check_server(index);
+            }
+            Peer::Client(_) => {}
+        }
+        self.lose_lines_of(peer);
+        let pause = if self.rng.random_bool(0.2) { 120_000 } else { 10_000 };
+        let pause = self.rng.random_range(200..pause);
+        self.after(pause, Happening::Restart(peer));
+    }
+
+    /// A daemon is started again: it goes on from its journal, and looks for what it had begun.
+    pub(super) fn restart(&mut self, peer: Peer) {
+        let behind = self.strikes(100).then(|| -self.rng.random_range(1_000..200_000_i64));
+        match peer {
+            Peer::Agent(index) => {
+                let daemon = &mut self.agents[index].daemon;
+                daemon.up = true;
+                daemon.clock.jump(behind.unwrap_or(0));
+            }
+            Peer::Server(index) => {
+                let daemon = &mut self.servers[index].daemon;
+                daemon.up = true;
+                daemon.clock.jump(behind.unwrap_or(0));
+            }
+            Peer::Client(_) => {}
+        }
+        self.note(|world| format!("{} is there again", world.name_of(peer)));
+        match peer {
+            Peer::Agent(index) => {
+                let children = self.agents[index].daemon.machine.children();
+                let there = children.filter(|(_, _, attached, _)| *attached).map(|(child, ..)| child.clone());
+                for child in there.collect::<Vec<_>>() {
+                    self.tell_agent(index, agent::Event::Detached { child });
+                }
+            }
+            Peer::Server(index) => {
+                if self.bug == Some(Bug::ForgetsHolds)
+                    && let Err(why) = self.servers[index].daemon.forget(self.now, "held")
+                {
+                    self.wrong("journal", why);
+                }
+                self.resume(index);
+                self.check_server(index);
+            }
+            Peer::Client(_) => {}
+        }
+        let life = self.life(peer);
+        if self.parent_of(peer).is_some() {
+            self.after(100, Happening::Dial(peer, life));
+        }
+        self.plan_due(peer);
+    }
+
+    /// An operator has waiting jobs looked at, or changes how they are moved.
+    pub(super) fn operator(&mut self) {
+        let index = self.rng.random_range(0..self.agents.len());
+        let reply = Token(self.number());
+        let other = super::plan::moving(&mut self.rng);
+        let event = match self.rng.random_range(0..3) {
+            0 => agent::Event::Configure { reply, moving: self.rng.random_bool(0.8).then_some(other) },
+            wish => {
+                let policy = self.rng.random_bool(0.5).then_some(other.policy);
+                agent::Event::Reallocate { reply, dry_run: wish == 1, policy }
+            }
+        };
+        self.tell_agent(index, event);
+        self.next_fault(self.plan.operator_every, Happening::Operator);
+    }
+
+    /// Two peers lose sight of each other for a while.
+    pub(super) fn part_somebody(&mut self) {
+        let one = self.some_daemon();
+        let other = match self.rng.random_bool(0.2) {
+            true => Peer::Client(self.rng.random_range(0..self.clients.len()) as u32),
+            false => self.some_daemon(),
+        };
+        let length = if self.rng.random_bool(0.3) { 180_000 } else { 20_000 };
+        let until = (self.now + self.rng.random_range(500..length)).min(self.plan.weather.until);
+        self.partitions.insert((one.min(other), one.max(other)), until);
+        self.note(|world| {
+            let (one, other) = (world.name_of(one), world.name_of(other));
+            format!("{one} and {other} are parted until {}.{:03}", until / 1000, until % 1000)
+        });
+        for (child, parent) in [(one, other), (other, one)] {
+            if self.parent_of(child) == Some(parent) {
+                self.break_line(child);
+            }
+        }
+        self.next_fault(self.plan.weather.partition_every, Happening::Partition);
+    }
+
+    /// A clock goes forwards by up to an hour.
+    pub(super) fn jump_somebody(&mut self) {
+        let peer = self.some_daemon();
+        let most = if self.rng.random_bool(0.3) { 3_600_000 } else { 90_000 };
+        let by = self.rng.random_range(500..=most);
+        self.note(|world| format!("the clock of {} jumps by {} s", world.name_of(peer), by / 1000));
+        match peer {
+            Peer::Agent(index) => {
+                let daemon = &mut self.agents[index].daemon;
+                daemon.clock.jump(by);
+                daemon.due = None;
+            }
+            Peer::Server(index) => {
+                let daemon = &mut self.servers[index].daemon;
+                daemon.clock.jump(by);
+                daemon.due = None;
+            }
+            Peer::Client(_) => {}
+        }
+        self.plan_due(peer);
+        self.next_fault(self.plan.weather.jump_every, Happening::Jump);
+    }
+
+    pub(super) fn break_some_line(&mut self) {
+        let peer = self.some_daemon();
+        self.break_line(peer);
+        self.next_fault(self.plan.weather.break_every, Happening::Break);
+    }
+}

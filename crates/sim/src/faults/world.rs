@@ -1,0 +1,344 @@
+//! The event loop of a schedule: who is told what, when, and what befalls them.
+
+use std::collections::BTreeMap;
+
+use pliant_control::agent::{Agent, AgentConfig};
+use pliant_control::batch;
+use pliant_control::job::JobRecord;
+use pliant_control::names::Name;
+use pliant_control::server::{self, Server, ServerConfig};
+use pliant_model::JobId;
+use pliant_model::rng::stream_seed;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::Bug;
+use super::calls::{Call, Request, Response};
+use super::checks::{Checks, Violation};
+use super::clients::Client;
+use super::daemon::Daemon;
+use super::lines::{Down, Line, Up};
+use super::plan::Plan;
+use super::processes::Process;
+use crate::protocol::dues::Peer;
+
+/// After the last fault: how long everything may take to settle, and how often that is looked at.
+const SETTLES_WITHIN: u64 = 6 * 3_600_000;
+const LOOK_EVERY: u64 = 10_000;
+/// How long the federation goes on after that, so that what has ended leaves the daemons' memory.
+const AFTERWARDS: u64 = 150_000;
+/// More events than this are a loop.
+const EVENTS_MOST: u64 = 3_000_000;
+
+/// Something that happens.
+pub(super) enum Happening {
+    /// A daemon in that life may want to be told that time has passed.
+    Due(Peer, u32),
+    /// The commit of a daemon in that life is through.
+    Commit(Peer, u32),
+    /// A child goes up to its parent over that line.
+    Up(Peer, u64, Up),
+    /// And the other way.
+    Down(Peer, u64, Down),
+    /// The parent of that child notices that the line is gone.
+    Broken(Peer, u64),
+    /// A child in that life tries to reach its parent.
+    Dial(Peer, u32),
+    /// A child has waited long enough for its parent's greeting.
+    Greeting(Peer, u64),
+    /// A call arrives.
+    Request(u64, Box<Request>),
+    /// An answer arrives.
+    Response(u64, Box<Response>),
+    /// Whoever called waits no more.
+    Timeout(u64),
+    /// A server in that life begins a process.
+    Begins(usize, u32, batch::Run),
+    /// A process is over.
+    Ends(usize, JobId),
+    /// A client in that life wants to be told that time has passed, or begins again.
+    Client(u32, u32),
+    /// The owner of a job tries to cancel it.
+    Cancels(u32),
+    /// A daemon is started again.
+    Restart(Peer),
+    /// A server that believed in silence takes it for a yes ([`Bug::SilenceIsYes`]), or hears late ([`Bug::CommitsEarly`]).
+    Late(usize, u32, server::Event),
+    /// A kind of fault strikes.
+    Crash,
+    Partition,
+    Jump,
+    Break,
+    /// An operator wants something of an agent.
+    Operator,
+    /// Is everything settled?
+    Look,
+}
+
+pub(super) struct AgentNode {
+    pub(super) daemon: Daemon<Agent>,
+    pub(super) name: Name,
+    pub(super) parent: Option<usize>,
+}
+
+pub(super) struct ServerNode {
+    pub(super) daemon: Daemon<Server>,
+    pub(super) name: Name,
+    pub(super) parent: usize,
+    pub(super) processes: BTreeMap<JobId, Process>,
+    /// Jobs that were asked to end before they were begun, in this life.
+    pub(super) stopped: Vec<JobId>,
+}
+
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) bug: Option<Bug>,
+    /// Milliseconds.
+    pub(super) now: u64,
+    pub(super) rng: ChaCha8Rng,
+    queue: BTreeMap<(u64, u64), Happening>,
+    /// For calls, lines, questions, and the order of what happens at once.
+    next: u64,
+    pub(super) agents: Vec<AgentNode>,
+    pub(super) servers: Vec<ServerNode>,
+    pub(super) peers: BTreeMap<Name, Peer>,
+    pub(super) clients: Vec<Client>,
+    pub(super) lines: BTreeMap<Peer, Line>,
+    pub(super) calls: BTreeMap<u64, Call>,
+    /// Pairs that do not reach each other, and until when.
+    pub(super) partitions: BTreeMap<(Peer, Peer), u64>,
+    pub(super) checks: Checks,
+    /// When everything was settled.
+    settled: Option<u64>,
+    pub(super) trace: Option<Vec<String>>,
+    pub(super) events: u64,
+}
+
+pub(super) fn daemon_name(letter: char, number: usize) -> Name {
+    format!("{letter}{number}").parse().expect("a letter and digits are a name")
+}
+
+impl World {
+    pub(super) fn new(seed: u64, bug: Option<Bug>, traced: bool) -> World {
+        let plan = Plan::draw(seed);
+        let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather"));
+        let layout = plan.tree.layout(&plan.platform).expect("a regular tree has every cluster");
+        let mut ahead = || if rng.random_bool(0.3) { rng.random_range(-30_000..30_000) } else { 0 };
+        let mut agents = Vec::new();
+        for (number, place) in layout.agents.iter().enumerate() {
+            let (name, root) = (daemon_name('a', number), place.parent.is_none());
+            let config = AgentConfig { name: name.clone(), root, patience: plan.patience };
+            let moving = (root || plan.all_move).then_some(plan.moving);
+            let daemon = Daemon::new((config, moving), ahead());
+            agents.push(AgentNode { daemon, name, parent: place.parent });
+        }
+        let mut servers = Vec::new();
+        for ((number, cluster), parent) in plan.platform.clusters().iter().enumerate().zip(&layout.servers) {
+            let name = daemon_name('c', number);
+            let config = ServerConfig {
+                name: name.clone(),
+                address: String::new(),
+                procs: cluster.procs,
+                speed: cluster.speed,
+                policy: cluster.batch.clone(),
+                tuner: plan.tuner,
+                waiting_per_user: 30,
+            };
+            let (daemon, processes) = (Daemon::new(config, ahead()), BTreeMap::new());
+            servers.push(ServerNode { daemon, name, parent: *parent, processes, stopped: Vec::new() });
+        }
+        let names = agents.iter().enumerate().map(|(number, one)| (one.name.clone(), Peer::Agent(number)));
+        let mut peers: BTreeMap<Name, Peer> = names.collect();
+        peers
+            .extend(servers.iter().enumerate().map(|(number, one)| (one.name.clone(), Peer::Server(number))));
+        let clients = plan.jobs.iter().map(|_| Client::new(ahead())).collect();
+        let checks = Checks::new(servers.len(), agents.len());
+        World {
+            plan,
+            bug,
+            now: 0,
+            rng,
+            queue: BTreeMap::new(),
+            next: 1,
+            agents,
+            servers,
+            peers,
+            clients,
+            lines: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            checks,
+            settled: None,
+            trace: traced.then(Vec::new),
+            events: 0,
+        }
+    }
+
+    /// Runs the schedule to its end, or to the first thing that is wrong.
+    pub(super) fn run(&mut self) -> Result<(), Violation> {
+        self.begin();
+        while let Some(((at, _), happening)) = self.queue.pop_first() {
+            self.now = at;
+            self.events += 1;
+            self.happens(happening);
+            if let Some(violation) = self.checks.violation.take() {
+                return Err(violation);
+            }
+            if self.settled.is_some_and(|settled| at >= settled + AFTERWARDS) {
+                return self.conclude();
+            }
+            if self.events > EVENTS_MOST {
+                return Err(Violation::new("settled", format!("{EVENTS_MOST} events are not enough")));
+            }
+        }
+        unreachable!("it is looked at until everything is settled")
+    }
+
+    fn begin(&mut self) {
+        let children = (1..self.agents.len()).map(Peer::Agent);
+        for child in children.chain((0..self.servers.len()).map(Peer::Server)).collect::<Vec<_>>() {
+            let at = self.rng.random_range(0..500);
+            self.after(at, Happening::Dial(child, 0));
+        }
+        for number in 0..self.plan.jobs.len() {
+            self.after(self.plan.jobs[number].at, Happening::Client(number as u32, 0));
+        }
+        for (every, fault) in [
+            (self.plan.weather.crash_every, Happening::Crash),
+            (self.plan.weather.partition_every, Happening::Partition),
+            (self.plan.weather.jump_every, Happening::Jump),
+            (self.plan.weather.break_every, Happening::Break),
+            (self.plan.operator_every, Happening::Operator),
+        ] {
+            self.next_fault(every, fault);
+        }
+        self.after(self.plan.weather.until, Happening::Look);
+    }
+
+    /// A fault of that kind strikes again, as long as there are any.
+    pub(super) fn next_fault(&mut self, every: u64, fault: Happening) {
+        if every > 0 {
+            let pause = self.rng.random_range(0..2 * every);
+            if self.now + pause < self.plan.weather.until {
+                self.after(pause, fault);
+            }
+        }
+    }
+
+    /// True as long as there are faults.
+    pub(super) fn is_stormy(&self) -> bool {
+        self.now < self.plan.weather.until
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    pub(super) fn after(&mut self, pause: u64, happening: Happening) {
+        let number = self.number();
+        self.queue.insert((self.now.saturating_add(pause), number), happening);
+    }
+
+    /// True with so many thousandths, as long as there are faults.
+    pub(super) fn strikes(&mut self, thousandths: u32) -> bool {
+        self.is_stormy() && self.rng.random_range(0..1000) < thousandths
+    }
+
+    pub(super) fn wrong(&mut self, checker: &'static str, what: impl Into<String>) {
+        self.checks.wrong(Violation::new(checker, what.into()));
+    }
+
+    pub(super) fn note(&mut self, line: impl FnOnce(&World) -> String) {
+        if self.trace.is_some() {
+            let line = line(self);
+            let (seconds, rest) = (self.now / 1000, self.now % 1000);
+            if let Some(trace) = &mut self.trace {
+                trace.push(format!("{seconds:6}.{rest:03}  {line}"));
+            }
+        }
+    }
+
+    pub(super) fn name_of(&self, peer: Peer) -> String {
+        match peer {
+            Peer::Agent(index) => self.agents[index].name.to_string(),
+            Peer::Server(index) => self.servers[index].name.to_string(),
+            Peer::Client(number) => format!("client {number}"),
+        }
+    }
+
+    pub(super) fn is_up(&self, peer: Peer) -> bool {
+        match peer {
+            Peer::Agent(index) => self.agents[index].daemon.up,
+            Peer::Server(index) => self.servers[index].daemon.up,
+            Peer::Client(_) => true,
+        }
+    }
+
+    pub(super) fn life(&self, peer: Peer) -> u32 {
+        match peer {
+            Peer::Agent(index) => self.agents[index].daemon.life,
+            Peer::Server(index) => self.servers[index].daemon.life,
+            Peer::Client(number) => self.clients[number as usize].life,
+        }
+    }
+
+    fn happens(&mut self, happening: Happening) {
+        match happening {
+            Happening::Due(peer, life) => self.due(peer, life),
+            Happening::Commit(peer, life) => self.commit(peer, life),
+            Happening::Up(child, line, up) => self.up_arrives(child, line, up),
+            Happening::Down(child, line, down) => self.down_arrives(child, line, down),
+            Happening::Broken(child, line) => self.parent_notices(child, line),
+            Happening::Dial(child, life) => self.dial(child, life),
+            Happening::Greeting(child, line) => self.not_greeted(child, line),
+            Happening::Request(call, request) => self.request_arrives(call, *request),
+            Happening::Response(call, response) => self.response_arrives(call, *response),
+            Happening::Timeout(call) => self.timeout(call),
+            Happening::Begins(server, life, run) => self.begins(server, life, &run),
+            Happening::Ends(server, job) => self.ends(server, job),
+            Happening::Client(number, life) => self.client_due(number, life),
+            Happening::Cancels(number) => self.cancels(number),
+            Happening::Restart(peer) => self.restart(peer),
+            Happening::Late(server, life, event) => {
+                if self.life(Peer::Server(server)) == life {
+                    self.tell_server(server, event);
+                }
+            }
+            Happening::Crash => self.crash_somebody(),
+            Happening::Partition => self.part_somebody(),
+            Happening::Jump => self.jump_somebody(),
+            Happening::Break => self.break_some_line(),
+            Happening::Operator => self.operator(),
+            Happening::Look => self.look(),
+        }
+    }
+
+    /// Looks whether everything is settled.
+    fn look(&mut self) {
+        if self.settled.is_none() {
+            match self.unsettled() {
+                None => {
+                    self.note(|_| "everything is settled".to_owned());
+                    self.settled = Some(self.now);
+                }
+                Some(why) if self.now > self.plan.weather.until + SETTLES_WITHIN => {
+                    self.wrong("settled", why)
+                }
+                Some(_) => {}
+            }
+        }
+        self.after(LOOK_EVERY, Happening::Look);
+    }
+
+    /// The records of a daemon's memory or archive, by the handle that users hold.
+    pub(super) fn record_at(
+        &self,
+        server: usize,
+        handle: &pliant_control::names::Handle,
+    ) -> Option<&JobRecord> {
+        let daemon = &self.servers[server].daemon;
+        let number = daemon.machine.number_of(handle);
+        number.and_then(|number| daemon.machine.job(number)).or_else(|| daemon.archived(handle))
+    }
+}
