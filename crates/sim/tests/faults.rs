@@ -51,20 +51,22 @@ fn what_failed_once_ends_well() {
     }
 }
 
-/// Mistakes that are put in on purpose are found within so many seeds, by one of these checkers.
+/// Mistakes that are put in on purpose are found among those seeds, by one of these checkers.
 #[test]
 fn the_checkers_find_bugs() {
     for (bug, seeds, checkers) in [
-        (Bug::ForgetsAnswers, 20, &["two servers", "once"][..]),
-        (Bug::ActsEarly, 5, &["bound"]),
-        (Bug::ForgetsHolds, 40, &["bound"]),
-        (Bug::StartsHeld, 5, &["two servers"]),
-        (Bug::CommitsEarly, 5, &["two servers"]),
-        (Bug::SilenceIsYes, 20, &["bound"]),
-        (Bug::RunsAgain, 10, &["once", "cores"]),
-        (Bug::ForgetsNews, 5, &["settled"]),
+        (Bug::ForgetsAnswers, 0..20, &["two servers", "once"][..]),
+        (Bug::ActsEarly, 0..5, &["bound"]),
+        (Bug::ForgetsHolds, 0..40, &["bound"]),
+        (Bug::StartsHeld, 0..5, &["two servers"]),
+        (Bug::CommitsEarly, 0..5, &["two servers"]),
+        (Bug::SilenceIsYes, 0..20, &["bound"]),
+        (Bug::RunsAgain, 0..10, &["once", "cores"]),
+        // Rare: the target has to ask, and the source to crash, between its decision and a commit that takes long.
+        (Bug::JudgesEarly, 845..855, &["two servers"]),
+        (Bug::ForgetsNews, 0..5, &["settled"]),
     ] {
-        let found = (0..seeds).filter_map(|seed| run(seed, Some(bug)).err());
+        let found = seeds.filter_map(|seed| run(seed, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();
         assert!(found.iter().any(|checker| checkers.contains(checker)), "{bug:?}: {found:?}");
     }

@@ -103,6 +103,8 @@ impl World {
                 let machine = &self.servers[index].daemon.machine;
                 match machine.number_of(&handle).filter(|number| machine.job(*number).is_some()) {
                     Some(number) => self.tell_server(index, server::Event::Cancel { reply, number, caller }),
+                    // Nobody is told what is not durable: they will ask again.
+                    None if self.servers[index].daemon.about_to_be_archived(&handle).is_some() => {}
                     None => {
                         let told = self.servers[index].daemon.archived(&handle).cloned().map(Box::new);
                         let answer = match told {
@@ -124,6 +126,9 @@ impl World {
                 self.tell_server(index, server::Event::Abort { reply, id });
             }
             (Peer::Server(index), Request::Inquire) => {
+                if self.bug == Some(Bug::JudgesEarly) {
+                    return self.give_verdict(index, number);
+                }
                 // What is told has to be durable: the verdict waits for the commit of what has come in before.
                 self.servers[index].daemon.waiting.push(number);
                 self.plan_commit(to);

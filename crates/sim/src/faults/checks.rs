@@ -185,8 +185,10 @@ impl Checks {
             let what = format!("servers {claims:?} may start or have started {job}");
             return self.wrong(Violation::new("two servers", what));
         }
-        let ended =
-            |server: &ServerNode| server.daemon.archived(job).is_some_and(|record| record.state.is_final());
+        let ended = |server: &ServerNode| {
+            let records = [server.daemon.archived(job), server.daemon.about_to_be_archived(job)];
+            records.into_iter().flatten().any(|record| record.state.is_final())
+        };
         if claims.is_empty() && leaves.is_empty() && self.jobs.contains_key(job) && !servers.iter().any(ended)
         {
             self.wrong(Violation::new("bound", format!("no server is bound to {job}")));

@@ -310,10 +310,14 @@ impl<M: Kind> Daemon<M> {
         self.outbox.iter()
     }
 
-    /// A job that is over here, whether that is durable or not.
+    /// A job that is over here, which is durable.
     pub(super) fn archived(&self, handle: &Handle) -> Option<&JobRecord> {
-        let pending = self.rows.ended.iter().rev().find(|record| record.handle == *handle);
-        pending.or_else(|| self.archive.get(handle))
+        self.archive.get(handle)
+    }
+
+    /// A job that is over here, which is not durable yet.
+    pub(super) fn about_to_be_archived(&self, handle: &Handle) -> Option<&JobRecord> {
+        self.rows.ended.iter().rev().find(|record| record.handle == *handle)
     }
 
     /// Every job that was over here.

@@ -53,6 +53,8 @@ pub enum Bug {
     SilenceIsYes,
     /// A restarted server runs again what ran.
     RunsAgain,
+    /// A source judges by what is not durable yet.
+    JudgesEarly,
     /// News that were not acknowledged are not sent again over a new line.
     ForgetsNews,
 }

@@ -65,6 +65,8 @@ pub(super) struct Weather {
     pub(super) cut: u32,
     /// The longest commit.
     pub(super) commit: u64,
+    /// Commits that take up to a minute, as on a disk that is full for a while.
+    pub(super) stalled: u32,
 }
 
 impl Plan {
@@ -161,5 +163,6 @@ fn weather(rng: &mut ChaCha8Rng, until: u64) -> Weather {
         client_crashes: share(rng, 300),
         cut: share(rng, 40),
         commit: pick(rng, &[5, 50, 2_000, 5_000]),
+        stalled: if rng.random_bool(0.15) { rng.random_range(20..=200) } else { 0 },
     }
 }

@@ -103,7 +103,9 @@ impl World {
             Peer::Client(_) => false,
         };
         if committing {
-            let most = if self.is_stormy() { self.plan.weather.commit } else { 20 };
+            let stalls = self.plan.weather.stalled > 0 && self.strikes(self.plan.weather.stalled);
+            let most = if stalls { 60_000 } else { self.plan.weather.commit };
+            let most = if self.is_stormy() { most } else { 20 };
             let (pause, life) = (self.rng.random_range(0..=most), self.life(peer));
             self.after(pause, Happening::Commit(peer, life));
         }
