@@ -42,8 +42,8 @@ fn what_failed_once_ends_well() {
         (3, "a local agent kept a job as waiting for ever that had gone to another agent's server"),
         (4, "whether a round was under way changed when the next one was due"),
         (10, "a restarted agent had forgotten that a cluster had become free early"),
-        (43, "a job that had come back left an entry that repeated its commit for ever"),
         (365, "the departure of a job that had come back replaced its end in the archive"),
+        (628, "a job that had come back left an entry that repeated its commit for ever"),
         (991, "a cancellation was promised on the way, and lost"),
         (1104, "what came late of a job that had gone on brought it back to a local agent"),
     ] {
