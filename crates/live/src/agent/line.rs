@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pliant_control::agent::{Agent, ChildKind, Event, ServerInfo};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
+use pliant_model::Span;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -28,6 +29,9 @@ const WINDOW: usize = 4096;
 /// After so much that a child has told we see whether it is durable. While the next so much comes in the journal has
 /// time for it; then the child waits, not our memory.
 const AHEAD: u32 = 512;
+
+/// News of a job that was submitted so recently are told for the first time, and need not be compared with the archive.
+const AT_ONCE: Span = Span(30);
 
 /// Takes in a child, until it goes.
 pub(super) async fn attach(
@@ -191,12 +195,10 @@ impl Line {
                 if self.kind == ChildKind::Server && !has_had(&child, &record) {
                     return Err(Status::permission_denied("a server tells of its own jobs and of no others"));
                 }
-                let record = match self.kind {
-                    ChildKind::Agent if !record.state.is_final() => {
-                        Box::new(self.unless_ended(*record).await?)
-                    }
-                    _ => record,
-                };
+                // What is told at once cannot be late, and that is what most news are.
+                let is_old = self.clock.now() - record.submitted > AT_ONCE;
+                let may_be_late = !record.state.is_final() && (self.kind == ChildKind::Agent || is_old);
+                let record = if may_be_late { Box::new(self.unless_further(*record).await?) } else { record };
                 Event::Told { child, sequence, record }
             }
             FromChild::Hello { .. } => {
@@ -222,13 +224,18 @@ impl Line {
         self.mailbox.tell(event).map_err(|_| stopped())
     }
 
-    /// What is known of a job that has ended long ago, if a local agent tells late that it waits or runs: its server may
-    /// have gone on to another agent since.
-    async fn unless_ended(&self, told: JobRecord) -> Result<JobRecord, Status> {
+    /// What is known of a job that has ended or gone elsewhere long ago, if a child tells late that it waits or runs: its
+    /// server may hang on another agent since, and the job may have gone to another server.
+    async fn unless_further(&self, told: JobRecord) -> Result<JobRecord, Status> {
         let handle = told.handle.clone();
         let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
         let found = archived(&self.numbers.archive, look).await?;
-        Ok(found.as_ref().map(record).transpose()?.filter(|ended| ended.key == told.key).unwrap_or(told))
+        Ok(found
+            .as_ref()
+            .map(record)
+            .transpose()?
+            .filter(|known| known.key == told.key && known.progress() > told.progress())
+            .unwrap_or(told))
     }
 }
 

@@ -5,6 +5,7 @@ use pliant_control::agent::{Ask, What};
 use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::Compared;
 use pliant_control::names::{Handle, Name};
+use pliant_control::reason::Survey;
 use pliant_control::server::Submit;
 use pliant_model::Time;
 use rand::Rng;
@@ -109,7 +110,7 @@ impl World {
                 let why = client::Event::NoAgent("nobody is there".to_owned());
                 self.client_calls(number, Peer::Agent(0), Request::Discover(Box::new(ask)), why);
             }
-            Command::Submit { to, latest, compared } => {
+            Command::Submit { to, latest, compared, .. } => {
                 self.client_submits(number, to.server, latest, compared)
             }
             Command::Repeat { server } => self.client_submits(number, server, None, Vec::new()),
@@ -158,6 +159,7 @@ impl World {
             pinned: planned.pinned,
             latest,
             compared,
+            survey: Survey::default(),
             launch: number.to_string(),
             lesson: None,
         };

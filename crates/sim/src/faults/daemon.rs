@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pliant_control::agent::{self, Agent, AgentConfig, Moving};
+use pliant_control::agent::{self, Agent, AgentConfig};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
 use pliant_control::replay::{Machine, Recorded};
@@ -61,13 +61,13 @@ impl Kind for Server {
 }
 
 impl Kind for Agent {
-    type Config = (AgentConfig, Option<Moving>);
+    type Config = AgentConfig;
 
-    fn make((config, moving): &Self::Config) -> Agent {
-        Agent::new(config.clone()).moving_by(*moving)
+    fn make(config: &AgentConfig) -> Agent {
+        Agent::new(config.clone())
     }
 
-    fn make_again((config, _): &Self::Config, state: Self::State) -> Result<Agent, String> {
+    fn make_again(config: &AgentConfig, state: Self::State) -> Result<Agent, String> {
         Ok(Agent::from_state(config.clone(), state))
     }
 

@@ -1,6 +1,6 @@
 //! What befalls daemons and the network between them.
 
-use pliant_control::agent;
+use pliant_control::agent::{self, Change};
 use pliant_control::server::Token;
 use rand::Rng;
 
@@ -124,7 +124,14 @@ impl World {
         let reply = Token(self.number());
         let other = super::plan::moving(&mut self.rng);
         let event = match self.rng.random_range(0..3) {
-            0 => agent::Event::Configure { reply, moving: self.rng.random_bool(0.8).then_some(other) },
+            0 => {
+                let change = match self.rng.random_range(0..5) {
+                    0 => None,
+                    1 => Some(Change::Off),
+                    _ => Some(Change::Set(other)),
+                };
+                agent::Event::Configure { reply, change }
+            }
             wish => {
                 let policy = self.rng.random_bool(0.5).then_some(other.policy);
                 agent::Event::Reallocate { reply, dry_run: wish == 1, policy }

@@ -127,9 +127,9 @@ impl World {
         let mut agents = Vec::new();
         for (number, place) in layout.agents.iter().enumerate() {
             let (name, root) = (daemon_name('a', number), place.parent.is_none());
-            let config = AgentConfig { name: name.clone(), root, patience: plan.patience };
             let moving = (root || plan.all_move).then_some(plan.moving);
-            let daemon = Daemon::new((config, moving), ahead());
+            let config = AgentConfig { name: name.clone(), root, patience: plan.patience, moving };
+            let daemon = Daemon::new(config, ahead());
             agents.push(AgentNode { daemon, name, parent: place.parent });
         }
         let mut servers = Vec::new();
