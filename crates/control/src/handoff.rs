@@ -1,4 +1,4 @@
-//! How a waiting job goes from one server to another without ever being lost or run twice (invariant 7; paper 000
+//! How a waiting job goes from one server to another without ever being lost or run twice (invariant 11; paper 000
 //! planned the live side and left it open).
 //!
 //! The server that has the job, the *source*, leads; the agent only proposes an [`Order`]. Three steps, each journaled

@@ -1,4 +1,4 @@
-//! A journal told again (invariant 5): the same events give the same commands.
+//! A journal told again (invariant 10): the same events give the same commands.
 
 use pliant_model::Time;
 use serde::de::DeserializeOwned;

@@ -63,7 +63,7 @@ fn the_checkers_find_bugs() {
         (Bug::SilenceIsYes, 0..20, &["bound"]),
         (Bug::RunsAgain, 0..10, &["once", "cores"]),
         // Rare: the target has to ask, and the source to crash, between its decision and a commit that takes long.
-        (Bug::JudgesEarly, 845..855, &["two servers"]),
+        (Bug::JudgesEarly, 1315..1325, &["two servers"]),
         (Bug::ForgetsNews, 0..5, &["settled"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, Some(bug)).err());

@@ -1,4 +1,4 @@
-//! One policy, two drivers (invariant 5): what real daemons journaled, told again without them, gives the same
+//! One policy, two drivers (invariant 10): what real daemons journaled, told again without them, gives the same
 //! commands.
 
 use pliant_control::agent::{Agent, AgentConfig};

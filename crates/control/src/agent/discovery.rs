@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{Span, Time};
 
-use super::{Agent, Ask, Asker, Child, ChildKind, Command, Found, ServerInfo};
+use super::{Agent, Ask, Asker, Child, ChildKind, Command, Found, ServerInfo, What};
 use crate::names::Name;
 use crate::vector::cut;
 
@@ -41,7 +41,11 @@ impl Agent {
     pub(super) fn ask(&mut self, now: Time, by: Asker, ask: Ask, commands: &mut Vec<Command>) {
         let discovery = self.next_discovery;
         self.next_discovery += 1;
-        let patience = ask.patience.map_or(self.config.patience, |given| given.min(self.config.patience));
+        let patience = match (&ask.what, ask.patience) {
+            // A job's files may be on their way for longer than any estimate takes.
+            (What::Order(_), Some(given)) => given,
+            (_, given) => given.map_or(self.config.patience, |given| given.min(self.config.patience)),
+        };
         let below = Span((patience.0 - 1).max(1));
         let mut missing = BTreeSet::new();
         let mut found = Found::default();

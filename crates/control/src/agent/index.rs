@@ -11,7 +11,10 @@ use crate::names::{Handle, Name, User};
 const MOVES_KEPT: usize = 10_000;
 
 /// How long an ended job stays in memory: longer than it takes to be found in the archive.
-pub(super) const KEPT_AFTER_END: Span = Span(60);
+const KEPT_AFTER_END: Span = Span(60);
+
+/// How long an ended job that was moved stays in memory: longer than news of a server that had it before may take.
+const MOVED_KEPT_AFTER_END: Span = Span(3600);
 
 /// A move that the agent was told of.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -101,9 +104,25 @@ impl Agent {
         while let Some((at, handle)) = self.ended.front()
             && *at + KEPT_AFTER_END <= now
         {
-            self.jobs.remove(handle);
+            let was_moved = self.jobs.get(handle).is_some_and(|record| !record.hops.is_empty());
+            match was_moved {
+                true => self.ended_moved.push_back((*at, handle.clone())),
+                false => drop(self.jobs.remove(handle)),
+            }
             self.ended.pop_front();
         }
+        while let Some((at, handle)) = self.ended_moved.front()
+            && *at + MOVED_KEPT_AFTER_END <= now
+        {
+            self.jobs.remove(handle);
+            self.ended_moved.pop_front();
+        }
+    }
+
+    /// When [`Agent::forget`] has something to do.
+    pub(super) fn next_forgotten(&self) -> Option<Time> {
+        let ended = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
+        ended.into_iter().chain(self.ended_moved.front().map(|(at, _)| *at + MOVED_KEPT_AFTER_END)).min()
     }
 
     /// The last moves, oldest first: which job, and from where to where.

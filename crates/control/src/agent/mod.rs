@@ -291,6 +291,8 @@ pub struct Agent {
     jobs: BTreeMap<Handle, JobRecord>,
     /// Jobs that have ended, by when that was learnt: forgotten in that order.
     ended: VecDeque<(Time, Handle)>,
+    /// Those of them that were moved, which are kept longer.
+    ended_moved: VecDeque<(Time, Handle)>,
     /// How many of the jobs in memory wait.
     waiting: usize,
     /// Since when there are any.
@@ -317,6 +319,7 @@ impl Agent {
             next_discovery: 1,
             jobs: BTreeMap::new(),
             ended: VecDeque::new(),
+            ended_moved: VecDeque::new(),
             waiting: 0,
             waits_since: Time(i64::MIN),
             changed: None,
@@ -363,7 +366,7 @@ impl Agent {
     /// When [`Event::Due`] is wanted next.
     pub fn next_due(&self) -> Option<Time> {
         let patience = self.discoveries.values().map(|open| open.until);
-        let forget = self.ended.front().map(|(at, _)| *at + index::KEPT_AFTER_END);
+        let forget = self.next_forgotten();
         patience.chain(forget).chain(self.next_round()).min()
     }
 
@@ -376,6 +379,7 @@ impl Agent {
         servers: Vec<ServerInfo>,
         commands: &mut Vec<Command>,
     ) {
+        self.taken_from_others(&child, &servers);
         let before = self.children.get(&child);
         // A new journal begins to count anew.
         let sequence = before.filter(|before| before.journal == journal).map_or(0, |before| before.sequence);
@@ -389,7 +393,15 @@ impl Agent {
         }
     }
 
+    /// Servers that have come back below another child are not below those that are away.
+    fn taken_from_others(&mut self, child: &Name, servers: &[ServerInfo]) {
+        for (_, other) in self.children.iter_mut().filter(|(name, other)| *name != child && !other.attached) {
+            other.servers.retain(|server| !servers.iter().any(|taken| taken.name == server.name));
+        }
+    }
+
     fn announced(&mut self, child: &Name, servers: Vec<ServerInfo>, commands: &mut Vec<Command>) {
+        self.taken_from_others(child, &servers);
         let Some(known) = self.children.get_mut(child) else { return };
         let changed = known.servers != servers;
         known.servers = servers;

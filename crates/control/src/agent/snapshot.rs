@@ -16,6 +16,8 @@ pub struct AgentState {
     children: BTreeMap<Name, Child>,
     jobs: Vec<JobRecord>,
     ended: VecDeque<(Time, Handle)>,
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    ended_moved: VecDeque<(Time, Handle)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     changed: Option<Change>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +33,8 @@ pub struct AgentState {
 impl Agent {
     /// The agent that had this state.
     pub fn from_state(config: AgentConfig, state: AgentState) -> Agent {
-        let AgentState { children, jobs, ended, changed, last_round, waits_since, freed, moves } = state;
+        let AgentState { children, jobs, ended, ended_moved, changed, last_round, waits_since, freed, moves } =
+            state;
         let waiting = jobs.iter().filter(|record| record.state == JobState::Queued).count();
         let jobs: BTreeMap<Handle, JobRecord> =
             jobs.into_iter().map(|record| (record.handle.clone(), record)).collect();
@@ -40,6 +43,7 @@ impl Agent {
             children,
             jobs,
             ended,
+            ended_moved,
             waiting,
             waits_since,
             changed,
@@ -73,6 +77,7 @@ impl Machine for Agent {
             children: self.children.clone(),
             jobs: self.jobs.values().cloned().collect(),
             ended: self.ended.clone(),
+            ended_moved: self.ended_moved.clone(),
             changed: self.changed,
             last_round: self.last_round,
             waits_since: Some(self.waits_since),

@@ -1,7 +1,7 @@
 use pliant_model::{Estimate, Procs, Speed, Speedup, Time};
 
 use super::*;
-use crate::job::{Exit, JobState};
+use crate::job::{Exit, Hop, JobState};
 use crate::names::Key;
 use crate::reason::{Cause, Survey};
 use crate::vector::cut;

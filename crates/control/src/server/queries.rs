@@ -89,8 +89,16 @@ impl Server {
 
     /// The number here of a job that a user holds, whether it was accepted here or came from elsewhere.
     pub fn number_of(&self, job: &Handle) -> Option<u32> {
-        let own = || Some(job.number).filter(|_| job.server == self.config.name);
+        // A guest has a number here that is in no handle of ours.
+        let is_guest = || self.jobs.get(&job.number).is_some_and(|kept| kept.record.handle != *job);
+        let own = || Some(job.number).filter(|_| job.server == self.config.name && !is_guest());
         self.numbers.get(job).copied().or_else(own)
+    }
+
+    /// Whether files that were sent under a key are of use: a job in memory has it, or one that another server may hand
+    /// over.
+    pub fn wants_files_of(&self, key: &Key) -> bool {
+        self.job_of_key(key).is_some() || self.held().any(|handoff| handoff.key == *key)
     }
 
     /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.

@@ -49,6 +49,10 @@ impl Server {
     fn may_prepare(&mut self, now: Time, handoff: &Handoff) -> Result<Option<Estimate>, String> {
         let HandoffId { job, attempt } = &handoff.id;
         let late = || "a later attempt was made since".to_owned();
+        let at = handoff.hops.last().map_or(&job.server, |hop| &hop.to);
+        if *at != handoff.from.name {
+            return Err(format!("the job is at {at}, which alone can hand it over"));
+        }
         if let Some(held) = self.held.get(job) {
             match held.handoff.id.attempt.cmp(attempt) {
                 std::cmp::Ordering::Equal => return Ok(None),
@@ -268,9 +272,15 @@ impl Server {
         })
     }
 
-    /// The server that hands a job over, if it is held.
+    /// The server that hands a job over by that attempt, or did: none if that is not known here.
     pub fn source_of(&self, id: &HandoffId) -> Option<&Name> {
-        self.held.get(&id.job).map(|held| &held.handoff.from.name)
+        let held = self.held.get(&id.job).filter(|held| held.handoff.id.attempt >= id.attempt);
+        let came = || {
+            let hops = &self.jobs.get(&self.number_of(&id.job)?)?.record.hops;
+            let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.to == self.config.name;
+            hops.iter().find(by_it).map(|hop| &hop.from)
+        };
+        held.map(|held| &held.handoff.from.name).or_else(came)
     }
 
     /// The jobs that are held for other servers.

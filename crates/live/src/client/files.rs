@@ -134,6 +134,7 @@ impl Client {
     ) -> Result<u64, ClientError> {
         let mut wanted = wanted.clone();
         loop {
+            let mut moved = false;
             let broken = match self.chunks(&wanted).await {
                 Err(error) => error,
                 Ok(mut chunks) => loop {
@@ -143,11 +144,15 @@ impl Client {
                             piece(&chunk.data).map_err(ClientError::failed)?;
                         }
                         Ok(None) => return Ok(wanted.offset),
-                        Err(status) => break self.server_failed(&wanted.handle, &status),
+                        Err(status) => {
+                            moved = wire::moved_to(&status).is_some();
+                            break self.server_failed(&wanted.handle, &status);
+                        }
                     }
                 },
             };
-            if !(wanted.follow && broken.may_pass()) {
+            // It is followed where it went.
+            if !(wanted.follow && (moved || broken.may_pass())) {
                 return Err(broken);
             }
             tokio::time::sleep(Duration::from_millis(500)).await;

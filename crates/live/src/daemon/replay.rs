@@ -1,4 +1,4 @@
-//! A recorded journal told again (invariant 5): a stopped daemon's entries, given to a new machine of `control`,
+//! A recorded journal told again (invariant 10): a stopped daemon's entries, given to a new machine of `control`,
 //! lead to the same commands.
 
 use std::path::Path;

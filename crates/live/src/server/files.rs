@@ -56,6 +56,17 @@ impl std::fmt::Display for Sender {
     }
 }
 
+/// What is known of the job that a file is for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Known {
+    /// Nothing: it may be submitted, or handed over.
+    No,
+    /// It waits or runs here.
+    Here,
+    /// It was accepted before, and has ended or gone elsewhere.
+    Before,
+}
+
 /// Takes a file in, unless `accepted` says that the submission it is for was accepted before: then nothing is wanted,
 /// and nothing that lies there is touched.
 pub(super) fn upload<A, F>(
@@ -67,7 +78,7 @@ pub(super) fn upload<A, F>(
 ) -> UploadStream
 where
     A: Fn(User, Key) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<bool, Status>> + Send,
+    F: Future<Output = Result<Known, Status>> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
     spawn_of_call(async move {
@@ -90,7 +101,7 @@ async fn take<A, F>(
 ) -> Result<(), Status>
 where
     A: Fn(User, Key) -> F,
-    F: Future<Output = Result<bool, Status>>,
+    F: Future<Output = Result<Known, Status>>,
 {
     let first =
         next(requests).await?.ok_or_else(|| Status::invalid_argument("expected a beginning first"))?;
@@ -108,7 +119,11 @@ where
     };
     // Its submission is not accepted between the question and the beginning.
     let turn = store.turn(&user, key).await;
-    if !is_handed_over && accepted(user.clone(), key).await? {
+    let known = accepted(user.clone(), key).await?;
+    if is_handed_over && known == Known::Here {
+        return Err(Status::permission_denied("the job of that key is at this server"));
+    }
+    if !is_handed_over && known != Known::No {
         drop(turn);
         answer(sender, UploadAnswer::Offset(file.size)).await?;
         while next(requests).await?.is_some() {

@@ -16,7 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::driver::Calls;
-use super::files::{self, Sender};
+use super::files::{self, Known, Sender};
 use super::launch::{Host, Launch};
 use super::offer::Shop;
 use super::sealing::Sealing;
@@ -196,7 +196,14 @@ impl proto::server_server::Server for Service {
         let own = self.clone();
         let accepted = move |user, key| {
             let (own, who) = (own.clone(), Caller { user, operator: false });
-            async move { own.accepted_before(&who, key).await.map(|found| found.is_some()) }
+            async move {
+                let own_name = &own.shop.info.name;
+                Ok(match own.accepted_before(&who, key).await? {
+                    None => Known::No,
+                    Some(record) if !record.state.is_final() && record.server() == own_name => Known::Here,
+                    Some(_) => Known::Before,
+                })
+            }
         };
         Ok(Response::new(files::upload(request.into_inner(), sender, open, self.store.clone(), accepted)))
     }

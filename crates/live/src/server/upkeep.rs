@@ -69,7 +69,7 @@ impl Upkeep {
         }
         // Nobody can submit it, or have it accepted, from here on.
         let _turn = self.store.turn(&user, key).await;
-        let wanted = self.mailbox.ask(move |server, _| server.job_of_key(&key).is_some()).await;
+        let wanted = self.mailbox.ask(move |server, _| server.wants_files_of(&key)).await;
         if wanted != Ok(false) {
             return false;
         }

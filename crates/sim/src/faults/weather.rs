@@ -125,12 +125,8 @@ impl World {
         let other = super::plan::moving(&mut self.rng);
         let event = match self.rng.random_range(0..3) {
             0 => {
-                let change = match self.rng.random_range(0..5) {
-                    0 => None,
-                    1 => Some(Change::Off),
-                    _ => Some(Change::Set(other)),
-                };
-                agent::Event::Configure { reply, change }
+                let change = if self.rng.random_bool(0.8) { Change::Set(other) } else { Change::Off };
+                agent::Event::Configure { reply, change: Some(change) }
             }
             wish => {
                 let policy = self.rng.random_bool(0.5).then_some(other.policy);
