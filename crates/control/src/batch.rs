@@ -1,16 +1,18 @@
 //! The batch system behind a server: what queues and starts jobs on its cluster.
 //!
 //! A server asks of it only what a real batch system can be asked from outside (invariant 6): submit, cancel,
-//! list, estimate. [`crate::embedded`] is Pliant's own; one in front of a foreign batch system keeps a picture
-//! of its queue behind the same trait.
+//! list, estimate. [`crate::embedded`] is Pliant's own; [`crate::foreign`] keeps a picture of another's queue behind
+//! the same trait.
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::batch::{Submission, Waiting};
+use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
-use crate::embedded::Dump;
 use crate::job::Exit;
+use crate::listing::Listing;
+use crate::{embedded, foreign};
 
 /// What the outside tells a batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -26,6 +28,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elapsed_ms: Option<u64>,
     },
+    /// Something about a batch system that is not Pliant's.
+    Foreign(foreign::Event),
 }
 
 /// What a batch system wants done outside.
@@ -39,6 +43,8 @@ pub enum Command {
         /// The job.
         job: JobId,
     },
+    /// Something to be done in a batch system that is not Pliant's.
+    Foreign(foreign::Command),
 }
 
 /// A job to be run.
@@ -65,6 +71,8 @@ pub enum News {
         procs: Procs,
         /// Its walltime on them.
         walltime: Span,
+        /// Since when.
+        at: Time,
     },
     /// It is in the queue, held: it does not start before it is released.
     Held {
@@ -154,6 +162,36 @@ pub trait BatchSystem: Send {
     /// What is running and waiting, for plans that others make (invariant 6: what a listing shows).
     fn picture(&mut self, now: Time) -> pliant_policy::batch::Dump;
 
+    /// The same of a cluster that is planned by its nodes; none if it is not.
+    fn nodes(&mut self, _now: Time) -> Option<nodes::Picture> {
+        None
+    }
+
+    /// The processors that there are; none if that is configured.
+    fn capacity(&self) -> Option<Procs> {
+        None
+    }
+
+    /// What was listed last, if there are listings.
+    fn mirror(&self) -> Option<&Listing> {
+        None
+    }
+
+    /// Commands that nobody has answered: a restarted driver carries them out again.
+    fn unanswered(&self) -> Vec<Command> {
+        Vec::new()
+    }
+
     /// All of its state, as data.
     fn dump(&mut self, now: Time) -> Dump;
+}
+
+/// The state of a batch system, as data.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Dump {
+    /// Of Pliant's own.
+    Embedded(Box<embedded::Dump>),
+    /// Of the picture of another.
+    Foreign(foreign::Dump),
 }

@@ -108,7 +108,7 @@ impl Embedded {
     }
 
     /// Runs started jobs on free processors, strictly in order.
-    fn run_pending(&mut self, effects: &mut Effects) {
+    fn run_pending(&mut self, now: Time, effects: &mut Effects) {
         while let Some(job) = self.pending.front().copied() {
             let Some(started) = self.started.get_mut(&job) else {
                 self.pending.pop_front();
@@ -122,7 +122,8 @@ impl Embedded {
             for core in &started.cores {
                 self.free.remove(core);
             }
-            effects.news.push(News::Started { job, procs: started.procs, walltime: started.walltime });
+            let (procs, walltime) = (started.procs, started.walltime);
+            effects.news.push(News::Started { job, procs, walltime, at: now });
             effects.commands.push(Command::Run(Run {
                 job,
                 procs: started.asked,
@@ -205,6 +206,7 @@ impl BatchSystem for Embedded {
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
             Event::Ended { job, exit, elapsed_ms } => self.ended(now, job, exit, elapsed_ms, effects),
+            Event::Foreign(_) => {}
         }
     }
 
@@ -212,7 +214,7 @@ impl BatchSystem for Embedded {
         self.changed = false;
         self.pass_over_overdue(now);
         self.hand_out(now);
-        self.run_pending(effects);
+        self.run_pending(now, effects);
     }
 
     fn next_due(&self) -> Option<Time> {
@@ -248,8 +250,8 @@ impl BatchSystem for Embedded {
         self.scheduler.dump()
     }
 
-    fn dump(&mut self, now: Time) -> Dump {
-        Dump {
+    fn dump(&mut self, now: Time) -> crate::batch::Dump {
+        crate::batch::Dump::Embedded(Box::new(Dump {
             at: now,
             scheduler: self.scheduler.dump(),
             asked: self.asked.iter().map(|(job, procs)| (*job, *procs)).collect(),
@@ -257,7 +259,7 @@ impl BatchSystem for Embedded {
             started: self.started.iter().map(|(job, started)| (*job, started.clone())).collect(),
             pending: self.pending.clone(),
             changed: self.changed,
-        }
+        }))
     }
 }
 
@@ -281,6 +283,8 @@ pub enum RestoreError {
     Policy(UnknownName),
     /// The policy cannot take the dump.
     Scheduler(batch::RestoreError),
+    /// The dump is of a batch system of another kind.
+    Kind,
     /// A running job has a processor that the cluster does not have, or another job has as well.
     Core {
         /// The job.
@@ -295,6 +299,9 @@ impl fmt::Display for RestoreError {
         match self {
             Self::Policy(error) => write!(f, "{error}"),
             Self::Scheduler(error) => write!(f, "{error}"),
+            Self::Kind => f.write_str(
+                "expected the state of the batch system that is configured, found that of one of another kind",
+            ),
             Self::Core { job, core } => {
                 write!(f, "expected job {job} on free processors of the cluster, found processor {core}")
             }
@@ -307,7 +314,7 @@ impl std::error::Error for RestoreError {
         match self {
             Self::Policy(error) => Some(error),
             Self::Scheduler(error) => Some(error),
-            Self::Core { .. } => None,
+            Self::Kind | Self::Core { .. } => None,
         }
     }
 }

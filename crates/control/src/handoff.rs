@@ -16,6 +16,7 @@
 
 use pliant_model::{Estimate, MoveReason, Span, Time};
 use pliant_policy::batch::Dump;
+use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
@@ -218,6 +219,9 @@ pub struct Picture {
     pub tuner: Tuner,
     /// What runs and waits under its policy. The numbers of jobs are the server's own.
     pub queue: Dump,
+    /// The same of a cluster that is planned by its nodes, in place of the queue; none if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<nodes::Picture>,
     /// The waiting jobs that may be moved.
     pub movable: Vec<Movable>,
 }

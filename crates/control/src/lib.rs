@@ -8,7 +8,7 @@
 //!
 //! - [`agent`] finds servers: a question goes down the tree, estimation vectors come up and are cut to the best.
 //! - [`server`] stands in front of one cluster: it estimates, admits, and keeps the jobs it admitted.
-//! - [`batch`] is the batch system behind a server; [`embedded`] is Pliant's own.
+//! - [`batch`] is the batch system behind a server; [`embedded`] is Pliant's own, [`foreign`] the picture of another.
 //! - [`handoff`] is how a waiting job goes from one server to another; agents propose it.
 //! - [`client`] takes one submission through discovery and admission to a handle, or to a clear end.
 
@@ -18,6 +18,7 @@ pub mod batch;
 pub mod client;
 pub mod embedded;
 pub mod explain;
+pub mod foreign;
 pub mod handoff;
 pub mod job;
 pub mod listing;

@@ -13,5 +13,6 @@ mod prediction;
 mod renewed;
 mod replay;
 mod security;
+mod slurm;
 mod standby;
 mod transfers;

@@ -69,13 +69,13 @@ async fn journals_told_again_give_the_same_commands() {
     assert_eq!(retold.differing, [0; 0], "{MASTER}");
 }
 
-fn server(file: &ServerFile) -> ServerConfig {
+pub(crate) fn server(file: &ServerFile) -> ServerConfig {
     ServerConfig {
         address: file.address(),
         name: file.name.clone(),
         procs: file.cluster.procs(),
         speed: file.cluster.speed().unwrap(),
-        policy: file.cluster.batch.clone(),
+        policy: file.cluster.policy().to_owned(),
         tuner: file.cluster.tuner().unwrap(),
         waiting_per_user: file.waiting_per_user,
     }

@@ -13,8 +13,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::{ClusterId, Estimate, JobId, Reason, Span, Time};
-use pliant_policy::batch;
+use pliant_policy::batch::{self, BatchScheduler};
 use pliant_policy::federation::{Federation, Pictured, Tracked};
+use pliant_policy::nodes::Nodes;
 use pliant_policy::reallocation::{Algorithm, Reallocation, reallocate};
 use serde::{Deserialize, Serialize};
 
@@ -146,7 +147,7 @@ impl Agent {
                 return self.begin_round(now, Some(reply), dry_run, policy, commands);
             }
             Some(_) => "the agent is looking at the waiting jobs already",
-            None => "the agent does not move waiting jobs: name a policy",
+            None => "the agent does not move waiting jobs",
         };
         let report = Report { refused: Some(refused.to_owned()), ..Report::default() };
         commands.push(Command::Report { to: reply, report: Box::new(report) });
@@ -295,11 +296,8 @@ fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
     let mut places: Vec<Option<ClusterId>> = vec![None; pictures.len()];
     for (index, picture) in pictures.iter().enumerate() {
         let known = &mut numbers[index];
-        let queue = picture.queue.clone().renumbered(|job| *known.entry(job).or_insert_with(&mut fresh));
         let info = &picture.info;
-        let mut scheduler = batch::by_name(&info.policy).ok().map(|policy| (policy.new)(info.procs, now));
-        let restored = scheduler.as_mut().is_some_and(|scheduler| scheduler.restore(now, &queue).is_ok());
-        match scheduler.filter(|_| restored) {
+        match scheduler(picture, now, |job| *known.entry(job).or_insert_with(&mut fresh)) {
             Some(scheduler) => {
                 places[index] = Some(ClusterId(clusters.len() as u32));
                 clusters.push(Pictured {
@@ -320,4 +318,22 @@ fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
     });
     let federation = Federation::pictured(clusters, tracked.collect::<Vec<_>>());
     Drawn { federation, drawn, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
+}
+
+/// The batch system of a picture, with its jobs under other numbers; none if the picture makes no sense.
+fn scheduler(
+    picture: &Picture,
+    now: Time,
+    mut number: impl FnMut(JobId) -> JobId,
+) -> Option<Box<dyn BatchScheduler>> {
+    if let Some(nodes) = &picture.nodes {
+        let mut nodes = nodes.clone();
+        nodes.running.iter_mut().for_each(|one| one.job = number(one.job));
+        nodes.pending.iter_mut().for_each(|one| one.job = number(one.job));
+        return Some(Box::new(Nodes::from_picture(now, &nodes).ok()?));
+    }
+    let queue = picture.queue.clone().renumbered(number);
+    let mut scheduler = (batch::by_name(&picture.info.policy).ok()?.new)(picture.info.procs, now);
+    scheduler.restore(now, &queue).ok()?;
+    Some(scheduler)
 }

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::Caller;
 use crate::batch::{self, BatchSystem, Effects, News};
 use crate::embedded::Embedded;
+use crate::foreign::{self, Foreign};
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Verdict};
 use crate::job::{Exit, JobRecord, JobState};
 use crate::names::{Handle, Key, Name, User};
@@ -57,11 +58,11 @@ pub struct ServerConfig {
     pub name: Name,
     /// Where clients and other servers reach it, `host:port`.
     pub address: String,
-    /// Processors of its cluster.
+    /// Processors of its cluster, unless its batch system says how many there are.
     pub procs: Procs,
     /// How fast they are.
     pub speed: Speed,
-    /// The local policy of its embedded batch system.
+    /// The local policy of its embedded batch system, or [`foreign::SLURM`] for the picture of another.
     pub policy: String,
     /// How moldable requests are sized.
     pub tuner: Tuner,
@@ -260,10 +261,13 @@ pub struct Server {
 impl Server {
     /// A server without jobs.
     pub fn new(config: ServerConfig, now: Time) -> Result<Server, UnknownName> {
-        let batch = Embedded::new(&config.policy, config.procs, now)?;
+        let batch: Box<dyn BatchSystem> = match config.policy.as_str() {
+            foreign::SLURM => Box::new(Foreign::new()),
+            policy => Box::new(Embedded::new(policy, config.procs, now)?),
+        };
         Ok(Server {
             config,
-            batch: Box::new(batch),
+            batch,
             jobs: BTreeMap::new(),
             ended: VecDeque::new(),
             keys: FxHashMap::default(),
@@ -365,12 +369,12 @@ impl Server {
             News::Held { job } => self.is_held(job.0, commands),
             News::Withdrawn { job } => self.withdrawn(now, job.0, commands),
             News::Stays { job } => self.stays(job.0, commands),
-            News::Started { job, procs, walltime } => {
+            News::Started { job, procs, walltime, at } => {
                 self.stays(job.0, commands);
                 let Some(kept) = self.jobs.get_mut(&job.0) else { return };
                 waits_no_more(&mut self.waiting, &kept.record);
                 kept.record.state = JobState::Active;
-                kept.record.started = Some(now);
+                kept.record.started = Some(at.min(now));
                 kept.record.procs = procs;
                 kept.record.walltime = walltime;
                 tell(&kept.record, commands);

@@ -6,10 +6,11 @@ use super::admission::WALLTIME_MAX;
 use super::{Kept, Refused, Server};
 use crate::access::Caller;
 use crate::agent::{Found, ServerInfo};
-use crate::batch::{Run, Usage};
+use crate::batch::{self, Run, Usage};
 use crate::explain::{Explanation, Release, Wait};
 use crate::handoff::{Movable, Picture};
 use crate::job::{JobRecord, JobState, Work};
+use crate::listing::Listing;
 use crate::names::{Handle, Key, Name, User};
 use crate::vector::Vector;
 
@@ -22,11 +23,10 @@ impl Server {
     /// The same, as if the cluster had that speed.
     pub(super) fn estimate_at(&mut self, now: Time, work: &Work, speed: Speed) -> Result<Estimate, Refused> {
         let request = work.request(JobId(self.next), now);
-        let walltimes = request.on(self.config.procs, speed);
+        let walltimes = request.on(self.procs(), speed);
         let estimate =
             walltimes.and_then(|walltimes| self.batch.estimate(now, &walltimes, self.config.tuner));
-        let estimate =
-            estimate.ok_or(Refused::TooLarge { needed: work.procs, available: self.config.procs })?;
+        let estimate = estimate.ok_or(Refused::TooLarge { needed: work.procs, available: self.procs() })?;
         match estimate.walltime {
             walltime if walltime > WALLTIME_MAX => Err(Refused::TooLong { walltime, most: WALLTIME_MAX }),
             _ => Ok(estimate),
@@ -49,7 +49,7 @@ impl Server {
             rank: info.rank,
             estimate,
             speed: self.config.speed,
-            procs: self.config.procs,
+            procs: self.procs(),
             free,
             queue_length: waiting,
         };
@@ -103,7 +103,7 @@ impl Server {
 
     /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.
     pub fn picture(&mut self, now: Time, info: &ServerInfo) -> Picture {
-        let queue = self.batch.picture(now);
+        let (queue, nodes) = (self.batch.picture(now), self.batch.nodes(now));
         let movable = |kept: &Kept| {
             let Kept { number, record, .. } = kept;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
@@ -118,7 +118,23 @@ impl Server {
             })
         };
         let movable = self.jobs.values().filter_map(movable).collect();
-        Picture { info: info.clone(), tuner: self.config.tuner, queue, movable }
+        let info = ServerInfo { procs: self.procs(), ..info.clone() };
+        Picture { info, tuner: self.config.tuner, queue, nodes, movable }
+    }
+
+    /// The processors of its cluster.
+    pub fn procs(&self) -> Procs {
+        self.batch.capacity().unwrap_or(self.config.procs)
+    }
+
+    /// What a foreign batch system listed last.
+    pub fn mirror(&self) -> Option<&Listing> {
+        self.batch.mirror()
+    }
+
+    /// Commands to its batch system that nobody has answered: a restarted driver carries them out again.
+    pub fn unanswered(&self) -> Vec<batch::Command> {
+        self.batch.unanswered()
     }
 
     /// What it is called.

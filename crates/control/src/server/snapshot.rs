@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::source::Leaving;
 use super::target::Held;
 use super::{Answer, Command, Event, Kept, Server, ServerConfig, learning};
-use crate::embedded::{Dump, Embedded, RestoreError};
+use crate::batch::{BatchSystem, Dump};
+use crate::embedded::{Embedded, RestoreError};
+use crate::foreign::{self, Foreign};
 use crate::job::JobState;
 use crate::names::{Handle, Key, User};
 use crate::replay::Machine;
@@ -53,7 +55,11 @@ impl Server {
             taken,
             history,
         } = state;
-        let batch = Embedded::restore(&config.policy, config.procs, batch)?;
+        let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
+            (foreign::SLURM, Dump::Foreign(dump)) => Box::new(Foreign::restore(dump)),
+            (foreign::SLURM, Dump::Embedded(_)) | (_, Dump::Foreign(_)) => return Err(RestoreError::Kind),
+            (policy, Dump::Embedded(dump)) => Box::new(Embedded::restore(policy, config.procs, *dump)?),
+        };
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
         let is_here = |kept: &&Kept| *kept.record.server() == config.name;
         for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued).filter(is_here) {
@@ -73,7 +79,7 @@ impl Server {
         let keys = keys.into_iter().collect();
         Ok(Server {
             config,
-            batch: Box::new(batch),
+            batch,
             jobs,
             ended,
             keys,

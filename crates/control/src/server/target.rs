@@ -134,7 +134,11 @@ impl Server {
                 self.take(now, id, commands);
                 true
             }
-            _ => self.taken.get(&id.job).is_some_and(|(attempt, _)| *attempt >= id.attempt),
+            // However long ago, while the job is in memory it tells how it came.
+            _ => {
+                let taken = self.taken.get(&id.job).is_some_and(|(attempt, _)| *attempt >= id.attempt);
+                taken || self.source_of(id).is_some()
+            }
         };
         if done && cancelled {
             self.cancel_taken(now, id, commands);
@@ -281,6 +285,11 @@ impl Server {
             hops.iter().find(by_it).map(|hop| &hop.from)
         };
         held.map(|held| &held.handoff.from.name).or_else(came)
+    }
+
+    /// The job that has this number here while it is held for another server.
+    pub fn held_as(&self, number: u32) -> Option<&Handle> {
+        self.held.values().find(|held| held.number == number).map(|held| &held.handoff.id.job)
     }
 
     /// The jobs that are held for other servers.

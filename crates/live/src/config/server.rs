@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use pliant_control::foreign;
 use pliant_control::names::Name;
 use pliant_model::{Procs, Speed};
 use pliant_policy::tuning::Tuner;
@@ -13,9 +14,11 @@ use super::agent::history_days;
 use super::{ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, beside, credentials_beside, read};
 use crate::identity::Credentials;
 use crate::services::{Catalogue, Declared};
+use crate::slurm;
 use crate::wire;
 
-const HINT: &str = "a server's file has name, listen, [[parent]], state, [cluster] with procs, and [tls]";
+const HINT: &str =
+    "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], and [tls]";
 
 /// What a server is told at its start.
 #[derive(Deserialize)]
@@ -65,11 +68,12 @@ pub struct ServerFile {
     pub catalogue: Catalogue,
 }
 
-/// The cluster behind a server, under the embedded batch system.
+/// The cluster behind a server, under the embedded batch system or under Slurm.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterFile {
-    /// Processors.
+    /// Processors. Slurm says itself how many there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub procs: u32,
     /// How fast they are, relative to the federation's reference.
     #[serde(default = "reference")]
@@ -92,6 +96,13 @@ pub struct ClusterFile {
     /// How long a job may take to end once it was asked to, in seconds.
     #[serde(default = "grace_s")]
     pub grace_s: u32,
+    /// The Slurm cluster in front of which the server stands, in place of the embedded batch system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<slurm::Settings>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn waiting_per_user() -> u32 {
@@ -128,6 +139,9 @@ impl ServerFile {
         let (mut file, source): (ServerFile, _) = read(path, HINT)?;
         credentials_beside(path, &mut file.tls);
         beside(path, &mut file.state);
+        if let Some(conf) = file.cluster.slurm.as_mut().and_then(|slurm| slurm.conf.as_mut()) {
+            beside(path, conf);
+        }
         file.catalogue =
             Catalogue::new(&file.service, file.scripts, &source).map_err(ConfigError::Content)?;
         file.check().map_err(|(key, message)| ConfigError::Value { path: path.to_owned(), key, message })?;
@@ -142,8 +156,15 @@ impl ServerFile {
             ));
         }
         self.check_address()?;
-        if !(1..=1_000_000).contains(&self.cluster.procs) {
-            return Err(("cluster.procs", format!("expected 1 to 1000000, found {}", self.cluster.procs)));
+        match &self.cluster.slurm {
+            Some(settings) => self.cluster.check_slurm(settings)?,
+            None if !(1..=1_000_000).contains(&self.cluster.procs) => {
+                return Err((
+                    "cluster.procs",
+                    format!("expected 1 to 1000000, found {}", self.cluster.procs),
+                ));
+            }
+            None => {}
         }
         self.cluster.speed()?;
         self.cluster.tuner()?;
@@ -188,6 +209,30 @@ impl ServerFile {
 }
 
 impl ClusterFile {
+    /// What Slurm does itself is not said here.
+    fn check_slurm(&self, settings: &slurm::Settings) -> Result<(), (&'static str, String)> {
+        let ClusterFile { procs, batch, pin, first_core, cpu_share, .. } = self;
+        let said = [
+            ("cluster.procs", *procs != 0),
+            ("cluster.batch", *batch != cbf()),
+            ("cluster.pin", *pin),
+            ("cluster.first_core", *first_core != 0),
+            ("cluster.cpu_share", cpu_share.is_some()),
+        ];
+        if let Some((key, _)) = said.iter().find(|(_, said)| *said) {
+            return Err((
+                key,
+                "expected none beside [cluster.slurm], which decides that, found one".to_owned(),
+            ));
+        }
+        settings.check().map_err(|error| ("cluster.slurm", error.to_string()))
+    }
+
+    /// The name of the policy by which the cluster is planned.
+    pub fn policy(&self) -> &str {
+        if self.slurm.is_some() { foreign::SLURM } else { &self.batch }
+    }
+
     /// Processors.
     pub fn procs(&self) -> Procs {
         Procs(self.procs)

@@ -258,6 +258,15 @@ pub fn terminate(dir: &Path) -> Result<(), FolderError> {
     }
 }
 
+/// Asks for the end of a job that may run on another host, whose processes cannot be signalled from here. Its supervisor
+/// finds that within a second; one that is started later starts nothing. May be repeated.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn ask_end(dir: &Path) -> Result<(), FolderError> {
+    Folder::at(dir)?.ask_cancel()
+}
+
 /// How the job of a folder ended, if it was recorded. Only once it is known to have ended: a job that runs may have
 /// written anything there.
 ///

@@ -62,7 +62,7 @@ mod watch;
 
 pub use folder::FolderError;
 pub(crate) use folder::may_pass;
-pub use jobs::{Ending, Found, Lost, Running, SpawnError, find, recorded, spawn, terminate};
+pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
 pub use record::{Exit, Outcome};
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use supervisor::{SuperviseError, supervise};

@@ -308,7 +308,10 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     }
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&work).process_group(0);
-    command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8").envs(&spec.env);
+    command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8");
+    // Under Slurm a program on several nodes needs to know which; a server that starts us itself passes on nothing.
+    let allotted = std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"SLURM_"));
+    command.envs(allotted).envs(&spec.env);
     command.env(FOLDER_VARIABLE, folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed =

@@ -15,6 +15,7 @@ use pliant_model::{JobId, Time};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot};
 
+use super::cluster::Cluster;
 use super::launch::{Host, Launch};
 use super::others::Others;
 use crate::agent::driver::{json, locked, observe_accuracy, row};
@@ -255,13 +256,13 @@ fn found_word(found: &Found) -> &'static str {
 }
 
 /// What a supervisor complained of, for the owner of the job: without the place of its folder on this host.
-fn complaint(line: &str, dir: &Path) -> String {
+pub(super) fn complaint(line: &str, dir: &Path) -> String {
     let within = format!("{}/", dir.display());
     line.trim_start_matches("error: ").replace(&within, "").replace(&*dir.to_string_lossy(), "its folder")
 }
 
 /// How a process ended, as the federation tells it, and how long it ran.
-fn end_of(found: processes::Exit) -> (Exit, Option<u64>) {
+pub(super) fn end_of(found: processes::Exit) -> (Exit, Option<u64>) {
     let exit = match found.outcome {
         _ if found.cancelled => Exit::Cancelled,
         _ if found.over_walltime => Exit::OverWalltime,
@@ -276,6 +277,8 @@ fn end_of(found: processes::Exit) -> (Exit, Option<u64>) {
 pub(super) struct ServerDriver {
     pub(super) calls: Calls,
     pub(super) processes: Processes,
+    /// The batch system, if it is not the embedded one.
+    pub(super) cluster: Option<Cluster>,
     pub(super) others: Others,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) upward: Upward,
@@ -306,6 +309,11 @@ impl Driver<Server> for ServerDriver {
             Command::Batch(batch::Command::Terminate { job }) => {
                 if let Some(record) = machine.job(job.0) {
                     self.processes.terminate(job, &record.handle);
+                }
+            }
+            Command::Batch(batch::Command::Foreign(command)) => {
+                if let Some(cluster) = &self.cluster {
+                    cluster.carry_out(machine, command);
                 }
             }
             Command::Call { to, id, call } => self.others.call(to, id, call),

@@ -100,6 +100,11 @@ impl Host {
         }
     }
 
+    /// Where an input of a job is, once it has its files.
+    pub(crate) fn input(&self, job: &Handle, file: &FileSpec) -> PathBuf {
+        self.dir(job).join("work").join(file.name.as_str())
+    }
+
     /// The jobs that have a folder.
     pub(crate) fn jobs(&self) -> Vec<Handle> {
         // There is none before the first job.

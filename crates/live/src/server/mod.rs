@@ -1,5 +1,6 @@
 //! The server as a daemon.
 
+mod cluster;
 mod driver;
 mod files;
 mod launch;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use pliant_control::agent::ServerInfo;
 use pliant_control::server::{Server, ServerConfig};
+use pliant_model::Procs;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 
@@ -28,6 +30,7 @@ use crate::journal;
 use crate::staging::{self, Store};
 use crate::uplink::{Heard, Uplink, readiness, upward};
 use crate::wire::proto::server_server::ServerServer;
+use cluster::Cluster;
 use driver::{Calls, Processes, ServerDriver};
 use launch::Host;
 use offer::{Below, Shop};
@@ -92,16 +95,34 @@ pub async fn serve(
         let launch = recovered.machine.launch(run.job.0).unwrap_or_default();
         processes.resume(record.clone(), launch.to_owned(), run.clone(), cancelling);
     }
+    let (cluster, procs) = match &file.cluster.slurm {
+        None => (None, file.cluster.procs()),
+        Some(settings) => {
+            let around = cluster::Around {
+                host: host.clone(),
+                store: store.clone(),
+                supervisor: supervisor.clone().into(),
+                mailbox: mailbox.clone(),
+                runtime: tokio::runtime::Handle::current(),
+            };
+            let machine = &recovered.machine;
+            let cluster = Cluster::start(around, settings.clone(), machine, recovered.clock, halted.clone());
+            // A server that does not know its cluster can tell nobody anything.
+            let Some(procs) = cluster.procs(machine.procs(), stop.clone()).await else { return Ok(()) };
+            (Some(cluster), procs)
+        }
+    };
     let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
     let others = Others {
         address: advertised.clone(),
         tls: client_tls.clone(),
         store: store.clone(),
+        folders: cluster.is_some().then(|| host.clone()),
         mailbox: mailbox.clone(),
         runtime: tokio::runtime::Handle::current(),
         state: Arc::default(),
     };
-    let shop = shop(&file, advertised, &supervisor);
+    let shop = shop(&file, procs, advertised, &supervisor);
     let child = Below {
         shop: shop.clone(),
         journal: journal.id(),
@@ -129,6 +150,7 @@ pub async fn serve(
     let driver = ServerDriver {
         calls: calls.clone(),
         processes,
+        cluster,
         others,
         changes: changes.clone(),
         upward,
@@ -167,7 +189,7 @@ pub async fn serve(
     let service = ServerServer::new(service).max_decoding_message_size(file.limits.message_bytes);
     let service =
         tonic::service::interceptor::InterceptedService::new(service, gate.keep(server_tls.clone()));
-    tracing::info!(name = %file.name, %address, procs = file.cluster.procs, batch = %file.cluster.batch, "server ready");
+    tracing::info!(name = %file.name, %address, procs = procs.0, batch = file.cluster.policy(), "server ready");
     ready(address);
     let served = transport()
         .add_service(service)
@@ -188,22 +210,22 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
         address: file.address(),
         procs: file.cluster.procs(),
         speed: file.cluster.speed().map_err(value)?,
-        policy: file.cluster.batch.clone(),
+        policy: file.cluster.policy().to_owned(),
         tuner: file.cluster.tuner().map_err(value)?,
         waiting_per_user: file.waiting_per_user,
     })
 }
 
-fn shop(file: &ServerFile, address: String, supervisor: &[OsString]) -> Shop {
+fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString]) -> Shop {
     let catalogue = Arc::new(file.catalogue.clone());
     let services = catalogue.summaries();
     let info = ServerInfo {
         name: file.name.clone(),
         address,
         rank: file.rank,
-        procs: file.cluster.procs(),
+        procs,
         speed: file.cluster.speed().unwrap_or(pliant_model::Speed::REFERENCE),
-        policy: file.cluster.batch.clone(),
+        policy: file.cluster.policy().to_owned(),
         services,
         scripts: catalogue.takes_scripts(),
     };

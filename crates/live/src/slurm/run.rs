@@ -106,9 +106,11 @@ async fn finish(child: &mut Child, call: &Call) -> Result<Printed, SlurmError> {
     let status = child.wait().await.map_err(failed)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let (stdout, stderr) = (text(stdout), text(stderr));
-    match status.success() {
-        true => Ok(Printed { stdout, stderr }),
-        false => Err(SlurmError::told(command, call.id.as_deref(), &stderr)),
+    match status.code() {
+        Some(0) => Ok(Printed { stdout, stderr }),
+        Some(_) => Err(SlurmError::told(command, call.id.as_deref(), &stderr)),
+        // By somebody who stops everything, as a rule: what it had asked for may have been done.
+        None => Err(SlurmError::NoAnswer { command, why: format!("it was ended ({status})") }),
     }
 }
 

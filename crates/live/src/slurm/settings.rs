@@ -24,8 +24,10 @@ pub struct Settings {
     pub extra: Vec<String>,
     /// How long a command may take, in seconds. Slurm's own give up on a hung controller after 10 s.
     pub deadline_s: u32,
-    /// How often the nodes are listed, in seconds. Jobs are listed whenever a listing is asked for.
+    /// How often the nodes are listed, in seconds.
     pub nodes_every_s: u32,
+    /// How often the jobs are listed, in seconds.
+    pub period_s: u32,
 }
 
 /// A setting that cannot be.
@@ -50,6 +52,7 @@ impl Default for Settings {
             extra: Vec::new(),
             deadline_s: 20,
             nodes_every_s: 30,
+            period_s: 10,
         }
     }
 }
@@ -118,6 +121,9 @@ impl Settings {
         }
         if !(11..=600).contains(&self.deadline_s) {
             return wrong("deadline_s", "11 to 600", &self.deadline_s.to_string());
+        }
+        if !(1..=3600).contains(&self.period_s) {
+            return wrong("period_s", "1 to 3600", &self.period_s.to_string());
         }
         if self.nodes_every_s > 86_400 {
             return wrong("nodes_every_s", "0 to 86400", &self.nodes_every_s.to_string());

@@ -322,7 +322,7 @@ impl TryFrom<proto::Stays> for Stays {
 
 impl From<&Picture> for proto::Picture {
     fn from(picture: &Picture) -> proto::Picture {
-        let Picture { info, tuner, queue, movable } = picture;
+        let Picture { info, tuner, queue, nodes, movable } = picture;
         let planned = |one: &Waiting| proto::Planned { job: one.job.0, plan: Some((&one.plan).into()) };
         let in_line = |job: JobId, procs, walltime| proto::InLine {
             job: job.0,
@@ -345,6 +345,7 @@ impl From<&Picture> for proto::Picture {
             line: queue.line.iter().map(|one| in_line(one.job, one.procs, one.walltime)).collect(),
             head: queue.head.as_ref().map(|one| in_line(one.job, one.procs, one.walltime)),
             movable: movable.iter().map(proto::Movable::from).collect(),
+            nodes: nodes.as_ref().map(proto::NodesPicture::from),
         }
     }
 }
@@ -380,6 +381,7 @@ impl TryFrom<proto::Picture> for Picture {
             info: read::required("info", "a server", message.info)?,
             tuner: tuner.map_err(|_| Malformed::text("tuner", "the name of a tuner", &message.tuner))?,
             queue,
+            nodes: read::optional("nodes", message.nodes)?,
             movable: read::list("movable", message.movable, bounds::QUEUE_MAX, Movable::try_from)?,
         })
     }

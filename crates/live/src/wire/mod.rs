@@ -22,6 +22,7 @@ mod handoff;
 mod job;
 mod listing;
 mod malformed;
+mod nodes;
 mod offer;
 mod read;
 mod server;

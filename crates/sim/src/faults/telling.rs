@@ -166,6 +166,9 @@ impl World {
                 self.after(pause, Happening::Begins(index, life, run));
             }
             Command::Batch(batch::Command::Terminate { job }) => self.terminate(index, job),
+            Command::Batch(batch::Command::Foreign(_)) => {
+                debug_assert!(false, "every batch system is embedded");
+            }
             Command::Tell(record) => {
                 if let Some(number) = number {
                     self.tell_news(me, number, record);

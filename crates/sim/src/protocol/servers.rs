@@ -64,6 +64,9 @@ impl Driver<'_> {
             server::Command::Batch(batch::Command::Terminate { .. }) => {
                 debug_assert!(false, "nobody cancels");
             }
+            server::Command::Batch(batch::Command::Foreign(_)) => {
+                debug_assert!(false, "every batch system is embedded");
+            }
             server::Command::Tell(record) => {
                 let ServerNode { machine, news, .. } = &mut self.servers[index];
                 news.told += 1;

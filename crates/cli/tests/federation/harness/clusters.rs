@@ -1,6 +1,7 @@
 //! Clusters with their services, for servers to stand in front of.
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 
 /// The agent at the root of every federation here.
 pub(crate) const MASTER: &str = "master";
@@ -54,12 +55,14 @@ pub(crate) struct Cluster {
     pub(crate) keys: &'static str,
     /// Further tables of its file.
     pub(crate) tables: String,
+    /// The slurm.conf of the cluster, if the server stands in front of a real one.
+    pub(crate) slurm: Option<PathBuf>,
 }
 
 impl Cluster {
     pub(crate) fn new(name: &'static str, procs: u32, speed: f64) -> Cluster {
         let tables = SERVICES.to_owned();
-        Cluster { name, procs, speed, batch: "cbf", parent: MASTER, keys: "", tables }
+        Cluster { name, procs, speed, batch: "cbf", parent: MASTER, keys: "", tables, slurm: None }
     }
 }
 

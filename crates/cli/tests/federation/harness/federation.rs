@@ -80,11 +80,15 @@ impl Federation {
 
     /// Starts one more server.
     pub(crate) fn add_server(&mut self, cluster: &Cluster) {
-        let Cluster { name, procs, speed, batch, parent, keys, tables } = cluster;
+        let Cluster { name, procs, speed, batch, parent, keys, tables, slurm } = cluster;
         let parent = self.address_table("parent", parent);
+        let size = match slurm {
+            Some(conf) => format!("[cluster.slurm]\nconf = \"{}\"\nperiod_s = 1\n", conf.display()),
+            None => format!("procs = {procs}\nbatch = \"{batch}\"\n"),
+        };
         let text = format!(
             "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{keys}\n{parent}\n\
-             [cluster]\nprocs = {procs}\nspeed = {speed:?}\nbatch = \"{batch}\"\ngrace_s = 1\n{TLS}{tables}"
+             [cluster]\nspeed = {speed:?}\ngrace_s = 1\n{size}\n{TLS}{tables}"
         );
         self.add("server", Role::Server, name, &text);
     }
@@ -160,6 +164,21 @@ impl Federation {
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         let status = child.wait().unwrap();
         assert!(status.success(), "{name} stopped with {status}:\n{}", self.log(name));
+    }
+
+    /// Lets a daemon do nothing, as one that hangs.
+    pub(crate) fn suspend(&self, name: &str) {
+        self.signal(name, Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go_on(&self, name: &str) {
+        self.signal(name, Signal::CONT);
+    }
+
+    fn signal(&self, name: &str, signal: Signal) {
+        let child = self.daemons[name].child.as_ref().unwrap();
+        kill_process(Pid::from_child(child), signal).unwrap();
     }
 
     /// Starts a daemon that is not running, where it was before.

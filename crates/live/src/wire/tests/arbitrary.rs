@@ -11,6 +11,7 @@ use pliant_control::server::Refused;
 use pliant_control::vector::Vector;
 use pliant_model::{Estimate, JobId, MoveReason, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, RunningJob, Start, Submission as InLine, Waiting};
+use pliant_policy::nodes;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
 use proptest::collection::{btree_map, btree_set, vec};
@@ -248,8 +249,34 @@ pub(super) fn picture() -> impl Strategy<Value = Picture> {
     );
     let queue = (vec(running, 0..3), vec(placed, 0..3), vec(line, 0..3), option::of(head))
         .prop_map(|(running, placed, line, head)| Dump { running, placed, line, head });
-    (server_info(), select(Tuner::ALL), queue, vec(movable, 0..3))
-        .prop_map(|(info, tuner, queue, movable)| Picture { info, tuner, queue, movable })
+    (server_info(), select(Tuner::ALL), queue, option::of(nodes_picture()), vec(movable, 0..3))
+        .prop_map(|(info, tuner, queue, nodes, movable)| Picture { info, tuner, queue, nodes, movable })
+}
+
+/// What is written is taken: the window of rules without an end is cut to the end of time.
+fn nodes_picture() -> impl Strategy<Value = nodes::Picture> {
+    let number = || any::<u32>().prop_map(JobId);
+    let node = (word(), procs(), any::<bool>(), option::of(procs()))
+        .prop_map(|(name, cores, up, taken)| nodes::Node { name, cores, up, taken });
+    let share = (0..9_u32, option::of(procs())).prop_map(|(node, cores)| nodes::Share { node, cores });
+    let running = (number(), procs(), vec(share, 0..3), time())
+        .prop_map(|(job, cores, on, end)| nodes::Holder { job, cores, on, end });
+    let shape = (procs(), option::of(1..9_u32), procs(), any::<bool>())
+        .prop_map(|(cores, nodes, per_node, exclusive)| nodes::Shape { cores, nodes, per_node, exclusive });
+    let pending = (number(), shape, scaled_walltime(), option::of(time()), any::<bool>()).prop_map(
+        |(job, shape, walltime, begin, blocked)| nodes::Pending {
+            job,
+            shape,
+            walltime,
+            begin,
+            blocked,
+            published: None,
+        },
+    );
+    let rules = (1..100_i64)
+        .prop_map(|interval| nodes::Rules { window: Span(86_400), ..nodes::Rules::slurm(Span(interval)) });
+    (vec(node, 0..3), vec(running, 0..3), vec(pending, 0..3), rules)
+        .prop_map(|(nodes, running, pending, rules)| nodes::Picture { nodes, running, pending, rules })
 }
 
 pub(super) fn prepare() -> impl Strategy<Value = Prepare> {

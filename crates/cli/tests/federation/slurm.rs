@@ -1,0 +1,242 @@
+//! Servers in front of real Slurm clusters that local users keep busy: moldable jobs run there, wait in real queues, move
+//! from one to the other, and run once whoever is killed.
+
+use std::fs;
+
+use pliant_control::agent::{Moving, Report};
+use pliant_control::handoff::MoveOutcome;
+use pliant_control::job::{Exit, JobState};
+use pliant_control::names::Handle;
+use pliant_control::server::Server;
+use pliant_live::client::Client;
+use pliant_live::config::ServerFile;
+use pliant_live::daemon::retell;
+use pliant_live::wire::MovingChange;
+use pliant_model::{Procs, Span, Speedup};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
+
+use crate::harness::*;
+use crate::replay::server;
+
+const NAMES: [&str; 2] = ["lyon", "paris"];
+
+/// Two real clusters, and a federation in front of them.
+struct Behind {
+    federation: Federation,
+    slurm: SlurmClusters,
+}
+
+impl Behind {
+    async fn start(nodes: u32, cpus: u32) -> Option<Behind> {
+        let slurm = SlurmClusters::start(Wanted { clusters: 2, nodes, cpus, accounts: false })?;
+        let confs = slurm.clusters().iter().map(|cluster| cluster.conf.clone());
+        let clusters: Vec<Cluster> = NAMES
+            .iter()
+            .zip(confs)
+            .map(|(name, conf)| Cluster { slurm: Some(conf), ..Cluster::new(name, 0, 1.0) })
+            .collect();
+        Some(Behind { federation: Federation::start(&clusters).await, slurm })
+    }
+
+    fn slurm(&self, name: &str) -> &SlurmCluster {
+        &self.slurm.clusters()[usize::from(name == NAMES[1])]
+    }
+
+    /// Takes cores of a cluster until there is a file, as a local user does.
+    fn take(&self, name: &str, cores: u32, minutes: u32) -> String {
+        let wrap = format!("--wrap={}", waiting_for(&self.gate(name)));
+        let (cores, minutes) = (format!("--ntasks={cores}"), format!("--time={minutes}"));
+        let options = ["--parsable", "--job-name=local", "--chdir=/", "--output=/dev/null"];
+        let mut words = vec!["sbatch"];
+        words.extend(options);
+        words.extend([cores.as_str(), &minutes, &wrap]);
+        self.slurm(name).run(&words)
+    }
+
+    fn gate(&self, name: &str) -> std::path::PathBuf {
+        self.federation.path().join(format!("gate-{name}"))
+    }
+
+    fn open(&self, name: &str) {
+        fs::write(self.gate(name), "").unwrap();
+    }
+
+    /// The jobs of a cluster that are not over: names and states.
+    fn queue(&self, name: &str) -> Vec<String> {
+        let listed = self.slurm(name).run(&["squeue", "--noheader", "--states=PD,R,S,CG", "--format=%j %T"]);
+        let mut jobs: Vec<String> = listed.lines().map(str::to_owned).collect();
+        jobs.sort();
+        jobs
+    }
+}
+
+fn on_demand() -> MovingChange {
+    let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
+    MovingChange::Set(Moving { policy: Reallocation { period: Span(86_400), ..policy }, early: None })
+}
+
+fn moved(report: &Report) -> Vec<&Handle> {
+    let moved = report.proposals.iter().filter(|one| matches!(one.outcome, Some(MoveOutcome::Moved(_))));
+    moved.map(|one| &one.job).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moldable_jobs_run_beside_those_of_local_users() {
+    let Some(behind) = Behind::start(2, 2).await else { return };
+    let federation = &behind.federation;
+    let alice = federation.client("alice");
+    let sizes = alice.servers().await.unwrap().servers;
+    assert!(sizes.iter().all(|one| one.info.procs == Procs(4) && one.info.policy == "slurm"), "{sizes:?}");
+    // Lyon is taken for a quarter of an hour, of paris three cores for half of one.
+    behind.take("lyon", 4, 15);
+    behind.take("paris", 3, 30);
+    until("both to run", async || {
+        NAMES.iter().all(|name| behind.queue(name) == ["local RUNNING"]).then_some(())
+    })
+    .await;
+    let seen = [("lyon", 4), ("paris", 2)];
+    behind.seen(&alice, &seen).await;
+    let moldable = script(
+        "echo $PLIANT_PROCS of $SLURM_NTASKS on $SLURM_JOB_NUM_NODES",
+        4,
+        240,
+        Speedup::Amdahl { parallel: 0.5, limit: Procs(4) },
+    );
+    let ran = run(&alice, &order(moldable)).await;
+    assert_eq!((ran.state, &ran.exit), (JobState::Completed, &Some(Exit::Code(0))), "{ran:?}");
+    assert_eq!((ran.server().as_str(), ran.procs), ("paris", Procs(1)), "one core is free at once: {ran:?}");
+    assert_eq!(fetched(&alice, &ran.handle).await["stdout"], b"1 of 1 on 1\n");
+    assert!(ran.start_error().unwrap() <= Span(5), "{ran:?}");
+
+    let data = federation.path().join("data");
+    fs::write(&data, "three\nlines\nhere\n").unwrap();
+    let mut asked = order(script("wc -l < data; exit 3", 1, 60, Speedup::Rigid));
+    asked.inputs.push(input("data", &data));
+    let failed = run(&alice, &asked).await;
+    assert_eq!((failed.state, &failed.exit), (JobState::Failed, &Some(Exit::Code(3))), "{failed:?}");
+    assert_eq!(fetched(&alice, &failed.handle).await["stdout"], b"3\n");
+
+    let gate = federation.path().join("never");
+    let running = submit(&alice, &order_to("paris", rigid(&waiting_for(&gate), 1, 600))).await;
+    let waiting = submit(&alice, &order_to("paris", rigid("true", 1, 600))).await;
+    // Whoever came first is first in the queue.
+    federation.reaches(&alice, &running.handle, JobState::Active).await;
+    for handle in [&waiting.handle, &running.handle] {
+        alice.cancel(handle).await.unwrap();
+        let ended = alice.wait(handle, |_| {}).await.unwrap();
+        assert_eq!((ended.state, &ended.exit), (JobState::Canceled, &Some(Exit::Cancelled)), "{ended:?}");
+    }
+    let large = alice.submit(&order(rigid("true", 5, 60)), |_| Ok(())).await;
+    refused(large, &["4"]);
+    until("nothing of ours to be left", async || {
+        NAMES.iter().all(|name| behind.queue(name) == ["local RUNNING"]).then_some(())
+    })
+    .await;
+    NAMES.iter().for_each(|name| behind.open(name));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_job_moves_from_one_real_queue_to_the_other() {
+    let Some(behind) = Behind::start(1, 2).await else { return };
+    let federation = &behind.federation;
+    let (alice, operator) = (federation.client("alice"), federation.operator());
+    operator.change_moving(&on_demand()).await.unwrap();
+    behind.take("lyon", 2, 30);
+    behind.take("paris", 2, 10);
+    behind.take("paris", 1, 1);
+    behind.seen(&alice, &[("lyon", 1), ("paris", 1)]).await;
+    let data = federation.path().join("data");
+    fs::write(&data, "three\nlines\nhere\n").unwrap();
+    let mut asked = order(service("count", &[("data", "data")]));
+    asked.inputs.push(input("data", &data));
+    let waiting = submit(&alice, &asked).await;
+    assert_eq!(waiting.server().as_str(), "paris", "paris is expected to be free first: {waiting:?}");
+    let tag = format!("pliant:paris:{} PENDING", waiting.handle.number);
+    until("it to wait at paris", async || behind.queue("paris").contains(&tag).then_some(())).await;
+    let local = ["local PENDING", "local RUNNING"].map(str::to_owned);
+
+    let report = operator.reallocate(true).await.unwrap();
+    assert_eq!((report.servers, report.movable, report.proposals.len()), (2, 1, 0), "{report:?}");
+    behind.open("lyon");
+    let report = until("a better place", async || {
+        let report = operator.reallocate(false).await.ok()?;
+        (!report.proposals.is_empty()).then_some(report)
+    })
+    .await;
+    assert_eq!(moved(&report), [&waiting.handle], "{report:?}");
+    let ended = alice.wait(&waiting.handle, |_| {}).await.unwrap();
+    assert_eq!((ended.server().as_str(), &ended.exit), ("lyon", &Some(Exit::Code(0))), "{ended:?}");
+    assert_eq!(ended.hops.len(), 1);
+    assert!(
+        fetched(&alice, &waiting.handle).await["work/count.txt"].starts_with(b"17"),
+        "its input went with it"
+    );
+    until("nothing of ours to be left", async || {
+        (behind.queue("lyon").is_empty() && behind.queue("paris") == local).then_some(())
+    })
+    .await;
+    behind.open("paris");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_job_runs_once_whenever_the_server_is_killed() {
+    let Some(mut behind) = Behind::start(2, 2).await else { return };
+    let alice = behind.federation.client("alice");
+    let lines = behind.federation.path().join("lines");
+    let gate = behind.federation.path().join("gate");
+    let mut handles = Vec::new();
+    for number in 0..12 {
+        let rest = if number < 3 { waiting_for(&gate) } else { "sleep 0.3".to_owned() };
+        let accepted = submit(&alice, &order(rigid(&noting(&lines, &rest), 1, 60))).await;
+        handles.push(accepted.handle);
+        if number % 3 == 2 {
+            // Some run, some wait, of some nobody knows whether they were submitted.
+            let victim = NAMES[number / 3 % 2];
+            behind.federation.kill(victim);
+            behind.federation.revive(victim);
+            behind.federation.attached(2).await;
+        }
+    }
+    for name in NAMES {
+        behind.federation.kill(name);
+    }
+    fs::write(&gate, "").unwrap();
+    for name in NAMES {
+        behind.federation.revive(name);
+    }
+    for handle in &handles {
+        let ended = alice.wait(handle, |_| {}).await.unwrap();
+        assert_eq!((ended.state, &ended.exit), (JobState::Completed, &Some(Exit::Code(0))), "{ended:?}");
+        assert!(fetched(&alice, handle).await["stdout"].starts_with(b"I am "));
+    }
+    assert_eq!(runs(&lines), handles.iter().map(|handle| (handle.to_string(), 1)).collect());
+    until("nothing to be left", async || {
+        NAMES.iter().all(|name| behind.queue(name).is_empty()).then_some(())
+    })
+    .await;
+    for name in NAMES {
+        behind.federation.stop(name);
+        let file = ServerFile::read(&behind.federation.folder(name).join("server.toml")).unwrap();
+        let config = server(&file);
+        let retold = retell(&file.state, |now| Server::new(config, now).unwrap()).unwrap();
+        assert!(retold.entries > 10, "{retold:?}");
+        assert_eq!(retold.differing, [0; 0], "told again, {name} does the same");
+    }
+}
+
+impl Behind {
+    /// Waits until the servers know that so many cores have to be waited for.
+    async fn seen(&self, client: &Client, taken: &[(&str, u32)]) {
+        for (name, cores) in taken {
+            until(&format!("{name} to be seen taken"), async || {
+                let probe = submit(client, &order_to(name, rigid("true", *cores, 60))).await;
+                // One that runs meanwhile is as good as one that is cancelled.
+                let _ = client.cancel(&probe.handle).await;
+                client.wait(&probe.handle, |_| {}).await.ok()?;
+                (probe.expected.start > probe.submitted + Span(60)).then_some(())
+            })
+            .await;
+        }
+    }
+}

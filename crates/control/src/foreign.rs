@@ -1,0 +1,379 @@
+//! The picture of a batch system that is not Pliant's, as a machine without input or output.
+//!
+//! It is told listings, of which it keeps a mirror, and what came of the commands that it gives. It estimates by
+//! planning the mirror as the batch system does ([`pliant_policy::nodes`]), every plan made from the state of that
+//! moment alone: told the same again, it says the same.
+//!
+//! What a real batch system does to those who rely on it shapes the rest. A command may be carried out although nobody
+//! answered, so each is the same however often it is done, and is given again until it is answered
+//! ([`BatchSystem::unanswered`]). A controller that was killed forgets jobs that it had taken, so a job that is listed no
+//! more is looked up in its own folder ([`Command::Look`]): only where nobody claimed it, it is submitted again. A job
+//! may be there twice then; the claim in its folder lets one of them run.
+//!
+//! Cost: a listing is linear in its jobs; the first question after a change, or in a new second, is one plan of the queue.
+
+mod drawing;
+mod job;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
+use pliant_policy::nodes::{Nodes, Picture, Rules};
+use pliant_policy::tuning::Tuner;
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{self, BatchSystem, Effects, News, Usage};
+use crate::job::Exit;
+use crate::listing::{Changes, Listed, Listing, Phase};
+
+use job::Job;
+pub use job::{Command, Event, Queue, Withdrawal};
+
+/// The name of the policy of a server in front of Slurm.
+pub const SLURM: &str = "slurm";
+
+/// How often Slurm plans unless it says otherwise.
+const INTERVAL: Span = Span(30);
+
+/// A foreign batch system as it is known here.
+pub struct Foreign {
+    rules: Rules,
+    /// Where jobs are submitted to; none if every node will do.
+    partition: Option<String>,
+    mirror: Listing,
+    jobs: BTreeMap<JobId, Job>,
+    /// The lowest and the highest number that was submitted here.
+    numbers: Option<(JobId, JobId)>,
+    /// Jobs that are over for us, and are being taken out of the queue.
+    removing: BTreeSet<JobId>,
+    /// The plan of the state as it is, at that time.
+    plan: Option<(Time, Nodes)>,
+}
+
+/// The state of a foreign batch system's picture, as data.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Dump {
+    rules: Rules,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    partition: Option<String>,
+    mirror: Listing,
+    ours: Vec<Job>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    numbers: Option<(JobId, JobId)>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    removing: BTreeSet<JobId>,
+}
+
+impl Default for Foreign {
+    fn default() -> Foreign {
+        Foreign::new()
+    }
+}
+
+impl Foreign {
+    /// One of which nothing was listed yet.
+    pub fn new() -> Foreign {
+        Foreign {
+            rules: Rules::slurm(INTERVAL),
+            partition: None,
+            mirror: Listing::default(),
+            jobs: BTreeMap::new(),
+            numbers: None,
+            removing: BTreeSet::new(),
+            plan: None,
+        }
+    }
+
+    /// The one that had this dump.
+    pub fn restore(dump: Dump) -> Foreign {
+        let Dump { rules, partition, mirror, ours, numbers, removing } = dump;
+        let jobs = ours.into_iter().map(|job| (job.submission.job, job)).collect();
+        Foreign { rules, partition, mirror, jobs, numbers, removing, plan: None }
+    }
+
+    /// The plan of this moment; none if the picture makes no sense.
+    fn planned(&mut self, now: Time) -> Option<&mut Nodes> {
+        if self.plan.as_ref().is_none_or(|(at, _)| *at != now) {
+            let nodes = Nodes::from_picture(now, &self.drawn()).ok()?;
+            self.plan = Some((now, nodes));
+        }
+        self.plan.as_mut().map(|(_, nodes)| nodes)
+    }
+
+    fn drawn(&self) -> Picture {
+        let unlisted = self.jobs.values().filter(|job| !job.is_listed && job.waits());
+        drawing::draw(
+            &self.mirror,
+            &self.rules,
+            self.partition.as_deref(),
+            unlisted.map(|job| job.submission),
+        )
+    }
+
+    /// Queues a job, held or not.
+    fn queue(&mut self, submission: Submission, held: bool, effects: &mut Effects) {
+        let job = Job::new(submission, held);
+        give(job.queue(), effects);
+        self.jobs.insert(submission.job, job);
+        let (lowest, highest) = self.numbers.unwrap_or((submission.job, submission.job));
+        self.numbers = Some((lowest.min(submission.job), highest.max(submission.job)));
+    }
+
+    fn foreign(&mut self, now: Time, event: Event, effects: &mut Effects) {
+        match event {
+            Event::Described { interval, partition } => {
+                (self.rules, self.partition) = (Rules::slurm(interval), partition);
+            }
+            Event::Listed(changes) => self.listed(now, &changes, effects),
+            Event::Queued { job, ids } => {
+                let Some(job) = self.jobs.get_mut(&job).filter(|job| job.queueing) else { return };
+                (job.queueing, job.ids, job.queued_at) = (false, ids, now);
+                if job.held && !job.releasing {
+                    effects.news.push(News::Held { job: job.submission.job });
+                }
+                job.unanswered().into_iter().for_each(|command| give(command, effects));
+            }
+            Event::Refused { job, why } => {
+                if self.jobs.get(&job).is_some_and(|job| job.queueing) {
+                    self.end(job, Exit::NotStarted(why), None, effects);
+                }
+            }
+            Event::Released { job } => {
+                if let Some(job) = self.jobs.get_mut(&job) {
+                    (job.held, job.releasing) = (false, false);
+                }
+            }
+            Event::Withdrawal { job, outcome } => self.withdrawal(job, outcome, effects),
+            Event::Terminated { job } => {
+                if let Some(job) = self.jobs.get_mut(&job) {
+                    job.terminating = false;
+                }
+            }
+            Event::Removed { job } => {
+                self.removing.remove(&job);
+            }
+            Event::Unclaimed { job } => self.unclaimed(job, effects),
+            Event::Ended { job, exit, started, elapsed_ms } => {
+                if let (Some(known), Some(at)) = (self.jobs.get_mut(&job), started) {
+                    known.starts(at, effects);
+                }
+                self.end(job, exit, elapsed_ms, effects);
+            }
+        }
+    }
+
+    /// A listing came in. Of a job that was queued in the second in which it was asked for, it says nothing yet.
+    fn listed(&mut self, now: Time, changes: &Changes, effects: &mut Effects) {
+        self.mirror.apply(changes);
+        let mut seen: BTreeMap<JobId, Vec<&Listed>> = BTreeMap::new();
+        for listed in &self.mirror.jobs {
+            if let Some(number) = listed.ours {
+                seen.entry(JobId(number)).or_default().push(listed);
+            }
+        }
+        for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.queueing) {
+            let listed = seen.remove(number).unwrap_or_default();
+            job.is_listed = !listed.is_empty();
+            for one in &listed {
+                if !job.ids.contains(&one.id) {
+                    // Somebody carried out late what nobody had answered.
+                    job.ids.push(one.id.clone());
+                }
+            }
+            if let Some(running) = listed.iter().find(|one| one.phase() == Phase::Runs) {
+                job.starts(running.started.unwrap_or(now), effects);
+            }
+            let is_over = listed.iter().all(|one| one.phase() == Phase::Over);
+            let is_known = job.is_listed || changes.at > job.queued_at;
+            if is_over && is_known && !job.looking {
+                job.looking = true;
+                give(job.look(listed.last().map(|one| (*one).clone())), effects);
+            }
+        }
+        seen.retain(|number, _| !self.jobs.contains_key(number) && !self.removing.contains(number));
+        let left = seen.into_iter().filter_map(|(job, listed)| {
+            // Those of an earlier journal are not ours to touch.
+            self.numbers.filter(|(lowest, highest)| (*lowest..=*highest).contains(&job))?;
+            let waiting = listed.iter().filter(|one| one.phase() == Phase::Waits);
+            let ids: Vec<String> = waiting.map(|one| one.id.clone()).collect();
+            (!ids.is_empty()).then_some((job, ids))
+        });
+        for (job, ids) in left.collect::<Vec<_>>() {
+            // Submitted twice, or by a controller that worked off late what nobody waited for any more.
+            self.removing.insert(job);
+            give(Command::Remove { job, ids }, effects);
+        }
+    }
+
+    fn withdrawal(&mut self, number: JobId, outcome: Withdrawal, effects: &mut Effects) {
+        let Some(job) = self.jobs.get_mut(&number).filter(|job| job.withdrawing) else { return };
+        job.withdrawing = false;
+        match outcome {
+            Withdrawal::Withdrawn => {
+                self.jobs.remove(&number);
+                effects.news.push(News::Withdrawn { job: number });
+            }
+            Withdrawal::Stays => effects.news.push(News::Stays { job: number }),
+        }
+    }
+
+    /// The batch system has forgotten a job that nobody has begun.
+    fn unclaimed(&mut self, number: JobId, effects: &mut Effects) {
+        let Some(job) = self.jobs.get_mut(&number).filter(|job| job.looking) else { return };
+        job.looking = false;
+        if job.cancelled {
+            return self.end(number, Exit::Cancelled, None, effects);
+        }
+        // Whoever withdraws it finds that out, too.
+        if !job.withdrawing {
+            job.submit_again();
+            give(job.queue(), effects);
+        }
+    }
+
+    fn end(&mut self, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
+        // An end that is told twice is no news.
+        if self.jobs.remove(&job).is_some() {
+            effects.news.push(News::Ended { job, exit, elapsed_ms });
+        }
+    }
+}
+
+/// The processors that jobs of a partition may have.
+pub fn capacity(listing: &Listing, partition: Option<&str>) -> Procs {
+    Procs(drawing::nodes(listing, partition).map(|node| node.cores).sum())
+}
+
+fn give(command: Command, effects: &mut Effects) {
+    effects.commands.push(batch::Command::Foreign(command));
+}
+
+impl BatchSystem for Foreign {
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        // Behind all who wait.
+        self.planned(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
+    }
+
+    fn submit(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
+        self.plan = None;
+        self.queue(submission, false, effects);
+    }
+
+    fn hold(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
+        self.plan = None;
+        self.queue(submission, true, effects);
+    }
+
+    fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
+        self.plan = None;
+        let Some(job) = self.jobs.get_mut(&job).filter(|job| job.held && !job.releasing) else { return };
+        job.releasing = true;
+        if !job.queueing {
+            give(job.release(), effects);
+        }
+    }
+
+    fn withdraw(&mut self, _now: Time, number: JobId, effects: &mut Effects) {
+        self.plan = None;
+        match self.jobs.get_mut(&number) {
+            Some(job) if !job.started => {
+                job.withdrawing = true;
+                if !job.queueing {
+                    give(job.withdraw(), effects);
+                }
+            }
+            _ => effects.news.push(News::Stays { job: number }),
+        }
+    }
+
+    fn cancel(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
+        self.plan = None;
+        let Some(job) = self.jobs.get_mut(&job) else { return };
+        (job.cancelled, job.terminating) = (true, true);
+        if !job.queueing {
+            give(job.terminate(), effects);
+        }
+    }
+
+    fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
+        self.plan = None;
+        match event {
+            batch::Event::Foreign(event) => self.foreign(now, event, effects),
+            batch::Event::Ended { job, exit, elapsed_ms } => self.end(job, exit, elapsed_ms, effects),
+        }
+    }
+
+    fn due(&mut self, _now: Time, _effects: &mut Effects) {}
+
+    /// Never: whoever lists the jobs has a clock.
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
+
+    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
+        self.planned(now)?.plan(now, job)
+    }
+
+    fn waiting(&mut self, now: Time) -> Vec<Waiting> {
+        let mut waiting = Vec::new();
+        if let Some(nodes) = self.planned(now) {
+            nodes.list(now, &mut waiting);
+        }
+        waiting
+    }
+
+    fn usage(&self) -> Usage {
+        let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
+        let unlisted = self.jobs.values().filter(|job| !job.is_listed && job.waits()).count();
+        let Picture { nodes, running, .. } = self.drawn();
+        let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
+        for share in running.iter().flat_map(|holder| &holder.on) {
+            let node = &mut free[share.node as usize];
+            *node = share.cores.map_or(0, |cores| node.saturating_sub(cores.0));
+        }
+        Usage {
+            free: Procs(free.iter().sum()),
+            running: count(Phase::Runs),
+            waiting: count(Phase::Waits) + unlisted as u32,
+        }
+    }
+
+    fn capacity(&self) -> Option<Procs> {
+        Some(capacity(&self.mirror, self.partition.as_deref()))
+    }
+
+    fn picture(&mut self, _now: Time) -> pliant_policy::batch::Dump {
+        pliant_policy::batch::Dump::default()
+    }
+
+    fn nodes(&mut self, _now: Time) -> Option<Picture> {
+        Some(self.drawn())
+    }
+
+    fn mirror(&self) -> Option<&Listing> {
+        Some(&self.mirror)
+    }
+
+    fn unanswered(&self) -> Vec<batch::Command> {
+        let commands =
+            self.jobs.values().flat_map(Job::unanswered).chain(self.jobs.values().filter_map(|job| {
+                let last = self.mirror.jobs.iter().rfind(|one| one.ours == Some(job.submission.job.0));
+                job.looking.then(|| job.look(last.cloned()))
+            }));
+        commands.map(batch::Command::Foreign).collect()
+    }
+
+    fn dump(&mut self, _now: Time) -> batch::Dump {
+        batch::Dump::Foreign(Dump {
+            rules: self.rules.clone(),
+            partition: self.partition.clone(),
+            mirror: self.mirror.clone(),
+            ours: self.jobs.values().cloned().collect(),
+            numbers: self.numbers,
+            removing: self.removing.clone(),
+        })
+    }
+}

@@ -1,0 +1,251 @@
+//! One of our jobs in a foreign batch system, what is to be done about it, and what is told of it.
+
+use pliant_model::{JobId, Procs, Span, Time};
+use pliant_policy::batch::Submission;
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{Effects, News};
+use crate::job::Exit;
+use crate::listing::{Changes, Listed};
+
+/// What is told of a foreign batch system.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// How it plans, and where jobs are submitted to.
+    Described {
+        /// Between two of its passes.
+        interval: Span,
+        /// The partition; none if every node will do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partition: Option<String>,
+    },
+    /// What it lists, as the difference to the listing before.
+    Listed(Changes),
+    /// A job is in its queue.
+    Queued {
+        /// The job.
+        job: JobId,
+        /// What it is called there. More than one if it was submitted more than once.
+        ids: Vec<String>,
+    },
+    /// A job is not taken, and never will be.
+    Refused {
+        /// The job.
+        job: JobId,
+        /// Why, for its owner.
+        why: String,
+    },
+    /// A job may start.
+    Released {
+        /// The job.
+        job: JobId,
+    },
+    /// What came of withdrawing a job.
+    Withdrawal {
+        /// The job.
+        job: JobId,
+        /// What came of it.
+        outcome: Withdrawal,
+    },
+    /// It was asked to end a job.
+    Terminated {
+        /// The job.
+        job: JobId,
+    },
+    /// A job that is over for us waits no more.
+    Removed {
+        /// The job.
+        job: JobId,
+    },
+    /// It does not know a job, and nobody has begun it.
+    Unclaimed {
+        /// The job.
+        job: JobId,
+    },
+    /// A job has ended.
+    Ended {
+        /// The job.
+        job: JobId,
+        /// How.
+        exit: Exit,
+        /// When it started, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started: Option<Time>,
+        /// How long it ran, in milliseconds, if that was measured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        elapsed_ms: Option<u64>,
+    },
+}
+
+/// What came of withdrawing a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Withdrawal {
+    /// It will not run.
+    Withdrawn,
+    /// It has started.
+    Stays,
+}
+
+/// What is to be done in a foreign batch system. Each is the same however often it is done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Queue a job.
+    Queue(Queue),
+    /// Let a held job start.
+    Release {
+        /// The job.
+        job: JobId,
+        /// What it is called there.
+        ids: Vec<String>,
+    },
+    /// Withdraw a job if it waits, and leave it alone otherwise.
+    Withdraw {
+        /// The job.
+        job: JobId,
+        /// What it is called there.
+        ids: Vec<String>,
+    },
+    /// Take out of the queue what is left of a job that is over for us: withdrawn, or run already.
+    Remove {
+        /// The job.
+        job: JobId,
+        /// What it is called there.
+        ids: Vec<String>,
+    },
+    /// End a job, whether it waits or runs.
+    Terminate {
+        /// The job.
+        job: JobId,
+        /// What it is called there.
+        ids: Vec<String>,
+    },
+    /// Find out what became of a job that is over, or that is listed no more.
+    Look {
+        /// The job.
+        job: JobId,
+        /// What it was called there.
+        ids: Vec<String>,
+        /// It as it was listed, if it still is.
+        listed: Option<Box<Listed>>,
+    },
+}
+
+/// A job to be queued.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Queue {
+    /// The job.
+    pub job: JobId,
+    /// Its processors.
+    pub procs: Procs,
+    /// Its limit.
+    pub walltime: Span,
+    /// Whether it must not start before it is released.
+    pub held: bool,
+    /// It may be there already.
+    pub again: bool,
+}
+
+/// One of our jobs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) submission: Submission,
+    pub(super) ids: Vec<String>,
+    /// It was submitted, and nobody has said that it is queued.
+    pub(super) queueing: bool,
+    /// It was submitted more than once.
+    #[serde(default)]
+    pub(super) again: bool,
+    /// When it was said to be queued.
+    pub(super) queued_at: Time,
+    /// The last listing had it.
+    pub(super) is_listed: bool,
+    /// It has started, and that was told.
+    pub(super) started: bool,
+    /// It is held, or was submitted so.
+    pub(super) held: bool,
+    // What was asked for and is not answered.
+    pub(super) releasing: bool,
+    pub(super) withdrawing: bool,
+    pub(super) terminating: bool,
+    pub(super) looking: bool,
+    /// Its end was asked for.
+    pub(super) cancelled: bool,
+}
+
+impl Job {
+    pub(super) fn new(submission: Submission, held: bool) -> Job {
+        Job {
+            submission,
+            ids: Vec::new(),
+            queueing: true,
+            again: false,
+            queued_at: Time(i64::MIN),
+            is_listed: false,
+            started: false,
+            held,
+            releasing: false,
+            withdrawing: false,
+            terminating: false,
+            looking: false,
+            cancelled: false,
+        }
+    }
+
+    /// True if it waits for its turn, as far as is known.
+    pub(super) fn waits(&self) -> bool {
+        !self.started && !self.held && !self.looking
+    }
+
+    /// It was forgotten: as if it had never been submitted, but for what may still come of that.
+    pub(super) fn submit_again(&mut self) {
+        (self.queueing, self.again, self.is_listed) = (true, true, false);
+        self.ids.clear();
+    }
+
+    /// It has started, which is told once.
+    pub(super) fn starts(&mut self, at: Time, effects: &mut Effects) {
+        if !self.started {
+            self.started = true;
+            let Submission { job, procs, walltime } = self.submission;
+            effects.news.push(News::Started { job, procs, walltime, at });
+        }
+    }
+
+    pub(super) fn queue(&self) -> Command {
+        let Submission { job, procs, walltime } = self.submission;
+        Command::Queue(Queue { job, procs, walltime, held: self.held, again: self.again })
+    }
+
+    pub(super) fn release(&self) -> Command {
+        Command::Release { job: self.submission.job, ids: self.ids.clone() }
+    }
+
+    pub(super) fn withdraw(&self) -> Command {
+        Command::Withdraw { job: self.submission.job, ids: self.ids.clone() }
+    }
+
+    pub(super) fn terminate(&self) -> Command {
+        Command::Terminate { job: self.submission.job, ids: self.ids.clone() }
+    }
+
+    pub(super) fn look(&self, listed: Option<Listed>) -> Command {
+        Command::Look { job: self.submission.job, ids: self.ids.clone(), listed: listed.map(Box::new) }
+    }
+
+    /// What was asked for and is not answered, but for looking.
+    pub(super) fn unanswered(&self) -> Vec<Command> {
+        if self.queueing {
+            let Command::Queue(queue) = self.queue() else { return Vec::new() };
+            return vec![Command::Queue(Queue { again: true, ..queue })];
+        }
+        let steps = [
+            (self.releasing, Job::release as fn(&Job) -> Command),
+            (self.withdrawing, Job::withdraw),
+            (self.terminating, Job::terminate),
+        ];
+        steps.iter().filter(|(asked, _)| *asked).map(|(_, step)| step(self)).collect()
+    }
+}

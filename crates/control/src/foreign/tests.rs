@@ -1,0 +1,298 @@
+//! What a foreign batch system tells, and what is made of it: in every phase of a job also by one that was made again
+//! from its dump.
+
+use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_policy::batch::{BatchScheduler, Submission};
+use pliant_policy::nodes::Nodes;
+use pliant_policy::tuning::Tuner;
+
+use super::*;
+use crate::batch::Command as Outer;
+use crate::listing::{self, Place, Shape, State};
+
+const JOB: JobId = JobId(7);
+
+fn submission() -> Submission {
+    Submission { job: JOB, procs: Procs(2), walltime: Span(600) }
+}
+
+fn node(name: &str, cores: u32) -> listing::Node {
+    let partitions = vec!["main".to_owned()];
+    listing::Node { name: name.to_owned(), cores, partitions, unusable: None }
+}
+
+fn listed(id: &str, ours: Option<u32>, state: State) -> Listed {
+    let runs = state.phase() == Some(Phase::Runs);
+    let place = Place { node: "n1".to_owned(), cores: Some(2) };
+    Listed {
+        id: id.to_owned(),
+        ours,
+        partition: "main".to_owned(),
+        shape: Shape { cores: 2, nodes: Some(1), exclusive: false },
+        places: if runs { vec![place] } else { Vec::new() },
+        walltime: Some(Span(600)),
+        started: runs.then_some(Time(50)),
+        priority: 1000 - id.len() as u64,
+        state,
+        ..Listed::default()
+    }
+}
+
+/// Tells the same to one that goes on and to one that is made again before every word, and looks whether they agree.
+struct Bench {
+    foreign: Foreign,
+    listing: Listing,
+    now: Time,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let mut bench = Bench { foreign: Foreign::new(), listing: Listing::default(), now: Time(100) };
+        bench.tell(Event::Described { interval: Span(30), partition: Some("main".to_owned()) });
+        bench.list(vec![]);
+        bench
+    }
+
+    fn again(&mut self) -> Foreign {
+        let batch::Dump::Foreign(dump) = self.foreign.dump(self.now) else { panic!("of another kind") };
+        let written = serde_json::to_string(&batch::Dump::Foreign(dump)).unwrap();
+        let batch::Dump::Foreign(dump) = serde_json::from_str(&written).unwrap() else { panic!("{written}") };
+        Foreign::restore(dump)
+    }
+
+    fn act(&mut self, act: impl Fn(&mut Foreign, Time, &mut Effects)) -> (Vec<Command>, Vec<News>) {
+        let (mut here, mut there) = (Effects::default(), Effects::default());
+        let mut again = self.again();
+        act(&mut self.foreign, self.now, &mut here);
+        act(&mut again, self.now, &mut there);
+        assert_eq!((&here.commands, &here.news), (&there.commands, &there.news));
+        assert_eq!(self.foreign.dump(self.now), again.dump(self.now));
+        let inner = |command| match command {
+            Outer::Foreign(command) => command,
+            other => panic!("{other:?}"),
+        };
+        (here.commands.into_iter().map(inner).collect(), here.news)
+    }
+
+    fn tell(&mut self, event: Event) -> (Vec<Command>, Vec<News>) {
+        self.now += Span(1);
+        self.act(|foreign, now, effects| {
+            foreign.on(now, batch::Event::Foreign(event.clone()), effects);
+        })
+    }
+
+    fn list(&mut self, jobs: Vec<Listed>) -> (Vec<Command>, Vec<News>) {
+        let next = Listing::new(self.now + Span(1), vec![node("n1", 4), node("n2", 4)], jobs);
+        let changes = next.changes(&self.listing);
+        self.listing = next;
+        self.tell(Event::Listed(changes))
+    }
+
+    /// A job that waits in the queue as `id`.
+    fn queued(held: bool) -> Bench {
+        let mut bench = Bench::new();
+        let (commands, news) = bench.act(|foreign, now, effects| match held {
+            true => foreign.hold(now, submission(), effects),
+            false => foreign.submit(now, submission(), effects),
+        });
+        let queue = Queue { job: JOB, procs: Procs(2), walltime: Span(600), held, again: false };
+        assert_eq!((commands, news), (vec![Command::Queue(queue.clone())], vec![]));
+        let asked_again = vec![Outer::Foreign(Command::Queue(Queue { again: true, ..queue }))];
+        assert_eq!(bench.foreign.unanswered(), asked_again);
+        let (commands, news) = bench.tell(Event::Queued { job: JOB, ids: ids() });
+        assert_eq!((commands, news), (vec![], if held { vec![News::Held { job: JOB }] } else { vec![] }));
+        assert_eq!(bench.foreign.unanswered(), []);
+        bench
+    }
+}
+
+fn ids() -> Vec<String> {
+    vec!["41".to_owned()]
+}
+
+fn started() -> News {
+    News::Started { job: JOB, procs: Procs(2), walltime: Span(600), at: Time(50) }
+}
+
+fn ended(exit: Exit) -> Event {
+    Event::Ended { job: JOB, exit, started: Some(Time(50)), elapsed_ms: Some(1500) }
+}
+
+fn end(exit: Exit) -> News {
+    News::Ended { job: JOB, exit, elapsed_ms: Some(1500) }
+}
+
+#[test]
+fn a_job_waits_runs_and_ends() {
+    let mut bench = Bench::queued(false);
+    assert_eq!(bench.list(vec![listed("41", Some(7), State::Pending)]), (vec![], vec![]));
+    assert_eq!(bench.list(vec![listed("41", Some(7), State::Running)]), (vec![], vec![started()]));
+    assert_eq!(bench.list(vec![listed("41", Some(7), State::Completing)]), (vec![], vec![]));
+    let over = listed("41", Some(7), State::Completed);
+    let look = Command::Look { job: JOB, ids: ids(), listed: Some(Box::new(over.clone())) };
+    assert_eq!(bench.list(vec![over]), (vec![look.clone()], vec![]));
+    assert_eq!(bench.foreign.unanswered(), [Outer::Foreign(look)]);
+    assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![end(Exit::Code(0))]));
+    assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![]), "an end that is told twice is no news");
+}
+
+#[test]
+fn a_job_that_ran_between_two_listings_has_started() {
+    let mut bench = Bench::queued(false);
+    let (commands, _) = bench.list(vec![listed("41", Some(7), State::Completed)]);
+    assert!(matches!(commands[..], [Command::Look { .. }]));
+    assert_eq!(bench.tell(ended(Exit::Code(3))), (vec![], vec![started(), end(Exit::Code(3))]));
+}
+
+#[test]
+fn a_refused_job_ends_without_having_started() {
+    let mut bench = Bench::new();
+    bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+    let (commands, news) = bench.tell(Event::Refused { job: JOB, why: "no such partition".to_owned() });
+    let exit = Exit::NotStarted("no such partition".to_owned());
+    assert_eq!((commands, news), (vec![], vec![News::Ended { job: JOB, exit, elapsed_ms: None }]));
+}
+
+#[test]
+fn what_vanishes_unclaimed_is_submitted_again_and_what_was_not_listed_yet_has_not_vanished() {
+    let mut bench = Bench::queued(false);
+    let look = |bench: &mut Bench| bench.list(vec![]);
+    // Asked for in the second in which it was queued.
+    let at = bench.now;
+    let early = Changes { at, ..Changes::default() };
+    assert_eq!(bench.tell(Event::Listed(early)), (vec![], vec![]));
+    let gone = Command::Look { job: JOB, ids: ids(), listed: None };
+    assert_eq!(look(&mut bench), (vec![gone.clone()], vec![]));
+    assert_eq!(look(&mut bench), (vec![], vec![]), "it is looked for already");
+    let again = Queue { job: JOB, procs: Procs(2), walltime: Span(600), held: false, again: true };
+    assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![Command::Queue(again)], vec![]));
+    assert_eq!(bench.tell(Event::Queued { job: JOB, ids: vec!["42".to_owned()] }), (vec![], vec![]));
+    // The first one comes to light again, and is as good as the second.
+    let both = vec![listed("41", Some(7), State::Running), listed("42", Some(7), State::Pending)];
+    assert_eq!(bench.list(both), (vec![], vec![started()]));
+    let both = vec![listed("41", Some(7), State::Completed), listed("42", Some(7), State::Pending)];
+    assert_eq!(bench.list(both), (vec![], vec![]), "the other may be the one that runs");
+    let both = vec![listed("41", Some(7), State::Completed), listed("42", Some(7), State::Failed)];
+    let (commands, _) = bench.list(both);
+    let [Command::Look { ids, .. }] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!(ids, &["42", "41"]);
+}
+
+#[test]
+fn what_is_left_of_a_job_that_is_over_is_removed_and_nobody_elses() {
+    let mut bench = Bench::queued(true);
+    bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    let late = || vec![listed("42", Some(7), State::Held), listed("43", Some(6), State::Held)];
+    let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
+    assert_eq!(bench.list(late()), (vec![remove.clone()], vec![]), "number 6 is of another journal");
+    assert_eq!(bench.list(late()), (vec![], vec![]), "it is being removed");
+    bench.tell(Event::Removed { job: JOB });
+    assert_eq!(bench.list(late()), (vec![remove], vec![]), "it is still there");
+    bench.tell(Event::Removed { job: JOB });
+    let over = listed("42", Some(7), State::Cancelled);
+    assert_eq!(bench.list(vec![over]), (vec![], vec![]));
+}
+
+#[test]
+fn a_held_job_is_released_or_dropped() {
+    let mut bench = Bench::queued(true);
+    assert_eq!(bench.list(vec![listed("41", Some(7), State::Held)]), (vec![], vec![]));
+    let release = Command::Release { job: JOB, ids: ids() };
+    let released = bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    assert_eq!(released, (vec![release.clone()], vec![]));
+    assert_eq!(bench.foreign.unanswered(), [Outer::Foreign(release)]);
+    assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![], vec![]));
+    assert_eq!(bench.foreign.unanswered(), []);
+
+    let mut bench = Bench::queued(true);
+    let terminate = Command::Terminate { job: JOB, ids: ids() };
+    let cancelled = bench.act(|foreign, now, effects| foreign.cancel(now, JOB, effects));
+    assert_eq!(cancelled, (vec![terminate], vec![]));
+    bench.tell(Event::Terminated { job: JOB });
+    bench.list(vec![]);
+    let (commands, news) = bench.tell(Event::Unclaimed { job: JOB });
+    let gone = News::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None };
+    assert_eq!((commands, news), (vec![], vec![gone]), "nobody submits again what was cancelled");
+}
+
+#[test]
+fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
+    let check = |ask: fn(&mut Foreign, Time, &mut Effects), held: bool, expected: Command| {
+        let mut bench = Bench::new();
+        bench.act(|foreign, now, effects| match held {
+            true => foreign.hold(now, submission(), effects),
+            false => foreign.submit(now, submission(), effects),
+        });
+        assert_eq!(bench.act(ask), (vec![], vec![]));
+        let (commands, news) = bench.tell(Event::Queued { job: JOB, ids: ids() });
+        assert_eq!((commands, news), (vec![expected], vec![]));
+    };
+    let ids = ids();
+    check(|f, now, e| f.release(now, JOB, e), true, Command::Release { job: JOB, ids: ids.clone() });
+    check(|f, now, e| f.withdraw(now, JOB, e), false, Command::Withdraw { job: JOB, ids: ids.clone() });
+    check(|f, now, e| f.cancel(now, JOB, e), false, Command::Terminate { job: JOB, ids });
+}
+
+#[test]
+fn a_job_is_withdrawn_or_stays() {
+    let withdraw = |foreign: &mut Foreign, now, effects: &mut Effects| foreign.withdraw(now, JOB, effects);
+    let check = |outcome, expected: News| {
+        let mut bench = Bench::queued(false);
+        let command = Command::Withdraw { job: JOB, ids: ids() };
+        assert_eq!(bench.act(withdraw), (vec![command], vec![]));
+        assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![expected]));
+        assert_eq!(bench.foreign.unanswered(), []);
+        assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![]));
+    };
+    check(Withdrawal::Withdrawn, News::Withdrawn { job: JOB });
+    check(Withdrawal::Stays, News::Stays { job: JOB });
+    // That it vanished is found out twice, and told once.
+    let mut bench = Bench::queued(false);
+    bench.act(withdraw);
+    bench.list(vec![]);
+    assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![], vec![]));
+    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    assert_eq!(news, [News::Withdrawn { job: JOB }]);
+    // One that runs is not even asked for.
+    let mut bench = Bench::queued(false);
+    bench.list(vec![listed("41", Some(7), State::Running)]);
+    assert_eq!(bench.act(withdraw), (vec![], vec![News::Stays { job: JOB }]));
+}
+
+#[test]
+fn estimates_are_those_of_the_plan_behind_all_who_wait() {
+    let mut bench = Bench::new();
+    let stranger =
+        |id: &str, state| Listed { shape: Shape { cores: 4, ..Shape::default() }, ..listed(id, None, state) };
+    let mut local = stranger("9", State::Running);
+    local.places = ["n1", "n2"].map(|node| Place { node: node.to_owned(), cores: Some(2) }).to_vec();
+    bench.list(vec![local, stranger("10", State::Pending), stranger("11", State::Held)]);
+    bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+    let request = Request {
+        id: JobId(8),
+        submit: bench.now,
+        procs: Procs(4),
+        walltime: Span(300),
+        speedup: Speedup::Rigid,
+        origin: None,
+    };
+    let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
+    let found = bench.foreign.estimate(bench.now, &walltimes, Tuner::Exact);
+    let mut nodes = Nodes::from_picture(bench.now, &bench.foreign.nodes(bench.now).unwrap()).unwrap();
+    assert_eq!(found, nodes.estimate(bench.now, &walltimes, Tuner::Exact));
+    // Four cores are free for the first who waits; ours, that no listing shows yet, are planned behind it.
+    assert_eq!(bench.foreign.plan(bench.now, JOB).unwrap().procs, Procs(2));
+    let Estimate { start, .. } = found.unwrap();
+    assert!(start > bench.now, "{start}");
+    assert_eq!(bench.foreign.capacity(), Some(Procs(8)));
+    let Usage { free, running, waiting } = bench.foreign.usage();
+    assert_eq!((free, running, waiting), (Procs(4), 1, 3));
+    assert_eq!(bench.foreign.waiting(bench.now).len(), 2, "nobody knows when one that is held starts");
+}
+
+#[test]
+fn a_cluster_of_which_nothing_was_listed_has_no_room() {
+    let foreign = Foreign::new();
+    assert_eq!((foreign.capacity(), foreign.next_due()), (Some(Procs(0)), None));
+}

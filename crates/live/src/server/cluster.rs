@@ -1,0 +1,465 @@
+//! What a server's commands mean in a batch system that is not Pliant's: Slurm.
+//!
+//! Every job's folder is made ready before the job is submitted, or released: from then on it may start at any moment, on
+//! another host, where a supervisor claims the folder. So the folders must be on a file system that the nodes share, and
+//! nothing is signalled from here. Each command is tried until it succeeds or is refused for good; a server that was killed
+//! meanwhile is given it again by its machine.
+
+mod listings;
+mod look;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pliant_control::batch::{self, Run};
+use pliant_control::foreign::{Command, Event, Queue, Withdrawal};
+use pliant_control::job::{Exit, JobRecord};
+use pliant_control::listing::Shape;
+use pliant_control::names::Handle as JobHandle;
+use pliant_control::server::{self, Server};
+use pliant_model::{JobId, Procs, Span};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::launch::{Host, Launch};
+use crate::agent::driver::locked;
+use crate::daemon::{Clock, Mailbox, stopped};
+use crate::processes::{self, Found};
+use crate::slurm::{Settings, Slurm, SlurmError, Submission};
+use crate::staging::Store;
+
+/// The pauses before something is tried again.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+
+/// How long a supervisor may take to see that its job is to be ended.
+const NOTICED: Duration = Duration::from_secs(3);
+/// Between two looks at what a supervisor does.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What surrounds a batch system.
+#[derive(Clone)]
+pub(super) struct Around {
+    pub(super) host: Host,
+    pub(super) store: Store,
+    /// What starts a supervisor.
+    pub(super) supervisor: Arc<[OsString]>,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) runtime: Handle,
+}
+
+/// A Slurm cluster, and what is done in it.
+#[derive(Clone)]
+pub(super) struct Cluster {
+    around: Around,
+    /// Once its controller has answered for the first time.
+    slurm: watch::Receiver<Option<Arc<Slurm>>>,
+    /// Its size, once it was listed.
+    listed: watch::Receiver<Option<Procs>>,
+    /// Something was done that a listing shows.
+    news: Arc<Notify>,
+    /// The end of the turn of the last job that is to be submitted.
+    last: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+}
+
+/// A job's turn to be submitted. Dropped, it is over.
+struct Turn {
+    before: Option<oneshot::Receiver<()>>,
+    _done: oneshot::Sender<()>,
+}
+
+impl Turn {
+    /// Waits until it has come.
+    async fn come(mut self) -> Turn {
+        if let Some(before) = self.before.take() {
+            // It is told by being dropped.
+            let _ = before.await;
+        }
+        self
+    }
+}
+
+/// A job, as far as it concerns a batch system.
+#[derive(Clone)]
+struct Job {
+    number: u32,
+    /// Its folder; none if nobody knows it any more.
+    dir: Option<PathBuf>,
+    /// What is to run; none while it is another server's.
+    what: Option<Arc<(JobRecord, String)>>,
+}
+
+/// Why something cannot be done in a job's folder.
+enum Unready {
+    /// That does not change, and what the job's owner is told.
+    Lasting(String),
+    /// It may work later.
+    Passing(String),
+}
+
+impl Cluster {
+    /// Begins to list the jobs, and does what was not done when the server went down.
+    pub(super) fn start(
+        around: Around,
+        settings: Settings,
+        machine: &Server,
+        clock: Clock,
+        stop: watch::Receiver<bool>,
+    ) -> Cluster {
+        let (connected, slurm) = watch::channel(None);
+        let (size, listed) = watch::channel(None);
+        let news = Arc::new(Notify::new());
+        let mirror = machine.mirror().cloned().unwrap_or_default();
+        let listings = listings::Listings {
+            settings,
+            server: around.host.server.clone(),
+            mailbox: around.mailbox.clone(),
+            clock,
+            mirror,
+            connected,
+            size,
+            news: news.clone(),
+        };
+        around.runtime.spawn(listings.keep(stop));
+        let cluster = Cluster { around, slurm, listed, news, last: Arc::default() };
+        for command in machine.unanswered() {
+            if let batch::Command::Foreign(command) = command {
+                cluster.carry_out(machine, command);
+            }
+        }
+        cluster
+    }
+
+    /// Its size, as known or as soon as it was listed; none if the daemon is to stop.
+    pub(super) async fn procs(&self, known: Procs, stop: watch::Receiver<bool>) -> Option<Procs> {
+        if known > Procs(0) {
+            return Some(known);
+        }
+        let mut listed = self.listed.clone();
+        tokio::select! {
+            () = stopped(stop) => None,
+            found = listed.wait_for(Option::is_some) => *found.ok()?,
+        }
+    }
+
+    /// Does what the machine wants done.
+    pub(super) fn carry_out(&self, machine: &Server, command: Command) {
+        let own = self.clone();
+        let job = |number: JobId| own.job(machine, number);
+        match command {
+            Command::Queue(queue) => {
+                let turn = own.turn();
+                own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, turn));
+            }
+            Command::Release { job: number, ids } => {
+                own.clone().spawn(job(number), |own, job| own.release(job, ids));
+            }
+            Command::Withdraw { job: number, ids } => {
+                own.clone().spawn(job(number), |own, job| own.withdraw(job, ids));
+            }
+            Command::Remove { job: number, ids } => {
+                own.clone().spawn(job(number), |own, job| own.remove(job, ids));
+            }
+            Command::Terminate { job: number, ids } => {
+                own.clone().spawn(job(number), |own, job| own.terminate(job, ids));
+            }
+            Command::Look { job: number, ids, listed } => {
+                own.clone().spawn(job(number), |own, job| own.look(job, ids, listed));
+            }
+        }
+    }
+
+    fn job(&self, machine: &Server, number: JobId) -> Job {
+        let number = number.0;
+        let record = machine.job(number);
+        let handle: Option<&JobHandle> = record.map(|record| &record.handle).or(machine.held_as(number));
+        let what = record.zip(machine.launch(number));
+        Job {
+            number,
+            dir: handle.map(|handle| self.around.host.dir(handle)),
+            what: what.map(|(record, launch)| Arc::new((record.clone(), launch.to_owned()))),
+        }
+    }
+
+    fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F)
+    where
+        F: Future<Output = Event> + Send + 'static,
+    {
+        let (mailbox, news) = (self.around.mailbox.clone(), self.news.clone());
+        let runtime = self.around.runtime.clone();
+        let doing = act(self, job);
+        runtime.spawn(async move {
+            let event = doing.await;
+            // A server that has stopped finds out when it starts again.
+            let _ = mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
+            news.notify_one();
+        });
+    }
+
+    async fn slurm(&self) -> Arc<Slurm> {
+        let mut slurm = self.slurm.clone();
+        let found = slurm.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+        match found {
+            Some(slurm) => slurm,
+            // The daemon stops, and this task with it.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Jobs are submitted one after the other: whoever comes first is first in the queue.
+    fn turn(&self) -> Turn {
+        let (done, next) = oneshot::channel();
+        Turn { before: locked(&self.last).replace(next), _done: done }
+    }
+
+    async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {
+        let Queue { job: number, procs, walltime, held, mut again } = queue;
+        let Some(dir) = job.dir.clone() else {
+            return Event::Refused { job: number, why: "nobody knows it any more".to_owned() };
+        };
+        // What is held gets its folder when it is released.
+        let ready = if held { Ok(()) } else { self.prepared(&job, procs, walltime).await };
+        if let Err(why) = ready {
+            return Event::Refused { job: number, why };
+        }
+        let slurm = self.slurm().await;
+        let mut program: Vec<OsString> = self.around.supervisor.to_vec();
+        program.push(dir.clone().into());
+        let shape = Shape { cores: procs.0, ..Shape::default() };
+        let submission =
+            Submission { number: job.number, folder: &dir, program: &program, shape, walltime, held };
+        let mut pause = Pause::new("submit a job", job.number);
+        let mut turn = Some(turn.come().await);
+        loop {
+            let submitted = match again {
+                true => slurm.submit_unless_there(&submission).await,
+                false => slurm.submit(&submission).await.map(|id| vec![id]),
+            };
+            match submitted {
+                Ok(ids) => {
+                    drop(turn);
+                    tracing::info!(job = job.number, ?ids, held, "queued by slurm");
+                    return Event::Queued { job: number, ids };
+                }
+                // There may be a job all the same.
+                Err(error) if error.may_pass() || matches!(error, SlurmError::Unreadable(_)) => {
+                    again = true;
+                    // The others need not wait for that.
+                    turn = None;
+                    pause.after(&error).await;
+                }
+                Err(error) => {
+                    tracing::warn!(job = job.number, %error, "not queued by slurm");
+                    return Event::Refused { job: number, why: error.to_string() };
+                }
+            }
+        }
+    }
+
+    async fn release(self, job: Job, ids: Vec<String>) -> Event {
+        let number = JobId(job.number);
+        let (slurm, size) =
+            (self.slurm().await, job.what.as_ref().map(|what| (what.0.procs, what.0.walltime)));
+        let ready = match size {
+            Some((procs, walltime)) => self.prepared(&job, procs, walltime).await,
+            None => Err("nobody knows it any more".to_owned()),
+        };
+        if let Err(why) = ready {
+            // It is still held: nothing of it has run.
+            self.end_there(&slurm, &job, &ids).await;
+            let exit = Exit::NotStarted(why);
+            return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
+        }
+        for id in &ids {
+            let mut pause = Pause::new("release a job", job.number);
+            while let Err(error) = slurm.release(job.number, id).await {
+                if !error.may_pass() {
+                    // A listing tells what became of it.
+                    tracing::info!(job = job.number, id, %error, "not released");
+                    break;
+                }
+                pause.after(&error).await;
+            }
+        }
+        Event::Released { job: number }
+    }
+
+    async fn withdraw(self, job: Job, ids: Vec<String>) -> Event {
+        let (slurm, number) = (self.slurm().await, JobId(job.number));
+        let mut outcome = Withdrawal::Withdrawn;
+        for id in &ids {
+            if self.withdraw_one(&slurm, &job, id).await == Withdrawal::Stays {
+                outcome = Withdrawal::Stays;
+            }
+        }
+        if outcome == Withdrawal::Withdrawn && !self.put_away(&job).await {
+            outcome = Withdrawal::Stays;
+        }
+        tracing::info!(job = job.number, ?outcome, "withdrawn from slurm");
+        Event::Withdrawal { job: number, outcome }
+    }
+
+    async fn withdraw_one(&self, slurm: &Slurm, job: &Job, id: &str) -> Withdrawal {
+        use crate::slurm::Withdrawal as Found;
+        let mut pause = Pause::new("withdraw a job", job.number);
+        loop {
+            match slurm.withdraw(job.number, id).await {
+                Ok(Found::Withdrawn | Found::Gone) => return Withdrawal::Withdrawn,
+                Ok(Found::Started(_)) => return Withdrawal::Stays,
+                // Nothing may be concluded from that.
+                Err(error) => pause.after(&error).await,
+            }
+        }
+    }
+
+    async fn remove(self, job: Job, ids: Vec<String>) -> Event {
+        let slurm = self.slurm().await;
+        for id in &ids {
+            // If one has started meanwhile it finds nothing to run, or that it was run.
+            let outcome = self.withdraw_one(&slurm, &job, id).await;
+            tracing::info!(job = job.number, id, ?outcome, "removed what was left of a job");
+        }
+        Event::Removed { job: JobId(job.number) }
+    }
+
+    async fn terminate(self, job: Job, ids: Vec<String>) -> Event {
+        if let Some(dir) = job.dir.clone() {
+            let asked = tokio::task::spawn_blocking(move || match dir.exists() {
+                true => processes::ask_end(&dir).map_err(|error| error.to_string()),
+                false => Ok(()),
+            });
+            if let Ok(Err(error)) = asked.await {
+                tracing::error!(job = job.number, error, "cannot ask a job to end: slurm does");
+            }
+        }
+        // Its supervisor ends it in its own way, and records that; Slurm, which signals everybody, ends what is left.
+        let begin = Instant::now();
+        let patience = Duration::from_secs(u64::from(self.around.host.cluster.grace_s)) + NOTICED;
+        while begin.elapsed() < patience && self.runs(&job).await {
+            tokio::time::sleep(LOOK).await;
+        }
+        let slurm = self.slurm().await;
+        self.end_there(&slurm, &job, &ids).await;
+        Event::Terminated { job: JobId(job.number) }
+    }
+
+    /// True if a supervisor has the job.
+    async fn runs(&self, job: &Job) -> bool {
+        let Some(dir) = job.dir.clone() else { return false };
+        let found = tokio::task::spawn_blocking(move || processes::find(&dir)).await;
+        matches!(found, Ok(Ok(Found::Running(_))))
+    }
+
+    /// Has Slurm end a job.
+    async fn end_there(&self, slurm: &Slurm, job: &Job, ids: &[String]) {
+        for id in ids {
+            let mut pause = Pause::new("end a job", job.number);
+            while let Err(error) = slurm.terminate(job.number, id).await {
+                if !error.may_pass() {
+                    tracing::error!(job = job.number, id, %error, "slurm does not end a job");
+                    break;
+                }
+                pause.after(&error).await;
+            }
+        }
+    }
+
+    /// Makes a job's folder ready to be run, as soon as there is what that takes.
+    async fn prepared(&self, job: &Job, procs: Procs, walltime: Span) -> Result<(), String> {
+        let what = job.what.clone().ok_or("nobody knows it any more")?;
+        let launch: Launch = serde_json::from_str(&what.1).map_err(|error| error.to_string())?;
+        // Slurm hands out cores by numbers of its own.
+        let run = Run { job: JobId(job.number), procs, cores: (0..procs.0).collect(), walltime };
+        let around = Arc::new((self.around.clone(), what, launch, run));
+        self.until_ready(job.number, move || {
+            let (around, what, launch, run) = &*around;
+            let prepared = around.host.prepare(&around.store, &what.0, launch, run);
+            prepared.map(drop).map_err(|error| match error.may_pass() {
+                true => Unready::Passing(error.to_string()),
+                false => Unready::Lasting(error.told()),
+            })
+        })
+        .await
+    }
+
+    async fn until_ready(
+        &self,
+        number: u32,
+        act: impl Fn() -> Result<(), Unready> + Clone + Send + 'static,
+    ) -> Result<(), String> {
+        let mut pause = Pause::new("prepare a job", number);
+        loop {
+            let done = tokio::task::spawn_blocking(act.clone()).await;
+            match done.unwrap_or_else(|_| Err(Unready::Passing("internal error".to_owned()))) {
+                Ok(()) => return Ok(()),
+                Err(Unready::Lasting(why)) => return Err(why),
+                Err(Unready::Passing(why)) => pause.after(&why).await,
+            }
+        }
+    }
+
+    /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
+    /// finds nothing to run. False if somebody has begun it.
+    async fn put_away(&self, job: &Job) -> bool {
+        let Some(dir) = job.dir.clone() else { return true };
+        let aside = dir.with_file_name(format!(".withdrawn-{}", job.number));
+        let mut pause = Pause::new("put away the folder of a job", job.number);
+        loop {
+            let (dir, aside) = (dir.clone(), aside.clone());
+            let put = tokio::task::spawn_blocking(move || put_away(&dir, &aside)).await;
+            match put.unwrap_or_else(|_| Err("internal error".to_owned())) {
+                Ok(is_away) => return is_away,
+                Err(why) => pause.after(&why).await,
+            }
+        }
+    }
+}
+
+fn put_away(dir: &Path, aside: &Path) -> Result<bool, String> {
+    let is_unclaimed = |dir: &Path| match processes::find(dir) {
+        Ok(found) => Ok(matches!(found, Found::NeverStarted)),
+        Err(error) => Err(error.to_string()),
+    };
+    if dir.exists() {
+        if !is_unclaimed(dir)? {
+            return Ok(false);
+        }
+        std::fs::rename(dir, aside).map_err(|error| error.to_string())?;
+    }
+    if !aside.exists() {
+        return Ok(true);
+    }
+    if !is_unclaimed(aside)? {
+        // In the instant before.
+        std::fs::rename(aside, dir).map_err(|error| error.to_string())?;
+        return Ok(false);
+    }
+    if let Err(error) = std::fs::remove_dir_all(aside) {
+        tracing::warn!(%error, dir = %aside.display(), "cannot remove the files of a job");
+    }
+    Ok(true)
+}
+
+/// The time before something is tried again: longer every time. The first failure is told.
+struct Pause {
+    what: &'static str,
+    number: u32,
+    next: Duration,
+    told: bool,
+}
+
+impl Pause {
+    fn new(what: &'static str, number: u32) -> Pause {
+        Pause { what, number, next: AGAIN.0, told: false }
+    }
+
+    async fn after(&mut self, error: &(dyn std::fmt::Display + Sync)) {
+        if !self.told {
+            tracing::warn!(job = self.number, %error, "cannot {} at the moment: tried again until it works", self.what);
+            self.told = true;
+        }
+        tokio::time::sleep(self.next).await;
+        self.next = (self.next * 2).min(AGAIN.1);
+    }
+}

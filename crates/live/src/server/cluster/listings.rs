@@ -1,0 +1,151 @@
+//! One listing per period, of which the machine is told what has changed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pliant_control::batch;
+use pliant_control::foreign::{self, Event};
+use pliant_control::listing::Listing;
+use pliant_control::names::Name;
+use pliant_control::server::{self, Server};
+use pliant_model::Procs;
+use tokio::sync::{Notify, watch};
+
+use crate::daemon::{Clock, Mailbox, stopped};
+use crate::slurm::{Seen, Settings, Slurm, SlurmError};
+
+/// Listings are at least so far apart, whatever happens.
+const PAUSE: Duration = Duration::from_millis(250);
+/// After this long the machine is told that nothing has changed: it may wait for a job that never appears.
+const NOTHING_NEW: Duration = Duration::from_secs(60);
+
+/// Lists the jobs of a cluster.
+pub(super) struct Listings {
+    pub(super) settings: Settings,
+    pub(super) server: Name,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) clock: Clock,
+    /// What the machine was told.
+    pub(super) mirror: Listing,
+    /// Where the cluster is left once its controller has answered.
+    pub(super) connected: watch::Sender<Option<Arc<Slurm>>>,
+    /// Where its size is left.
+    pub(super) size: watch::Sender<Option<Procs>>,
+    /// Wakes up before the period is over.
+    pub(super) news: Arc<Notify>,
+}
+
+impl Listings {
+    /// Goes on until the daemon is to stop.
+    pub(super) async fn keep(mut self, stop: watch::Receiver<bool>) {
+        tokio::select! {
+            () = stopped(stop) => {}
+            () = self.list() => {}
+        }
+    }
+
+    async fn list(&mut self) {
+        let period = Duration::from_secs(self.settings.period_s.into());
+        let mut silent_since: Option<Instant> = None;
+        let mut told = None;
+        loop {
+            match self.seen().await {
+                Ok(seen) => {
+                    if let Some(since) = silent_since.take() {
+                        tracing::info!(seconds = since.elapsed().as_secs(), "slurm answers again");
+                    }
+                    self.tell(seen, &mut told);
+                }
+                Err(error) => {
+                    if silent_since.is_none() {
+                        tracing::warn!(%error, "slurm cannot be listed: tried again until it can");
+                        silent_since = Some(Instant::now());
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                () = self.news.notified() => {}
+            }
+        }
+    }
+
+    async fn seen(&self) -> Result<Seen, SlurmError> {
+        let known = self.connected.borrow().clone();
+        let slurm = match known {
+            Some(slurm) => slurm,
+            None => {
+                let slurm = Arc::new(Slurm::connect(self.settings.clone(), &self.server).await?);
+                self.describe(&slurm);
+                slurm
+            }
+        };
+        let seen = slurm.list(self.clock.now()).await?;
+        // Only now: nothing is done in a cluster that cannot be listed.
+        self.connected.send_if_modified(|connected| {
+            let is_new = connected.is_none();
+            *connected = Some(slurm.clone());
+            is_new
+        });
+        Ok(seen)
+    }
+
+    fn describe(&self, slurm: &Slurm) {
+        let about = slurm.about();
+        if about.hides_jobs() {
+            tracing::warn!(private = ?about.private, "slurm hides others' jobs: estimates do not know of them");
+        }
+        if !about.scheduler.backfill {
+            tracing::warn!("slurm does not backfill: estimates reckon as if it did");
+        }
+        tracing::info!(
+            cluster = about.cluster,
+            version = about.version,
+            priority = about.priority,
+            interval = about.scheduler.interval.0,
+            accounts = about.accounts,
+            "slurm answers"
+        );
+        let (interval, partition) = (about.scheduler.interval, self.settings.partition.clone());
+        self.say(Event::Described { interval, partition });
+    }
+
+    fn tell(&mut self, seen: Seen, told: &mut Option<Instant>) {
+        let Seen { listing, unread } = seen;
+        for unread in unread {
+            tracing::warn!(%unread, "a job of somebody else is left out");
+        }
+        if self.settings.partition.is_none() && told.is_none() {
+            let mut partitions: Vec<&String> =
+                listing.nodes.iter().flat_map(|node| &node.partitions).collect();
+            partitions.sort();
+            partitions.dedup();
+            if partitions.len() > 1 {
+                tracing::warn!(
+                    ?partitions,
+                    "no `partition` is named: estimates reckon with the nodes of all"
+                );
+            }
+        }
+        let changes = listing.changes(&self.mirror);
+        if !changes.is_empty() || told.is_none_or(|at| at.elapsed() >= NOTHING_NEW) {
+            *told = Some(Instant::now());
+            self.say(Event::Listed(changes));
+        }
+        let procs = foreign::capacity(&listing, self.settings.partition.as_deref());
+        self.mirror = listing;
+        if self.size.borrow().is_none() {
+            if procs > Procs(0) {
+                self.size.send_replace(Some(procs));
+            } else {
+                tracing::warn!(partition = self.settings.partition, "there are no nodes to run anything on");
+            }
+        }
+    }
+
+    fn say(&self, event: Event) {
+        // A server that has stopped lists them when it starts again.
+        let _ = self.mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
+    }
+}
