@@ -159,7 +159,7 @@ pub(crate) fn promise(record: &JobRecord, now: Time) -> String {
         "{}: {} of {} for at most {}, expected to start {start} and to end by {}",
         record.handle,
         counted(procs.0.into(), "processor"),
-        record.handle.server,
+        record.server(),
         rough(walltime),
         both(record.expected.completion(), now),
     )

@@ -218,7 +218,9 @@ impl Submission {
         self.reasons.extend(silent);
         if found.more > 0 {
             let more = format!("{} more refuse or did not answer", found.more);
-            self.reasons.push((None, Cause::Unknown.because(more)));
+            // What is told is the first of the refusals by name: those that are not told are taken to be of their kind.
+            let passing = self.reasons.iter().map(|(_, reason)| reason.cause).find(|cause| cause.may_pass());
+            self.reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
         }
         let absent = found.absent.into_iter().map(|server| (server, Cause::Absent)).collect();
         self.survey = Survey { servers: found.servers, answered: found.answered, passed: absent };

@@ -130,18 +130,24 @@ fn why(record: &JobRecord) -> String {
             (chosen.min(other.estimate.completion()), chosen.max(other.estimate.completion()));
         rough(last - first)
     };
+    // What was compared decided where it went first.
+    let is = if record.hops.is_empty() { "is" } else { "was first" };
     match reason(record) {
-        Reason::Unknown => format!("It is on {server}; which estimates were compared is not known.\n"),
-        Reason::Only => format!("It is on {server}: no other server was asked, or none can take it.\n"),
+        Reason::Unknown => format!("It {is} on {server}; which estimates were compared is not known.\n"),
+        Reason::Only => format!("It {is} on {server}: no other server was asked, or none can take it.\n"),
         Reason::Earliest(next) => {
-            format!("It is on {server}, which completes it first: {} before {}.\n", apart(next), next.server)
+            format!(
+                "It {is} on {server}, which completes it first: {} before {}.\n",
+                apart(next),
+                next.server
+            )
         }
         Reason::Tie(other) => format!(
-            "It is on {server}: {} completes it at the same time and comes later by rank, then by name.\n",
+            "It {is} on {server}: {} completes it at the same time and comes later by rank, then by name.\n",
             other.server
         ),
         Reason::PassedOver(other) => format!(
-            "It is on {server}: {} would have completed it {} earlier, but could not be reached or did not take \
+            "It {is} on {server}: {} would have completed it {} earlier, but could not be reached or did not take \
              it when it was submitted.\n",
             other.server,
             apart(other)

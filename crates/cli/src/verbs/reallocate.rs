@@ -2,6 +2,7 @@
 
 use clap::Args;
 use pliant_control::agent::{Moving, Proposal, Report};
+use pliant_control::handoff::MoveOutcome;
 use pliant_live::services::show_duration;
 use pliant_live::wire::MovingChange;
 use pliant_model::Span;
@@ -148,8 +149,17 @@ fn proposal_value(proposal: &Proposal) -> Value {
         "expected": estimate(&proposal.expected),
         "gain_s": proposal.before - proposal.expected.completion(),
         "outcome": outcome(proposal.outcome.as_ref()),
-        "moved": proposal.outcome.as_ref().map(|outcome| matches!(outcome, pliant_control::handoff::MoveOutcome::Moved(_))),
+        "reason": proposal.outcome.as_ref().and_then(stays_word),
+        "moved": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::Moved(_))),
     })
+}
+
+/// The stable word of why a job stays.
+fn stays_word(outcome: &MoveOutcome) -> Option<&'static str> {
+    match outcome {
+        MoveOutcome::Moved(_) => None,
+        MoveOutcome::Stays(why) => Some(why.word()),
+    }
 }
 
 fn report_value(report: &Report) -> Value {

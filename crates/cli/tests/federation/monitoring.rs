@@ -124,3 +124,26 @@ async fn who_has_too_many_waiting_jobs_fills_no_journal() {
     assert!(entries.iter().any(|entry| entry.event.contains("sleep 1000")));
     assert!(!entries.iter().any(|entry| entry.event.contains("too many")));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_shown_as_gone_and_left_out_until_it_goes_on() {
+    let federation = Federation::start(&["lyon", "paris"].map(|name| Cluster::new(name, 2, 1.0))).await;
+    let alice = federation.client("alice");
+    let there = async |wanted: bool| {
+        until("the agent to see what lyon does", async || {
+            let servers = alice.servers().await.ok()?.servers;
+            let lyon = servers.iter().find(|server| server.info.name.as_str() == "lyon")?;
+            (lyon.attached == wanted).then_some(())
+        })
+        .await;
+    };
+    there(true).await;
+    federation.suspend("lyon");
+    // The question that goes out before it is missed runs out of patience there, and the other one answers.
+    let meanwhile = submit(&alice, &order(rigid("true", 1, 60))).await;
+    assert_eq!(meanwhile.handle.server.as_str(), "paris");
+    there(false).await;
+    federation.go_on("lyon");
+    there(true).await;
+    assert_eq!(run(&alice, &order_to("lyon", rigid("true", 1, 60))).await.state, JobState::Completed);
+}

@@ -104,7 +104,7 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
         assert_eq!((names(&ended), &ended.exit), (("paris", "lyon"), &Some(Exit::Code(0))));
         assert_eq!((ended.hops.len(), ended.submitted), (1, waiting.submitted));
         assert_eq!(client.job(&waiting.handle).await.unwrap().state, JobState::Completed);
-        assert_eq!(fetched(client, &waiting.handle).await["copy.bin"], DATA, "its input went with it");
+        assert_eq!(fetched(client, &waiting.handle).await["work/copy.bin"], DATA, "its input went with it");
         let mut output = Vec::new();
         let stdout = Download { follow: true, ..stdout_of(&waiting.handle) };
         let read = client.output(&stdout, |piece| {
