@@ -3,6 +3,7 @@
 mod cluster;
 mod driver;
 mod files;
+mod handover;
 mod launch;
 mod offer;
 mod others;

@@ -22,8 +22,10 @@ mod handoff;
 mod job;
 mod listing;
 mod malformed;
+mod moves;
 mod nodes;
 mod offer;
+mod pictures;
 mod read;
 mod server;
 mod submission;
@@ -35,16 +37,16 @@ mod write;
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
 pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
-pub use handoff::{
-    MOVES_DEFAULT, Moved, MovingChange, Prepare, handoff_id, moves, moves_limit, moving_change, moving_reply,
-    moving_request,
-};
+pub use handoff::{Prepare, handoff_id};
 pub use job::{handle_of, job_request};
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,
     accuracy_query, accuracy_reply,
 };
 pub use malformed::Malformed;
+pub use moves::{
+    MOVES_DEFAULT, Moved, MovingChange, moves, moves_limit, moving_change, moving_reply, moving_request,
+};
 pub use offer::{Offer, OfferedArgument, OfferedService};
 pub use server::{Declined, SubmitAnswer};
 pub use submission::{Script, Submission, Submitted};

@@ -1,0 +1,115 @@
+//! What other servers may say about jobs that they hand over, and what this one makes of it.
+
+use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply};
+use pliant_control::job::Hop;
+use pliant_control::names::Name;
+use pliant_control::server::{Answer, Event, Lesson, Server, Token};
+use tonic::{Request, Status};
+
+use super::launch::Launch;
+use super::service::{Service, stopping};
+use crate::agent::archive::{archived, record};
+use crate::gate;
+use crate::identity::Role;
+use crate::services::Prepared;
+use crate::wire::{Prepare, Submitted};
+
+impl Service {
+    /// What another server hands over, as this one would run it; or why it does not.
+    pub(super) async fn taken_over(
+        &self,
+        from: Name,
+        prepare: Prepare,
+    ) -> Result<Result<Handoff, String>, Status> {
+        let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
+        let _turn = self.store.turn(&owner, key).await;
+        let learned = match &what {
+            Submitted::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
+            Submitted::Script(_) => None,
+        };
+        let prepared = self.shop.prepare(&what, &owner, learned);
+        let (prepared, script) = match prepared {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(Err(refusal.to_string())),
+        };
+        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
+            return Ok(Err(format!("expected at most {allowed} bytes of input, found {found}")));
+        }
+        let (store, user, files) = (self.store.clone(), owner.clone(), inputs.clone());
+        let complete = tokio::task::spawn_blocking(move || store.complete(&user, key, &files)).await;
+        if let Err(error) = complete.map_err(|_| Status::internal("a file operation failed"))? {
+            return Ok(Err(error.told()));
+        }
+        let lesson = self.lesson(&prepared, script.is_none());
+        let (name, work) = (prepared.name.clone(), prepared.work.clone());
+        let launch = Launch { prepared, what: Some(what), script, inputs, request: prepare.request };
+        let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
+        Ok(Ok(Handoff {
+            id,
+            from: Other { name: from, address },
+            key,
+            owner,
+            name,
+            work,
+            submitted,
+            compared: prepare.compared,
+            survey: prepare.survey,
+            hops: prepare.hops,
+            before: prepare.before,
+            latest: prepare.latest,
+            reason: prepare.reason,
+            launch,
+            lesson,
+        }))
+    }
+
+    pub(super) fn lesson(&self, prepared: &Prepared, is_service: bool) -> Option<Lesson> {
+        let is_learned = is_service && self.shop.catalogue.is_learned(&prepared.name);
+        is_learned
+            .then(|| Lesson { category: prepared.name.clone(), scale: prepared.scale.max(f64::MIN_POSITIVE) })
+    }
+
+    /// Tells the machine about a job that another server hands over.
+    pub(super) async fn handoff(
+        &self,
+        event: impl FnOnce(Token) -> Event,
+        bytes: usize,
+    ) -> Result<Reply, Status> {
+        match self.call(event, bytes).await? {
+            Answer::Handoff(reply) => Ok(reply),
+            _ => Err(Status::internal("not an answer to a server")),
+        }
+    }
+
+    /// Refuses a server that decides about what another one hands over.
+    pub(super) async fn is_of(&self, from: &Name, id: &HandoffId) -> Result<(), Status> {
+        let wanted = id.clone();
+        let source = move |server: &mut Server, _| server.source_of(&wanted).cloned();
+        match self.mailbox.ask(source).await.map_err(|_| stopping())? {
+            Some(source) if source != *from => {
+                tracing::warn!(%from, %source, job = %id.job, "request refused: another server hands this job over");
+                Err(Status::permission_denied("another server hands this job over"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a job came here by that attempt, as the archive knows.
+    pub(super) async fn was_taken(&self, id: &HandoffId) -> Result<bool, Status> {
+        let wanted = id.job.clone();
+        let look = move |archive: &mut dyn crate::journal::Archive| {
+            archive.job(wanted.server.as_str(), wanted.number)
+        };
+        let row = archived(&self.archive, look).await?;
+        let found = row.as_ref().map(record).transpose()?;
+        let own = &self.shop.info.name;
+        let came = |hop: &Hop| hop.attempt == id.attempt && hop.to == *own;
+        Ok(found.is_some_and(|record| record.hops.iter().any(came)))
+    }
+}
+
+/// The server that calls.
+pub(super) fn source<T>(request: &Request<T>) -> Result<Name, Status> {
+    let peer = gate::daemon(request, &[Role::Server])?.peer;
+    peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))
+}
