@@ -1,5 +1,6 @@
 //! Files: inputs up, results and output down.
 
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
@@ -63,7 +64,7 @@ impl Client {
             None => return Err(ClientError::absent("the server broke the upload off")),
         };
         let path = path.to_owned();
-        let reading = tokio::task::spawn_blocking(move || read(&path, offset, &sender));
+        let reading = tokio::task::spawn_blocking(move || send_pieces(File::open(&path)?, offset, &sender));
         let last = answers.message().await;
         // A file that cannot be read explains more than an upload that was cut.
         let read = reading.await.map_err(|_| ClientError::failed("reading the file failed"))?;
@@ -177,9 +178,12 @@ impl Client {
     }
 }
 
-/// Sends a file from an offset on.
-fn read(path: &Path, offset: u64, sender: &mpsc::Sender<proto::UploadRequest>) -> std::io::Result<()> {
-    let mut file = std::fs::File::open(path)?;
+/// Sends a file from an offset on, in pieces.
+pub(crate) fn send_pieces(
+    mut file: File,
+    offset: u64,
+    sender: &mpsc::Sender<proto::UploadRequest>,
+) -> std::io::Result<()> {
     file.seek(SeekFrom::Start(offset))?;
     loop {
         let mut piece = vec![0; PIECE];

@@ -27,6 +27,7 @@ use crate::wire::{
 };
 
 pub use error::ClientError;
+pub(crate) use files::send_pieces;
 pub use submit::{Order, Step};
 
 /// How long a call may take.

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use tonic::{Code, Request, Status};
 
 use super::launch::{Host, Launch};
 use crate::agent::driver::locked;
+use crate::client::send_pieces;
 use crate::daemon::Mailbox;
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::staging::{FileSpec, Store};
@@ -30,8 +30,6 @@ use crate::wire::{Prepare, Upload, UploadAnswer, proto};
 const CALL: Duration = Duration::from_secs(30);
 /// How long the files of a job may take on their way.
 const FILES: Duration = Duration::from_secs(600);
-/// Bytes in one piece of a file.
-const PIECE: usize = 256 << 10;
 
 /// The way to other servers.
 #[derive(Clone)]
@@ -198,7 +196,7 @@ impl Others {
             Some(UploadAnswer::Complete) => return Ok(()),
             None => return Err(cut()),
         };
-        let reading = tokio::task::spawn_blocking(move || pieces(content, offset, &sender));
+        let reading = tokio::task::spawn_blocking(move || send_pieces(content, offset, &sender));
         let last = answers.message().await;
         let read = reading.await.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;
         read.map_err(|error| Failed::Passing(error.to_string()))?;
@@ -226,22 +224,6 @@ fn timed<Q>(question: Q) -> Request<Q> {
     let mut request = Request::new(question);
     request.set_timeout(CALL);
     request
-}
-
-fn pieces(mut file: File, offset: u64, sender: &mpsc::Sender<proto::UploadRequest>) -> std::io::Result<()> {
-    file.seek(SeekFrom::Start(offset))?;
-    loop {
-        let mut piece = vec![0; PIECE];
-        let length = file.read(&mut piece)?;
-        if length == 0 {
-            return Ok(());
-        }
-        piece.truncate(length);
-        // A server that takes no more says why in its answer.
-        if sender.blocking_send((&Upload::Data(piece)).into()).is_err() {
-            return Ok(());
-        }
-    }
 }
 
 /// An answer in a word.
