@@ -137,7 +137,7 @@ impl Server {
             // However long ago, while the job is in memory it tells how it came.
             _ => {
                 let taken = self.taken.get(&id.job).is_some_and(|(attempt, _)| *attempt >= id.attempt);
-                taken || self.source_of(id).is_some()
+                taken || self.came_from(id).is_some()
             }
         };
         if done && cancelled {
@@ -279,12 +279,14 @@ impl Server {
     /// The server that hands a job over by that attempt, or did: none if that is not known here.
     pub fn source_of(&self, id: &HandoffId) -> Option<&Name> {
         let held = self.held.get(&id.job).filter(|held| held.handoff.id.attempt >= id.attempt);
-        let came = || {
-            let hops = &self.jobs.get(&self.number_of(&id.job)?)?.record.hops;
-            let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.to == self.config.name;
-            hops.iter().find(by_it).map(|hop| &hop.from)
-        };
-        held.map(|held| &held.handoff.from.name).or_else(came)
+        held.map(|held| &held.handoff.from.name).or_else(|| self.came_from(id))
+    }
+
+    /// The server from which a job in memory came by that attempt.
+    fn came_from(&self, id: &HandoffId) -> Option<&Name> {
+        let hops = &self.jobs.get(&self.number_of(&id.job)?)?.record.hops;
+        let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.to == self.config.name;
+        hops.iter().find(by_it).map(|hop| &hop.from)
     }
 
     /// The job that has this number here while it is held for another server.
