@@ -389,3 +389,76 @@ fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
         assert!(server.is_numbered());
     }
 }
+
+/// What paris hands over: its job of that number, by that attempt.
+fn handed(number: u32, attempt: u32) -> Handoff {
+    let paris: crate::names::Name = "paris".parse().unwrap();
+    Handoff {
+        id: HandoffId { job: Handle { server: paris.clone(), number }, attempt },
+        from: Peer { name: paris, address: "paris:1".to_owned() },
+        key: Key([7; 16]),
+        owner: user("alice"),
+        name: "test".to_owned(),
+        work: Work { procs: Procs(1), walltime: Span(100), speedup: Speedup::Rigid },
+        submitted: Time(90),
+        compared: Vec::new(),
+        survey: Survey::default(),
+        hops: Vec::new(),
+        before: Time(100_000_000),
+        latest: Time(100_000_000),
+        reason: pliant_model::MoveReason::EarlierCompletion,
+        launch: String::new(),
+        lesson: None,
+    }
+}
+
+/// A job of paris that waits behind another one: held, and ours if `committed`.
+fn with_guest(committed: bool) -> (Bench, HandoffId) {
+    let mut bench = Bench::new("cbf", 1);
+    bench.accepted(rigid(1, 1, 10_000_000));
+    let handoff = Box::new(handed(5, 1));
+    let id = handoff.id.clone();
+    let held = bench.tell(Event::Prepare { reply: Token(51), handoff });
+    assert!(matches!(held, Some(Answer::Handoff(Reply::Prepared(_)))), "{held:?}");
+    if committed {
+        bench.tell(Event::Commit { reply: Token(52), id: id.clone(), cancelled: false });
+    }
+    (bench, id)
+}
+
+#[test]
+fn a_guest_answers_to_its_own_handle_and_to_no_other() {
+    let (bench, id) = with_guest(true);
+    let number = bench.server.number_of(&id.job).unwrap();
+    assert_eq!(bench.server.job(number).unwrap().handle, id.job);
+    let nobody = Handle { server: "lyon".parse().unwrap(), number };
+    assert_eq!(bench.server.number_of(&nobody), None, "no job of that handle was ever accepted");
+}
+
+#[test]
+fn the_files_of_a_held_job_are_wanted() {
+    let (mut bench, id) = with_guest(false);
+    assert!(bench.server.wants_files_of(&Key([7; 16])) && !bench.server.wants_files_of(&Key([8; 16])));
+    bench.tell(Event::Abort { reply: Token(53), id });
+    assert!(!bench.server.wants_files_of(&Key([7; 16])), "it is not to come");
+}
+
+#[test]
+fn a_commit_that_is_repeated_after_long_is_known() {
+    let (mut bench, id) = with_guest(true);
+    bench.now = Time(8 * 86_400);
+    bench.tell(Event::Due);
+    let again = bench.tell(Event::Commit { reply: Token(54), id, cancelled: false });
+    assert_eq!(again, Some(Answer::Handoff(Reply::Done)), "the source would take the job for lost");
+}
+
+#[test]
+fn only_the_server_that_has_a_job_hands_it_over() {
+    let (mut bench, id) = with_guest(false);
+    assert_eq!(bench.server.source_of(&id).map(|name| name.as_str()), Some("paris"));
+    let from = Peer { name: "nancy".parse().unwrap(), address: "nancy:1".to_owned() };
+    let stranger = Box::new(Handoff { from, ..handed(5, 2) });
+    let refused = bench.tell(Event::Prepare { reply: Token(55), handoff: stranger });
+    assert!(matches!(refused, Some(Answer::Handoff(Reply::Refused(_)))), "{refused:?}");
+    assert_eq!(bench.server.held().count(), 1, "what paris hands over stays held");
+}
