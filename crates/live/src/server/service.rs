@@ -7,7 +7,6 @@ use std::time::Duration;
 use pliant_control::access::Caller;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
-use pliant_control::names::{Handle, Key};
 use pliant_control::reason::Cause;
 use pliant_control::server::{Answer, Event, Refused, Server, Submit, Token};
 use prost::Message;
@@ -21,9 +20,8 @@ use super::handover::source;
 use super::launch::{Host, Launch};
 use super::offer::Shop;
 use super::sealing::Sealing;
-use crate::agent::archive::{SharedArchive, archived, record};
+use crate::agent::archive::SharedArchive;
 use crate::agent::driver::locked;
-use crate::agent::service::no_such_job;
 use crate::daemon::{Mailbox, TurnedAway, stopped};
 use crate::gate::{self, Gate, Pass};
 use crate::identity::{Peer, Role, ServerTls};
@@ -477,64 +475,6 @@ impl Service {
         let answer = tokio::time::timeout(PATIENCE, answer).await;
         // Whether it was done is not known: the caller asks again with the same key.
         answer.map_err(|_| slow())?.map_err(|_| stopping())
-    }
-
-    async fn accepted_before(&self, caller: &Caller, key: Key) -> Result<Option<JobRecord>, Status> {
-        let present = move |server: &mut Server, _| server.job_of_key(&key).cloned();
-        let present = self.mailbox.ask(present).await.map_err(|_| stopping())?;
-        let found = match present {
-            Some(record) => Some(record),
-            None => {
-                let row = archived(&self.archive, move |archive| archive.job_by_key(&key.0)).await?;
-                row.as_ref().map(record).transpose()?
-            }
-        };
-        match found {
-            Some(record) if record.owner != caller.user => {
-                Err(Status::already_exists("the key of this submission belongs to another user's"))
-            }
-            found => Ok(found),
-        }
-    }
-
-    /// A job of this server that the caller may see.
-    async fn find(&self, caller: &Caller, handle: &str) -> Result<JobRecord, Status> {
-        let handle = wire::handle_of(handle)?;
-        let wanted = handle.clone();
-        let present = move |server: &mut Server, _| server.job(server.number_of(&wanted)?).cloned();
-        match self.mailbox.ask(present).await.map_err(|_| stopping())? {
-            Some(record) if caller.may_touch(&record.owner) => Ok(record),
-            Some(_) => Err(no_such_job(&handle)),
-            None => self.archived(caller, &handle).await,
-        }
-    }
-
-    async fn archived(&self, caller: &Caller, handle: &Handle) -> Result<JobRecord, Status> {
-        let wanted = handle.clone();
-        let look = move |archive: &mut dyn crate::journal::Archive| {
-            archive.job(wanted.server.as_str(), wanted.number)
-        };
-        let row = archived(&self.archive, look).await?;
-        let found = row.as_ref().map(record).transpose()?;
-        found.filter(|record| caller.may_touch(&record.owner)).ok_or_else(|| no_such_job(handle))
-    }
-
-    /// The same, if it is at this server: whose files are asked for elsewhere.
-    async fn find_here(&self, caller: &Caller, handle: &str) -> Result<JobRecord, Status> {
-        let record = self.find(caller, handle).await?;
-        match record.server() {
-            there if *there == self.shop.info.name => Ok(record),
-            there => Err(wire::moved(&record.handle, there)),
-        }
-    }
-
-    /// The number here of a job in memory.
-    async fn number(&self, handle: &Handle) -> Result<Option<u32>, Status> {
-        let wanted = handle.clone();
-        let number = move |server: &mut Server, _| {
-            server.number_of(&wanted).filter(|number| server.job(*number).is_some())
-        };
-        self.mailbox.ask(number).await.map_err(|_| stopping())
     }
 
     /// Sends each change of a job until it has ended.
