@@ -188,7 +188,8 @@ impl Foreign {
             }
             let is_over = listed.iter().all(|one| one.phase() == Phase::Over);
             let is_known = job.is_listed || changes.at > job.queued_at;
-            if is_over && is_known && !job.looking {
+            // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
+            if is_over && is_known && !job.looking && !job.withdrawing {
                 job.looking = true;
                 give(job.look(listed.last().map(|one| (*one).clone())), effects);
             }

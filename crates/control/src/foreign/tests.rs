@@ -260,6 +260,28 @@ fn a_job_is_withdrawn_or_stays() {
     assert_eq!(bench.act(withdraw), (vec![], vec![News::Stays { job: JOB }]));
 }
 
+/// By our own hand: that is no end of the job, which goes on elsewhere.
+#[test]
+fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
+    for outcome in [Withdrawal::Withdrawn, Withdrawal::Stays] {
+        let mut bench = Bench::queued(false);
+        bench.list(vec![listed("41", Some(7), State::Pending)]);
+        bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+        let cancelled = || vec![listed("41", Some(7), State::Cancelled)];
+        assert_eq!(bench.list(cancelled()), (vec![], vec![]));
+        let (commands, news) = bench.tell(Event::Withdrawal { job: JOB, outcome });
+        let (expected, looks) = match outcome {
+            Withdrawal::Withdrawn => (News::Withdrawn { job: JOB }, 0),
+            // Somebody else had cancelled it.
+            Withdrawal::Stays => (News::Stays { job: JOB }, 1),
+        };
+        assert_eq!((commands, news), (vec![], vec![expected]));
+        let (commands, news) = bench.list(cancelled());
+        let looked = commands.iter().filter(|command| matches!(command, Command::Look { .. })).count();
+        assert_eq!((looked, commands.len(), news), (looks, looks, vec![]), "{commands:?}");
+    }
+}
+
 #[test]
 fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let mut bench = Bench::new();
