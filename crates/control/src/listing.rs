@@ -49,6 +49,9 @@ pub struct Listed {
     /// The number of the job that this server submitted so, by the tag it carries; none if it is somebody else's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<u32>,
+    /// Whose it is, in the batch system's words; empty if that is not told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
     /// Where it is.
     pub state: State,
     /// The partition (queue); several with commas between if it may start in any of them.

@@ -101,6 +101,7 @@ fn differ_in_turn_only(old: &Listed, new: &Listed) -> bool {
     let Listed {
         id,
         ours,
+        owner,
         state,
         partition,
         shape,
@@ -119,6 +120,7 @@ fn differ_in_turn_only(old: &Listed, new: &Listed) -> bool {
     } = new;
     old.id == *id
         && old.ours == *ours
+        && old.owner == *owner
         && old.state == *state
         && old.partition == *partition
         && old.shape == *shape

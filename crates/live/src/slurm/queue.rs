@@ -144,6 +144,7 @@ fn job(line: &str, tagged: Option<u32>, our_user: u32) -> Result<Listed, Unreada
     let mut job = Listed {
         id: whole,
         ours: tagged.filter(|_| user == our_user.to_string()),
+        owner: user.to_owned(),
         state: state(word, reason),
         partition: partition.to_owned(),
         shape: Shape {
