@@ -18,6 +18,16 @@ const FEW: usize = 5;
 /// Shares are counted in parts of a limit.
 const PARTS: i64 = 1000;
 
+crate::named_enum! {
+    /// How long jobs of other users are taken to run.
+    Expect, "expectation", {
+        /// As long as they may.
+        Limits = "limits",
+        /// As long as those that ended make likely.
+        History = "history",
+    }
+}
+
 /// Whose jobs are alike.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -13,7 +13,7 @@
 //! by [`Rules`]: what Slurm *announces* ([`Rules::slurm_announced`]) and what it *does* ([`Rules::slurm`]), which
 //! differ more than one would think; estimates want the second. Both were measured against real clusters
 //! (docs/validation.md). Announced starts can be taken over ([`Rules::published`]): they know of limits that
-//! no picture shows, and are late otherwise.
+//! no picture shows, and are late otherwise. Those for before the next pass are right as a rule, and none is planned later.
 //!
 //! Costs, for `n` nodes and `q` running and waiting jobs: a plan is made when somebody asks after a change, one
 //! search per job, O(q) steps each where counts of cores already say no and O(t n) more for every place that they
@@ -188,8 +188,16 @@ impl Nodes {
         plan
     }
 
+    /// What the batch system has announced for before its next pass comes true, unless the job starts earlier still; the
+    /// others are planned as if it did not. A start at this very moment may be one that was rounded down, or that has passed.
+    fn corrected(&self, job: &Pending, start: Time) -> Time {
+        let is_soon = |told: &Time| *told > self.now && *told <= self.now + self.rules.interval;
+        let told = job.published.as_ref().map(|told| told.start).filter(is_soon);
+        told.map_or(start, |told| told.min(start))
+    }
+
     fn expected(&self, pending: &Pending) -> Option<Estimate> {
-        let start = self.made().places.get(&pending.job)?.start;
+        let start = self.corrected(pending, self.made().places.get(&pending.job)?.start);
         Some(Estimate { procs: pending.shape.cores, walltime: pending.walltime, start })
     }
 }

@@ -3,7 +3,7 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::BatchScheduler;
-use pliant_policy::nodes::{Holder, Node, Nodes, Pending, Picture, Rules, Shape, Share};
+use pliant_policy::nodes::{Holder, Node, Nodes, Pending, Picture, Published, Rules, Shape, Share};
 
 fn job(number: u32, cores: u32, walltime: i64, expected: Option<i64>) -> Pending {
     let shape = Shape::of(Procs(cores));
@@ -58,4 +58,21 @@ fn what_outlives_its_expectation_ends_in_a_moment_and_never_after_its_limit() {
     let rules = Rules::slurm(Span(1));
     check(Some(-5), &[job(1, 4, 300, None)], &rules, &[Some(1)]);
     check(Some(5000), &[job(1, 4, 300, Some(9000)), job(2, 4, 60, None)], &rules, &[Some(600), Some(900)]);
+}
+
+#[test]
+fn what_is_announced_for_before_the_next_pass_comes_true() {
+    let rules = Rules::slurm(Span(30));
+    let announced = |start: i64| {
+        let published = Some(Published { start: Time(start), nodes: Vec::new() });
+        Pending { published, ..job(1, 4, 300, None) }
+    };
+    // The held cores are free at 600 by their limit.
+    check(None, &[announced(20), job(2, 4, 60, None)], &rules, &[Some(20), Some(900)]);
+    // What lies farther away is not known better by the batch system, and what has passed is stale.
+    check(None, &[announced(31)], &rules, &[Some(600)]);
+    check(None, &[announced(-1)], &rules, &[Some(600)]);
+    check(None, &[announced(0)], &rules, &[Some(600)]);
+    // It may start before.
+    check(Some(5), &[announced(20)], &rules, &[Some(5)]);
 }
