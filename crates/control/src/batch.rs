@@ -120,6 +120,15 @@ pub struct Usage {
     pub waiting: u32,
 }
 
+/// The largest job that a batch system takes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Bounds {
+    /// Its processors, where that is not all there are.
+    pub procs: Option<Procs>,
+    /// Its walltime, where there is a longest.
+    pub walltime: Option<Span>,
+}
+
 /// A batch system. Time never goes back between calls.
 pub trait BatchSystem: Send {
     /// What a request would get if it were submitted now; none if it never fits.
@@ -169,6 +178,16 @@ pub trait BatchSystem: Send {
 
     /// The processors that there are; none if that is configured.
     fn capacity(&self) -> Option<Procs> {
+        None
+    }
+
+    /// The largest job that it takes.
+    fn bounds(&self) -> Bounds {
+        Bounds::default()
+    }
+
+    /// Why it takes no jobs at the moment, for people; none if it does.
+    fn closed(&self) -> Option<String> {
         None
     }
 

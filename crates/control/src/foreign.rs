@@ -14,7 +14,10 @@
 
 mod drawing;
 mod job;
+mod learning;
+mod planning;
 mod present;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -24,14 +27,16 @@ use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{Nodes, Picture, Rules};
 use pliant_policy::tuning::Tuner;
+use pliant_policy::used::{Expect, Shares, Used};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{self, BatchSystem, Effects, News, Usage};
+use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
 use crate::job::Exit;
 use crate::listing::{Changes, Listed, Listing, Phase};
 
 use job::Job;
 pub use job::{Command, Event, Queue, Withdrawal};
+use target::Target;
 
 /// The name of the policy of a server in front of Slurm.
 pub const SLURM: &str = "slurm";
@@ -42,8 +47,12 @@ const INTERVAL: Span = Span(30);
 /// A foreign batch system as it is known here.
 pub struct Foreign {
     rules: Rules,
-    /// Where jobs are submitted to; none if every node will do.
+    /// Where jobs are submitted to; none for the default partition.
     partition: Option<String>,
+    /// How long others' jobs are taken to run.
+    expect: Expect,
+    /// What those that ended have taught.
+    used: Used,
     mirror: Listing,
     jobs: BTreeMap<JobId, Job>,
     /// The lowest and the highest number that was submitted here.
@@ -52,6 +61,9 @@ pub struct Foreign {
     removing: BTreeSet<JobId>,
     /// The plan of the state as it is, at that time.
     plan: Option<(Time, Nodes)>,
+    /// How many plans were made.
+    #[cfg(test)]
+    plans: usize,
 }
 
 /// The state of a foreign batch system's picture, as data.
@@ -60,6 +72,10 @@ pub struct Dump {
     rules: Rules,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     partition: Option<String>,
+    #[serde(default = "job::limits")]
+    expect: Expect,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    used: Vec<Shares>,
     mirror: Listing,
     ours: Vec<Job>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,41 +93,35 @@ impl Default for Foreign {
 impl Foreign {
     /// One of which nothing was listed yet.
     pub fn new() -> Foreign {
-        Foreign {
+        Foreign::restore(Dump {
             rules: Rules::slurm(INTERVAL),
             partition: None,
+            expect: Expect::Limits,
+            used: Vec::new(),
             mirror: Listing::default(),
-            jobs: BTreeMap::new(),
+            ours: Vec::new(),
             numbers: None,
             removing: BTreeSet::new(),
-            plan: None,
-        }
+        })
     }
 
     /// The one that had this dump.
     pub fn restore(dump: Dump) -> Foreign {
-        let Dump { rules, partition, mirror, ours, numbers, removing } = dump;
+        let Dump { rules, partition, expect, used, mirror, ours, numbers, removing } = dump;
         let jobs = ours.into_iter().map(|job| (job.submission.job, job)).collect();
-        Foreign { rules, partition, mirror, jobs, numbers, removing, plan: None }
-    }
-
-    /// The plan of this moment; none if the picture makes no sense.
-    fn planned(&mut self, now: Time) -> Option<&mut Nodes> {
-        if self.plan.as_ref().is_none_or(|(at, _)| *at != now) {
-            let nodes = Nodes::from_picture(now, &self.drawn()).ok()?;
-            self.plan = Some((now, nodes));
+        Foreign {
+            rules,
+            partition,
+            expect,
+            used: Used::restore(&used),
+            mirror,
+            jobs,
+            numbers,
+            removing,
+            plan: None,
+            #[cfg(test)]
+            plans: 0,
         }
-        self.plan.as_mut().map(|(_, nodes)| nodes)
-    }
-
-    fn drawn(&self) -> Picture {
-        let unlisted = self.jobs.values().filter(|job| !job.is_listed && job.waits());
-        drawing::draw(
-            &self.present(),
-            &self.rules,
-            self.partition.as_deref(),
-            unlisted.map(|job| job.submission),
-        )
     }
 
     /// Queues a job, held or not.
@@ -125,8 +135,8 @@ impl Foreign {
 
     fn foreign(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
-            Event::Described { interval, partition } => {
-                (self.rules, self.partition) = (Rules::slurm(interval), partition);
+            Event::Described { interval, partition, expect } => {
+                (self.rules, self.partition, self.expect) = (Rules::slurm(interval), partition, expect);
             }
             Event::Listed(changes) => self.listed(now, &changes, effects),
             Event::Queued { job, ids } => {
@@ -168,6 +178,9 @@ impl Foreign {
 
     /// A listing came in. Of a job that was queued in the second in which it was asked for, it says nothing yet.
     fn listed(&mut self, now: Time, changes: &Changes, effects: &mut Effects) {
+        if self.expect == Expect::History {
+            learning::ended(&self.mirror, changes, &mut self.used);
+        }
         self.mirror.apply(changes);
         let mut seen: BTreeMap<JobId, Vec<&Listed>> = BTreeMap::new();
         for listed in &self.mirror.jobs {
@@ -244,9 +257,9 @@ impl Foreign {
     }
 }
 
-/// The processors that jobs of a partition may have.
+/// The processors that jobs of a partition may have; of the default one if none is named.
 pub fn capacity(listing: &Listing, partition: Option<&str>) -> Procs {
-    Procs(drawing::nodes(listing, partition).map(|node| node.cores).sum())
+    Target::of(listing, partition).capacity()
 }
 
 fn give(command: Command, effects: &mut Effects) {
@@ -259,13 +272,13 @@ impl BatchSystem for Foreign {
         self.planned(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
     }
 
-    fn submit(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
-        self.plan = None;
+    fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
+        self.plan_behind(now, submission);
         self.queue(submission, false, effects);
     }
 
+    /// It is in no plan before it is released.
     fn hold(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
-        self.plan = None;
         self.queue(submission, true, effects);
     }
 
@@ -301,10 +314,15 @@ impl BatchSystem for Foreign {
     }
 
     fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
-        self.plan = None;
         match event {
-            batch::Event::Foreign(event) => self.foreign(now, event, effects),
-            batch::Event::Ended { job, exit, elapsed_ms } => self.end(job, exit, elapsed_ms, effects),
+            batch::Event::Foreign(event) => {
+                self.plan_after(&event);
+                self.foreign(now, event, effects);
+            }
+            batch::Event::Ended { job, exit, elapsed_ms } => {
+                self.plan = None;
+                self.end(job, exit, elapsed_ms, effects);
+            }
         }
     }
 
@@ -330,7 +348,7 @@ impl BatchSystem for Foreign {
     fn usage(&self) -> Usage {
         let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
         let unlisted = self.jobs.values().filter(|job| !job.is_listed && job.waits()).count();
-        let Picture { nodes, running, .. } = self.drawn();
+        let Picture { nodes, running, .. } = self.picture();
         let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
         for share in running.iter().flat_map(|holder| &holder.on) {
             let node = &mut free[share.node as usize];
@@ -344,7 +362,18 @@ impl BatchSystem for Foreign {
     }
 
     fn capacity(&self) -> Option<Procs> {
-        Some(capacity(&self.mirror, self.partition.as_deref()))
+        Some(self.target().capacity())
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.target().bounds()
+    }
+
+    fn closed(&self) -> Option<String> {
+        if self.mirror == Listing::default() {
+            return Some("the batch system has not answered yet".to_owned());
+        }
+        self.target().closed()
     }
 
     fn picture(&mut self, _now: Time) -> pliant_policy::batch::Dump {
@@ -352,7 +381,7 @@ impl BatchSystem for Foreign {
     }
 
     fn nodes(&mut self, _now: Time) -> Option<Picture> {
-        Some(self.drawn())
+        Some(Foreign::picture(self))
     }
 
     fn mirror(&self) -> Option<&Listing> {
@@ -369,9 +398,13 @@ impl BatchSystem for Foreign {
     }
 
     fn dump(&mut self, _now: Time) -> batch::Dump {
+        // Whoever goes on from the dump plans anew, and so does this one.
+        self.plan = None;
         batch::Dump::Foreign(Dump {
             rules: self.rules.clone(),
             partition: self.partition.clone(),
+            expect: self.expect,
+            used: self.used.dump(),
             mirror: self.mirror.clone(),
             ours: self.jobs.values().cloned().collect(),
             numbers: self.numbers,

@@ -27,3 +27,8 @@ pub mod reason;
 pub mod replay;
 pub mod server;
 pub mod vector;
+
+/// Whether a number is left out where data is written.
+pub fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

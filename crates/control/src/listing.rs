@@ -5,6 +5,7 @@
 //! journaled is the difference ([`Changes`]).
 
 mod changes;
+mod partition;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::Exit;
 
 pub use changes::{Changes, Replanned};
+pub use partition::Partition;
 
 /// What a batch system said at one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ pub struct Listing {
     pub nodes: Vec<Node>,
     /// The jobs that it knows, in the order of their ids (as text), each once.
     pub jobs: Vec<Listed>,
+    /// Its partitions, in the order of their names, if it tells them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<Partition>,
 }
 
 /// A node of a cluster.
@@ -49,6 +54,9 @@ pub struct Listed {
     /// The number of the job that this server submitted so, by the tag it carries; none if it is somebody else's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<u32>,
+    /// Whose it is, in the batch system's words; empty if that is not told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
     /// Where it is.
     pub state: State,
     /// The partition (queue); several with commas between if it may start in any of them.
@@ -56,7 +64,7 @@ pub struct Listed {
     /// What it asks for, or has if it runs.
     pub shape: Shape,
     /// How many more waiting jobs it stands for, each like this one (tasks of an array that have not started).
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub further: u32,
     /// How many of an array's tasks may run at once, if that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -269,7 +277,7 @@ impl Listing {
         jobs.reverse();
         jobs.sort_by(|a, b| a.id.cmp(&b.id));
         jobs.dedup_by(|later, first| later.id == first.id);
-        Listing { at, nodes, jobs }
+        Listing { at, nodes, jobs, partitions: Vec::new() }
     }
 
     /// The job of that id.
@@ -281,8 +289,4 @@ impl Listing {
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok().map(|index| &self.nodes[index])
     }
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }

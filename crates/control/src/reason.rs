@@ -38,11 +38,13 @@ pub enum Cause {
     Busy,
     /// It is being stopped.
     Stopping,
+    /// Its batch system has not answered yet, or takes no jobs at the moment.
+    BatchSystem,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 14] = [
+    pub const ALL: [Cause; 15] = [
         Cause::Unknown,
         Cause::NotOffered,
         Cause::Invalid,
@@ -57,13 +59,14 @@ impl Cause {
         Cause::Unreachable,
         Cause::Busy,
         Cause::Stopping,
+        Cause::BatchSystem,
     ];
 
     /// True if the same may be taken in a while: it is no fault of the submission's.
     pub fn may_pass(self) -> bool {
         match self {
             Self::TooMany | Self::Stale | Self::Silent | Self::Absent => true,
-            Self::Unreachable | Self::Busy | Self::Stopping => true,
+            Self::Unreachable | Self::Busy | Self::Stopping | Self::BatchSystem => true,
             Self::Unknown | Self::NotOffered | Self::Invalid | Self::TooLarge | Self::TooLong => false,
             Self::KeyTaken | Self::NoNumbersLeft => false,
         }
@@ -86,6 +89,7 @@ impl Cause {
             Self::Unreachable => "unreachable",
             Self::Busy => "busy",
             Self::Stopping => "stopping",
+            Self::BatchSystem => "batch-system",
         }
     }
 
@@ -152,7 +156,16 @@ mod tests {
             Cause::ALL.into_iter().filter(|cause| cause.may_pass()).map(Cause::word).collect();
         assert_eq!(
             passing,
-            ["too-many", "stale", "silent", "not-connected", "unreachable", "busy", "stopping"]
+            [
+                "too-many",
+                "stale",
+                "silent",
+                "not-connected",
+                "unreachable",
+                "busy",
+                "stopping",
+                "batch-system"
+            ]
         );
     }
 }

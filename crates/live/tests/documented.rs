@@ -81,6 +81,7 @@ fn every_key_is_on_the_page() {
         ("agent.toml", &format!("{agent}[limits]\n")),
         ("server.toml", ""),
         ("server.toml", "[cluster]\n"),
+        ("server.toml", "[cluster.slurm]\n"),
         ("part of server.toml", service),
         ("part of server.toml", &argument),
         ("part of server.toml", &scaling),

@@ -77,6 +77,23 @@ impl Walltimes<'_> {
         self.most
     }
 
+    /// The same for the sizes with a walltime of at most `longest`; none if there is none. O(log sizes).
+    pub fn within(mut self, longest: Span) -> Option<Self> {
+        let (mut least, mut most) = (self.least.0, self.most.0);
+        if self.at(self.most) > longest {
+            return None;
+        }
+        while least < most {
+            let middle = least + (most - least) / 2;
+            match self.at(Procs(middle)) <= longest {
+                true => most = middle,
+                false => least = middle + 1,
+            }
+        }
+        self.least = Procs(least);
+        Some(self)
+    }
+
     /// `w(n, c) = max(1, ceil(w_t * S(n_t) / S(n) / s_c))` (paper 000, section 4.2.2; spec A.0.1).
     ///
     /// One part in 10^12 is shaved before rounding up, so that a size whose exact walltime is a whole
@@ -119,6 +136,25 @@ mod tests {
 
     fn speed(factor: f64) -> Speed {
         Speed::new(factor).unwrap()
+    }
+
+    #[test]
+    fn sizes_whose_walltime_is_too_long_are_left_out() {
+        let check = |speedup: Speedup, longest: i64, expected: Option<(u32, u32)>| {
+            let request = request(8, 100, speedup);
+            let walltimes = request.on(Procs(16), speed(1.0)).unwrap();
+            let found = walltimes.within(Span(longest)).map(|within| (within.least().0, within.most().0));
+            assert_eq!(found, expected, "{:?} within {longest} s", request.speedup);
+        };
+        check(Speedup::Rigid, 100, Some((8, 8)));
+        check(Speedup::Rigid, 99, None);
+        // 800 s on one processor, 100 s on eight, 50 s on sixteen.
+        let linear = || Speedup::Amdahl { parallel: 1.0, limit: Procs(16) };
+        check(linear(), 800, Some((1, 16)));
+        check(linear(), 799, Some((2, 16)));
+        check(linear(), 100, Some((8, 16)));
+        check(linear(), 50, Some((16, 16)));
+        check(linear(), 49, None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod nodes;
 pub mod profile;
 pub mod reallocation;
 pub mod tuning;
+pub mod used;
 
 /// A name that is not in a registry, with the names that are.
 #[derive(Clone, PartialEq, Eq, Debug)]

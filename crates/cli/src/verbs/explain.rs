@@ -233,6 +233,7 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::Unreachable => "could not be reached, or turned the call away",
         Cause::Busy => "too much to do",
         Cause::Stopping => "was being stopped",
+        Cause::BatchSystem => "its batch system was away, or took no jobs",
     }
 }
 

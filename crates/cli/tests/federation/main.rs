@@ -14,5 +14,6 @@ mod renewed;
 mod replay;
 mod security;
 mod slurm;
+mod slurm_faults;
 mod standby;
 mod transfers;

@@ -22,29 +22,45 @@ use crate::replay::server;
 const NAMES: [&str; 2] = ["lyon", "paris"];
 
 /// Two real clusters, and a federation in front of them.
-struct Behind {
-    federation: Federation,
-    slurm: SlurmClusters,
+pub(crate) struct Behind {
+    pub(crate) federation: Federation,
+    pub(crate) slurm: SlurmClusters,
 }
 
 impl Behind {
     async fn start(nodes: u32, cpus: u32) -> Option<Behind> {
-        let slurm = SlurmClusters::start(Wanted { clusters: 2, nodes, cpus, accounts: false })?;
-        let confs = slurm.clusters().iter().map(|cluster| cluster.conf.clone());
-        let clusters: Vec<Cluster> = NAMES
-            .iter()
-            .zip(confs)
-            .map(|(name, conf)| Cluster { slurm: Some(conf), ..Cluster::new(name, 0, 1.0) })
-            .collect();
-        Some(Behind { federation: Federation::start(&clusters).await, slurm })
+        let mut behind = Behind::without_servers(nodes, cpus)?;
+        for name in NAMES {
+            behind.add_server(name, "period_s = 1\n");
+        }
+        behind.federation.attached(NAMES.len()).await;
+        let client = behind.federation.operator();
+        until("the clusters to be listed", async || {
+            let servers = client.servers().await.ok()?.servers;
+            servers.iter().all(|one| one.info.procs == Procs(nodes * cpus)).then_some(())
+        })
+        .await;
+        Some(behind)
     }
 
-    fn slurm(&self, name: &str) -> &SlurmCluster {
+    /// The clusters, and an agent.
+    pub(crate) fn without_servers(nodes: u32, cpus: u32) -> Option<Behind> {
+        let slurm = SlurmClusters::start(Wanted { clusters: 2, nodes, cpus, accounts: false })?;
+        Some(Behind { federation: Federation::agent_only(""), slurm })
+    }
+
+    /// Puts a server in front of a cluster, with these keys in its file.
+    pub(crate) fn add_server(&mut self, name: &'static str, slurm_keys: &'static str) {
+        let slurm = Some(self.slurm(name).conf.clone());
+        self.federation.add_server(&Cluster { slurm, slurm_keys, ..Cluster::new(name, 0, 1.0) });
+    }
+
+    pub(crate) fn slurm(&self, name: &str) -> &SlurmCluster {
         &self.slurm.clusters()[usize::from(name == NAMES[1])]
     }
 
     /// Takes cores of a cluster until there is a file, as a local user does.
-    fn take(&self, name: &str, cores: u32, minutes: u32) -> String {
+    pub(crate) fn take(&self, name: &str, cores: u32, minutes: u32) -> String {
         let wrap = format!("--wrap={}", waiting_for(&self.gate(name)));
         let (cores, minutes) = (format!("--ntasks={cores}"), format!("--time={minutes}"));
         let options = ["--parsable", "--job-name=local", "--chdir=/", "--output=/dev/null"];
@@ -54,16 +70,16 @@ impl Behind {
         self.slurm(name).run(&words)
     }
 
-    fn gate(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn gate(&self, name: &str) -> std::path::PathBuf {
         self.federation.path().join(format!("gate-{name}"))
     }
 
-    fn open(&self, name: &str) {
+    pub(crate) fn open(&self, name: &str) {
         fs::write(self.gate(name), "").unwrap();
     }
 
     /// The jobs of a cluster that are not over: names and states.
-    fn queue(&self, name: &str) -> Vec<String> {
+    pub(crate) fn queue(&self, name: &str) -> Vec<String> {
         let listed = self.slurm(name).run(&["squeue", "--noheader", "--states=PD,R,S,CG", "--format=%j %T"]);
         let mut jobs: Vec<String> = listed.lines().map(str::to_owned).collect();
         jobs.sort();

@@ -2,8 +2,9 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
-use pliant_policy::nodes::{Holder, Node, Pending, Picture, Rules, Shape, Share};
+use pliant_policy::nodes::{Holder, Node, Pending, Picture, Published, Rules, Shape, Share};
 
+use super::target::Target;
 use crate::listing::{self, Listed, Listing, Phase, State, WaitsFor};
 
 /// What a job without a limit is taken to need.
@@ -11,26 +12,24 @@ const WITHOUT_LIMIT: Span = Span(365 * 86_400);
 /// Of the waiting tasks of one array so many are planned: the others come behind these.
 const TASKS_MAX: u32 = 1_000;
 
-/// The nodes that jobs of a partition may have.
-pub(super) fn nodes<'a>(
-    listing: &'a Listing,
-    partition: Option<&'a str>,
-) -> impl Iterator<Item = &'a listing::Node> {
-    let is_ours = move |node: &&listing::Node| {
-        partition.is_none_or(|name| node.partitions.iter().any(|one| one == name))
-    };
-    listing.nodes.iter().filter(is_ours)
+/// A picture, and which of its waiting jobs are which of the listing's, by position. Of an array's tasks only the first
+/// is told.
+pub(super) struct Drawn {
+    pub(super) picture: Picture,
+    pub(super) ids: Vec<(JobId, usize)>,
 }
 
 /// The picture of a listing, with jobs that it does not show yet at the end of the queue. Our jobs have their own
-/// numbers, others the highest there are.
+/// numbers, others the highest there are. `expected` says how long a job runs that has run for so long, if that is known
+/// better than by its limit.
 pub(super) fn draw(
     listing: &Listing,
     rules: &Rules,
-    partition: Option<&str>,
+    target: Target<'_>,
+    expected: &dyn Fn(&Listed, Span) -> Option<Span>,
     unlisted: impl Iterator<Item = Submission>,
-) -> Picture {
-    let ours: Vec<&listing::Node> = nodes(listing, partition).collect();
+) -> Drawn {
+    let ours: Vec<&listing::Node> = target.nodes().collect();
     let mut strangers = (0..=u32::MAX).rev();
     let mut seen = std::collections::BTreeSet::new();
     let mut number = |listed: &Listed| match listed.ours {
@@ -42,33 +41,35 @@ pub(super) fn draw(
     for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Runs) {
         let on = shares(job, &ours);
         if !on.is_empty() {
-            let end = job.started.unwrap_or(listing.at) + job.walltime.unwrap_or(WITHOUT_LIMIT);
-            running.push(Holder { job: number(job), cores: Procs(job.shape.cores), on, end });
+            let started = job.started.unwrap_or(listing.at);
+            let end = started + job.walltime.unwrap_or(WITHOUT_LIMIT);
+            let elapsed = Span((listing.at - started).0.max(0));
+            let expected = expected(job, elapsed).map(|runtime| started + runtime);
+            running.push(Holder { job: number(job), cores: Procs(job.shape.cores), on, end, expected });
         }
     }
-    let mut waiting: Vec<&Listed> = listing
-        .jobs
-        .iter()
-        .filter(|job| job.phase() == Phase::Waits && may_start(job, partition) && job.shape.cores > 0)
-        .collect();
-    waiting.sort_by(|a, b| {
+    let may_start = |job: &Listed| target.takes(&job.partition) && job.shape.cores > 0;
+    let all = listing.jobs.iter().enumerate();
+    let mut waiting: Vec<(usize, &Listed)> =
+        all.filter(|(_, job)| job.phase() == Phase::Waits && may_start(job)).collect();
+    waiting.sort_by(|(_, a), (_, b)| {
         let key = |job: &Listed| (std::cmp::Reverse(job.priority), job.submitted, job.id.len());
         key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
     });
     let largest = ours.iter().map(|node| node.cores).max().unwrap_or(1).max(1);
-    let mut pending = Vec::new();
-    for job in waiting {
-        for _ in 0..=job.further.min(TASKS_MAX) {
-            pending.push(waits(job, number(job), largest));
+    let (mut pending, mut ids) = (Vec::new(), Vec::new());
+    for (index, job) in waiting {
+        for task in 0..=job.further.min(TASKS_MAX) {
+            let expected = expected(job, Span::ZERO).filter(|expected| *expected > Span::ZERO);
+            let one = Pending { expected, ..waits(job, number(job), largest) };
+            if task == 0 {
+                ids.push((one.job, index));
+            }
+            pending.push(one);
         }
     }
-    pending.extend(unlisted.map(|Submission { job, procs, walltime }| Pending {
-        job,
-        shape: Shape::of(procs),
-        walltime: bounded(Some(walltime)),
-        begin: None,
-        blocked: false,
-        published: None,
+    pending.extend(unlisted.map(|Submission { job, procs, walltime }| {
+        Pending::of(job, Shape::of(procs), bounded(Some(walltime)))
     }));
     let node = |node: &&listing::Node| Node {
         name: node.name.clone(),
@@ -76,7 +77,8 @@ pub(super) fn draw(
         up: node.unusable.is_none(),
         taken: None,
     };
-    Picture { nodes: ours.iter().map(node).collect(), running, pending, rules: rules.clone() }
+    let rules = Rules { whole_nodes: rules.whole_nodes || target.is_exclusive(), ..rules.clone() };
+    Drawn { picture: Picture { nodes: ours.iter().map(node).collect(), running, pending, rules }, ids }
 }
 
 fn shares(job: &Listed, nodes: &[&listing::Node]) -> Vec<Share> {
@@ -86,10 +88,6 @@ fn shares(job: &Listed, nodes: &[&listing::Node]) -> Vec<Share> {
         Some(Share { node: node as u32, cores: place.cores.or_else(whole).map(Procs) })
     };
     job.places.iter().filter_map(share).collect()
-}
-
-fn may_start(job: &Listed, partition: Option<&str>) -> bool {
-    partition.is_none_or(|name| job.partition.split(',').any(|one| one == name))
 }
 
 fn waits(job: &Listed, number: JobId, largest: u32) -> Pending {
@@ -103,14 +101,10 @@ fn waits(job: &Listed, number: JobId, largest: u32) -> Pending {
         exclusive: job.shape.exclusive,
         ..Shape::of(Procs(job.shape.cores))
     };
-    Pending {
-        job: number,
-        shape,
-        walltime: bounded(job.walltime),
-        begin,
-        blocked: job.state == State::Held || (job.waits_for.is_some() && begin.is_none()),
-        published: None,
-    }
+    let blocked = job.state == State::Held || (job.waits_for.is_some() && begin.is_none());
+    // Where is told by names of nodes that may be of other partitions; when is what counts.
+    let published = job.planned.as_ref().map(|plan| Published { start: plan.start, nodes: Vec::new() });
+    Pending { begin, blocked, published, ..Pending::of(number, shape, bounded(job.walltime)) }
 }
 
 fn bounded(walltime: Option<Span>) -> Span {

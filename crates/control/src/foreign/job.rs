@@ -2,6 +2,7 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
+use pliant_policy::used::Expect;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{Effects, News};
@@ -16,9 +17,12 @@ pub enum Event {
     Described {
         /// Between two of its passes.
         interval: Span,
-        /// The partition; none if every node will do.
+        /// The partition; none for the default one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partition: Option<String>,
+        /// How long others' jobs are taken to run.
+        #[serde(default = "limits")]
+        expect: Expect,
     },
     /// What it lists, as the difference to the listing before.
     Listed(Changes),
@@ -76,6 +80,11 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elapsed_ms: Option<u64>,
     },
+}
+
+/// What earlier versions did.
+pub(super) fn limits() -> Expect {
+    Expect::Limits
 }
 
 /// What came of withdrawing a job.

@@ -1,6 +1,9 @@
 //! What a foreign batch system tells, and what is made of it: in every phase of a job also by one that was made again
 //! from its dump.
 
+mod partitions;
+mod planning;
+
 use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Submission};
 use pliant_policy::nodes::Nodes;
@@ -48,7 +51,8 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let mut bench = Bench { foreign: Foreign::new(), listing: Listing::default(), now: Time(100) };
-        bench.tell(Event::Described { interval: Span(30), partition: Some("main".to_owned()) });
+        let (interval, partition) = (Span(30), Some("main".to_owned()));
+        bench.tell(Event::Described { interval, partition, expect: Expect::Limits });
         bench.list(vec![]);
         bench
     }

@@ -6,13 +6,16 @@ use std::mem;
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Listed, Listing, Node, Planned};
+use super::{Listed, Listing, Node, Partition, Planned};
 
 /// What a listing says that the one before it did not.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Changes {
     /// When the newer one was asked for.
     pub at: Time,
+    /// When the older one was; long ago if that is not told.
+    #[serde(default)]
+    pub since: Time,
     /// Nodes that are new or changed, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Node>,
@@ -29,6 +32,9 @@ pub struct Changes {
     /// Jobs that are listed no more, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
+    /// All partitions, if any of them changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<Vec<Partition>>,
 }
 
 /// The new turn of a job.
@@ -51,13 +57,14 @@ impl Changes {
             && self.jobs.is_empty()
             && self.replanned.is_empty()
             && self.gone.is_empty()
+            && self.partitions.is_none()
     }
 }
 
 impl Listing {
     /// What this listing says that `before` did not. Time: linear in both.
     pub fn changes(&self, before: &Listing) -> Changes {
-        let mut changes = Changes { at: self.at, ..Changes::default() };
+        let mut changes = Changes { at: self.at, since: before.at, ..Changes::default() };
         let by_name = |a: &Node, b: &Node| a.name.cmp(&b.name);
         differences(&before.nodes, &self.nodes, by_name, |old, new| match (old, new) {
             (Some(old), None) => changes.nodes_gone.push(old.name.clone()),
@@ -75,6 +82,7 @@ impl Listing {
             (_, Some(new)) => changes.jobs.push(new.clone()),
             (None, None) => {}
         });
+        changes.partitions = (self.partitions != before.partitions).then(|| self.partitions.clone());
         changes
     }
 
@@ -92,6 +100,9 @@ impl Listing {
             }
         }
         self.jobs = merged(mem::take(&mut self.jobs), &changes.jobs, &changes.gone, |job| &job.id);
+        if let Some(partitions) = &changes.partitions {
+            self.partitions.clone_from(partitions);
+        }
     }
 }
 
@@ -101,6 +112,7 @@ fn differ_in_turn_only(old: &Listed, new: &Listed) -> bool {
     let Listed {
         id,
         ours,
+        owner,
         state,
         partition,
         shape,
@@ -119,6 +131,7 @@ fn differ_in_turn_only(old: &Listed, new: &Listed) -> bool {
     } = new;
     old.id == *id
         && old.ours == *ours
+        && old.owner == *owner
         && old.state == *state
         && old.partition == *partition
         && old.shape == *shape

@@ -63,8 +63,14 @@ fn listed() -> impl Strategy<Value = Listed> {
 }
 
 fn listing() -> impl Strategy<Value = Listing> {
-    (0..100i64, vec(node(), 0..8), vec(listed(), 0..16))
-        .prop_map(|(at, nodes, jobs)| Listing::new(Time(at), nodes, jobs))
+    let partition = (name(), any::<bool>()).prop_map(|(name, is_default)| Partition {
+        name,
+        is_default,
+        ..Partition::default()
+    });
+    (0..100i64, vec(node(), 0..8), vec(listed(), 0..16), vec(partition, 0..3)).prop_map(
+        |(at, nodes, jobs, partitions)| Listing { partitions, ..Listing::new(Time(at), nodes, jobs) },
+    )
 }
 
 /// The same, but for the turns of some jobs.
@@ -107,7 +113,7 @@ proptest! {
     fn any_changes_leave_a_listing_in_order(mut listing in listing(), other in listing(), third in listing()) {
         listing.apply(&other.changes(&third));
         let again = Listing::new(listing.at, listing.nodes.clone(), listing.jobs.clone());
-        prop_assert_eq!(again, listing);
+        prop_assert_eq!(Listing { partitions: listing.partitions.clone(), ..again }, listing);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::handoff::{Movable, Picture};
 use crate::job::{JobRecord, JobState, Work};
 use crate::listing::Listing;
 use crate::names::{Handle, Key, Name, User};
+use crate::reason::Cause;
 use crate::vector::Vector;
 
 impl Server {
@@ -22,11 +23,27 @@ impl Server {
 
     /// The same, as if the cluster had that speed.
     pub(super) fn estimate_at(&mut self, now: Time, work: &Work, speed: Speed) -> Result<Estimate, Refused> {
+        if let Some(why) = self.batch.closed() {
+            return Err(Refused::Other(Cause::BatchSystem.because(why)));
+        }
+        let bounds = self.batch.bounds();
+        let available = bounds.procs.unwrap_or(self.procs());
+        let too_large = Refused::TooLarge { needed: work.procs, available };
+        // A foreign batch system may have the processors, and none of them up.
+        let no_room = match self.batch.mirror() {
+            None => too_large.clone(),
+            Some(_) => Refused::Other(Cause::BatchSystem.because(format!(
+                "the nodes that can be used at the moment have no room for {} processors",
+                work.procs
+            ))),
+        };
         let request = work.request(JobId(self.next), now);
-        let walltimes = request.on(self.procs(), speed);
-        let estimate =
-            walltimes.and_then(|walltimes| self.batch.estimate(now, &walltimes, self.config.tuner));
-        let estimate = estimate.ok_or(Refused::TooLarge { needed: work.procs, available: self.procs() })?;
+        let Some(mut walltimes) = request.on(available, speed) else { return Err(too_large) };
+        if let Some(most) = bounds.walltime {
+            let walltime = walltimes.at(walltimes.most());
+            walltimes = walltimes.within(most).ok_or(Refused::TooLong { walltime, most })?;
+        }
+        let estimate = self.batch.estimate(now, &walltimes, self.config.tuner).ok_or(no_room)?;
         match estimate.walltime {
             walltime if walltime > WALLTIME_MAX => Err(Refused::TooLong { walltime, most: WALLTIME_MAX }),
             _ => Ok(estimate),

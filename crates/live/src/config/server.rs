@@ -73,7 +73,7 @@ pub struct ServerFile {
 #[serde(deny_unknown_fields)]
 pub struct ClusterFile {
     /// Processors. Slurm says itself how many there are.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "pliant_control::is_zero")]
     pub procs: u32,
     /// How fast they are, relative to the federation's reference.
     #[serde(default = "reference")]
@@ -99,10 +99,6 @@ pub struct ClusterFile {
     /// The Slurm cluster in front of which the server stands, in place of the embedded batch system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm: Option<slurm::Settings>,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 fn waiting_per_user() -> u32 {
@@ -248,3 +244,6 @@ impl ClusterFile {
         self.tuner.parse().map_err(|error: pliant_policy::UnknownName| ("cluster.tuner", error.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests;

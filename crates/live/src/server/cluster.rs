@@ -5,6 +5,7 @@
 //! nothing is signalled from here. Each command is tried until it succeeds or is refused for good; a server that was killed
 //! meanwhile is given it again by its machine.
 
+mod fresh;
 mod listings;
 mod look;
 
@@ -23,9 +24,12 @@ use pliant_model::{JobId, Procs, Span};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
+pub(super) use self::fresh::Fresh;
+
+use self::fresh::Last;
 use super::launch::{Host, Launch};
 use crate::agent::driver::locked;
-use crate::daemon::{Clock, Mailbox, stopped};
+use crate::daemon::{Clock, Mailbox};
 use crate::processes::{self, Found};
 use crate::slurm::{Settings, Slurm, SlurmError, Submission};
 use crate::staging::Store;
@@ -55,12 +59,12 @@ pub(super) struct Cluster {
     around: Around,
     /// Once its controller has answered for the first time.
     slurm: watch::Receiver<Option<Arc<Slurm>>>,
-    /// Its size, once it was listed.
-    listed: watch::Receiver<Option<Procs>>,
+    /// What came of the last listing.
+    last: watch::Receiver<Last>,
     /// Something was done that a listing shows.
     news: Arc<Notify>,
     /// The end of the turn of the last job that is to be submitted.
-    last: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    turn: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
 }
 
 /// A job's turn to be submitted. Dropped, it is over.
@@ -108,7 +112,7 @@ impl Cluster {
         stop: watch::Receiver<bool>,
     ) -> Cluster {
         let (connected, slurm) = watch::channel(None);
-        let (size, listed) = watch::channel(None);
+        let (seen, last) = watch::channel(Last::default());
         let news = Arc::new(Notify::new());
         let mirror = machine.mirror().cloned().unwrap_or_default();
         let listings = listings::Listings {
@@ -118,11 +122,11 @@ impl Cluster {
             clock,
             mirror,
             connected,
-            size,
+            last: seen,
             news: news.clone(),
         };
         around.runtime.spawn(listings.keep(stop));
-        let cluster = Cluster { around, slurm, listed, news, last: Arc::default() };
+        let cluster = Cluster { around, slurm, last, news, turn: Arc::default() };
         for command in machine.unanswered() {
             if let batch::Command::Foreign(command) = command {
                 cluster.carry_out(machine, command);
@@ -131,16 +135,10 @@ impl Cluster {
         cluster
     }
 
-    /// Its size, as known or as soon as it was listed; none if the daemon is to stop.
-    pub(super) async fn procs(&self, known: Procs, stop: watch::Receiver<bool>) -> Option<Procs> {
-        if known > Procs(0) {
-            return Some(known);
-        }
-        let mut listed = self.listed.clone();
-        tokio::select! {
-            () = stopped(stop) => None,
-            found = listed.wait_for(Option::is_some) => *found.ok()?,
-        }
+    /// Its listings, for those who need a new one.
+    pub(super) fn fresh(&self) -> Fresh {
+        let (last, wanted) = (self.last.clone(), self.news.clone());
+        Fresh { last, wanted, mailbox: self.around.mailbox.clone() }
     }
 
     /// Does what the machine wants done.
@@ -210,7 +208,7 @@ impl Cluster {
     /// Jobs are submitted one after the other: whoever comes first is first in the queue.
     fn turn(&self) -> Turn {
         let (done, next) = oneshot::channel();
-        Turn { before: locked(&self.last).replace(next), _done: done }
+        Turn { before: locked(&self.turn).replace(next), _done: done }
     }
 
     async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {

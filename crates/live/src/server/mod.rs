@@ -32,7 +32,7 @@ use crate::journal;
 use crate::staging::{self, Store};
 use crate::uplink::{Heard, Uplink, readiness, upward};
 use crate::wire::proto::server_server::ServerServer;
-use cluster::Cluster;
+use cluster::{Cluster, Fresh};
 use driver::{Calls, Processes, ServerDriver};
 use launch::Host;
 use offer::{Below, Shop};
@@ -97,23 +97,19 @@ pub async fn serve(
         let launch = recovered.machine.launch(run.job.0).unwrap_or_default();
         processes.resume(record.clone(), launch.to_owned(), run.clone(), cancelling);
     }
-    let (cluster, procs) = match &file.cluster.slurm {
-        None => (None, file.cluster.procs()),
-        Some(settings) => {
-            let around = cluster::Around {
-                host: host.clone(),
-                store: store.clone(),
-                supervisor: supervisor.clone().into(),
-                mailbox: mailbox.clone(),
-                runtime: tokio::runtime::Handle::current(),
-            };
-            let machine = &recovered.machine;
-            let cluster = Cluster::start(around, settings.clone(), machine, recovered.clock, halted.clone());
-            // A server that does not know its cluster can tell nobody anything.
-            let Some(procs) = cluster.procs(machine.procs(), stop.clone()).await else { return Ok(()) };
-            (Some(cluster), procs)
-        }
-    };
+    let cluster = file.cluster.slurm.as_ref().map(|settings| {
+        let around = cluster::Around {
+            host: host.clone(),
+            store: store.clone(),
+            supervisor: supervisor.clone().into(),
+            mailbox: mailbox.clone(),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        Cluster::start(around, settings.clone(), &recovered.machine, recovered.clock, halted.clone())
+    });
+    let fresh = cluster.as_ref().map(Cluster::fresh);
+    // Of a cluster that was never listed nothing is known yet.
+    let procs = recovered.machine.procs();
     let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
     let others = Others {
         address: advertised.clone(),
@@ -127,6 +123,7 @@ pub async fn serve(
     let shop = shop(&file, procs, advertised, &supervisor);
     let child = Below {
         shop: shop.clone(),
+        fresh: fresh.clone(),
         journal: journal.id(),
         mailbox: mailbox.clone(),
         upward: upward.clone(),
@@ -137,7 +134,14 @@ pub async fn serve(
     let heard = Heard::start();
     let parent = heard.clone();
     let journal_failure = failure.clone();
-    let ready_page = move || readiness(&journal_failure, Some(&parent));
+    let batch_system = fresh.clone();
+    let ready_page = move || {
+        let readiness = readiness(&journal_failure, Some(&parent));
+        match batch_system.as_ref().and_then(Fresh::missing) {
+            Some(why) => readiness.but("batch-system", why),
+            None => readiness,
+        }
+    };
     let pages = listen_pages(file.http.as_ref(), halted.clone(), ready_page).await?;
     let uplink = Uplink {
         child: Arc::new(child),
@@ -149,6 +153,15 @@ pub async fn serve(
         clock: recovered.clock,
     };
     let line = tokio::spawn(uplink.keep(outbound, halted.clone()));
+    if let Some(fresh) = fresh.clone() {
+        let (upward, halted) = (upward.clone(), halted.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stopped(halted) => {}
+                () = fresh.sizes(|| upward.announce()) => {}
+            }
+        });
+    }
     let driver = ServerDriver {
         calls: calls.clone(),
         processes,
@@ -181,6 +194,7 @@ pub async fn serve(
         archive,
         tokens,
         shop,
+        fresh,
         host,
         store,
         sealing: sealing::Sealing::default(),

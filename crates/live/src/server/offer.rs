@@ -13,6 +13,7 @@ use pliant_control::server::{Answer, Event, Server, Token};
 use pliant_model::Span;
 use tokio::sync::watch;
 
+use super::cluster::Fresh;
 use super::driver::Calls;
 use crate::daemon::{Mailbox, Stopped};
 use crate::services::{Catalogue, Prepared, Refusal, Script, SpeedupSpec};
@@ -92,6 +93,8 @@ impl Shop {
 /// A server as the child of its agent.
 pub(super) struct Below {
     pub(super) shop: Shop,
+    /// The listings of a batch system that is not the embedded one.
+    pub(super) fresh: Option<Fresh>,
     pub(super) journal: u64,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) upward: Upward,
@@ -116,7 +119,11 @@ impl Child for Below {
     }
 
     async fn servers(&self) -> Vec<ServerInfo> {
-        vec![self.shop.info.clone()]
+        // How many processors it has is known when they were listed.
+        match self.mailbox.ask(|server, _| server.procs()).await {
+            Ok(procs) => vec![ServerInfo { procs, ..self.shop.info.clone() }],
+            Err(Stopped) => Vec::new(),
+        }
     }
 
     async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
@@ -176,6 +183,9 @@ impl Below {
     /// handed over, or stays.
     async fn answer(&self, ask: &Ask) -> Result<Found, Reason> {
         let stopping = |_| Cause::Stopping.because("is stopping");
+        if let (Some(fresh), false) = (&self.fresh, matches!(ask.what, What::Order(_))) {
+            fresh.look().await;
+        }
         match &ask.what {
             What::Pictures => {
                 let info = self.shop.info.clone();

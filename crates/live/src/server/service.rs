@@ -14,6 +14,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::cluster::Fresh;
 use super::driver::Calls;
 use super::files::{self, Known, Sender};
 use super::handover::source;
@@ -55,6 +56,8 @@ pub(super) struct Service {
     pub(super) archive: SharedArchive,
     pub(super) tokens: Arc<AtomicU64>,
     pub(super) shop: Shop,
+    /// The listings of a batch system that is not the embedded one.
+    pub(super) fresh: Option<Fresh>,
     pub(super) host: Host,
     pub(super) store: Store,
     pub(super) sealing: Sealing,
@@ -226,6 +229,7 @@ impl proto::server_server::Server for Service {
         tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to hold a job");
         let reply = match self.taken_over(from, prepare).await? {
             Ok(handoff) => {
+                self.look().await;
                 let event = |reply| Event::Prepare { reply, handoff: Box::new(handoff) };
                 self.handoff(event, bytes).await?
             }
@@ -333,6 +337,13 @@ impl proto::server_server::Server for Service {
 }
 
 impl Service {
+    /// What is decided now is decided on what others have submitted by now.
+    async fn look(&self) {
+        if let Some(fresh) = &self.fresh {
+            fresh.look().await;
+        }
+    }
+
     /// Lets in whoever sends files: their owner, or a server that hands a job over.
     fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, Open), Status> {
         let peer = gate::caller(request)?.peer;
@@ -411,6 +422,7 @@ impl Service {
             lesson,
         };
         let bytes = submit.launch.len();
+        self.look().await;
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {
                 tracing::info!(

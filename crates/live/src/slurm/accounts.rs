@@ -33,6 +33,7 @@ pub(super) fn read_accounts(printed: &str, who: &Who) -> Result<Vec<Listed>, Unr
         let mut job = Listed {
             id: id.to_owned(),
             ours: who.number(name),
+            owner: user.to_owned(),
             state: state(word, ""),
             partition: partition.to_owned(),
             shape: Shape { cores: cores.parse().unwrap_or(0), ..Shape::default() },

@@ -44,6 +44,7 @@ pub use error::{SlurmError, Unreadable};
 pub use settings::{SettingError, Settings};
 
 use call::Call;
+use nodes::Nodes;
 use queue::{Mark, Queue, Who};
 use run::{Printed, Runner};
 
@@ -55,9 +56,11 @@ pub struct Slurm {
     who: Who,
     about: About,
     /// Nodes, and when they were listed.
-    nodes: Mutex<Option<(Instant, Vec<Node>)>>,
+    nodes: Mutex<Option<(Instant, Nodes)>>,
     /// How the cores of running jobs are spread over their nodes, by job and start: that never changes.
     spreads: Mutex<BTreeMap<(String, Time), BTreeMap<String, u32>>>,
+    /// Others' jobs that were over in the last listing; none before the first.
+    over: Mutex<Option<BTreeSet<String>>>,
 }
 
 /// What came of withdrawing a job.
@@ -96,7 +99,15 @@ impl Slurm {
         let about = About::read(&runner.run(&call::configuration()).await?.stdout)?;
         let user = rustix::process::geteuid().as_raw();
         let who = Who { prefix: format!("pliant:{server}:"), user };
-        Ok(Slurm { settings, runner, who, about, nodes: Mutex::default(), spreads: Mutex::default() })
+        Ok(Slurm {
+            settings,
+            runner,
+            who,
+            about,
+            nodes: Mutex::default(),
+            spreads: Mutex::default(),
+            over: Mutex::default(),
+        })
     }
 
     /// What the cluster is configured to do, as of [`Slurm::connect`].
@@ -237,15 +248,17 @@ impl Slurm {
         }
     }
 
-    /// Lists all jobs, and the nodes as of at most `nodes_every_s` ago. `now` is noted in the listing.
+    /// Lists all jobs, and the nodes as of at most `nodes_every_s` ago. `now` is noted in the listing. Others' jobs that
+    /// are over are listed once, if they were not over when the first listing was made.
     ///
     /// # Errors
     /// The controller does not answer, or not as expected.
     pub async fn list(&self, now: Time) -> Result<Seen, SlurmError> {
-        let nodes = self.nodes().await?;
+        let Nodes { nodes, partitions } = self.nodes().await?;
         let Queue { mut jobs, unread } = self.queue(None).await?;
+        leave_out_over(&mut jobs, &mut locked(&self.over));
         self.spread(&nodes, &mut jobs).await?;
-        Ok(Seen { listing: Listing::new(now, nodes, jobs), unread })
+        Ok(Seen { listing: Listing { partitions, ..Listing::new(now, nodes, jobs) }, unread })
     }
 
     /// What became of these jobs, by id, with how their processes ended: those that are over and that Slurm still
@@ -323,7 +336,7 @@ impl Slurm {
         }
     }
 
-    async fn nodes(&self) -> Result<Vec<Node>, SlurmError> {
+    async fn nodes(&self) -> Result<Nodes, SlurmError> {
         let every = Duration::from_secs(self.settings.nodes_every_s.into());
         if let Some((at, nodes)) = &*locked(&self.nodes)
             && at.elapsed() < every
@@ -368,6 +381,15 @@ impl Slurm {
         locked(&self.spreads).retain(|key, _| running.contains(key));
         Ok(())
     }
+}
+
+/// Leaves out others' jobs that are over, but for those that were not when the last listing was made: what became of
+/// them is told once.
+fn leave_out_over(jobs: &mut Vec<Listed>, known: &mut Option<BTreeSet<String>>) {
+    let is_over = |job: &Listed| job.ours.is_none() && job.phase() == Phase::Over;
+    let over = jobs.iter().filter(|job| is_over(job)).map(|job| job.id.clone()).collect();
+    let before = known.replace(over);
+    jobs.retain(|job| !is_over(job) || before.as_ref().is_some_and(|before| !before.contains(&job.id)));
 }
 
 /// Notes a job's cores on its nodes, if they are as many as it has and on no other node.

@@ -2,23 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::Node;
+use pliant_control::listing::{Node, Partition};
 
 use super::error::Unreadable;
 use super::hostlist;
 use super::words;
 
+/// The node, then its partition: name, whether it is open, its longest limit, its sizes of jobs, whether nodes are shared.
 /// The reason, which operators write freely, comes last; a line that does not begin with a node goes on with it.
-pub(super) const FORMAT: &str = "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%R\u{1f}%E";
+pub(super) const FORMAT: &str = "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%P\u{1f}%a\u{1f}%l\u{1f}%s\u{1f}%h\u{1f}%E";
+
+/// What sinfo says. A partition without nodes is not there.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Nodes {
+    pub(super) nodes: Vec<Node>,
+    /// By name.
+    pub(super) partitions: Vec<Partition>,
+}
 
 /// Reads what sinfo printed in [`FORMAT`].
-pub(super) fn read(printed: &str) -> Result<Vec<Node>, Unreadable> {
+pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
     let wrong = |place: &str, expected, found: &str| Unreadable::new("sinfo", place, expected, found);
     let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
+    let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for record in printed.split('\u{1e}').skip(1) {
-        let mut fields = record.splitn(5, '\u{1f}');
-        let mut next = || fields.next().ok_or_else(|| wrong("a node", "5 fields", record));
-        let (name, cores, state, partition, reason) = (next()?, next()?, next()?, next()?, next()?);
+        let fields: Vec<&str> = record.splitn(9, '\u{1f}').collect();
+        let &[name, cores, state, partition, open, limit, sizes, shared, reason] = fields.as_slice() else {
+            return Err(wrong("a node", "9 fields", record));
+        };
         let cores = cores.parse().map_err(|_| wrong(name, "a number of cores", cores))?;
         let node = nodes.entry(name).or_insert_with(|| Node {
             name: name.to_owned(),
@@ -26,14 +37,30 @@ pub(super) fn read(printed: &str) -> Result<Vec<Node>, Unreadable> {
             partitions: Vec::new(),
             unusable: words::unusable(state, reason.trim_end()),
         });
-        node.partitions.push(partition.to_owned());
+        let partition = self::partition(partition, open, limit, sizes, shared)
+            .ok_or_else(|| wrong(partition, "a limit and sizes of jobs", record))?;
+        node.partitions.push(partition.name.clone());
+        partitions.insert(partition.name.clone(), partition);
     }
     let mut nodes: Vec<Node> = nodes.into_values().collect();
     for node in &mut nodes {
         node.partitions.sort();
         node.partitions.dedup();
     }
-    Ok(nodes)
+    Ok(Nodes { nodes, partitions: partitions.into_values().collect() })
+}
+
+/// A partition: `main*` (the default one), `up`, `1-00:00:00`, `1-4` (its jobs' nodes), `EXCLUSIVE`.
+fn partition(name: &str, open: &str, limit: &str, sizes: &str, shared: &str) -> Option<Partition> {
+    let most = sizes.split_once('-').map_or(sizes, |(_, most)| most);
+    Some(Partition {
+        name: name.trim_end_matches('*').to_owned(),
+        is_default: name.ends_with('*'),
+        closed: (open != "up").then(|| open.to_owned()),
+        walltime: words::walltime(limit)?,
+        nodes: if most == "infinite" { None } else { Some(most.parse().ok()?) },
+        exclusive: shared == "EXCLUSIVE",
+    })
 }
 
 /// The cores of each node that the jobs have, by the jobs' numbers, out of what `scontrol --details --oneliner show

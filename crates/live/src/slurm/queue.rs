@@ -94,7 +94,7 @@ pub(super) struct Queue {
     pub(super) unread: Vec<Unreadable>,
 }
 
-/// Reads what squeue printed. Others' jobs that are over are left out.
+/// Reads what squeue printed.
 ///
 /// Fails if a job of our own is not understood: to leave it out would be to say that it is gone.
 pub(super) fn read(printed: &str, mark: &Mark, who: &Who) -> Result<Queue, Unreadable> {
@@ -112,7 +112,6 @@ pub(super) fn read(printed: &str, mark: &Mark, who: &Who) -> Result<Queue, Unrea
         };
         let tagged = who.number(name).or_else(|| who.number(comment));
         match job(fields, tagged, who.user) {
-            Ok(job) if job.ours.is_none() && job.phase() == Phase::Over => {}
             Ok(job) => queue.jobs.push(job),
             Err(unreadable) if tagged.is_some() => return Err(unreadable),
             Err(unreadable) => queue.unread.push(unreadable),
@@ -144,6 +143,7 @@ fn job(line: &str, tagged: Option<u32>, our_user: u32) -> Result<Listed, Unreada
     let mut job = Listed {
         id: whole,
         ours: tagged.filter(|_| user == our_user.to_string()),
+        owner: user.to_owned(),
         state: state(word, reason),
         partition: partition.to_owned(),
         shape: Shape {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use pliant_policy::used::Expect;
 use serde::{Deserialize, Serialize};
 
 /// A Slurm cluster, as it stands in a server's file.
@@ -28,6 +29,8 @@ pub struct Settings {
     pub nodes_every_s: u32,
     /// How often the jobs are listed, in seconds.
     pub period_s: u32,
+    /// How long others' jobs are taken to run.
+    pub expect: Expect,
 }
 
 /// A setting that cannot be.
@@ -53,6 +56,7 @@ impl Default for Settings {
             deadline_s: 20,
             nodes_every_s: 30,
             period_s: 10,
+            expect: Expect::Limits,
         }
     }
 }

@@ -23,6 +23,7 @@ impl From<Cause> for proto::Cause {
             Cause::Unreachable => proto::Cause::Unreachable,
             Cause::Busy => proto::Cause::Busy,
             Cause::Stopping => proto::Cause::Stopping,
+            Cause::BatchSystem => proto::Cause::BatchSystem,
         }
     }
 }
@@ -45,6 +46,7 @@ pub(super) fn cause(number: i32) -> Cause {
         Ok(proto::Cause::Unreachable) => Cause::Unreachable,
         Ok(proto::Cause::Busy) => Cause::Busy,
         Ok(proto::Cause::Stopping) => Cause::Stopping,
+        Ok(proto::Cause::BatchSystem) => Cause::BatchSystem,
     }
 }
 

@@ -64,6 +64,7 @@ impl From<&Holder> for proto::Holder {
             cores: write::free(holder.cores),
             on: holder.on.iter().take(bounds::QUEUE_MAX).map(share).collect(),
             end: write::time(holder.end),
+            expected_end: write::optional_time(holder.expected),
         }
     }
 }
@@ -80,6 +81,7 @@ impl TryFrom<proto::Holder> for Holder {
             cores: read::free("cores", message.cores)?,
             on: read::list("on", message.on, bounds::QUEUE_MAX, share)?,
             end: read::time("end", message.end)?,
+            expected: read::optional_time("expected_end", message.expected_end)?,
         })
     }
 }
@@ -94,6 +96,7 @@ impl From<&Pending> for proto::PendingJob {
             per_node: write::procs(per_node),
             exclusive,
             walltime_s: write::scaled_walltime(pending.walltime),
+            expected_s: pending.expected.map(write::scaled_walltime),
             begin: write::optional_time(pending.begin),
             blocked: pending.blocked,
         }
@@ -112,6 +115,10 @@ impl TryFrom<proto::PendingJob> for Pending {
                 exclusive: message.exclusive,
             },
             walltime: read::scaled_walltime("walltime_s", message.walltime_s)?,
+            expected: message
+                .expected_s
+                .map(|expected| read::scaled_walltime("expected_s", expected))
+                .transpose()?,
             begin: read::optional_time("begin", message.begin)?,
             blocked: message.blocked,
             published: None,

@@ -13,7 +13,7 @@
 //! by [`Rules`]: what Slurm *announces* ([`Rules::slurm_announced`]) and what it *does* ([`Rules::slurm`]), which
 //! differ more than one would think; estimates want the second. Both were measured against real clusters
 //! (docs/validation.md). Announced starts can be taken over ([`Rules::published`]): they know of limits that
-//! no picture shows, and are late otherwise.
+//! no picture shows, and are late otherwise. Those for before the next pass are right as a rule, and none is planned later.
 //!
 //! Costs, for `n` nodes and `q` running and waiting jobs: a plan is made when somebody asks after a change, one
 //! search per job, O(q) steps each where counts of cores already say no and O(t n) more for every place that they
@@ -38,6 +38,7 @@ use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
 
 pub use picture::{Holder, Node, Pending, Picture, PictureError, Published, Reserve, Rules, Shape, Share};
 
+use self::passes::Running;
 use self::plan::Plan;
 use self::search::rounded;
 use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
@@ -48,6 +49,7 @@ use crate::tuning::Tuner;
 struct Held {
     cores: Procs,
     end: Time,
+    expected: Option<Time>,
     on: Vec<(u32, u32)>,
 }
 
@@ -77,12 +79,25 @@ pub struct Nodes {
     plan: OnceCell<Plan>,
 }
 
+impl Held {
+    /// When its cores are free again. One that has outlived its limit is stopped in a moment, and one that has outlived
+    /// what was expected of it may end at any.
+    fn reckoned(&self, now: Time, rules: &Rules) -> Running {
+        let soon = Time(now.0 + 1);
+        let limit = if self.end > now { self.end } else { (self.end + rules.grace).max(soon) };
+        let expected = self.expected.map_or(limit, |expected| expected.max(soon).min(limit));
+        Running { limit, expected, on: self.on.clone() }
+    }
+}
+
 impl Nodes {
     /// The cluster of a picture that was made at `now`.
     pub fn from_picture(now: Time, picture: &Picture) -> Result<Nodes, PictureError> {
         picture.check()?;
         let shares = shares::bound(&picture.nodes, &picture.running);
-        let held = |(one, on): (&Holder, _)| (one.job, Held { cores: one.cores, end: one.end, on });
+        let held = |(one, on): (&Holder, _)| {
+            (one.job, Held { cores: one.cores, end: one.end, expected: one.expected, on })
+        };
         Ok(Nodes {
             nodes: picture.nodes.clone(),
             rules: picture.rules.clone(),
@@ -103,8 +118,9 @@ impl Nodes {
     pub fn picture(&self) -> Picture {
         let share = |(node, cores): &(u32, u32)| Share { node: *node, cores: Some(Procs(*cores)) };
         let holder = |(job, held): (&JobId, &Held)| {
-            let Held { cores, end, on } = held;
-            Holder { job: *job, cores: *cores, on: on.iter().map(share).collect(), end: *end }
+            let Held { cores, end, expected, on } = held;
+            let on = on.iter().map(share).collect();
+            Holder { job: *job, cores: *cores, on, end: *end, expected: *expected }
         };
         Picture {
             nodes: self.nodes.iter().map(|node| Node { taken: None, ..node.clone() }).collect(),
@@ -157,13 +173,11 @@ impl Nodes {
     }
 
     fn plan_for(&self, pending: &[Pending]) -> Plan {
-        let held = self.running.values().map(|held| {
-            let late = (held.end + self.rules.grace).max(Time(self.now.0 + 1));
-            (if held.end > self.now { held.end } else { late }, &held.on[..])
-        });
-        let mut plan = Plan::new(self.now, &self.rules, &self.nodes, held.clone());
+        let running: Vec<Running> =
+            self.running.values().map(|held| held.reckoned(self.now, &self.rules)).collect();
+        let held = running.iter().map(|one| (one.expected, &one.on[..]));
+        let mut plan = Plan::new(self.now, &self.rules, &self.nodes, held);
         if self.rules.passes > 0 && self.rules.reserve == Reserve::Start {
-            let running = held.map(|(end, on)| (end, on.to_vec())).collect();
             for (job, place) in passes::play(self.now, &self.rules, &self.nodes, running, pending) {
                 if let Some(one) = pending.iter().find(|one| one.job == job) {
                     plan.reserve(one, place);
@@ -174,8 +188,16 @@ impl Nodes {
         plan
     }
 
+    /// What the batch system has announced for before its next pass comes true, unless the job starts earlier still; the
+    /// others are planned as if it did not. A start at this very moment may be one that was rounded down, or that has passed.
+    fn corrected(&self, job: &Pending, start: Time) -> Time {
+        let is_soon = |told: &Time| *told > self.now && *told <= self.now + self.rules.interval;
+        let told = job.published.as_ref().map(|told| told.start).filter(is_soon);
+        told.map_or(start, |told| told.min(start))
+    }
+
     fn expected(&self, pending: &Pending) -> Option<Estimate> {
-        let start = self.made().places.get(&pending.job)?.start;
+        let start = self.corrected(pending, self.made().places.get(&pending.job)?.start);
         Some(Estimate { procs: pending.shape.cores, walltime: pending.walltime, start })
     }
 }
@@ -185,7 +207,7 @@ impl BatchScheduler for Nodes {
         self.advance(now);
         let Submission { job, procs, walltime } = submission;
         let shape = Shape::of(procs);
-        let pending = Pending { job, shape, walltime, begin: None, blocked: false, published: None };
+        let pending = Pending::of(job, shape, walltime);
         if let Some(plan) = self.plan.get_mut() {
             plan.push(now, &pending);
         }
@@ -230,12 +252,13 @@ impl BatchScheduler for Nodes {
         for (node, cores) in self.running.values().flat_map(|held| &held.on) {
             held[*node as usize] += cores;
         }
-        for (start, Pending { job, shape, walltime, .. }) in due {
+        for (start, Pending { job, shape, walltime, expected, .. }) in due {
             let place = plan.places.get(&job).map_or(&[][..], |place| &place.on);
             let on = plan.layout.seats(place, &self.nodes, &held);
             on.iter().for_each(|(node, cores)| held[*node as usize] += cores);
             let end = start + rounded(walltime, &self.rules);
-            self.running.insert(job, Held { cores: shape.cores, end, on });
+            let expected = expected.map(|expected| start + expected);
+            self.running.insert(job, Held { cores: shape.cores, end, expected, on });
             started.push(Start { job, procs: shape.cores, walltime });
         }
     }
@@ -311,17 +334,17 @@ fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
     for one in old.into_iter().chain(new) {
         let place = || choice::choose(&free, &cores, Shape::of(one.procs)).unwrap_or_default();
         let on = known(one).map_or_else(place, |held| held.on.clone());
+        let expected = known(one).and_then(|held| held.expected);
         for (node, cores) in &on {
             free[*node as usize] = free[*node as usize].saturating_sub(*cores);
         }
-        running.insert(one.job, Held { cores: one.procs, end: one.end, on });
+        running.insert(one.job, Held { cores: one.procs, end: one.end, expected, on });
     }
     let waiting = dump.placed.iter().map(|one| (one.job, one.plan.procs, one.plan.walltime, false));
     let line = dump.line.iter().map(|one| (one.job, one.procs, one.walltime, true));
     let pending = waiting.chain(line).map(|(job, procs, walltime, blocked)| {
         let known = cluster.pending.iter().find(|one| one.job == job && one.shape.cores == procs);
-        let fresh =
-            || Pending { job, shape: Shape::of(procs), walltime, begin: None, blocked, published: None };
+        let fresh = || Pending { blocked, ..Pending::of(job, Shape::of(procs), walltime) };
         Pending { walltime, ..known.cloned().unwrap_or_else(fresh) }
     });
     let (nodes, rules) = (cluster.nodes.clone(), cluster.rules.clone());

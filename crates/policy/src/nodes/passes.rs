@@ -5,6 +5,9 @@
 //! priority until the first that does not fit; half an interval later a backfill pass starts whatever it
 //! would announce for at once ([`super::announced`]).
 //!
+//! A pass reckons with walltimes, since that is all that the batch system knows; jobs end when they are *expected*
+//! to. Where nothing is expected the two are the same.
+//!
 //! That is a plan per event and per start. Only so many passes are played as [`BUDGET`] allows: near starts are
 //! what an estimate gains from. The rest is planned in one go.
 
@@ -12,29 +15,50 @@ use pliant_model::{JobId, Span, Time};
 
 use super::picture::{Node, Pending, Reserve, Rules};
 use super::plan::Plan;
-use super::search::{Place, rounded};
+use super::search::{Place, duration, rounded};
 
 /// Most passes times waiting jobs times nodes.
 const BUDGET: usize = 100_000;
+
+/// A running job: where, until when the batch system reckons with it, and when it is expected to end.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub(super) limit: Time,
+    pub(super) expected: Time,
+    pub(super) on: Vec<(u32, u32)>,
+}
+
+/// A waiting job as the batch system sees it, and how long it will run.
+struct Waiting {
+    seen: Pending,
+    duration: Span,
+}
 
 /// What has not ended or started yet.
 struct Play<'a> {
     rules: Rules,
     nodes: &'a [Node],
-    running: Vec<(Time, Vec<(u32, u32)>)>,
-    waiting: Vec<&'a Pending>,
+    running: Vec<Running>,
+    waiting: Vec<Waiting>,
 }
 
-/// The jobs that start in the passes played, in starting order. `running` are ends and places.
+/// The jobs that start in the passes played, in starting order.
 pub(super) fn play(
     now: Time,
     rules: &Rules,
     nodes: &[Node],
-    running: Vec<(Time, Vec<(u32, u32)>)>,
+    running: Vec<Running>,
     pending: &[Pending],
 ) -> Vec<(JobId, Place)> {
     let rules = Rules { reserve: Reserve::Nodes, published: false, ..rules.clone() };
-    let waiting: Vec<&Pending> = pending.iter().filter(|one| !one.blocked).collect();
+    let waiting: Vec<Waiting> = pending
+        .iter()
+        .filter(|one| !one.blocked)
+        .map(|one| Waiting {
+            seen: Pending { expected: None, ..one.clone() },
+            duration: duration(one, &rules),
+        })
+        .collect();
     let affordable = BUDGET / (waiting.len() * nodes.len()).max(1);
     let passes = affordable.min(rules.passes as usize);
     let delay = Span(rules.interval.0 / 2);
@@ -43,10 +67,11 @@ pub(super) fn play(
     let (mut at, mut backfill) = (now, Some(now));
     for _ in 0..passes {
         let is_pass = delay == Span::ZERO || backfill == Some(at);
-        while let Some((job, place)) = play.next_start(at, is_pass) {
-            play.running.push((at + rounded(job.walltime, &play.rules), place.on.clone()));
-            play.waiting.retain(|one| one.job != job.job);
-            started.push((job.job, place));
+        while let Some((index, place)) = play.next_start(at, is_pass) {
+            let Waiting { seen, duration } = play.waiting.remove(index);
+            let limit = at + rounded(seen.walltime, &play.rules);
+            play.running.push(Running { limit, expected: at + duration, on: place.on.clone() });
+            started.push((seen.job, place));
         }
         if is_pass {
             backfill = None;
@@ -55,22 +80,23 @@ pub(super) fn play(
         }
         let Some(next) = [play.next_event(at), backfill].into_iter().flatten().min() else { break };
         at = next;
-        play.running.retain(|(end, _)| *end > at);
+        play.running.retain(|one| one.expected > at);
     }
     started
 }
 
-impl<'a> Play<'a> {
+impl Play<'_> {
     /// The next job to start at `at`: in a backfill pass the first that would, else the first in line if
-    /// it fits.
-    fn next_start(&self, at: Time, backfill: bool) -> Option<(&'a Pending, Place)> {
-        let held = self.running.iter().map(|(end, on)| (*end, &on[..]));
+    /// it fits. Its position among those that wait.
+    fn next_start(&self, at: Time, backfill: bool) -> Option<(usize, Place)> {
+        let held = self.running.iter().map(|one| (one.limit, &one.on[..]));
         let mut plan = Plan::new(at, &self.rules, self.nodes, held);
-        let eligible = self.waiting.iter().filter(|one| one.begin.is_none_or(|begin| begin <= at));
-        for one in eligible.take(if backfill { usize::MAX } else { 1 }) {
+        let waiting = self.waiting.iter().map(|one| &one.seen).enumerate();
+        let eligible = waiting.filter(|(_, one)| one.begin.is_none_or(|begin| begin <= at));
+        for (index, one) in eligible.take(if backfill { usize::MAX } else { 1 }) {
             plan.push(at, one);
             if let Some(place) = plan.places.get(&one.job).filter(|place| place.start <= at) {
-                return Some((one, place.clone()));
+                return Some((index, place.clone()));
             }
         }
         None
@@ -78,8 +104,8 @@ impl<'a> Play<'a> {
 
     /// When a job ends or may begin next.
     fn next_event(&self, at: Time) -> Option<Time> {
-        let ends = self.running.iter().map(|(end, _)| *end);
-        let begins = self.waiting.iter().filter_map(|one| one.begin);
+        let ends = self.running.iter().map(|one| one.expected);
+        let begins = self.waiting.iter().filter_map(|one| one.seen.begin);
         ends.chain(begins).filter(|time| *time > at).min()
     }
 }

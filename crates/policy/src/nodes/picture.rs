@@ -47,6 +47,9 @@ pub struct Holder {
     pub on: Vec<Share>,
     /// When its walltime ends.
     pub end: Time,
+    /// When it is expected to end, if that is better known than by its walltime.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub expected: Option<Time>,
 }
 
 /// A job's part of a node.
@@ -90,12 +93,22 @@ pub struct Pending {
     pub shape: Shape,
     /// Walltime asked for.
     pub walltime: Span,
+    /// How long it is expected to run, if that is better known than by its walltime.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub expected: Option<Span>,
     /// It does not start before this.
     pub begin: Option<Time>,
     /// True if the batch system does not plan it: held, or waiting for other jobs.
     pub blocked: bool,
     /// The batch system's own plan for it, if there is one.
     pub published: Option<Published>,
+}
+
+impl Pending {
+    /// A job of which nothing else is known.
+    pub fn of(job: JobId, shape: Shape, walltime: Span) -> Pending {
+        Pending { job, shape, walltime, expected: None, begin: None, blocked: false, published: None }
+    }
 }
 
 /// A start that the batch system has announced.
@@ -285,9 +298,11 @@ impl Picture {
         if let Some((job, found)) = held.chain(planned).find(|(_, node)| *node as usize >= nodes) {
             return Err(PictureError::Node { job, found, nodes });
         }
-        for Pending { job, shape, walltime, .. } in &self.pending {
-            if !(Span(1)..=Span::MAX).contains(walltime) {
-                return Err(PictureError::Walltime { job: *job, found: *walltime });
+        for Pending { job, shape, walltime, expected, .. } in &self.pending {
+            for found in expected.iter().chain([walltime]) {
+                if !(Span(1)..=Span::MAX).contains(found) {
+                    return Err(PictureError::Walltime { job: *job, found: *found });
+                }
             }
             if shape.cores == Procs(0) || shape.nodes == Some(0) {
                 return Err(PictureError::Nothing(*job));

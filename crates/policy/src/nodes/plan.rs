@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::layout::Layout;
 use super::picture::{Node, Pending, Reserve, Rules};
-use super::search::{self, Place, rounded};
+use super::search::{self, Place, duration};
 use super::timeline::Timeline;
 
 /// Starts, and what they leave free.
@@ -71,7 +71,7 @@ impl Plan {
         }
         let from = job.begin.map_or(now, |begin| begin.max(now));
         let Layout { rules, .. } = &self.layout;
-        let (shape, walltime) = (self.layout.shape(job.shape), rounded(job.walltime, rules));
+        let (shape, walltime) = (self.layout.shape(job.shape), duration(job, rules));
         if let Some(place) = search::earliest(&self.timeline, rules, shape, walltime, from) {
             self.reserve(job, place);
         }
@@ -83,7 +83,7 @@ impl Plan {
             return;
         };
         let Layout { rules, .. } = &self.layout;
-        let (shape, walltime) = (self.layout.shape(job.shape), rounded(job.walltime, rules));
+        let (shape, walltime) = (self.layout.shape(job.shape), duration(job, rules));
         let on = |nodes: &[u32]| search::at(&self.timeline, rules, shape, walltime, published.start, nodes);
         let named = if self.layout.is_pool() { &[] } else { &published.nodes[..] };
         if let Some(place) = on(named).or_else(|| on(&[])) {
@@ -94,7 +94,7 @@ impl Plan {
     /// Gives a job a place that is free.
     pub(super) fn reserve(&mut self, job: &Pending, place: Place) {
         let Layout { rules, .. } = &self.layout;
-        self.timeline.reserve(place.start, rounded(job.walltime, rules), &place.on, rules);
+        self.timeline.reserve(place.start, duration(job, rules), &place.on, rules);
         self.first = Some(self.first.map_or(place.start, |first| first.min(place.start)));
         self.places.insert(job.job, place);
     }

@@ -5,7 +5,7 @@ use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
 use super::announced;
 use super::choice::choose;
 use super::layout::Layout;
-use super::picture::{Reserve, Rules, Shape};
+use super::picture::{Pending, Reserve, Rules, Shape};
 use super::timeline::{Stretch, Timeline};
 use crate::tuning::{self, Tuner};
 
@@ -20,6 +20,12 @@ pub(super) struct Place {
 pub(super) fn rounded(walltime: Span, rules: &Rules) -> Span {
     let unit = rules.walltime_unit.0;
     Span(((walltime.0 + unit - 1) / unit * unit).min(Span::MAX.0))
+}
+
+/// How long a job is reckoned with: as expected, else for as long as it may.
+pub(super) fn duration(job: &Pending, rules: &Rules) -> Span {
+    let walltime = rounded(job.walltime, rules);
+    job.expected.map_or(walltime, |expected| expected.min(walltime))
 }
 
 /// The earliest place not before `from`; none if it never fits. Counts of free cores rule most instants out:

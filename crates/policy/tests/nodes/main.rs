@@ -2,6 +2,7 @@
 //! what any plan must keep, and against what real Slurm clusters announced and did.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod expected;
 mod golden;
 mod properties;
 mod scheduler;

@@ -27,6 +27,7 @@ fn pending(job: u32, nodes: u32) -> impl Strategy<Value = Pending> {
         job: JobId(job),
         shape,
         walltime: Span(walltime),
+        expected: None,
         begin,
         blocked,
         published: published.map(|(start, nodes)| Published { start: Time(start), nodes }),
@@ -52,7 +53,8 @@ fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<Holder> {
         let cores = Procs(on.iter().map(|(_, cores)| cores).sum());
         let share = |(node, cores): (u32, u32)| Share { node, cores: told.then_some(Procs(cores)) };
         let (job, end) = (JobId(1000 + number as u32), Time(end));
-        holders.push(Holder { job, cores, on: on.into_iter().map(share).collect(), end });
+        let on = on.into_iter().map(share).collect();
+        holders.push(Holder { job, cores, on, end, expected: None });
     }
     holders
 }
@@ -156,6 +158,7 @@ fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn Batch
                 cores: Procs(cores),
                 on,
                 end: Time(*end),
+                expected: None,
             });
         }
         next += cores;

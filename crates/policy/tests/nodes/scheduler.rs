@@ -98,7 +98,7 @@ fn what_is_not_told_of_running_jobs_is_bounded() {
         for (number, (cores, on)) in jobs.iter().enumerate() {
             let on = on.iter().map(|node| Share { node: *node, cores: None }).collect();
             let (job, cores) = (JobId(number as u32), Procs(*cores));
-            picture.running.push(Holder { job, cores, on, end: Time(9) });
+            picture.running.push(Holder { job, cores, on, end: Time(9), expected: None });
         }
         let known = Nodes::from_picture(Time::ZERO, &picture).unwrap().picture();
         let cores = |share: &Share| share.cores.unwrap().0;

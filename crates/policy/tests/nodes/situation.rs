@@ -57,7 +57,7 @@ pub(crate) fn parse(text: &str) -> Situation {
                 });
                 let (cores, end) = (procs("cores").unwrap(), Time(number("end").unwrap()));
                 let on = on.collect();
-                picture.running.push(Holder { job: job(), cores, on, end });
+                picture.running.push(Holder { job: job(), cores, on, end, expected: None });
             }
             Some("wait") => {
                 let exclusive = words.contains(&"exclusive");
@@ -74,6 +74,7 @@ pub(crate) fn parse(text: &str) -> Situation {
                     job: job(),
                     shape,
                     walltime: Span(number("walltime").unwrap()),
+                    expected: None,
                     begin: number("begin").map(Time),
                     blocked: words.contains(&"blocked"),
                     published,

@@ -57,12 +57,24 @@ pub(crate) struct Cluster {
     pub(crate) tables: String,
     /// The slurm.conf of the cluster, if the server stands in front of a real one.
     pub(crate) slurm: Option<PathBuf>,
+    /// Further keys of that.
+    pub(crate) slurm_keys: &'static str,
 }
 
 impl Cluster {
     pub(crate) fn new(name: &'static str, procs: u32, speed: f64) -> Cluster {
         let tables = SERVICES.to_owned();
-        Cluster { name, procs, speed, batch: "cbf", parent: MASTER, keys: "", tables, slurm: None }
+        Cluster {
+            name,
+            procs,
+            speed,
+            batch: "cbf",
+            parent: MASTER,
+            keys: "",
+            tables,
+            slurm: None,
+            slurm_keys: "period_s = 1\n",
+        }
     }
 }
 

@@ -80,10 +80,10 @@ impl Federation {
 
     /// Starts one more server.
     pub(crate) fn add_server(&mut self, cluster: &Cluster) {
-        let Cluster { name, procs, speed, batch, parent, keys, tables, slurm } = cluster;
+        let Cluster { name, procs, speed, batch, parent, keys, tables, slurm, slurm_keys } = cluster;
         let parent = self.address_table("parent", parent);
         let size = match slurm {
-            Some(conf) => format!("[cluster.slurm]\nconf = \"{}\"\nperiod_s = 1\n", conf.display()),
+            Some(conf) => format!("[cluster.slurm]\nconf = \"{}\"\n{slurm_keys}", conf.display()),
             None => format!("procs = {procs}\nbatch = \"{batch}\"\n"),
         };
         let text = format!(

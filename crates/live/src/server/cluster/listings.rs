@@ -1,4 +1,6 @@
-//! One listing per period, of which the machine is told what has changed.
+//! One listing per period, of which the machine is told what has changed; and one at once when something was done that
+//! a listing shows, or when somebody needs to know what others have done. Never are two under way, and however many want
+//! one, they are a while apart.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +13,10 @@ use pliant_control::server::{self, Server};
 use pliant_model::Procs;
 use tokio::sync::{Notify, watch};
 
+use super::fresh::{AGE, Last};
 use crate::daemon::{Clock, Mailbox, stopped};
 use crate::slurm::{Seen, Settings, Slurm, SlurmError};
 
-/// Listings are at least so far apart, whatever happens.
-const PAUSE: Duration = Duration::from_millis(250);
 /// After this long the machine is told that nothing has changed: it may wait for a job that never appears.
 const NOTHING_NEW: Duration = Duration::from_secs(60);
 
@@ -29,8 +30,8 @@ pub(super) struct Listings {
     pub(super) mirror: Listing,
     /// Where the cluster is left once its controller has answered.
     pub(super) connected: watch::Sender<Option<Arc<Slurm>>>,
-    /// Where its size is left.
-    pub(super) size: watch::Sender<Option<Procs>>,
+    /// Where it is left what came of the last one.
+    pub(super) last: watch::Sender<Last>,
     /// Wakes up before the period is over.
     pub(super) news: Arc<Notify>,
 }
@@ -49,23 +50,28 @@ impl Listings {
         let mut silent_since: Option<Instant> = None;
         let mut told = None;
         loop {
+            let asked = Instant::now();
             match self.seen().await {
                 Ok(seen) => {
                     if let Some(since) = silent_since.take() {
                         tracing::info!(seconds = since.elapsed().as_secs(), "slurm answers again");
                     }
                     self.tell(seen, &mut told);
+                    let procs = foreign::capacity(&self.mirror, self.settings.partition.as_deref());
+                    let took = asked.elapsed();
+                    self.last.send_replace(Last { asked: Some(asked), took, silent: None, procs });
                 }
                 Err(error) => {
+                    self.last.send_modify(|last| last.silent = Some(error.to_string()));
                     if silent_since.is_none() {
                         tracing::warn!(%error, "slurm cannot be listed: tried again until it can");
                         silent_since = Some(Instant::now());
                     }
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(AGE).await;
             tokio::select! {
-                () = tokio::time::sleep(period) => {}
+                () = tokio::time::sleep(period.saturating_sub(AGE)) => {}
                 () = self.news.notified() => {}
             }
         }
@@ -108,7 +114,7 @@ impl Listings {
             "slurm answers"
         );
         let (interval, partition) = (about.scheduler.interval, self.settings.partition.clone());
-        self.say(Event::Described { interval, partition });
+        self.say(Event::Described { interval, partition, expect: self.settings.expect });
     }
 
     fn tell(&mut self, seen: Seen, told: &mut Option<Instant>) {
@@ -116,32 +122,17 @@ impl Listings {
         for unread in unread {
             tracing::warn!(%unread, "a job of somebody else is left out");
         }
-        if self.settings.partition.is_none() && told.is_none() {
-            let mut partitions: Vec<&String> =
-                listing.nodes.iter().flat_map(|node| &node.partitions).collect();
-            partitions.sort();
-            partitions.dedup();
-            if partitions.len() > 1 {
-                tracing::warn!(
-                    ?partitions,
-                    "no `partition` is named: estimates reckon with the nodes of all"
-                );
-            }
-        }
         let changes = listing.changes(&self.mirror);
         if !changes.is_empty() || told.is_none_or(|at| at.elapsed() >= NOTHING_NEW) {
             *told = Some(Instant::now());
             self.say(Event::Listed(changes));
         }
-        let procs = foreign::capacity(&listing, self.settings.partition.as_deref());
-        self.mirror = listing;
-        if self.size.borrow().is_none() {
-            if procs > Procs(0) {
-                self.size.send_replace(Some(procs));
-            } else {
-                tracing::warn!(partition = self.settings.partition, "there are no nodes to run anything on");
-            }
+        let partition = self.settings.partition.as_deref();
+        let procs = foreign::capacity(&listing, partition);
+        if procs == Procs(0) && foreign::capacity(&self.mirror, partition) != procs {
+            tracing::warn!(partition, "there are no nodes to run anything on");
         }
+        self.mirror = listing;
     }
 
     fn say(&self, event: Event) {

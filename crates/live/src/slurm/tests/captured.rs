@@ -1,15 +1,15 @@
 //! Captured output of real clusters. The squeue listing has jobs in every state that could be had, an array, a job of
 //! several parts, names with separators and line ends, and somebody else's job with a tag of ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::job::Exit;
-use pliant_control::listing::{Listed, Place, Planned, Shape, State, Status, WaitsFor};
+use pliant_control::listing::{Listed, Partition, Phase, Place, Planned, Shape, State, Status, WaitsFor};
 use pliant_model::{Span, Time};
 
 use crate::slurm::about::{About, Scheduler};
 use crate::slurm::queue::{self, Mark, Queue, Who};
-use crate::slurm::{accounts, fill, nodes};
+use crate::slurm::{accounts, fill, leave_out_over, nodes};
 
 const SQUEUE: &str = include_str!("captured/squeue.txt");
 const EXITS: &str = include_str!("captured/squeue-exits.txt");
@@ -38,11 +38,12 @@ fn place(node: &str, cores: Option<u32>) -> Place {
 
 #[test]
 fn every_job_of_the_queue_is_read() {
-    let queue = queue();
+    let mut jobs = queue().jobs;
+    leave_out_over(&mut jobs, &mut None);
     let seen: Vec<(&str, Option<u32>, State)> =
-        queue.jobs.iter().map(|job| (job.id.as_str(), job.ours, job.state.clone())).collect();
+        jobs.iter().map(|job| (job.id.as_str(), job.ours, job.state.clone())).collect();
     let expected = [
-        // Ours by name, by comment, by both; others' that are over are not there.
+        // Ours by name, by comment, by both; others' that were over before anybody listed them are not there.
         ("1046", Some(8), State::Cancelled),
         ("1037", Some(2), State::Completed),
         ("1036", Some(1), State::Failed),
@@ -72,11 +73,29 @@ fn every_job_of_the_queue_is_read() {
 }
 
 #[test]
+fn what_became_of_others_jobs_is_told_once() {
+    let is_over = |job: &&Listed| job.ours.is_none() && job.phase() == Phase::Over;
+    let listed = |known: &mut Option<BTreeSet<String>>| -> Vec<String> {
+        let mut jobs = queue().jobs;
+        leave_out_over(&mut jobs, known);
+        jobs.iter().filter(is_over).map(|job| job.id.clone()).collect()
+    };
+    let mut known = None;
+    assert!(listed(&mut known).is_empty(), "nobody knows whether they were over before");
+    let all = known.clone().unwrap();
+    assert!(!all.is_empty());
+    let last = known.as_mut().and_then(BTreeSet::pop_last).unwrap();
+    assert_eq!(listed(&mut known), [last]);
+    assert_eq!((listed(&mut known), known), (vec![], Some(all)));
+}
+
+#[test]
 fn a_job_is_read_with_all_that_is_said_of_it() {
     let queue = queue();
     let check = |expected: Listed| {
         let found = queue.jobs.iter().find(|job| job.id == expected.id);
-        let expected = Listed { partition: "main".to_owned(), ..expected };
+        let (partition, owner) = ("main".to_owned(), "0".to_owned());
+        let expected = Listed { partition, owner, ..expected };
         assert_eq!(found, Some(&expected));
     };
     let shape = |cores, nodes| Shape { cores, nodes: Some(nodes), exclusive: false };
@@ -272,19 +291,34 @@ fn how_jobs_ended_is_told_by_the_accounts() {
 
 #[test]
 fn nodes_are_read_once_with_all_their_partitions() {
-    let nodes = nodes::read(SINFO).unwrap();
+    let nodes::Nodes { nodes, partitions } = nodes::read(SINFO).unwrap();
     let seen: Vec<_> = nodes
         .iter()
         .map(|node| (node.name.as_str(), node.cores, node.partitions.join("+"), node.unusable.as_deref()))
         .collect();
-    let reason = "draining: bad disk | rack 3\nalpha9\u{1f}4";
+    let reason = "drained: bad disk | rack 3\nalpha9\u{1f}4";
     let expected = [
         ("alpha1", 4, "main+night".to_owned(), Some(reason)),
         ("alpha2", 4, "main+night".to_owned(), None),
-        ("alpha3", 4, "main".to_owned(), None),
+        ("alpha3", 4, "main+shut".to_owned(), None),
     ];
     assert_eq!(seen, expected);
-    assert!(nodes::read("\u{1e}alpha1\u{1f}many\u{1f}idle\u{1f}main\u{1f}none\n").is_err());
+    let partition = |name: &str| Partition { name: name.to_owned(), ..Partition::default() };
+    let expected = [
+        Partition { is_default: true, ..partition("main") },
+        Partition { walltime: Some(Span(36 * 3600)), nodes: Some(1), exclusive: true, ..partition("night") },
+        Partition { closed: Some("drain".to_owned()), walltime: Some(Span(5400)), ..partition("shut") },
+    ];
+    assert_eq!(partitions, expected);
+
+    let fields = |cores: &str, limit: &str, sizes: &str| {
+        let fields = ["alpha1", cores, "idle", "main*", "up", limit, sizes, "NO", "none\n"];
+        nodes::read(&format!("\u{1e}{}", fields.join("\u{1f}")))
+    };
+    assert_eq!(fields("4", "infinite", "2-16").unwrap().partitions[0].nodes, Some(16));
+    assert!(fields("many", "infinite", "1-infinite").is_err());
+    assert!(fields("4", "for ever", "1-infinite").is_err());
+    assert!(fields("4", "infinite", "1-some").is_err());
     assert!(nodes::read("\u{1e}alpha1\u{1f}4\n").is_err());
 }
 

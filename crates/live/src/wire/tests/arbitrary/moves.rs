@@ -93,15 +93,17 @@ fn nodes_picture() -> impl Strategy<Value = nodes::Picture> {
     let node = (word(), procs(), any::<bool>(), option::of(procs()))
         .prop_map(|(name, cores, up, taken)| nodes::Node { name, cores, up, taken });
     let share = (0..9_u32, option::of(procs())).prop_map(|(node, cores)| nodes::Share { node, cores });
-    let running = (number(), procs(), vec(share, 0..3), time())
-        .prop_map(|(job, cores, on, end)| nodes::Holder { job, cores, on, end });
+    let running = (number(), procs(), vec(share, 0..3), time(), option::of(time()))
+        .prop_map(|(job, cores, on, end, expected)| nodes::Holder { job, cores, on, end, expected });
     let shape = (procs(), option::of(1..9_u32), procs(), any::<bool>())
         .prop_map(|(cores, nodes, per_node, exclusive)| nodes::Shape { cores, nodes, per_node, exclusive });
-    let pending = (number(), shape, scaled_walltime(), option::of(time()), any::<bool>()).prop_map(
-        |(job, shape, walltime, begin, blocked)| nodes::Pending {
+    let times = (scaled_walltime(), option::of(scaled_walltime()), option::of(time()));
+    let pending = (number(), shape, times, any::<bool>()).prop_map(
+        |(job, shape, (walltime, expected, begin), blocked)| nodes::Pending {
             job,
             shape,
             walltime,
+            expected,
             begin,
             blocked,
             published: None,

@@ -1,0 +1,35 @@
+//! What the listings teach: how much of their limits jobs had used when they ended.
+//!
+//! A job that is listed as over, once, tells it itself. One that ran and is listed no more has ended between two listings:
+//! nothing is learned from it if they are too far apart to tell when, as after a controller was away.
+
+use pliant_model::{Span, Time};
+use pliant_policy::used::Used;
+
+use crate::listing::{Changes, Listed, Listing, Phase};
+
+/// Two listings may be apart so many times less than a job's limit.
+const APART: i64 = 4;
+
+/// Tells of the jobs that have ended, before the changes are applied. O(changes log jobs).
+pub(super) fn ended(mirror: &Listing, changes: &Changes, used: &mut Used) {
+    let apart = changes.at - changes.since;
+    let between = Time(changes.since.0 + apart.0 / 2);
+    let mut tell = |job: &Listed, ended: Time| {
+        if let (Some(started), Some(limit)) = (job.started, job.walltime) {
+            used.tell(&job.owner, &job.partition, limit, (ended - started).max(Span::ZERO));
+        }
+    };
+    let has_run = |id: &String| mirror.job(id).filter(|job| job.phase() == Phase::Runs);
+    for before in changes.gone.iter().filter_map(has_run) {
+        if before.walltime.is_some_and(|limit| apart <= Span(limit.0 / APART)) {
+            tell(before, between);
+        }
+    }
+    let was_over = |after: &Listed| mirror.job(&after.id).is_some_and(|job| job.phase() == Phase::Over);
+    for after in changes.jobs.iter().filter(|after| after.phase() == Phase::Over && !was_over(after)) {
+        if let Some(ended) = after.ended {
+            tell(after, ended);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where jobs are submitted to: the partition that is named, else the default one, and what it takes.
+
+use pliant_model::Procs;
+
+use crate::batch::Bounds;
+use crate::listing::{Listing, Node, Partition};
+
+/// A partition of a listing, as far as the listing tells of partitions.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    listing: &'a Listing,
+    named: Option<&'a str>,
+    partition: Option<&'a Partition>,
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn of(listing: &'a Listing, named: Option<&'a str>) -> Target<'a> {
+        let is_it = |one: &&Partition| named.map_or(one.is_default, |name| one.name == name);
+        Target { listing, named, partition: listing.partitions.iter().find(is_it) }
+    }
+
+    /// Its name; none if every node will do.
+    fn name(&self) -> Option<&'a str> {
+        self.named.or(self.partition.map(|partition| partition.name.as_str()))
+    }
+
+    /// True if there are partitions, and none is meant.
+    fn is_missing(&self) -> bool {
+        self.partition.is_none() && !self.listing.partitions.is_empty()
+    }
+
+    /// The nodes that jobs may have.
+    pub(super) fn nodes(self) -> impl Iterator<Item = &'a Node> {
+        let is_ours = move |node: &&Node| {
+            !self.is_missing() && self.name().is_none_or(|name| node.partitions.iter().any(|one| one == name))
+        };
+        self.listing.nodes.iter().filter(is_ours)
+    }
+
+    /// The processors of these.
+    pub(super) fn capacity(self) -> Procs {
+        Procs(self.nodes().map(|node| node.cores).sum())
+    }
+
+    /// Whether jobs of these partitions, with commas between, may start there.
+    pub(super) fn takes(self, partitions: &str) -> bool {
+        self.name().is_none_or(|name| partitions.split(',').any(|one| one == name))
+    }
+
+    /// Whether every job has its nodes to itself.
+    pub(super) fn is_exclusive(self) -> bool {
+        self.partition.is_some_and(|partition| partition.exclusive)
+    }
+
+    /// Why no job is taken.
+    pub(super) fn closed(self) -> Option<String> {
+        if self.is_missing() {
+            return Some(match self.named {
+                Some(name) => format!("the batch system has no partition {name}"),
+                None => {
+                    "the batch system has no default partition, and the server's file names none".to_owned()
+                }
+            });
+        }
+        let partition = self.partition?;
+        let why = partition.closed.as_ref()?;
+        Some(format!("partition {} is {why}", partition.name))
+    }
+
+    /// The largest job that is ever started.
+    pub(super) fn bounds(self) -> Bounds {
+        let largest = |most: u32| {
+            let mut cores: Vec<u32> = self.nodes().map(|node| node.cores).collect();
+            cores.sort_unstable_by(|a, b| b.cmp(a));
+            Procs(cores.iter().take(most as usize).sum())
+        };
+        let procs = self.partition.and_then(|partition| partition.nodes).map(largest);
+        Bounds { procs, walltime: self.partition.and_then(|partition| partition.walltime) }
+    }
+}

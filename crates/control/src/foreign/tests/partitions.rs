@@ -1,0 +1,161 @@
+//! Where jobs go: the partition that is named or the default one, what it takes, and what is refused for good or for now.
+
+use pliant_model::Speed;
+
+use super::*;
+use crate::job::Work;
+use crate::listing::Partition;
+use crate::names::Key;
+use crate::reason::{Cause, Survey};
+use crate::server::{self, Answer, Refused, Server, ServerConfig, Submit, Token};
+
+fn partition(name: &str) -> Partition {
+    Partition { name: name.to_owned(), is_default: name == "main", ..Partition::default() }
+}
+
+/// Two nodes of four cores in `main`, of which the second is in `night` too, and one of eight in `large`.
+fn listing(partitions: Vec<Partition>) -> Listing {
+    let mut nodes = vec![node("n1", 4), node("n2", 4), node("n3", 8)];
+    nodes[1].partitions.push("night".to_owned());
+    nodes[2].partitions = vec!["large".to_owned()];
+    Listing { partitions, ..Listing::new(Time(10), nodes, vec![]) }
+}
+
+fn all() -> Vec<Partition> {
+    vec![partition("large"), partition("main"), partition("night")]
+}
+
+fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
+    let config = ServerConfig {
+        name: "lyon".parse().unwrap(),
+        address: "lyon:1".to_owned(),
+        procs: Procs(0),
+        speed: Speed::REFERENCE,
+        policy: SLURM.to_owned(),
+        tuner: Tuner::Exact,
+        waiting_per_user: 10,
+    };
+    let mut server = Server::new(config, Time(0)).unwrap();
+    let described = Event::Described {
+        interval: Span(30),
+        partition: partition.map(str::to_owned),
+        expect: Expect::Limits,
+    };
+    let changes = listing.map(|listing| Event::Listed(listing.changes(&Listing::default())));
+    for event in [described].into_iter().chain(changes) {
+        server.on(Time(10), server::Event::Batch(batch::Event::Foreign(event)), &mut Vec::new());
+    }
+    server
+}
+
+fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -> Option<Refused> {
+    let submit = Submit {
+        key: Key((u128::from(procs) << 64 | walltime_s as u128).to_be_bytes()),
+        owner: "ann".parse().unwrap(),
+        name: "job".to_owned(),
+        work: Work { procs: Procs(procs), walltime: Span(walltime_s), speedup },
+        own_time: false,
+        pinned: false,
+        latest: None,
+        compared: Vec::new(),
+        survey: Survey::default(),
+        launch: String::new(),
+        lesson: None,
+    };
+    let mut commands = Vec::new();
+    let event = server::Event::Submit { reply: Token(1), submit: Box::new(submit) };
+    server.on(Time(10), event, &mut commands);
+    commands.into_iter().find_map(|command| match command {
+        server::Command::Reply { answer: Answer::Refused(refused), .. } => Some(refused),
+        _ => None,
+    })
+}
+
+#[test]
+fn the_default_partition_counts_where_none_is_named() {
+    let check = |named: Option<&str>, partitions: Vec<Partition>, procs: u32| {
+        let server = server(named, Some(&listing(partitions)));
+        assert_eq!(server.procs(), Procs(procs), "{named:?}");
+    };
+    check(None, all(), 8);
+    check(Some("night"), all(), 4);
+    check(Some("large"), all(), 8);
+    check(Some("gone"), all(), 0);
+    check(None, vec![partition("large")], 0);
+    // As an earlier version listed them: not at all.
+    check(None, vec![], 16);
+    check(Some("night"), vec![], 4);
+}
+
+#[test]
+fn jobs_of_other_partitions_are_not_in_the_way() {
+    let mut bench = Bench::new();
+    bench.tell(Event::Described { interval: Span(30), partition: None, expect: Expect::Limits });
+    let waits = |partition: &str| Listed {
+        partition: partition.to_owned(),
+        shape: Shape { cores: 8, ..Shape::default() },
+        ..listed("9", None, State::Pending)
+    };
+    for (partition, planned) in [("large", 0), ("main", 1), ("large,main", 1)] {
+        let jobs = vec![waits(partition)];
+        let next = Listing { jobs, at: bench.now + Span(1), ..listing(all()) };
+        let changes = next.changes(&bench.listing);
+        bench.listing = next;
+        bench.tell(Event::Listed(changes));
+        assert_eq!(bench.foreign.waiting(bench.now).len(), planned, "{partition}");
+    }
+}
+
+#[test]
+fn what_never_starts_there_is_refused_with_its_cause() {
+    let limited = Partition { walltime: Some(Span(600)), nodes: Some(1), ..partition("main") };
+    let mut lyon = server(None, Some(&listing(vec![limited])));
+    assert_eq!(refused(&mut lyon, 4, 600, Speedup::Rigid), None);
+    let too_long = Refused::TooLong { walltime: Span(601), most: Span(600) };
+    assert_eq!(refused(&mut lyon, 4, 601, Speedup::Rigid), Some(too_long));
+    // Two nodes have them, one has not.
+    let too_large = Refused::TooLarge { needed: Procs(5), available: Procs(4) };
+    assert_eq!(refused(&mut lyon, 5, 60, Speedup::Rigid), Some(too_large));
+    // 1200 s on one core, 300 s on four.
+    let linear = Speedup::Amdahl { parallel: 1.0, limit: Procs(4) };
+    let work = Work { procs: Procs(1), walltime: Span(1200), speedup: linear };
+    let found = lyon.estimate(Time(10), &work).unwrap();
+    assert!(found.walltime <= Span(600) && found.procs <= Procs(4), "{found:?}");
+}
+
+#[test]
+fn what_takes_no_jobs_at_the_moment_says_so() {
+    let check = |named: Option<&str>, listing: Option<&Listing>, expected: &str| {
+        let mut server = server(named, listing);
+        let refused = refused(&mut server, 1, 60, Speedup::Rigid).unwrap();
+        assert_eq!((refused.cause(), refused.to_string().as_str()), (Cause::BatchSystem, expected));
+    };
+    check(None, None, "the batch system has not answered yet");
+    let down = Partition { closed: Some("down".to_owned()), ..partition("main") };
+    check(None, Some(&listing(vec![down])), "partition main is down");
+    check(Some("gone"), Some(&listing(all())), "the batch system has no partition gone");
+    let none = "the batch system has no default partition, and the server's file names none";
+    check(None, Some(&listing(vec![partition("large")])), none);
+}
+
+#[test]
+fn nodes_of_an_exclusive_partition_have_one_job_each() {
+    let exclusive = Partition { exclusive: true, ..partition("main") };
+    for (partition, starts) in [(exclusive, [0, 0, 1]), (partition("main"), [0, 0, 0])] {
+        let next = listing(vec![partition]);
+        let mut foreign = Foreign::new();
+        foreign.on(
+            Time(10),
+            batch::Event::Foreign(Event::Listed(next.changes(&Listing::default()))),
+            &mut Effects::default(),
+        );
+        let later: Vec<i64> = (1..=3)
+            .map(|number| {
+                let submission = Submission { job: JobId(number), procs: Procs(1), walltime: Span(60) };
+                foreign.submit(Time(10), submission, &mut Effects::default());
+                i64::from(foreign.plan(Time(11), JobId(number)).unwrap().start > Time(11))
+            })
+            .collect();
+        assert_eq!(later, starts);
+    }
+}

@@ -1,0 +1,133 @@
+//! How often is planned, what ended jobs teach, and what earlier versions wrote.
+
+use super::*;
+use crate::listing::Node;
+
+fn submit(foreign: &mut Foreign, now: Time, number: u32) {
+    let submission = Submission { job: JobId(number), procs: Procs(4), walltime: Span(600) };
+    foreign.submit(now, submission, &mut Effects::default());
+}
+
+#[test]
+fn those_of_a_burst_cost_one_plan() {
+    let mut bench = Bench::new();
+    let (foreign, now) = (&mut bench.foreign, bench.now);
+    let first = foreign.plans;
+    for number in 1..=100 {
+        // As an admission does.
+        assert!(foreign.planned(now).is_some());
+        submit(foreign, now, number);
+        let queued = Event::Queued { job: JobId(number), ids: vec![number.to_string()] };
+        foreign.on(now, batch::Event::Foreign(queued), &mut Effects::default());
+    }
+    assert_eq!(foreign.plans - first, 1);
+    // Two nodes of four cores, ten minutes each: pairs, one behind the other.
+    let start = |foreign: &mut Foreign, number| foreign.plan(now, JobId(number)).unwrap().start;
+    assert_eq!(start(foreign, 1), now);
+    assert_eq!(start(foreign, 100), now + Span(49 * 600));
+    let later = now + Span(1);
+    assert!(foreign.plan(later, JobId(100)).is_some() && foreign.plan(later, JobId(1)).is_some());
+    assert_eq!(foreign.plans - first, 2, "time has passed");
+    foreign.on(later, batch::Event::Foreign(Event::Listed(Changes::default())), &mut Effects::default());
+    assert!(foreign.plan(later, JobId(100)).is_some());
+    assert_eq!(foreign.plans - first, 3, "something was listed");
+}
+
+/// Jobs of a user that take a minute of ten, one after the other; the last one goes on.
+fn taught(expect: Expect, told: bool) -> Bench {
+    let mut bench = Bench::new();
+    bench.tell(Event::Described { interval: Span(30), partition: Some("main".to_owned()), expect });
+    for number in 0..8 {
+        let begin = bench.now;
+        let job = |state| Listed {
+            owner: "1000".to_owned(),
+            shape: Shape { cores: 8, ..Shape::default() },
+            places: ["n1", "n2"].map(|node| Place { node: node.to_owned(), cores: Some(4) }).to_vec(),
+            started: Some(begin),
+            ..listed(&format!("{}", 100 + number), None, state)
+        };
+        bench.list(vec![job(State::Running)]);
+        if number == 7 {
+            break;
+        }
+        bench.now = begin + Span(55);
+        bench.list(vec![job(State::Running)]);
+        bench.now = begin + Span(63);
+        let over = Listed { ended: Some(begin + Span(60)), ..job(State::Completed) };
+        bench.list(if told { vec![over] } else { vec![] });
+    }
+    bench
+}
+
+#[test]
+fn jobs_are_expected_to_end_as_those_before_them() {
+    // Told that it was over, or listed no more: then it is known to eight seconds, and the middle is taken.
+    for (expect, told, within) in [
+        (Expect::Limits, true, 590..=600),
+        (Expect::History, true, 58..=60),
+        (Expect::History, false, 56..=62),
+    ] {
+        let mut bench = taught(expect, told);
+        let began = bench.listing.jobs[0].started.unwrap();
+        bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+        let Estimate { start, .. } = bench.foreign.plan(bench.now, JOB).unwrap();
+        assert!(within.contains(&(start - began).0), "{expect} {told}: {} s", (start - began).0);
+    }
+}
+
+#[test]
+fn nothing_is_learned_from_listings_that_are_far_apart() {
+    let mut bench = taught(Expect::History, false);
+    let before = bench.foreign.used.dump();
+    bench.now += Span(200);
+    bench.list(vec![]);
+    assert_eq!(bench.foreign.used.dump(), before);
+}
+
+/// As written before there were partitions, owners and expectations.
+const EARLIER: &str = r#"{
+    "rules": {"resolution":1,"window":9223372036854775807,"strict_holes":true,"reserve":"start","whole_nodes":false,
+              "walltime_unit":60,"grace":30,"interval":30,"passes":200,"published":false},
+    "partition": "main",
+    "mirror": {"at":100,
+               "nodes":[{"name":"n1","cores":4,"partitions":["main"]},{"name":"n2","cores":4,"partitions":["night"]}],
+               "jobs":[{"id":"9","state":"running","partition":"main","shape":{"cores":2,"nodes":1},
+                        "places":[{"node":"n1","cores":2}],"walltime":600,"submitted":40,"started":50,"priority":7}]},
+    "ours": [{"submission":{"job":7,"procs":2,"walltime":600},"ids":["41"],"queueing":false,"queued_at":90,
+              "is_listed":false,"started":false,"held":false,"releasing":false,"withdrawing":false,
+              "terminating":false,"looking":false,"cancelled":false}],
+    "numbers": [7,7]
+}"#;
+
+#[test]
+fn a_snapshot_of_an_earlier_version_is_gone_on_with() {
+    let batch::Dump::Foreign(dump) = serde_json::from_str(EARLIER).unwrap() else {
+        panic!("of another kind")
+    };
+    let mut foreign = Foreign::restore(dump);
+    assert_eq!((foreign.capacity(), foreign.closed()), (Some(Procs(4)), None));
+    assert_eq!(foreign.plan(Time(100), JOB).unwrap().start, Time(100), "two cores are free");
+    let described: Event =
+        serde_json::from_str(r#"{"described":{"interval":30,"partition":"main"}}"#).unwrap();
+    foreign.on(Time(101), batch::Event::Foreign(described), &mut Effects::default());
+    let listed: Event = serde_json::from_str(r#"{"listed":{"at":102,"gone":["9"]}}"#).unwrap();
+    foreign.on(Time(102), batch::Event::Foreign(listed), &mut Effects::default());
+    assert_eq!(foreign.usage().free, Procs(4));
+}
+
+#[test]
+fn a_snapshot_that_is_none_is_refused() {
+    for (broken, with) in [("\"mirror\"", "\"miror\""), ("\"start\"", "\"never\""), ("\"running\"", "[]")] {
+        let text = EARLIER.replacen(broken, with, 1);
+        assert!(text != EARLIER && serde_json::from_str::<batch::Dump>(&text).is_err(), "{broken}");
+    }
+}
+
+#[test]
+fn a_controller_that_says_nothing_of_nodes_leaves_no_room() {
+    let mut foreign = Foreign::new();
+    let empty = Listing::new(Time(5), Vec::<Node>::new(), vec![]);
+    let changes = empty.changes(&Listing::default());
+    foreign.on(Time(5), batch::Event::Foreign(Event::Listed(changes)), &mut Effects::default());
+    assert_eq!((foreign.capacity(), foreign.closed()), (Some(Procs(0)), None));
+}

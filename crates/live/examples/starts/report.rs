@@ -1,0 +1,180 @@
+//! Plans every listing of recordings anew, and compares with when the jobs really started.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use pliant_control::batch::{self, BatchSystem, Effects};
+use pliant_control::foreign::{Event, Foreign};
+use pliant_control::listing::{Listing, Phase};
+use pliant_model::{Span, Time};
+use pliant_policy::used::Expect;
+
+use crate::Outcome;
+use crate::recording::Line;
+
+/// Starts that are farther away count in no row but the last.
+const HORIZONS_S: [i64; 4] = [120, 300, 600, i64::MAX];
+/// Beside the interval between two passes, predictions within so many seconds are counted.
+const NEAR_S: i64 = 30;
+
+/// How starts are predicted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Way {
+    /// As Slurm announces them, where it does.
+    Announced,
+    /// As a server plans them.
+    Planned(Expect),
+    /// As a server would plan them that knew how long every job will run.
+    Known,
+}
+
+const WAYS: [Way; 4] =
+    [Way::Announced, Way::Planned(Expect::Limits), Way::Planned(Expect::History), Way::Known];
+
+/// One prediction: how far away the start was, and how far the prediction was from it.
+struct Prediction {
+    ahead_s: i64,
+    error_s: i64,
+}
+
+/// Predictions of each way on each kind of load.
+type Table = BTreeMap<(String, Way), Vec<Prediction>>;
+
+pub(crate) fn report(files: &[PathBuf], after_s: i64) -> Outcome<()> {
+    let mut table = Table::new();
+    let mut interval = Span(0);
+    for file in files {
+        interval = judge(file, after_s, &mut table)?;
+    }
+    println!(
+        "predictions after {after_s} s of each of {} recordings; a pass every {} s",
+        files.len(),
+        interval.0
+    );
+    println!("load      way       within   count  median   80 %  <={NEAR_S} s  <=interval");
+    for ((load, way), predictions) in &table {
+        for horizon in HORIZONS_S {
+            let mut errors: Vec<i64> = predictions
+                .iter()
+                .filter(|one| one.ahead_s <= horizon)
+                .map(|one| one.error_s.abs())
+                .collect();
+            errors.sort_unstable();
+            print_row(load, *way, horizon, &errors, interval);
+        }
+    }
+    Ok(())
+}
+
+fn print_row(load: &str, way: Way, horizon: i64, errors: &[i64], interval: Span) {
+    if errors.is_empty() {
+        return;
+    }
+    let way = match way {
+        Way::Announced => "slurm's",
+        Way::Planned(expect) => expect.name(),
+        Way::Known => "known",
+    };
+    let horizon = if horizon == i64::MAX { "any".to_owned() } else { format!("{horizon} s") };
+    let at = |part: usize| errors[(errors.len() * part / 100).min(errors.len() - 1)];
+    let share = |most: i64| 100 * errors.iter().filter(|error| **error <= most).count() / errors.len();
+    println!(
+        "{load:<9} {way:<9} {horizon:<7} {:>6} {:>5} s {:>4} s  {:>4} %  {:>6} %",
+        errors.len(),
+        at(50),
+        at(80),
+        share(NEAR_S),
+        share(interval.0)
+    );
+}
+
+/// Judges one recording; the interval between two passes of its cluster.
+fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
+    let lines: Vec<Line> = BufReader::new(File::open(file)?)
+        .lines()
+        .map(|line| Ok(serde_json::from_str(&line?)?))
+        .collect::<Outcome<_>>()?;
+    let Some(Line::About { interval, load }) = lines.first() else {
+        return Err(format!("{}: expected what it is about", file.display()).into());
+    };
+    let Some(Line::Began(began)) = lines.last() else {
+        return Err(format!("{}: expected when the jobs began", file.display()).into());
+    };
+    let listings: Vec<&Listing> = lines
+        .iter()
+        .filter_map(|line| if let Line::Listed(listing) = line { Some(listing) } else { None })
+        .collect();
+    let runtimes = runtimes(&listings);
+    for way in WAYS {
+        let predictions = table.entry((load.clone(), way)).or_default();
+        let mut foreign = Foreign::new();
+        let expect = if let Way::Planned(expect) = way { expect } else { Expect::Limits };
+        let first = listings.first().map_or(Time::ZERO, |listing| listing.at);
+        tell(&mut foreign, first, Event::Described { interval: *interval, partition: None, expect });
+        let mut before = Listing::default();
+        for listing in &listings {
+            tell(&mut foreign, listing.at, Event::Listed(listing.changes(&before)));
+            before = (*listing).clone();
+            if listing.at - first < Span(after_s) {
+                continue;
+            }
+            for (id, start) in starts(&foreign, way, listing, &runtimes) {
+                if let Some(began) = began.get(&id) {
+                    let (ahead_s, error_s) = ((*began - listing.at).0, (start - *began).0);
+                    predictions.push(Prediction { ahead_s, error_s });
+                }
+            }
+        }
+    }
+    Ok(*interval)
+}
+
+/// How long each job ran: until it was told as over, or was listed no more.
+fn runtimes(listings: &[&Listing]) -> BTreeMap<String, Span> {
+    let mut runtimes = BTreeMap::new();
+    for pair in listings.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        let between = Time(before.at.0 + (after.at - before.at).0 / 2);
+        for job in before.jobs.iter().filter(|job| job.phase() == Phase::Runs) {
+            let ended = match after.job(&job.id) {
+                Some(after) if after.phase() == Phase::Runs => continue,
+                after => after.and_then(|after| after.ended).unwrap_or(between),
+            };
+            if let Some(started) = job.started {
+                runtimes.insert(job.id.clone(), ended - started);
+            }
+        }
+        for job in after.jobs.iter().filter(|job| job.phase() == Phase::Over) {
+            if let (Some(started), Some(ended)) = (job.started, job.ended) {
+                runtimes.insert(job.id.clone(), ended - started);
+            }
+        }
+    }
+    runtimes
+}
+
+fn starts(
+    foreign: &Foreign,
+    way: Way,
+    listing: &Listing,
+    runtimes: &BTreeMap<String, Span>,
+) -> Vec<(String, Time)> {
+    match way {
+        Way::Known => foreign.starts_if(listing.at, &|job, _| runtimes.get(&job.id).copied()),
+        Way::Planned(_) => foreign.starts(listing.at),
+        Way::Announced => {
+            let planned = listing.jobs.iter().filter_map(|job| {
+                let planned = job.planned.as_ref()?;
+                // One that has passed is as good as now.
+                Some((job.id.clone(), planned.start.max(listing.at)))
+            });
+            planned.collect()
+        }
+    }
+}
+
+fn tell(foreign: &mut Foreign, at: Time, event: Event) {
+    foreign.on(at, batch::Event::Foreign(event), &mut Effects::default());
+}

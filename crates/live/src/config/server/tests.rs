@@ -1,0 +1,59 @@
+//! What may stand in the table of a Slurm cluster, and what is said of the rest.
+
+use super::*;
+
+const FILE: &str = "name = \"rennes\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n\
+                    parent = [{ name = \"master\", address = \"localhost:7700\" }]\n\
+                    tls = { ca = \"ca.pem\", cert = \"cert.pem\", key = \"key.pem\" }\n";
+
+fn read_with(cluster: &str) -> Result<ServerFile, ConfigError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("server.toml");
+    std::fs::write(&path, format!("{FILE}{cluster}")).unwrap();
+    ServerFile::read(&path)
+}
+
+#[test]
+fn a_slurm_cluster_is_read() {
+    let all = "[cluster]\nspeed = 2.0\n[cluster.slurm]\nconf = \"there/slurm.conf\"\ncommands = \"/opt/slurm/bin\"\n\
+               partition = \"main\"\naccount = \"grid\"\nqos = \"low\"\nextra = [\"--constraint=fast\"]\n\
+               deadline_s = 30\nperiod_s = 5\nnodes_every_s = 0\nexpect = \"history\"\n";
+    let file = read_with(all).unwrap();
+    assert_eq!((file.cluster.policy(), file.cluster.procs()), (foreign::SLURM, Procs(0)));
+    let slurm = file.cluster.slurm.as_ref().unwrap();
+    assert!(slurm.conf.as_ref().unwrap().is_absolute(), "relative to the file: {slurm:?}");
+    let written = toml::to_string(&file.cluster).unwrap();
+    assert_eq!(toml::from_str::<ClusterFile>(&written).unwrap(), file.cluster);
+    let none = read_with("[cluster.slurm]\n").unwrap();
+    assert_eq!(none.cluster.slurm, Some(slurm::Settings::default()));
+}
+
+#[test]
+fn what_cannot_be_is_told_by_its_key() {
+    let check = |cluster: &str, words: &[&str]| {
+        let error = read_with(cluster).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "expected {words:?} in: {error}");
+    };
+    let beside = "none beside [cluster.slurm]";
+    check("[cluster]\nprocs = 4\n[cluster.slurm]\n", &["cluster.procs", beside]);
+    check("[cluster]\nbatch = \"easy\"\n[cluster.slurm]\n", &["cluster.batch", beside]);
+    check("[cluster]\npin = true\n[cluster.slurm]\n", &["cluster.pin", beside]);
+    check("[cluster]\nfirst_core = 2\n[cluster.slurm]\n", &["cluster.first_core", beside]);
+    check("[cluster]\ncpu_share = 0.5\n[cluster.slurm]\n", &["cluster.cpu_share", beside]);
+    check("[cluster]\n", &["cluster.procs", "1 to 1000000", "0"]);
+    for (line, words) in [
+        ("partitions = \"main\"", ["partitions", "partition"]),
+        ("period_s = 0", ["period_s", "1 to 3600"]),
+        ("period_s = -1", ["period_s", "-1"]),
+        ("deadline_s = 5", ["deadline_s", "11 to 600"]),
+        ("nodes_every_s = 100000", ["nodes_every_s", "0 to 86400"]),
+        ("expect = \"hope\"", ["hope", "`limits` or `history`"]),
+        ("partition = \"\"", ["partition", "a name without spaces"]),
+        ("account = \"a b\"", ["account", "a name without spaces"]),
+        ("extra = [\"--time=5\"]", ["extra", "options that pliant does not set itself"]),
+        ("extra = [\"-C fast\"]", ["extra", "long options of sbatch"]),
+        ("extra = \"--mem=1G\"", ["extra", "sequence"]),
+    ] {
+        check(&format!("[cluster.slurm]\n{line}\n"), &words);
+    }
+}
