@@ -347,7 +347,7 @@ impl BatchSystem for Foreign {
 
     fn usage(&self) -> Usage {
         let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
-        let unlisted = self.jobs.values().filter(|job| !job.is_listed && job.waits()).count();
+        let unlisted = self.unlisted().len();
         let Picture { nodes, running, .. } = self.picture();
         let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
         for share in running.iter().flat_map(|holder| &holder.on) {

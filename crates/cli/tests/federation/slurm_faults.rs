@@ -1,6 +1,9 @@
 //! What happens to a Slurm cluster behind a running server: its controller dies and hangs, nodes and partitions are taken
 //! away, operators end jobs of ours, and local users submit what no listing has shown yet.
 
+use std::fs;
+use std::time::SystemTime;
+
 use pliant_control::job::{Exit, JobState};
 use pliant_control::reason::Cause;
 use pliant_live::client::Client;
@@ -106,6 +109,15 @@ async fn what_others_do_in_a_cluster_is_known() {
     assert!(matches!(&exit, Exit::Lost(why) if why.contains("node failed")), "{exit:?}");
 }
 
+/// Waits until a controller has written down what it has done: what it has not, it forgets when it is killed, and ends the
+/// jobs that it does not know.
+async fn written(behind: &Behind, name: &str) {
+    let (state, since) =
+        (behind.slurm(name).conf.with_file_name("state").join("job_state"), SystemTime::now());
+    let is_newer = || fs::metadata(&state).and_then(|file| file.modified()).is_ok_and(|at| at > since);
+    until("its state on disk", async || is_newer().then_some(())).await;
+}
+
 async fn listed(behind: &Behind, client: &Client) {
     until("the clusters to be listed", async || {
         let servers = client.servers().await.ok()?.servers;
@@ -149,20 +161,20 @@ async fn a_controller_that_is_away_is_a_delay() {
     }
     behind.federation.reaches(&alice, &handles[2], JobState::Active).await;
     waits(&behind, &format!("pliant:lyon:{}", handles[3].number)).await;
+    written(&behind, "lyon").await;
     behind.slurm("lyon").signal_controller(Signal::KILL);
     handles.push(submit(&alice, &order_to("lyon", once("true"))).await.handle);
     behind.slurm.restart();
-    handles.push(
-        until("paris to take jobs", async || {
-            alice.submit(&order_to("paris", once("true")), |_| Ok(())).await.ok()
-        })
-        .await
-        .handle,
-    );
+    for name in ["lyon", "paris"] {
+        let order = order_to(name, once("true"));
+        let taken =
+            until(&format!("{name} to take jobs"), async || alice.submit(&order, |_| Ok(())).await.ok());
+        handles.push(taken.await.handle);
+    }
     // It hangs: what it is asked for is done when it goes on, and once.
     behind.slurm("lyon").signal_controller(Signal::STOP);
     handles.push(submit(&alice, &order_to("lyon", once("true"))).await.handle);
-    std::fs::write(&gate, "").unwrap();
+    fs::write(&gate, "").unwrap();
     behind.federation.kill("lyon");
     behind.federation.revive("lyon");
     behind.slurm("lyon").signal_controller(Signal::CONT);

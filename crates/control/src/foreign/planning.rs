@@ -3,15 +3,18 @@
 //! A plan is that of the state as it is, at a second. Whatever changes the picture ends it; a job that is submitted in the
 //! same second is put behind it, as it is behind all others there: those of a burst cost a search each, and not a plan.
 
+use std::collections::BTreeSet;
+
 use pliant_model::{Estimate, Span, Time};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{Nodes, Picture};
 use pliant_policy::used::Expect;
 
 use super::drawing::{self, Drawn};
+use super::job::Job;
 use super::target::Target;
 use super::{Event, Foreign};
-use crate::listing::Listed;
+use crate::listing::{Listed, Phase};
 
 impl Foreign {
     /// Where jobs are submitted to.
@@ -57,9 +60,21 @@ impl Foreign {
     }
 
     fn drawn_with(&self, expected: &dyn Fn(&Listed, Span) -> Option<Span>) -> Drawn {
-        let unlisted = self.jobs.values().filter(|job| !job.is_listed && job.waits());
-        let unlisted = unlisted.map(|job| job.submission);
+        let unlisted = self.unlisted().into_iter().map(|job| job.submission);
         drawing::draw(&self.present(), &self.rules, self.target(), expected, unlisted)
+    }
+
+    /// Our waiting jobs that the listing does not show. One that it shows may not have been said to be queued yet.
+    pub(super) fn unlisted(&self) -> Vec<&Job> {
+        let waiting = self.jobs.values().filter(|job| !job.is_listed && job.waits());
+        let mut unlisted: Vec<&Job> = waiting.collect();
+        if !unlisted.is_empty() {
+            let is_there = |job: &&Listed| job.phase() != Phase::Over;
+            let shown: BTreeSet<u32> =
+                self.mirror.jobs.iter().filter(is_there).filter_map(|job| job.ours).collect();
+            unlisted.retain(|job| !shown.contains(&job.submission.job.0));
+        }
+        unlisted
     }
 
     /// When each waiting job of the listing is expected to start, by what the batch system calls it: what a plan can be

@@ -131,3 +131,15 @@ fn a_controller_that_says_nothing_of_nodes_leaves_no_room() {
     foreign.on(Time(5), batch::Event::Foreign(Event::Listed(changes)), &mut Effects::default());
     assert_eq!((foreign.capacity(), foreign.closed()), (Some(Procs(0)), None));
 }
+
+#[test]
+fn a_job_that_is_listed_before_it_was_said_to_be_queued_is_there_once() {
+    for (state, waiting) in [(State::Pending, 1), (State::Running, 0)] {
+        let mut bench = Bench::new();
+        bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+        bench.list(vec![listed("41", Some(7), state.clone())]);
+        assert_eq!(bench.foreign.usage().waiting, waiting, "{state:?}");
+        assert!(bench.foreign.planned(bench.now).is_some(), "{state:?}");
+        assert_eq!(bench.foreign.waiting(bench.now).len(), waiting as usize, "{state:?}");
+    }
+}

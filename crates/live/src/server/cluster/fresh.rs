@@ -55,10 +55,13 @@ pub(in crate::server) struct Fresh {
 impl Fresh {
     /// Has the jobs listed anew if the last listing is old, and waits for that if it is worth it.
     pub(in crate::server) async fn look(&self) {
-        if self.renewed().await {
-            // What it said is told before this is asked.
-            let _ = tokio::time::timeout(PATIENCE, self.mailbox.ask(|_, _| ())).await;
-        }
+        let told = async {
+            if self.renewed().await {
+                // What it said is told before this is asked. A server that stops says so elsewhere.
+                let _ = self.mailbox.ask(|_, _| ()).await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, told).await;
     }
 
     /// True if there is a new listing that was waited for.
