@@ -159,7 +159,7 @@ impl Nodes {
     fn plan_for(&self, pending: &[Pending]) -> Plan {
         let held = self.running.values().map(|held| {
             let late = (held.end + self.rules.grace).max(Time(self.now.0 + 1));
-            (if held.end > self.now { held.end } else { late }, &held.on[..])
+            ((if held.end > self.now { held.end } else { late }) + self.rules.pause, &held.on[..])
         });
         let mut plan = Plan::new(self.now, &self.rules, &self.nodes, held.clone());
         if self.rules.passes > 0 && self.rules.reserve == Reserve::Start {

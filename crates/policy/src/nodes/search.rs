@@ -16,10 +16,10 @@ pub(super) struct Place {
     pub(super) on: Vec<(u32, u32)>,
 }
 
-/// A walltime as the batch system takes it.
+/// A walltime as the batch system takes it, with the pause behind it.
 pub(super) fn rounded(walltime: Span, rules: &Rules) -> Span {
     let unit = rules.walltime_unit.0;
-    Span(((walltime.0 + unit - 1) / unit * unit).min(Span::MAX.0))
+    Span(((walltime.0 + unit - 1) / unit * unit).saturating_add(rules.pause.0).min(Span::MAX.0))
 }
 
 /// The earliest place not before `from`; none if it never fits. Counts of free cores rule most instants out:
