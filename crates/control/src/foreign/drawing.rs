@@ -2,7 +2,7 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
-use pliant_policy::nodes::{Holder, Node, Pending, Picture, Rules, Shape, Share};
+use pliant_policy::nodes::{Holder, Node, Pending, Picture, Published, Rules, Shape, Share};
 
 use crate::listing::{self, Listed, Listing, Phase, State, WaitsFor};
 
@@ -59,7 +59,7 @@ pub(super) fn draw(
     let mut pending = Vec::new();
     for job in waiting {
         for _ in 0..=job.further.min(TASKS_MAX) {
-            pending.push(waits(job, number(job), largest));
+            pending.push(waits(job, number(job), largest, rules));
         }
     }
     pending.extend(unlisted.map(|Submission { job, procs, walltime }| Pending {
@@ -92,7 +92,7 @@ fn may_start(job: &Listed, partition: Option<&str>) -> bool {
     partition.is_none_or(|name| job.partition.split(',').any(|one| one == name))
 }
 
-fn waits(job: &Listed, number: JobId, largest: u32) -> Pending {
+fn waits(job: &Listed, number: JobId, largest: u32, rules: &Rules) -> Pending {
     let begin: Option<Time> = match job.waits_for {
         Some(WaitsFor::Time(begin)) => Some(begin),
         _ => None,
@@ -103,13 +103,14 @@ fn waits(job: &Listed, number: JobId, largest: u32) -> Pending {
         exclusive: job.shape.exclusive,
         ..Shape::of(Procs(job.shape.cores))
     };
+    let published = |planned: &listing::Planned| Published { start: planned.start, nodes: Vec::new() };
     Pending {
         job: number,
         shape,
         walltime: bounded(job.walltime),
         begin,
         blocked: job.state == State::Held || (job.waits_for.is_some() && begin.is_none()),
-        published: None,
+        published: job.planned.as_ref().filter(|_| rules.published).map(published),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The server as a daemon.
 
-mod cluster;
+pub(crate) mod cluster;
 mod driver;
 mod files;
 mod handover;
@@ -97,7 +97,7 @@ pub async fn serve(
         let launch = recovered.machine.launch(run.job.0).unwrap_or_default();
         processes.resume(record.clone(), launch.to_owned(), run.clone(), cancelling);
     }
-    let (cluster, procs) = match &file.cluster.slurm {
+    let (cluster, procs) = match file.cluster.foreign() {
         None => (None, file.cluster.procs()),
         Some(settings) => {
             let around = cluster::Around {
@@ -108,7 +108,7 @@ pub async fn serve(
                 runtime: tokio::runtime::Handle::current(),
             };
             let machine = &recovered.machine;
-            let cluster = Cluster::start(around, settings.clone(), machine, recovered.clock, halted.clone());
+            let cluster = Cluster::start(around, settings, machine, recovered.clock, halted.clone());
             // A server that does not know its cluster can tell nobody anything.
             let Some(procs) = cluster.procs(machine.procs(), stop.clone()).await else { return Ok(()) };
             (Some(cluster), procs)

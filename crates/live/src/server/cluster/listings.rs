@@ -11,8 +11,8 @@ use pliant_control::server::{self, Server};
 use pliant_model::Procs;
 use tokio::sync::{Notify, watch};
 
+use super::system::{Fault, Seen, Settings, System};
 use crate::daemon::{Clock, Mailbox, stopped};
-use crate::slurm::{Seen, Settings, Slurm, SlurmError};
 
 /// Listings are at least so far apart, whatever happens.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -27,8 +27,8 @@ pub(super) struct Listings {
     pub(super) clock: Clock,
     /// What the machine was told.
     pub(super) mirror: Listing,
-    /// Where the cluster is left once its controller has answered.
-    pub(super) connected: watch::Sender<Option<Arc<Slurm>>>,
+    /// Where the cluster is left once its batch system has answered.
+    pub(super) connected: watch::Sender<Option<Arc<System>>>,
     /// Where its size is left.
     pub(super) size: watch::Sender<Option<Procs>>,
     /// Wakes up before the period is over.
@@ -45,20 +45,20 @@ impl Listings {
     }
 
     async fn list(&mut self) {
-        let period = Duration::from_secs(self.settings.period_s.into());
+        let period = Duration::from_secs(self.settings.period_s().into());
         let mut silent_since: Option<Instant> = None;
         let mut told = None;
         loop {
             match self.seen().await {
                 Ok(seen) => {
                     if let Some(since) = silent_since.take() {
-                        tracing::info!(seconds = since.elapsed().as_secs(), "slurm answers again");
+                        tracing::info!(seconds = since.elapsed().as_secs(), "the batch system answers again");
                     }
                     self.tell(seen, &mut told);
                 }
                 Err(error) => {
                     if silent_since.is_none() {
-                        tracing::warn!(%error, "slurm cannot be listed: tried again until it can");
+                        tracing::warn!(%error, "the batch system cannot be listed: tried again until it can");
                         silent_since = Some(Instant::now());
                     }
                 }
@@ -71,44 +71,24 @@ impl Listings {
         }
     }
 
-    async fn seen(&self) -> Result<Seen, SlurmError> {
+    async fn seen(&self) -> Result<Seen, Fault> {
         let known = self.connected.borrow().clone();
-        let slurm = match known {
-            Some(slurm) => slurm,
+        let system = match known {
+            Some(system) => system,
             None => {
-                let slurm = Arc::new(Slurm::connect(self.settings.clone(), &self.server).await?);
-                self.describe(&slurm);
-                slurm
+                let system = Arc::new(System::connect(&self.settings, &self.server).await?);
+                self.say(system.describe(&self.settings));
+                system
             }
         };
-        let seen = slurm.list(self.clock.now()).await?;
+        let seen = system.list(self.clock.now()).await?;
         // Only now: nothing is done in a cluster that cannot be listed.
         self.connected.send_if_modified(|connected| {
             let is_new = connected.is_none();
-            *connected = Some(slurm.clone());
+            *connected = Some(system.clone());
             is_new
         });
         Ok(seen)
-    }
-
-    fn describe(&self, slurm: &Slurm) {
-        let about = slurm.about();
-        if about.hides_jobs() {
-            tracing::warn!(private = ?about.private, "slurm hides others' jobs: estimates do not know of them");
-        }
-        if !about.scheduler.backfill {
-            tracing::warn!("slurm does not backfill: estimates reckon as if it did");
-        }
-        tracing::info!(
-            cluster = about.cluster,
-            version = about.version,
-            priority = about.priority,
-            interval = about.scheduler.interval.0,
-            accounts = about.accounts,
-            "slurm answers"
-        );
-        let (interval, partition) = (about.scheduler.interval, self.settings.partition.clone());
-        self.say(Event::Described { interval, partition });
     }
 
     fn tell(&mut self, seen: Seen, told: &mut Option<Instant>) {
@@ -116,7 +96,7 @@ impl Listings {
         for unread in unread {
             tracing::warn!(%unread, "a job of somebody else is left out");
         }
-        if self.settings.partition.is_none() && told.is_none() {
+        if self.settings.partition().is_none() && told.is_none() {
             let mut partitions: Vec<&String> =
                 listing.nodes.iter().flat_map(|node| &node.partitions).collect();
             partitions.sort();
@@ -133,13 +113,16 @@ impl Listings {
             *told = Some(Instant::now());
             self.say(Event::Listed(changes));
         }
-        let procs = foreign::capacity(&listing, self.settings.partition.as_deref());
+        let procs = foreign::capacity(&listing, self.settings.partition());
         self.mirror = listing;
         if self.size.borrow().is_none() {
             if procs > Procs(0) {
                 self.size.send_replace(Some(procs));
             } else {
-                tracing::warn!(partition = self.settings.partition, "there are no nodes to run anything on");
+                tracing::warn!(
+                    partition = self.settings.partition(),
+                    "there are no nodes to run anything on"
+                );
             }
         }
     }
