@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
+use pliant_testing::oar::User;
+
 /// The agent at the root of every federation here.
 pub(crate) const MASTER: &str = "master";
 
@@ -57,12 +59,23 @@ pub(crate) struct Cluster {
     pub(crate) tables: String,
     /// The slurm.conf of the cluster, if the server stands in front of a real one.
     pub(crate) slurm: Option<PathBuf>,
+    /// The OAR cluster that the server stands in front of.
+    pub(crate) oar: Option<Oar>,
+}
+
+/// A real OAR cluster, as a server sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Oar {
+    /// The folder of its commands.
+    pub(crate) commands: PathBuf,
+    /// Whom it takes jobs of: the server runs as that user.
+    pub(crate) user: User,
 }
 
 impl Cluster {
     pub(crate) fn new(name: &'static str, procs: u32, speed: f64) -> Cluster {
         let tables = SERVICES.to_owned();
-        Cluster { name, procs, speed, batch: "cbf", parent: MASTER, keys: "", tables, slurm: None }
+        Cluster { name, procs, speed, batch: "cbf", parent: MASTER, keys: "", tables, slurm: None, oar: None }
     }
 }
 
