@@ -18,6 +18,7 @@ PATIENCE_S=90
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 fail() { echo "error: $*" >&2; exit 1; }
 impossible() { echo "error: $*" >&2; exit 3; }
+. "$(dirname "$0")/processes.sh"
 
 # --- Settings -----------------------------------------------------------------------------------------------------
 
@@ -47,37 +48,12 @@ settings=$dir/settings
 
 names() { local all=(alpha beta gamma delta epsilon zeta eta theta) i; for ((i = 0; i < clusters; i++)); do echo "${all[i]:-cluster$i}"; done; }
 
-# --- Processes: known by number and time of start, so that a number used again is never signalled ------------------
-
-born() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
-lives() { # lives NAME
-    local pid start
-    [ -s "run/$1" ] && read -r pid start <"run/$1" && [ "$(born "$pid")" = "$start" ] && ! grep -q ') Z ' "/proc/$pid/stat"
-} 2>/dev/null
-started_here() { local file; for file in run/*; do [ -f "$file" ] && lives "${file#run/}" && echo "${file#run/}"; done; true; }
-begin() { # begin NAME COMMAND...
-    local name=$1
-    shift
-    lives "$name" && return
-    setsid "${host_called[@]}" "$@" </dev/null >"log/$name.out" 2>&1 9>&- &
-    echo "$! $(born $!)" >"run/$name"
-}
-send() { # send SIGNAL NAME...
-    local signal=$1 name pid start
-    shift
-    for name; do lives "$name" && read -r pid start <"run/$name" && kill "-$signal" "$pid" 2>/dev/null; done
-    true
-}
-within() { # within SECONDS COMMAND...: until it succeeds
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
-}
+# --- Processes ----------------------------------------------------------------------------------------------------
 
 # Step daemons and jobs leave the daemon that started them. A step daemon keeps a log of ours open; a job has our
 # slurm.conf and a job's number in its environment; what a job starts descends from it.
 left_behind() {
-    local roots pid parent more
+    local roots pid
     roots=$(for pid in $(grep -lx slurmstepd /proc/[0-9]*/comm 2>/dev/null | cut -d/ -f3); do
         if find "/proc/$pid/fd" -lname "$dir/*" 2>/dev/null | grep -q .; then echo "$pid"; fi
     done
@@ -85,59 +61,34 @@ left_behind() {
         if grep -qz '^SLURM_JOB_ID=' "/proc/$pid/environ" 2>/dev/null; then echo "$pid"; fi
     done)
     [ -n "$roots" ] || return 0
-    more=$roots
-    while [ -n "$more" ]; do
-        parent=$(echo $more | tr ' ' ',')
-        more=$(ps -o pid= --ppid "$parent" 2>/dev/null | tr -d ' ' | grep -vxF "$roots" || true)
-        roots=$(printf '%s\n%s' "$roots" "$more" | grep . || true)
-    done
-    echo "$roots"
+    descendants $roots
 }
-swept() { local found; found=$(left_behind); [ -z "$found" ] || { kill -KILL $found 2>/dev/null; return 1; }; }
 
 # --- What is needed -----------------------------------------------------------------------------------------------
 
-install_packages() {
-    local wanted=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge) missing=() name
-    [ $accounting = no ] || wanted+=(slurmdbd slurm-wlm-mysql-plugin mariadb-server)
-    for name in "${wanted[@]}"; do
-        dpkg-query -W -f '${Status}\n' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
-    done
-    [ ${#missing[@]} -gt 0 ] || return 0
-    # In run level 1 no package starts its daemon.
-    local get=(env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -q -y --no-install-recommends -o DPkg::Lock::Timeout=180 install)
-    "${get[@]}" "${missing[@]}" >log/apt 2>&1 9>&- && return 0
-    { apt-get -q update && "${get[@]}" "${missing[@]}"; } >>log/apt 2>&1 9>&- ||
-        impossible "cannot install ${missing[*]}: $(grep -m1 '^E:' log/apt || tail -1 log/apt)"
+packages() {
+    echo slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
+    [ $accounting = no ] || echo slurmdbd slurm-wlm-mysql-plugin mariadb-server
 }
 
 # Slurm's daemons listen where the name of their host leads. Where that is not loopback, they are shown another name.
 find_host() {
-    host=$(hostname -s) host_called=()
+    host=$(hostname -s) launcher=()
     address=$(getent ahostsv4 "$(hostname)" | awk '{print $1; exit}')
     case $address in
     127.*) ;;
     *)
         host=localhost address=127.0.0.1
-        host_called=(unshare --uts sh -c 'hostname localhost && exec "$@"' sh)
-        "${host_called[@]}" true 2>/dev/null || impossible "$(hostname) is not a loopback address, and unshare --uts is not allowed"
+        launcher=(unshare --uts sh -c 'hostname localhost && exec "$@"' sh)
+        "${launcher[@]}" true 2>/dev/null || impossible "$(hostname) is not a loopback address, and unshare --uts is not allowed"
         ;;
     esac
 }
 
 # Each cluster takes a controller's port and one for each node, in a row; the database of accounts the first of all.
 choose_ports() {
-    local count=$((1 + clusters * (nodes + 1))) taken try port
-    for try in {1..50}; do
-        base=$((FIRST_PORT + RANDOM % (LAST_PORT - FIRST_PORT - count)))
-        taken=$(awk '$2 ~ /:/ {print strtonum("0x" substr($2, index($2, ":") + 1))}' /proc/net/tcp 2>/dev/null ||
-            sed -n 's/^ *[0-9]*: [0-9A-F]*:\([0-9A-F]*\) .*/\1/p' /proc/net/tcp | while read -r port; do echo $((16#$port)); done)
-        for ((port = base; port < base + count; port++)); do
-            if grep -qx "$port" <<<"$taken"; then continue 2; fi
-        done
-        return 0
-    done
-    fail "no $count free ports in a row between $FIRST_PORT and $LAST_PORT"
+    local count=$((1 + clusters * (nodes + 1)))
+    base=$(free_ports $count $FIRST_PORT $LAST_PORT) || fail "no $count free ports in a row between $FIRST_PORT and $LAST_PORT"
 }
 
 # --- The files of a cluster ---------------------------------------------------------------------------------------
@@ -207,7 +158,6 @@ END
 usable_nodes() { { SLURM_CONF=$dir/$1/slurm.conf timeout 5 sinfo -h -N -o %T 2>/dev/null || true; } | grep -cxE 'idle|mixed|allocated|completing' || true; }
 all_usable() { local name; for name in $(names); do [ "$(usable_nodes "$name")" = "$nodes" ] || return 1; done; }
 report() { local name; for name in $(names); do echo "$name $(usable_nodes "$name")/$nodes $dir/$name/slurm.conf"; done; }
-nobody_lives() { [ -z "$(started_here)" ]; }
 has_no_jobs() { ! SLURM_CONF=$1 timeout 10 squeue -h -a -o %A 2>/dev/null | grep -q .; }
 
 start_munge() {
@@ -254,7 +204,7 @@ start() {
     exec 9<"$settings"
     flock -w 300 9 || fail "another start or stop works in $dir"
     mkdir -p log run
-    install_packages
+    install_packages $(packages)
     find_host
     if [ -s "$settings" ]; then
         . "$settings" # as it was started before

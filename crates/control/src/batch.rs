@@ -137,8 +137,31 @@ pub trait BatchSystem: Send {
     /// Queues a job.
     fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects);
 
+    /// Queues a job of which other sizes would do as well: a batch system that chooses among sizes itself is offered
+    /// them, others get the one.
+    fn submit_moldable(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        _walltimes: &Walltimes<'_>,
+        effects: &mut Effects,
+    ) {
+        self.submit(now, submission, effects);
+    }
+
     /// Queues a job that is not to start before it is released. That it is held is told as news, now or later.
     fn hold(&mut self, now: Time, submission: Submission, effects: &mut Effects);
+
+    /// The same of a job of which other sizes would do as well.
+    fn hold_moldable(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        _walltimes: &Walltimes<'_>,
+        effects: &mut Effects,
+    ) {
+        self.hold(now, submission, effects);
+    }
 
     /// Lets a held job start.
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects);

@@ -2,7 +2,7 @@
 //!
 //! It is told listings, of which it keeps a mirror, and what came of the commands that it gives. It estimates by
 //! planning the mirror as the batch system does ([`pliant_policy::nodes`]), every plan made from the state of that
-//! moment alone: told the same again, it says the same.
+//! moment alone: told the same again, it says the same. What differs between batch systems is in [`System`].
 //!
 //! What a real batch system does to those who rely on it shapes the rest. A command may be carried out although nobody
 //! answered, so each is the same however often it is done, and is given again until it is answered
@@ -19,11 +19,15 @@ mod planning;
 mod present;
 mod target;
 #[cfg(test)]
+mod oar_tests;
+mod system;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
+use pliant_policy::alternatives;
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{Nodes, Picture, Rules};
 use pliant_policy::tuning::Tuner;
@@ -36,16 +40,12 @@ use crate::listing::{Changes, Listed, Listing, Phase};
 
 use job::Job;
 pub use job::{Command, Event, Queue, Withdrawal};
+pub use system::{OAR, SLURM, System};
 use target::Target;
-
-/// The name of the policy of a server in front of Slurm.
-pub const SLURM: &str = "slurm";
-
-/// How often Slurm plans unless it says otherwise.
-const INTERVAL: Span = Span(30);
 
 /// A foreign batch system as it is known here.
 pub struct Foreign {
+    system: System,
     rules: Rules,
     /// Where jobs are submitted to; none for the default partition.
     partition: Option<String>,
@@ -69,6 +69,8 @@ pub struct Foreign {
 /// The state of a foreign batch system's picture, as data.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Dump {
+    #[serde(default)]
+    system: System,
     rules: Rules,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     partition: Option<String>,
@@ -84,6 +86,13 @@ pub struct Dump {
     removing: BTreeSet<JobId>,
 }
 
+impl Dump {
+    /// Whether it is of a server with that policy.
+    pub fn is_of(&self, policy: &str) -> bool {
+        self.system.name() == policy
+    }
+}
+
 impl Default for Foreign {
     fn default() -> Foreign {
         Foreign::new()
@@ -91,10 +100,16 @@ impl Default for Foreign {
 }
 
 impl Foreign {
-    /// One of which nothing was listed yet.
+    /// A Slurm cluster of which nothing was listed yet.
     pub fn new() -> Foreign {
+        Foreign::of(System::Slurm)
+    }
+
+    /// One of which nothing was listed yet.
+    pub fn of(system: System) -> Foreign {
         Foreign::restore(Dump {
-            rules: Rules::slurm(INTERVAL),
+            system,
+            rules: system.rules(),
             partition: None,
             expect: Expect::Limits,
             used: Vec::new(),
@@ -107,9 +122,10 @@ impl Foreign {
 
     /// The one that had this dump.
     pub fn restore(dump: Dump) -> Foreign {
-        let Dump { rules, partition, expect, used, mirror, ours, numbers, removing } = dump;
+        let Dump { system, rules, partition, expect, used, mirror, ours, numbers, removing } = dump;
         let jobs = ours.into_iter().map(|job| (job.submission.job, job)).collect();
         Foreign {
+            system,
             rules,
             partition,
             expect,
@@ -125,8 +141,30 @@ impl Foreign {
     }
 
     /// Queues a job, held or not.
-    fn queue(&mut self, submission: Submission, held: bool, effects: &mut Effects) {
-        let job = Job::new(submission, held);
+    fn queue(&mut self, now: Time, submission: Submission, held: bool, effects: &mut Effects) {
+        self.queue_one(now, Job::new(submission, held), effects);
+    }
+
+    /// Queues a moldable job with its sizes worth trying, if the batch system is one that chooses.
+    fn queue_moldable(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        walltimes: &Walltimes<'_>,
+        held: bool,
+        effects: &mut Effects,
+    ) {
+        let mut job = Job::new(submission, held);
+        if self.system.is_moldable() {
+            let capacity = capacity(&self.mirror, self.partition.as_deref());
+            job.alternatives = alternatives::worth_trying(walltimes, capacity);
+        }
+        self.queue_one(now, job, effects);
+    }
+
+    fn queue_one(&mut self, now: Time, job: Job, effects: &mut Effects) {
+        let submission = job.submission;
+        self.plan_behind(now, submission);
         give(job.queue(), effects);
         self.jobs.insert(submission.job, job);
         let (lowest, highest) = self.numbers.unwrap_or((submission.job, submission.job));
@@ -138,6 +176,7 @@ impl Foreign {
             Event::Described { interval, partition, expect } => {
                 (self.rules, self.partition, self.expect) = (Rules::slurm(interval), partition, expect);
             }
+            Event::Plans { rules } => self.rules = rules,
             Event::Listed(changes) => self.listed(now, &changes, effects),
             Event::Queued { job, ids } => {
                 let Some(job) = self.jobs.get_mut(&job).filter(|job| job.queueing) else { return };
@@ -198,6 +237,7 @@ impl Foreign {
                 }
             }
             if let Some(running) = listed.iter().find(|one| one.phase() == Phase::Runs) {
+                job.takes(running);
                 job.starts(running.started.unwrap_or(now), effects);
             }
             let is_over = listed.iter().all(|one| one.phase() == Phase::Over);
@@ -273,13 +313,31 @@ impl BatchSystem for Foreign {
     }
 
     fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
-        self.plan_behind(now, submission);
-        self.queue(submission, false, effects);
+        self.queue(now, submission, false, effects);
     }
 
-    /// It is in no plan before it is released.
-    fn hold(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
-        self.queue(submission, true, effects);
+    fn submit_moldable(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        walltimes: &Walltimes<'_>,
+        effects: &mut Effects,
+    ) {
+        self.queue_moldable(now, submission, walltimes, false, effects);
+    }
+
+    fn hold(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
+        self.queue(now, submission, true, effects);
+    }
+
+    fn hold_moldable(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        walltimes: &Walltimes<'_>,
+        effects: &mut Effects,
+    ) {
+        self.queue_moldable(now, submission, walltimes, true, effects);
     }
 
     fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
@@ -401,6 +459,7 @@ impl BatchSystem for Foreign {
         // Whoever goes on from the dump plans anew, and so does this one.
         self.plan = None;
         batch::Dump::Foreign(Dump {
+            system: self.system,
             rules: self.rules.clone(),
             partition: self.partition.clone(),
             expect: self.expect,

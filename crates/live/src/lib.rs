@@ -3,11 +3,13 @@
 
 pub mod agent;
 pub mod client;
+mod commands;
 pub mod config;
 pub mod daemon;
 pub mod gate;
 pub mod identity;
 pub mod journal;
+pub mod oar;
 pub mod processes;
 pub mod server;
 pub mod services;

@@ -5,6 +5,7 @@
 //! Nothing here reads a clock, a file or the environment: `now` and the random generator are arguments
 //! (ARCHITECTURE.md, invariant 2). The simulator and the live federation call the same functions.
 
+pub mod alternatives;
 pub mod batch;
 pub mod federation;
 pub mod history;

@@ -1,6 +1,8 @@
 //! What the tests of several crates share: where files are that are not in the repository, and the record of
 //! what a test leaves out because one of them, or a program, is absent. Nothing that ships depends on it.
 
+#[cfg(feature = "oar")]
+pub mod oar;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "slurm")]

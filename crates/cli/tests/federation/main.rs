@@ -9,6 +9,7 @@ mod faults;
 mod kill;
 mod monitoring;
 mod moves;
+mod oar;
 mod prediction;
 mod renewed;
 mod replay;

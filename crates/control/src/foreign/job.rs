@@ -1,7 +1,9 @@
 //! One of our jobs in a foreign batch system, what is to be done about it, and what is told of it.
 
 use pliant_model::{JobId, Procs, Span, Time};
+use pliant_policy::alternatives::Alternative;
 use pliant_policy::batch::Submission;
+use pliant_policy::nodes::Rules;
 use pliant_policy::used::Expect;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,11 @@ pub enum Event {
         /// How long others' jobs are taken to run.
         #[serde(default = "limits")]
         expect: Expect,
+    },
+    /// How it plans, in full.
+    Plans {
+        /// Its rules.
+        rules: Rules,
     },
     /// What it lists, as the difference to the listing before.
     Listed(Changes),
@@ -109,6 +116,9 @@ pub enum Command {
         job: JobId,
         /// What it is called there.
         ids: Vec<String>,
+        /// The sizes among which the batch system chooses: see [`Queue::alternatives`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        alternatives: Vec<Alternative>,
     },
     /// Withdraw a job if it waits, and leave it alone otherwise.
     Withdraw {
@@ -155,6 +165,9 @@ pub struct Queue {
     pub held: bool,
     /// It may be there already.
     pub again: bool,
+    /// The sizes among which the batch system is to choose, the smallest first; empty if there is only the one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Alternative>,
 }
 
 const LONG_AGO: Time = Time(i64::MIN);
@@ -171,6 +184,9 @@ fn is_long_ago(time: &Time) -> bool {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) submission: Submission,
+    /// The sizes among which the batch system chooses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) alternatives: Vec<Alternative>,
     pub(super) ids: Vec<String>,
     /// It was submitted, and nobody has said that it is queued.
     pub(super) queueing: bool,
@@ -201,6 +217,7 @@ impl Job {
     pub(super) fn new(submission: Submission, held: bool) -> Job {
         Job {
             submission,
+            alternatives: Vec::new(),
             ids: Vec::new(),
             queueing: true,
             again: false,
@@ -228,6 +245,14 @@ impl Job {
         self.ids.clear();
     }
 
+    /// It runs in the size that the batch system has chosen, if that was left to it.
+    pub(super) fn takes(&mut self, running: &Listed) {
+        if !self.started && !self.alternatives.is_empty() && running.shape.cores > 0 {
+            self.submission.procs = Procs(running.shape.cores);
+            self.submission.walltime = running.walltime.unwrap_or(self.submission.walltime);
+        }
+    }
+
     /// It has started, which is told once.
     pub(super) fn starts(&mut self, at: Time, effects: &mut Effects) {
         if !self.started {
@@ -239,11 +264,13 @@ impl Job {
 
     pub(super) fn queue(&self) -> Command {
         let Submission { job, procs, walltime } = self.submission;
-        Command::Queue(Queue { job, procs, walltime, held: self.held, again: self.again })
+        let alternatives = self.alternatives.clone();
+        Command::Queue(Queue { job, procs, walltime, held: self.held, again: self.again, alternatives })
     }
 
     pub(super) fn release(&self) -> Command {
-        Command::Release { job: self.submission.job, ids: self.ids.clone() }
+        let (ids, alternatives) = (self.ids.clone(), self.alternatives.clone());
+        Command::Release { job: self.submission.job, ids, alternatives }
     }
 
     pub(super) fn withdraw(&self) -> Command {

@@ -99,7 +99,14 @@ impl Bench {
             true => foreign.hold(now, submission(), effects),
             false => foreign.submit(now, submission(), effects),
         });
-        let queue = Queue { job: JOB, procs: Procs(2), walltime: Span(600), held, again: false };
+        let queue = Queue {
+            job: JOB,
+            procs: Procs(2),
+            walltime: Span(600),
+            held,
+            again: false,
+            alternatives: Vec::new(),
+        };
         assert_eq!((commands, news), (vec![Command::Queue(queue.clone())], vec![]));
         let asked_again = vec![Outer::Foreign(Command::Queue(Queue { again: true, ..queue }))];
         assert_eq!(bench.foreign.unanswered(), asked_again);
@@ -168,7 +175,14 @@ fn what_vanishes_unclaimed_is_submitted_again_and_what_was_not_listed_yet_has_no
     let gone = Command::Look { job: JOB, ids: ids(), listed: None };
     assert_eq!(look(&mut bench), (vec![gone.clone()], vec![]));
     assert_eq!(look(&mut bench), (vec![], vec![]), "it is looked for already");
-    let again = Queue { job: JOB, procs: Procs(2), walltime: Span(600), held: false, again: true };
+    let again = Queue {
+        job: JOB,
+        procs: Procs(2),
+        walltime: Span(600),
+        held: false,
+        again: true,
+        alternatives: Vec::new(),
+    };
     assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![Command::Queue(again)], vec![]));
     assert_eq!(bench.tell(Event::Queued { job: JOB, ids: vec!["42".to_owned()] }), (vec![], vec![]));
     // The first one comes to light again, and is as good as the second.
@@ -202,7 +216,7 @@ fn what_is_left_of_a_job_that_is_over_is_removed_and_nobody_elses() {
 fn a_held_job_is_released_or_dropped() {
     let mut bench = Bench::queued(true);
     assert_eq!(bench.list(vec![listed("41", Some(7), State::Held)]), (vec![], vec![]));
-    let release = Command::Release { job: JOB, ids: ids() };
+    let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new() };
     let released = bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
     assert_eq!(released, (vec![release.clone()], vec![]));
     assert_eq!(bench.foreign.unanswered(), [Outer::Foreign(release)]);
@@ -233,7 +247,11 @@ fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
         assert_eq!((commands, news), (vec![expected], vec![]));
     };
     let ids = ids();
-    check(|f, now, e| f.release(now, JOB, e), true, Command::Release { job: JOB, ids: ids.clone() });
+    check(
+        |f, now, e| f.release(now, JOB, e),
+        true,
+        Command::Release { job: JOB, ids: ids.clone(), alternatives: Vec::new() },
+    );
     check(|f, now, e| f.withdraw(now, JOB, e), false, Command::Withdraw { job: JOB, ids: ids.clone() });
     check(|f, now, e| f.cancel(now, JOB, e), false, Command::Terminate { job: JOB, ids });
 }

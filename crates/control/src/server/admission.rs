@@ -166,12 +166,16 @@ impl Server {
         if self.waiting_of(owner) >= limit as usize {
             return Err(Refused::TooMany { limit });
         }
-        let speed = if own_time { Speed::REFERENCE } else { self.config.speed };
-        let estimate = self.estimate_at(now, work, speed)?;
+        let estimate = self.estimate_at(now, work, self.speed_for(own_time))?;
         if latest.is_some_and(|latest| estimate.completion() > latest) {
             return Err(Refused::Stale { now: estimate });
         }
         Ok(estimate)
+    }
+
+    /// What work is sized for.
+    fn speed_for(&self, own_time: bool) -> Speed {
+        if own_time { Speed::REFERENCE } else { self.config.speed }
     }
 
     fn accept(
@@ -191,7 +195,7 @@ impl Server {
             key,
             owner,
             name,
-            work,
+            work: work.clone(),
             state: JobState::Queued,
             submitted: now,
             expected,
@@ -213,7 +217,11 @@ impl Server {
         let answer = Answer::Accepted(Box::new(record.clone()));
         self.jobs.insert(number, Kept::new(record, launch, lesson));
         let submission = Submission { job: JobId(number), procs, walltime };
-        self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
+        let speed = self.speed_for(own_time);
+        self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
+            Some(sizes) => batch.submit_moldable(now, submission, sizes, effects),
+            None => batch.submit(now, submission, effects),
+        });
         answer
     }
 }

@@ -20,7 +20,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use pliant_model::{JobId, Procs, Span, Speed, Time};
+use pliant_model::{JobId, Procs, Span, Speed, Time, Walltimes};
 use pliant_policy::UnknownName;
 use pliant_policy::history::History;
 use pliant_policy::tuning::Tuner;
@@ -30,9 +30,9 @@ use serde::{Deserialize, Serialize};
 use crate::access::Caller;
 use crate::batch::{self, BatchSystem, Effects, News};
 use crate::embedded::Embedded;
-use crate::foreign::{self, Foreign};
+use crate::foreign::{self, Foreign, System};
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Verdict};
-use crate::job::{Exit, JobRecord, JobState};
+use crate::job::{Exit, JobRecord, JobState, Work};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
 
@@ -62,7 +62,8 @@ pub struct ServerConfig {
     pub procs: Procs,
     /// How fast they are.
     pub speed: Speed,
-    /// The local policy of its embedded batch system, or [`foreign::SLURM`] for the picture of another.
+    /// The local policy of its embedded batch system, or [`foreign::SLURM`] or
+    /// [`foreign::OAR`] for the picture of another.
     pub policy: String,
     /// How moldable requests are sized.
     pub tuner: Tuner,
@@ -263,6 +264,7 @@ impl Server {
     pub fn new(config: ServerConfig, now: Time) -> Result<Server, UnknownName> {
         let batch: Box<dyn BatchSystem> = match config.policy.as_str() {
             foreign::SLURM => Box::new(Foreign::new()),
+            foreign::OAR => Box::new(Foreign::of(System::Oar)),
             policy => Box::new(Embedded::new(policy, config.procs, now)?),
         };
         Ok(Server {
@@ -362,6 +364,21 @@ impl Server {
             }
             commands.push(Command::Batch(command));
         }
+    }
+
+    /// The same with the walltimes of a moldable job on its possible sizes.
+    fn with_sizes(
+        &mut self,
+        now: Time,
+        work: &Work,
+        speed: Speed,
+        commands: &mut Vec<Command>,
+        act: impl FnOnce(&mut dyn BatchSystem, Option<&Walltimes<'_>>, &mut Effects),
+    ) {
+        let request = work.request(JobId(self.next), now);
+        let sizes = request.on(self.procs(), speed);
+        let sizes = sizes.filter(|sizes| sizes.least() < sizes.most());
+        self.with_batch(now, commands, |batch, effects| act(batch, sizes.as_ref(), effects));
     }
 
     fn learn(&mut self, now: Time, news: News, commands: &mut Vec<Command>) {

@@ -56,8 +56,10 @@ impl Server {
             history,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
-            (foreign::SLURM, Dump::Foreign(dump)) => Box::new(Foreign::restore(dump)),
-            (foreign::SLURM, Dump::Embedded(_)) | (_, Dump::Foreign(_)) => return Err(RestoreError::Kind),
+            (policy, Dump::Foreign(dump)) if dump.is_of(policy) => Box::new(Foreign::restore(dump)),
+            (foreign::SLURM | foreign::OAR, Dump::Embedded(_)) | (_, Dump::Foreign(_)) => {
+                return Err(RestoreError::Kind);
+            }
             (policy, Dump::Embedded(dump)) => Box::new(Embedded::restore(policy, config.procs, *dump)?),
         };
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();

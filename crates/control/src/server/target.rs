@@ -83,12 +83,17 @@ impl Server {
         self.drop_held(now, &handoff.id, commands);
         let number = self.next;
         self.next += 1;
+        let work = handoff.work.clone();
         let job = handoff.id.job.clone();
         let (reply, ask_at) = (Some(reply), now + INQUIRE_EVERY);
         self.held.insert(job, Held { handoff, number, estimate, reply, ready: false, ask_at });
         let Estimate { procs, walltime, .. } = estimate;
         let submission = Submission { job: JobId(number), procs, walltime };
-        self.with_batch(now, commands, |batch, effects| batch.hold(now, submission, effects));
+        let speed = self.config.speed;
+        self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
+            Some(sizes) => batch.hold_moldable(now, submission, sizes, effects),
+            None => batch.hold(now, submission, effects),
+        });
     }
 
     /// It is held already: says so, now or when it is.

@@ -13,6 +13,8 @@ use toml::Spanned;
 use super::agent::history_days;
 use super::{ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, beside, credentials_beside, read};
 use crate::identity::Credentials;
+use crate::oar;
+use crate::server::cluster;
 use crate::services::{Catalogue, Declared};
 use crate::slurm;
 use crate::wire;
@@ -99,6 +101,9 @@ pub struct ClusterFile {
     /// The Slurm cluster in front of which the server stands, in place of the embedded batch system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm: Option<slurm::Settings>,
+    /// The OAR cluster in front of which the server stands, in place of the embedded batch system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oar: Option<oar::Settings>,
 }
 
 fn waiting_per_user() -> u32 {
@@ -138,6 +143,9 @@ impl ServerFile {
         if let Some(conf) = file.cluster.slurm.as_mut().and_then(|slurm| slurm.conf.as_mut()) {
             beside(path, conf);
         }
+        if let Some(commands) = file.cluster.oar.as_mut().and_then(|oar| oar.commands.as_mut()) {
+            beside(path, commands);
+        }
         file.catalogue =
             Catalogue::new(&file.service, file.scripts, &source).map_err(ConfigError::Content)?;
         file.check().map_err(|(key, message)| ConfigError::Value { path: path.to_owned(), key, message })?;
@@ -152,8 +160,8 @@ impl ServerFile {
             ));
         }
         self.check_address()?;
-        match &self.cluster.slurm {
-            Some(settings) => self.cluster.check_slurm(settings)?,
+        match &self.cluster.foreign() {
+            Some(settings) => self.cluster.check_foreign(settings)?,
             None if !(1..=1_000_000).contains(&self.cluster.procs) => {
                 return Err((
                     "cluster.procs",
@@ -205,8 +213,14 @@ impl ServerFile {
 }
 
 impl ClusterFile {
-    /// What Slurm does itself is not said here.
-    fn check_slurm(&self, settings: &slurm::Settings) -> Result<(), (&'static str, String)> {
+    /// The batch system in front of which the server stands; none if it is the embedded one.
+    pub(crate) fn foreign(&self) -> Option<cluster::Settings> {
+        let slurm = self.slurm.clone().map(cluster::Settings::Slurm);
+        slurm.or_else(|| self.oar.clone().map(cluster::Settings::Oar))
+    }
+
+    /// What the batch system does itself is not said here.
+    fn check_foreign(&self, settings: &cluster::Settings) -> Result<(), (&'static str, String)> {
         let ClusterFile { procs, batch, pin, first_core, cpu_share, .. } = self;
         let said = [
             ("cluster.procs", *procs != 0),
@@ -214,19 +228,29 @@ impl ClusterFile {
             ("cluster.pin", *pin),
             ("cluster.first_core", *first_core != 0),
             ("cluster.cpu_share", cpu_share.is_some()),
+            ("cluster.oar", self.oar.is_some() && self.slurm.is_some()),
         ];
+        let table = match settings {
+            cluster::Settings::Slurm(_) => "cluster.slurm",
+            cluster::Settings::Oar(_) => "cluster.oar",
+        };
         if let Some((key, _)) = said.iter().find(|(_, said)| *said) {
-            return Err((
-                key,
-                "expected none beside [cluster.slurm], which decides that, found one".to_owned(),
-            ));
+            return Err((key, format!("expected none beside [{table}], which decides that, found one")));
         }
-        settings.check().map_err(|error| ("cluster.slurm", error.to_string()))
+        let checked = match settings {
+            cluster::Settings::Slurm(settings) => settings.check(),
+            cluster::Settings::Oar(settings) => settings.check(),
+        };
+        checked.map_err(|error| (table, error.to_string()))
     }
 
     /// The name of the policy by which the cluster is planned.
     pub fn policy(&self) -> &str {
-        if self.slurm.is_some() { foreign::SLURM } else { &self.batch }
+        match self.foreign() {
+            Some(cluster::Settings::Slurm(_)) => foreign::SLURM,
+            Some(cluster::Settings::Oar(_)) => foreign::OAR,
+            None => &self.batch,
+        }
     }
 
     /// Processors.

@@ -27,6 +27,11 @@ const CANCEL: &str = "cancel";
 const LOG: &str = "supervisor.log";
 const WORK: &str = "work";
 
+/// The name of what to run on that many processors.
+fn sized(procs: u32) -> String {
+    format!("spec.{procs}.json")
+}
+
 /// What was tried with a file whose content makes no sense.
 const UNDERSTAND: &str = "understand";
 
@@ -157,7 +162,18 @@ impl Folder {
         self.write(SPEC, spec)
     }
 
-    pub(super) fn read_spec(&self) -> Result<RunSpec, FolderError> {
+    /// What to run on that many processors, if several sizes will do.
+    pub(super) fn write_sized(&self, spec: &RunSpec, procs: u32) -> Result<(), FolderError> {
+        self.write(&sized(procs), spec)
+    }
+
+    /// What to run on the processors that were given, if that is known.
+    pub(super) fn read_spec(&self, given: Option<u32>) -> Result<RunSpec, FolderError> {
+        if let Some(procs) = given
+            && let Some(spec) = self.read(&sized(procs))?
+        {
+            return Ok(spec);
+        }
         match self.read(SPEC)? {
             Some(spec) => Ok(spec),
             None => Err(self.failed(SPEC, "read")(ErrorKind::NotFound.into())),

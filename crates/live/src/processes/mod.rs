@@ -49,6 +49,7 @@
 //! [`FOLDER_VARIABLE`] with this folder, and those in the recorded session and group of this boot. A process that
 //! both left the group and overwrote its environment escapes this, as does one that runs as another user.
 
+mod allotted;
 mod folder;
 mod jobs;
 mod output;

@@ -79,6 +79,15 @@ impl RunSpec {
         self.check().map_err(SpecError::Fault)?;
         Folder::create(dir).and_then(|folder| folder.write_spec(self)).map_err(SpecError::Folder)
     }
+
+    /// The same for when the job is given that many processors, if several sizes will do.
+    ///
+    /// # Errors
+    /// As for [`RunSpec::write`].
+    pub fn write_sized(&self, dir: &Path, procs: u32) -> Result<(), SpecError> {
+        self.check().map_err(SpecError::Fault)?;
+        Folder::create(dir).and_then(|folder| folder.write_sized(self, procs)).map_err(SpecError::Folder)
+    }
 }
 
 /// Below this a job would be stopped for most of a minute at a time.
@@ -222,10 +231,15 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path().join("a/job");
         spec().write(&dir).unwrap();
-        assert_eq!(Folder::at(&dir).unwrap().read_spec().unwrap(), spec());
+        assert_eq!(Folder::at(&dir).unwrap().read_spec(None).unwrap(), spec());
         assert!(dir.join("work").is_dir());
+        // Of several sizes that will do, the one that was given.
+        let four = RunSpec { walltime_s: 4, ..spec() };
+        four.write_sized(&dir, 4).unwrap();
+        let read = |given| Folder::at(&dir).unwrap().read_spec(given).unwrap().walltime_s;
+        assert_eq!([read(Some(4)), read(Some(3)), read(None)], [4, 1, 1]);
         let wrong = RunSpec { program: vec![], ..spec() };
         assert!(matches!(wrong.write(&dir), Err(SpecError::Fault(SpecFault::NoProgram))));
-        assert_eq!(Folder::at(&dir).unwrap().read_spec().unwrap(), spec());
+        assert_eq!(Folder::at(&dir).unwrap().read_spec(None).unwrap(), spec());
     }
 }

@@ -15,6 +15,7 @@ use rustix::process::{Pid, getpid, set_child_subreaper, setsid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::FOLDER_VARIABLE;
+use super::allotted;
 use super::folder::{Folder, FolderError, may_pass};
 use super::output::Copy;
 use super::record::{Exit, Outcome, Started};
@@ -266,7 +267,7 @@ impl From<FolderError> for NotStarted {
 
 /// Reads what to run and pins this process, and so its children, to the job's cores.
 fn prepare(folder: &Folder) -> Result<RunSpec, NotStarted> {
-    let spec = folder.read_spec()?;
+    let spec = folder.read_spec(allotted::procs())?;
     spec.check().map_err(|fault| NotStarted::lasting(fault.to_string()))?;
     if let Some(cores) = &spec.cores {
         pin(cores).map_err(NotStarted::lasting)?;
@@ -309,9 +310,7 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&work).process_group(0);
     command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8");
-    // Under Slurm a program on several nodes needs to know which; a server that starts us itself passes on nothing.
-    let allotted = std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"SLURM_"));
-    command.envs(allotted).envs(&spec.env);
+    command.envs(allotted::variables()).envs(&spec.env);
     command.env(FOLDER_VARIABLE, folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed =

@@ -1,4 +1,4 @@
-//! What a server's commands mean in a batch system that is not Pliant's: Slurm.
+//! What a server's commands mean in a batch system that is not Pliant's: Slurm or OAR ([`system`]).
 //!
 //! Every job's folder is made ready before the job is submitted, or released: from then on it may start at any moment, on
 //! another host, where a supervisor claims the folder. So the folders must be on a file system that the nodes share, and
@@ -8,6 +8,7 @@
 mod fresh;
 mod listings;
 mod look;
+mod system;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,10 @@ use std::time::{Duration, Instant};
 use pliant_control::batch::{self, Run};
 use pliant_control::foreign::{Command, Event, Queue, Withdrawal};
 use pliant_control::job::{Exit, JobRecord};
-use pliant_control::listing::Shape;
 use pliant_control::names::Handle as JobHandle;
 use pliant_control::server::{self, Server};
 use pliant_model::{JobId, Procs, Span};
+use pliant_policy::alternatives::Alternative;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -31,8 +32,9 @@ use super::launch::{Host, Launch};
 use crate::agent::driver::locked;
 use crate::daemon::{Clock, Mailbox};
 use crate::processes::{self, Found};
-use crate::slurm::{Settings, Slurm, SlurmError, Submission};
 use crate::staging::Store;
+pub(crate) use system::Settings;
+use system::{Kept, Order, System};
 
 /// The pauses before something is tried again.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
@@ -53,12 +55,12 @@ pub(super) struct Around {
     pub(super) runtime: Handle,
 }
 
-/// A Slurm cluster, and what is done in it.
+/// A cluster, and what is done in it.
 #[derive(Clone)]
 pub(super) struct Cluster {
     around: Around,
-    /// Once its controller has answered for the first time.
-    slurm: watch::Receiver<Option<Arc<Slurm>>>,
+    /// Once its batch system has answered for the first time.
+    system: watch::Receiver<Option<Arc<System>>>,
     /// What came of the last listing.
     last: watch::Receiver<Last>,
     /// Something was done that a listing shows.
@@ -111,7 +113,7 @@ impl Cluster {
         clock: Clock,
         stop: watch::Receiver<bool>,
     ) -> Cluster {
-        let (connected, slurm) = watch::channel(None);
+        let (connected, system) = watch::channel(None);
         let (seen, last) = watch::channel(Last::default());
         let news = Arc::new(Notify::new());
         let mirror = machine.mirror().cloned().unwrap_or_default();
@@ -126,7 +128,7 @@ impl Cluster {
             news: news.clone(),
         };
         around.runtime.spawn(listings.keep(stop));
-        let cluster = Cluster { around, slurm, last, news, turn: Arc::default() };
+        let cluster = Cluster { around, system, last, news, turn: Arc::default() };
         for command in machine.unanswered() {
             if let batch::Command::Foreign(command) = command {
                 cluster.carry_out(machine, command);
@@ -150,8 +152,8 @@ impl Cluster {
                 let turn = own.turn();
                 own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, turn));
             }
-            Command::Release { job: number, ids } => {
-                own.clone().spawn(job(number), |own, job| own.release(job, ids));
+            Command::Release { job: number, ids, alternatives } => {
+                own.clone().spawn(job(number), |own, job| own.release(job, ids, alternatives));
             }
             Command::Withdraw { job: number, ids } => {
                 own.clone().spawn(job(number), |own, job| own.withdraw(job, ids));
@@ -195,11 +197,11 @@ impl Cluster {
         });
     }
 
-    async fn slurm(&self) -> Arc<Slurm> {
-        let mut slurm = self.slurm.clone();
-        let found = slurm.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+    async fn system(&self) -> Arc<System> {
+        let mut system = self.system.clone();
+        let found = system.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
         match found {
-            Some(slurm) => slurm,
+            Some(system) => system,
             // The daemon stops, and this task with it.
             None => std::future::pending().await,
         }
@@ -212,66 +214,61 @@ impl Cluster {
     }
 
     async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {
-        let Queue { job: number, procs, walltime, held, mut again } = queue;
+        let Queue { job: number, procs, walltime, held, mut again, alternatives } = queue;
         let Some(dir) = job.dir.clone() else {
             return Event::Refused { job: number, why: "nobody knows it any more".to_owned() };
         };
         // What is held gets its folder when it is released.
-        let ready = if held { Ok(()) } else { self.prepared(&job, procs, walltime).await };
+        let ready = if held { Ok(()) } else { self.prepared(&job, procs, walltime, &alternatives).await };
         if let Err(why) = ready {
             return Event::Refused { job: number, why };
         }
-        let slurm = self.slurm().await;
+        let system = self.system().await;
         let mut program: Vec<OsString> = self.around.supervisor.to_vec();
         program.push(dir.clone().into());
-        let shape = Shape { cores: procs.0, ..Shape::default() };
-        let submission =
-            Submission { number: job.number, folder: &dir, program: &program, shape, walltime, held };
+        let (folder, program, alternatives) = (&*dir, &*program, &*alternatives);
+        let order = Order { number: job.number, folder, program, procs, walltime, alternatives, held };
         let mut pause = Pause::new("submit a job", job.number);
         let mut turn = Some(turn.come().await);
         loop {
-            let submitted = match again {
-                true => slurm.submit_unless_there(&submission).await,
-                false => slurm.submit(&submission).await.map(|id| vec![id]),
-            };
-            match submitted {
+            match system.submit(&order, again).await {
                 Ok(ids) => {
                     drop(turn);
-                    tracing::info!(job = job.number, ?ids, held, "queued by slurm");
+                    tracing::info!(job = job.number, ?ids, held, "queued");
                     return Event::Queued { job: number, ids };
                 }
                 // There may be a job all the same.
-                Err(error) if error.may_pass() || matches!(error, SlurmError::Unreadable(_)) => {
+                Err(error) if error.leaves_open() => {
                     again = true;
                     // The others need not wait for that.
                     turn = None;
                     pause.after(&error).await;
                 }
                 Err(error) => {
-                    tracing::warn!(job = job.number, %error, "not queued by slurm");
+                    tracing::warn!(job = job.number, %error, "not queued");
                     return Event::Refused { job: number, why: error.to_string() };
                 }
             }
         }
     }
 
-    async fn release(self, job: Job, ids: Vec<String>) -> Event {
+    async fn release(self, job: Job, ids: Vec<String>, alternatives: Vec<Alternative>) -> Event {
         let number = JobId(job.number);
-        let (slurm, size) =
-            (self.slurm().await, job.what.as_ref().map(|what| (what.0.procs, what.0.walltime)));
+        let (system, size) =
+            (self.system().await, job.what.as_ref().map(|what| (what.0.procs, what.0.walltime)));
         let ready = match size {
-            Some((procs, walltime)) => self.prepared(&job, procs, walltime).await,
+            Some((procs, walltime)) => self.prepared(&job, procs, walltime, &alternatives).await,
             None => Err("nobody knows it any more".to_owned()),
         };
         if let Err(why) = ready {
             // It is still held: nothing of it has run.
-            self.end_there(&slurm, &job, &ids).await;
+            self.end_there(&system, &job, &ids).await;
             let exit = Exit::NotStarted(why);
             return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
         }
         for id in &ids {
             let mut pause = Pause::new("release a job", job.number);
-            while let Err(error) = slurm.release(job.number, id).await {
+            while let Err(error) = system.release(job.number, id).await {
                 if !error.may_pass() {
                     // A listing tells what became of it.
                     tracing::info!(job = job.number, id, %error, "not released");
@@ -284,39 +281,52 @@ impl Cluster {
     }
 
     async fn withdraw(self, job: Job, ids: Vec<String>) -> Event {
-        let (slurm, number) = (self.slurm().await, JobId(job.number));
+        let (system, number) = (self.system().await, JobId(job.number));
         let mut outcome = Withdrawal::Withdrawn;
         for id in &ids {
-            if self.withdraw_one(&slurm, &job, id).await == Withdrawal::Stays {
+            if self.keep_back(&system, &job, id).await == Kept::Started {
                 outcome = Withdrawal::Stays;
             }
         }
         if outcome == Withdrawal::Withdrawn && !self.put_away(&job).await {
             outcome = Withdrawal::Stays;
         }
-        tracing::info!(job = job.number, ?outcome, "withdrawn from slurm");
+        if outcome == Withdrawal::Withdrawn {
+            self.take_out(&system, &job, &ids).await;
+        }
+        tracing::info!(job = job.number, ?outcome, "withdrawn");
         Event::Withdrawal { job: number, outcome }
     }
 
-    async fn withdraw_one(&self, slurm: &Slurm, job: &Job, id: &str) -> Withdrawal {
-        use crate::slurm::Withdrawal as Found;
+    async fn keep_back(&self, system: &System, job: &Job, id: &str) -> Kept {
         let mut pause = Pause::new("withdraw a job", job.number);
         loop {
-            match slurm.withdraw(job.number, id).await {
-                Ok(Found::Withdrawn | Found::Gone) => return Withdrawal::Withdrawn,
-                Ok(Found::Started(_)) => return Withdrawal::Stays,
+            match system.keep_back(job.number, id).await {
+                Ok(kept) => return kept,
                 // Nothing may be concluded from that.
                 Err(error) => pause.after(&error).await,
             }
         }
     }
 
+    async fn take_out(&self, system: &System, job: &Job, ids: &[String]) {
+        for id in ids {
+            let mut pause = Pause::new("take a job out of the queue", job.number);
+            while let Err(error) = system.take_out(job.number, id).await {
+                pause.after(&error).await;
+            }
+        }
+    }
+
     async fn remove(self, job: Job, ids: Vec<String>) -> Event {
-        let slurm = self.slurm().await;
-        for id in &ids {
+        let system = self.system().await;
+        for id in ids {
             // If one has started meanwhile it finds nothing to run, or that it was run.
-            let outcome = self.withdraw_one(&slurm, &job, id).await;
+            let outcome = self.keep_back(&system, &job, &id).await;
             tracing::info!(job = job.number, id, ?outcome, "removed what was left of a job");
+            if outcome == Kept::Back {
+                self.take_out(&system, &job, &[id]).await;
+            }
         }
         Event::Removed { job: JobId(job.number) }
     }
@@ -328,17 +338,17 @@ impl Cluster {
                 false => Ok(()),
             });
             if let Ok(Err(error)) = asked.await {
-                tracing::error!(job = job.number, error, "cannot ask a job to end: slurm does");
+                tracing::error!(job = job.number, error, "cannot ask a job to end: the batch system does");
             }
         }
-        // Its supervisor ends it in its own way, and records that; Slurm, which signals everybody, ends what is left.
+        // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();
         let patience = Duration::from_secs(u64::from(self.around.host.cluster.grace_s)) + NOTICED;
         while begin.elapsed() < patience && self.runs(&job).await {
             tokio::time::sleep(LOOK).await;
         }
-        let slurm = self.slurm().await;
-        self.end_there(&slurm, &job, &ids).await;
+        let system = self.system().await;
+        self.end_there(&system, &job, &ids).await;
         Event::Terminated { job: JobId(job.number) }
     }
 
@@ -349,13 +359,13 @@ impl Cluster {
         matches!(found, Ok(Ok(Found::Running(_))))
     }
 
-    /// Has Slurm end a job.
-    async fn end_there(&self, slurm: &Slurm, job: &Job, ids: &[String]) {
+    /// Has the batch system end a job.
+    async fn end_there(&self, system: &System, job: &Job, ids: &[String]) {
         for id in ids {
             let mut pause = Pause::new("end a job", job.number);
-            while let Err(error) = slurm.terminate(job.number, id).await {
+            while let Err(error) = system.terminate(job.number, id).await {
                 if !error.may_pass() {
-                    tracing::error!(job = job.number, id, %error, "slurm does not end a job");
+                    tracing::error!(job = job.number, id, %error, "the batch system does not end a job");
                     break;
                 }
                 pause.after(&error).await;
@@ -363,16 +373,29 @@ impl Cluster {
         }
     }
 
-    /// Makes a job's folder ready to be run, as soon as there is what that takes.
-    async fn prepared(&self, job: &Job, procs: Procs, walltime: Span) -> Result<(), String> {
+    /// Makes a job's folder ready to be run, in whichever of its sizes, as soon as there is what that takes.
+    async fn prepared(
+        &self,
+        job: &Job,
+        procs: Procs,
+        walltime: Span,
+        alternatives: &[Alternative],
+    ) -> Result<(), String> {
         let what = job.what.clone().ok_or("nobody knows it any more")?;
         let launch: Launch = serde_json::from_str(&what.1).map_err(|error| error.to_string())?;
-        // Slurm hands out cores by numbers of its own.
-        let run = Run { job: JobId(job.number), procs, cores: (0..procs.0).collect(), walltime };
-        let around = Arc::new((self.around.clone(), what, launch, run));
+        // The batch system hands out cores by numbers of its own.
+        let run = |procs: Procs, walltime| Run {
+            job: JobId(job.number),
+            procs,
+            cores: (0..procs.0).collect(),
+            walltime,
+        };
+        let sizes: Vec<Run> = alternatives.iter().map(|size| run(size.procs, size.walltime)).collect();
+        let around = Arc::new((self.around.clone(), what, launch, run(procs, walltime), sizes));
         self.until_ready(job.number, move || {
-            let (around, what, launch, run) = &*around;
-            let prepared = around.host.prepare(&around.store, &what.0, launch, run);
+            let (around, what, launch, run, sizes) = &*around;
+            let prepared = around.host.prepare_sizes(&what.0, launch, sizes);
+            let prepared = prepared.and_then(|()| around.host.prepare(&around.store, &what.0, launch, run));
             prepared.map(drop).map_err(|error| match error.may_pass() {
                 true => Unready::Passing(error.to_string()),
                 false => Unready::Lasting(error.told()),

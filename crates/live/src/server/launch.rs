@@ -135,6 +135,19 @@ impl Host {
         Ok(dir)
     }
 
+    /// Writes down how a job is run in each of several sizes, of which one is chosen when it starts.
+    pub(crate) fn prepare_sizes(
+        &self,
+        record: &JobRecord,
+        launch: &Launch,
+        sizes: &[Run],
+    ) -> Result<(), PrepareError> {
+        let dir = self.dir(&record.handle);
+        sizes.iter().try_for_each(|run| {
+            self.spec(record, launch, run).write_sized(&dir, run.procs.0).map_err(PrepareError::Spec)
+        })
+    }
+
     fn spec(&self, record: &JobRecord, launch: &Launch, run: &Run) -> RunSpec {
         let Launch { prepared, request, .. } = launch;
         let cluster = &self.cluster;

@@ -1,6 +1,6 @@
 //! The server as a daemon.
 
-mod cluster;
+pub(crate) mod cluster;
 mod driver;
 mod files;
 mod handover;
@@ -97,7 +97,7 @@ pub async fn serve(
         let launch = recovered.machine.launch(run.job.0).unwrap_or_default();
         processes.resume(record.clone(), launch.to_owned(), run.clone(), cancelling);
     }
-    let cluster = file.cluster.slurm.as_ref().map(|settings| {
+    let cluster = file.cluster.foreign().map(|settings| {
         let around = cluster::Around {
             host: host.clone(),
             store: store.clone(),
@@ -105,7 +105,7 @@ pub async fn serve(
             mailbox: mailbox.clone(),
             runtime: tokio::runtime::Handle::current(),
         };
-        Cluster::start(around, settings.clone(), &recovered.machine, recovered.clock, halted.clone())
+        Cluster::start(around, settings, &recovered.machine, recovered.clock, halted.clone())
     });
     let fresh = cluster.as_ref().map(Cluster::fresh);
     // Of a cluster that was never listed nothing is known yet.

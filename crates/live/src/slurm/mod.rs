@@ -110,6 +110,11 @@ impl Slurm {
         })
     }
 
+    /// What it was connected with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// What the cluster is configured to do, as of [`Slurm::connect`].
     pub fn about(&self) -> &About {
         &self.about

@@ -137,6 +137,7 @@ impl From<&Rules> for proto::PlanRules {
             whole_nodes: rules.whole_nodes,
             walltime_unit_s: seconds(rules.walltime_unit),
             grace_s: seconds(rules.grace),
+            pause_s: seconds(rules.pause),
             interval_s: seconds(rules.interval),
             passes: rules.passes.min(PASSES_MAX),
         }
@@ -159,6 +160,7 @@ impl TryFrom<proto::PlanRules> for Rules {
             whole_nodes: message.whole_nodes,
             walltime_unit: seconds("walltime_unit_s", message.walltime_unit_s)?,
             grace: seconds("grace_s", message.grace_s)?,
+            pause: seconds("pause_s", message.pause_s)?,
             interval: seconds("interval_s", message.interval_s)?,
             passes: read::number("passes", "a number of passes", &(0..=PASSES_MAX), message.passes)?,
             published: false,

@@ -86,6 +86,7 @@ impl Held {
         let soon = Time(now.0 + 1);
         let limit = if self.end > now { self.end } else { (self.end + rules.grace).max(soon) };
         let expected = self.expected.map_or(limit, |expected| expected.max(soon).min(limit));
+        let (limit, expected) = (limit + rules.pause, expected + rules.pause);
         Running { limit, expected, on: self.on.clone() }
     }
 }

@@ -15,7 +15,7 @@ use pliant_model::{JobId, Span, Time};
 
 use super::picture::{Node, Pending, Reserve, Rules};
 use super::plan::Plan;
-use super::search::{Place, duration, rounded};
+use super::search::{Place, duration, occupied};
 
 /// Most passes times waiting jobs times nodes.
 const BUDGET: usize = 100_000;
@@ -69,7 +69,7 @@ pub(super) fn play(
         let is_pass = delay == Span::ZERO || backfill == Some(at);
         while let Some((index, place)) = play.next_start(at, is_pass) {
             let Waiting { seen, duration } = play.waiting.remove(index);
-            let limit = at + rounded(seen.walltime, &play.rules);
+            let limit = at + occupied(seen.walltime, &play.rules);
             play.running.push(Running { limit, expected: at + duration, on: place.on.clone() });
             started.push((seen.job, place));
         }

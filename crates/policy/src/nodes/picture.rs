@@ -153,6 +153,9 @@ pub struct Rules {
     pub walltime_unit: Span,
     /// How long after its walltime a job is stopped.
     pub grace: Span,
+    /// How long its cores are kept free after each job's walltime (OAR's SCHEDULER_JOB_SECURITY_TIME).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub pause: Span,
     /// Time from one backfill pass to the next (Slurm's `bf_interval`).
     pub interval: Span,
     /// Under [`Reserve::Start`]: how many passes are played through before the rest is planned in one go.
@@ -172,6 +175,7 @@ impl Default for Rules {
             whole_nodes: false,
             walltime_unit: Span(1),
             grace: Span::ZERO,
+            pause: Span::ZERO,
             interval: Span::ZERO,
             passes: 0,
             published: true,
@@ -197,6 +201,13 @@ impl Rules {
             published: false,
             ..Rules::default()
         }
+    }
+
+    /// What OAR does: conservative backfilling on cores, every job at the earliest place that those before it leave,
+    /// with `pause` between two on the same core, all of it published (`scheduledStart`). What is published is taken
+    /// over: it knows of limits that no picture shows.
+    pub fn oar(pause: Span) -> Rules {
+        Rules { grace: Span(30), pause, ..Rules::default() }
     }
 
     /// What Slurm says it will do: the starts that its backfill announces, with its `bf_resolution` and

@@ -22,10 +22,15 @@ pub(super) fn rounded(walltime: Span, rules: &Rules) -> Span {
     Span(((walltime.0 + unit - 1) / unit * unit).min(Span::MAX.0))
 }
 
+/// How long a job with that walltime keeps its cores from others: with the pause behind it.
+pub(super) fn occupied(walltime: Span, rules: &Rules) -> Span {
+    Span(rounded(walltime, rules).0.saturating_add(rules.pause.0).min(Span::MAX.0))
+}
+
 /// How long a job is reckoned with: as expected, else for as long as it may.
 pub(super) fn duration(job: &Pending, rules: &Rules) -> Span {
-    let walltime = rounded(job.walltime, rules);
-    job.expected.map_or(walltime, |expected| expected.min(walltime))
+    let walltime = occupied(job.walltime, rules);
+    job.expected.map_or(walltime, |expected| (expected + rules.pause).min(walltime))
 }
 
 /// The earliest place not before `from`; none if it never fits. Counts of free cores rule most instants out:
@@ -141,7 +146,7 @@ pub(super) fn tune(
     let estimate = |procs: Procs| {
         let walltime = rounded(walltimes.at(procs), rules);
         let shape = layout.shape(Shape::of(procs));
-        let place = earliest(timeline, rules, shape, walltime, now)?;
+        let place = earliest(timeline, rules, shape, occupied(walltime, rules), now)?;
         Some(Estimate { procs, walltime, start: place.start })
     };
     match tuner {
@@ -180,7 +185,7 @@ fn exact(
             if best.is_some_and(|best| key(&best) <= key(&found)) {
                 break;
             }
-            let until = start.0 + found.walltime.0;
+            let until = start.0 + occupied(found.walltime, rules).0;
             // Counts first: they are cheaper.
             let free = match timeline.short(index, until, rules.strict_holes, size.0.into()) {
                 Some(short) => intervals[short].total,

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
+use pliant_testing::oar::User;
+
 /// The agent at the root of every federation here.
 pub(crate) const MASTER: &str = "master";
 
@@ -59,6 +61,17 @@ pub(crate) struct Cluster {
     pub(crate) slurm: Option<PathBuf>,
     /// Further keys of that.
     pub(crate) slurm_keys: &'static str,
+    /// The OAR cluster that the server stands in front of.
+    pub(crate) oar: Option<Oar>,
+}
+
+/// A real OAR cluster, as a server sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Oar {
+    /// The folder of its commands.
+    pub(crate) commands: PathBuf,
+    /// Whom it takes jobs of: the server runs as that user.
+    pub(crate) user: User,
 }
 
 impl Cluster {
@@ -74,6 +87,7 @@ impl Cluster {
             tables,
             slurm: None,
             slurm_keys: "period_s = 1\n",
+            oar: None,
         }
     }
 }

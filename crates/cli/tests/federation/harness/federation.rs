@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use pliant_live::config::ClientFile;
 use pliant_live::identity::{self, Authority, ClientTls, Credentials, Identity, Role, Timeouts};
 use pliant_live::processes;
 use pliant_live::wire::proto::server_client::ServerClient;
+use pliant_testing::oar::User;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tonic::transport::Channel;
@@ -25,6 +28,8 @@ struct Daemon {
     verb: &'static str,
     address: SocketAddr,
     child: Option<Child>,
+    /// Whom it runs as, if not as we do.
+    user: Option<User>,
 }
 
 /// Daemons, their files, and the authority that vouches for them.
@@ -80,29 +85,50 @@ impl Federation {
 
     /// Starts one more server.
     pub(crate) fn add_server(&mut self, cluster: &Cluster) {
-        let Cluster { name, procs, speed, batch, parent, keys, tables, slurm, slurm_keys } = cluster;
+        let Cluster { name, procs, speed, batch, parent, keys, tables, slurm, slurm_keys, oar } = cluster;
         let parent = self.address_table("parent", parent);
-        let size = match slurm {
-            Some(conf) => format!("[cluster.slurm]\nconf = \"{}\"\n{slurm_keys}", conf.display()),
-            None => format!("procs = {procs}\nbatch = \"{batch}\"\n"),
+        let size = match (slurm, oar) {
+            (Some(conf), _) => format!("[cluster.slurm]\nconf = \"{}\"\n{slurm_keys}", conf.display()),
+            (None, Some(oar)) => format!(
+                "[cluster.oar]\ncommands = \"{}\"\nperiod_s = 1\nsecurity_s = 1\n",
+                oar.commands.display()
+            ),
+            (None, None) => format!("procs = {procs}\nbatch = \"{batch}\"\n"),
         };
         let text = format!(
             "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{keys}\n{parent}\n\
              [cluster]\nspeed = {speed:?}\ngrace_s = 1\n{size}\n{TLS}{tables}"
         );
-        self.add("server", Role::Server, name, &text);
+        self.add_as("server", Role::Server, name, &text, oar.as_ref().map(|oar| oar.user.clone()));
     }
 
     fn add(&mut self, verb: &'static str, role: Role, name: &str, text: &str) {
+        self.add_as(verb, role, name, text, None);
+    }
+
+    fn add_as(&mut self, verb: &'static str, role: Role, name: &str, text: &str, user: Option<User>) {
         let folder = self.folder(name);
         self.certify(&folder, role, name);
         let file = folder.join(format!("{verb}.toml"));
         fs::write(&file, text.replace("LISTEN", "127.0.0.1:0")).unwrap();
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
-        self.daemons.insert(name.to_owned(), Daemon { verb, address: unknown, child: None });
+        if let Some(user) = &user {
+            self.open_to(user, &folder);
+        }
+        self.daemons.insert(name.to_owned(), Daemon { verb, address: unknown, child: None, user });
         self.revive(name);
         // From now on it is always found there.
         fs::write(&file, text.replace("LISTEN", &self.address(name))).unwrap();
+    }
+
+    /// Lets a user run the program, have a daemon's folder, and leave files beside it.
+    fn open_to(&self, user: &User, folder: &Path) {
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let own = |path: &Path| chown(path, Some(user.uid), Some(user.gid)).unwrap();
+        own(folder);
+        fs::read_dir(folder).unwrap().for_each(|entry| own(&entry.unwrap().path()));
+        // Where it was built others may not look.
+        fs::copy(env!("CARGO_BIN_EXE_pliant"), self.path().join("pliant")).unwrap();
     }
 
     /// A table that says where an agent is.
@@ -228,7 +254,15 @@ impl Federation {
             fs::remove_file(&ready).unwrap();
         }
         let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
-        Command::new(env!("CARGO_BIN_EXE_pliant"))
+        let mut command = match &self.daemons[name].user {
+            None => Command::new(env!("CARGO_BIN_EXE_pliant")),
+            Some(user) => {
+                let mut command = Command::new(self.path().join("pliant"));
+                command.uid(user.uid).gid(user.gid);
+                command
+            }
+        };
+        command
             .arg(verb)
             .arg("--config")
             .arg(folder.join(format!("{verb}.toml")))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pliant_model::Time;
 
-pub(crate) use clusters::{Cluster, MASTER, SERVICES, TLS};
+pub(crate) use clusters::{Cluster, MASTER, Oar, SERVICES, TLS};
 pub(crate) use federation::Federation;
 pub(crate) use jobs::*;
 

@@ -14,8 +14,8 @@ use pliant_model::Procs;
 use tokio::sync::{Notify, watch};
 
 use super::fresh::{AGE, Last};
+use super::system::{Fault, Seen, Settings, System};
 use crate::daemon::{Clock, Mailbox, stopped};
-use crate::slurm::{Seen, Settings, Slurm, SlurmError};
 
 /// After this long the machine is told that nothing has changed: it may wait for a job that never appears.
 const NOTHING_NEW: Duration = Duration::from_secs(60);
@@ -28,8 +28,8 @@ pub(super) struct Listings {
     pub(super) clock: Clock,
     /// What the machine was told.
     pub(super) mirror: Listing,
-    /// Where the cluster is left once its controller has answered.
-    pub(super) connected: watch::Sender<Option<Arc<Slurm>>>,
+    /// Where the cluster is left once its batch system has answered.
+    pub(super) connected: watch::Sender<Option<Arc<System>>>,
     /// Where it is left what came of the last one.
     pub(super) last: watch::Sender<Last>,
     /// Wakes up before the period is over.
@@ -46,7 +46,7 @@ impl Listings {
     }
 
     async fn list(&mut self) {
-        let period = Duration::from_secs(self.settings.period_s.into());
+        let period = Duration::from_secs(self.settings.period_s().into());
         let mut silent_since: Option<Instant> = None;
         let mut told = None;
         loop {
@@ -54,17 +54,17 @@ impl Listings {
             match self.seen().await {
                 Ok(seen) => {
                     if let Some(since) = silent_since.take() {
-                        tracing::info!(seconds = since.elapsed().as_secs(), "slurm answers again");
+                        tracing::info!(seconds = since.elapsed().as_secs(), "the batch system answers again");
                     }
                     self.tell(seen, &mut told);
-                    let procs = foreign::capacity(&self.mirror, self.settings.partition.as_deref());
+                    let procs = foreign::capacity(&self.mirror, self.settings.partition());
                     let took = asked.elapsed();
                     self.last.send_replace(Last { asked: Some(asked), took, silent: None, procs });
                 }
                 Err(error) => {
                     self.last.send_modify(|last| last.silent = Some(error.to_string()));
                     if silent_since.is_none() {
-                        tracing::warn!(%error, "slurm cannot be listed: tried again until it can");
+                        tracing::warn!(%error, "the batch system cannot be listed: tried again until it can");
                         silent_since = Some(Instant::now());
                     }
                 }
@@ -77,44 +77,24 @@ impl Listings {
         }
     }
 
-    async fn seen(&self) -> Result<Seen, SlurmError> {
+    async fn seen(&self) -> Result<Seen, Fault> {
         let known = self.connected.borrow().clone();
-        let slurm = match known {
-            Some(slurm) => slurm,
+        let system = match known {
+            Some(system) => system,
             None => {
-                let slurm = Arc::new(Slurm::connect(self.settings.clone(), &self.server).await?);
-                self.describe(&slurm);
-                slurm
+                let system = Arc::new(System::connect(&self.settings, &self.server).await?);
+                self.say(system.describe());
+                system
             }
         };
-        let seen = slurm.list(self.clock.now()).await?;
+        let seen = system.list(self.clock.now()).await?;
         // Only now: nothing is done in a cluster that cannot be listed.
         self.connected.send_if_modified(|connected| {
             let is_new = connected.is_none();
-            *connected = Some(slurm.clone());
+            *connected = Some(system.clone());
             is_new
         });
         Ok(seen)
-    }
-
-    fn describe(&self, slurm: &Slurm) {
-        let about = slurm.about();
-        if about.hides_jobs() {
-            tracing::warn!(private = ?about.private, "slurm hides others' jobs: estimates do not know of them");
-        }
-        if !about.scheduler.backfill {
-            tracing::warn!("slurm does not backfill: estimates reckon as if it did");
-        }
-        tracing::info!(
-            cluster = about.cluster,
-            version = about.version,
-            priority = about.priority,
-            interval = about.scheduler.interval.0,
-            accounts = about.accounts,
-            "slurm answers"
-        );
-        let (interval, partition) = (about.scheduler.interval, self.settings.partition.clone());
-        self.say(Event::Described { interval, partition, expect: self.settings.expect });
     }
 
     fn tell(&mut self, seen: Seen, told: &mut Option<Instant>) {
@@ -127,7 +107,7 @@ impl Listings {
             *told = Some(Instant::now());
             self.say(Event::Listed(changes));
         }
-        let partition = self.settings.partition.as_deref();
+        let partition = self.settings.partition();
         let procs = foreign::capacity(&listing, partition);
         if procs == Procs(0) && foreign::capacity(&self.mirror, partition) != procs {
             tracing::warn!(partition, "there are no nodes to run anything on");

@@ -109,15 +109,15 @@ impl Cluster {
         if let Some(listed) = listed {
             return Some(listed.clone());
         }
-        let slurm = self.slurm().await;
+        let system = self.system().await;
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         let mut pause = Pause::new("see how a job ended", job.number);
         loop {
-            match slurm.ended(&ids).await {
+            match system.ended(&ids).await {
                 Ok(ended) => return ended.into_values().last(),
                 Err(error) if error.may_pass() => pause.after(&error).await,
                 Err(error) => {
-                    tracing::warn!(job = job.number, %error, "slurm does not say how a job ended");
+                    tracing::warn!(job = job.number, %error, "the batch system does not say how a job ended");
                     return None;
                 }
             }
@@ -129,7 +129,7 @@ fn recorded(job: &Job, exit: processes::Exit, listed: Option<&Listed>) -> Event 
     let started = i64::try_from(exit.started_unix_ms / 1000).ok().map(Time);
     let never_ran = matches!(exit.outcome, processes::Outcome::NotStarted(_));
     let (exit, elapsed_ms) = end_of(exit);
-    // Slurm signals everybody at once: the job may be gone before its supervisor knows why.
+    // The batch system signals everybody at once: the job may be gone before its supervisor knows why.
     let exit = match (exit, listed.map(|listed| &listed.state)) {
         (Exit::Signal(_), Some(State::Cancelled)) => Exit::Cancelled,
         (Exit::Signal(_), Some(State::TimedOut)) => Exit::OverWalltime,
@@ -141,7 +141,7 @@ fn recorded(job: &Job, exit: processes::Exit, listed: Option<&Listed>) -> Event 
     Event::Ended { job: JobId(job.number), exit, started: started.filter(|_| !never_ran), elapsed_ms }
 }
 
-/// What Slurm or the supervisor has written into the output of the batch script.
+/// What the batch system or the supervisor has written into the output of the batch script.
 fn complained(dir: &Path) -> Option<String> {
     let written = std::fs::read(dir.join(BATCH_OUTPUT)).ok()?;
     let text = String::from_utf8_lossy(&written);

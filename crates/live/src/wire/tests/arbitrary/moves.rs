@@ -109,8 +109,11 @@ fn nodes_picture() -> impl Strategy<Value = nodes::Picture> {
             published: None,
         },
     );
-    let rules = (1..100_i64)
-        .prop_map(|interval| nodes::Rules { window: Span(86_400), ..nodes::Rules::slurm(Span(interval)) });
+    let rules = (1..100_i64).prop_map(|interval| nodes::Rules {
+        window: Span(86_400),
+        pause: Span(interval / 2),
+        ..nodes::Rules::slurm(Span(interval))
+    });
     (vec(node, 0..3), vec(running, 0..3), vec(pending, 0..3), rules)
         .prop_map(|(nodes, running, pending, rules)| nodes::Picture { nodes, running, pending, rules })
 }

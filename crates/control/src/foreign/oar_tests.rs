@@ -1,0 +1,148 @@
+//! What is particular to OAR: a job in several sizes, of which it chooses one, and the starts that it publishes.
+
+use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_policy::alternatives::Alternative;
+use pliant_policy::tuning::Tuner;
+
+use super::*;
+use crate::batch::Command as Outer;
+use crate::listing::{self, Place, Planned, Shape, State};
+
+const JOB: JobId = JobId(7);
+const NOW: Time = Time(1_000);
+/// What OAR keeps free behind a job.
+const PAUSE: Span = Span(5);
+
+fn nodes() -> Vec<listing::Node> {
+    let node = |name: &str| listing::Node { name: name.to_owned(), cores: 2, ..listing::Node::default() };
+    vec![node("n1"), node("n2")]
+}
+
+fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) -> Listed {
+    let runs = state.phase() == Some(Phase::Runs);
+    let place = |(node, cores): (&str, u32)| Place { node: node.to_owned(), cores: Some(cores) };
+    let places = [("n1", cores.min(2)), ("n2", cores.saturating_sub(2))];
+    let places = places.into_iter().filter(|(_, cores)| *cores > 0 && runs).map(place).collect();
+    Listed {
+        id: id.to_owned(),
+        ours,
+        state,
+        shape: Shape { cores, nodes: None, exclusive: false },
+        places,
+        walltime: Some(Span(walltime)),
+        started: runs.then_some(Time(990)),
+        ..Listed::default()
+    }
+}
+
+fn planned(start: i64, job: Listed) -> Listed {
+    Listed { planned: Some(Planned { start: Time(start), nodes: Vec::new() }), ..job }
+}
+
+fn tell(foreign: &mut Foreign, event: Event) -> Vec<News> {
+    let mut effects = Effects::default();
+    foreign.on(NOW, batch::Event::Foreign(event), &mut effects);
+    effects.news
+}
+
+fn list(foreign: &mut Foreign, jobs: Vec<Listed>) -> Vec<News> {
+    let listing = Listing::new(NOW, nodes(), jobs);
+    let changes = listing.changes(foreign.mirror().unwrap());
+    tell(foreign, Event::Listed(changes))
+}
+
+fn cluster(jobs: Vec<Listed>) -> Foreign {
+    let mut foreign = Foreign::of(System::Oar);
+    tell(&mut foreign, Event::Plans { rules: Rules::oar(PAUSE) });
+    list(&mut foreign, jobs);
+    foreign
+}
+
+/// A job that would take 400 s on one core, and on up to eight as much less.
+fn request(procs: u32) -> Request {
+    let (procs, walltime) = (Procs(procs), Span(400 / i64::from(procs)));
+    let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(8) };
+    Request { id: JOB, submit: NOW, procs, walltime, speedup, origin: None }
+}
+
+fn estimate(foreign: &mut Foreign) -> Option<Estimate> {
+    let request = request(1);
+    let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
+    foreign.estimate(NOW, &walltimes, Tuner::Exhaustive)
+}
+
+fn size(procs: u32, walltime: i64) -> Alternative {
+    Alternative { procs: Procs(procs), walltime: Span(walltime) }
+}
+
+#[test]
+fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
+    let mut foreign = cluster(vec![]);
+    let request = request(1);
+    let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
+    let submission = Submission { job: JOB, procs: Procs(1), walltime: Span(400) };
+    let mut effects = Effects::default();
+    foreign.submit_moldable(NOW, submission, &walltimes, &mut effects);
+    let [Outer::Foreign(Command::Queue(queue))] = effects.commands.as_slice() else { panic!("{effects:?}") };
+    assert_eq!((queue.procs, queue.walltime), (Procs(1), Span(400)));
+    assert_eq!(queue.alternatives, [size(1, 400), size(2, 200), size(3, 134), size(4, 100)]);
+
+    // Made again from its dump it offers the same.
+    let batch::Dump::Foreign(dump) = foreign.dump(NOW) else { panic!("of another kind") };
+    assert!(dump.is_of(OAR) && !dump.is_of(SLURM));
+    let written = serde_json::to_string(&dump).unwrap();
+    let mut foreign = Foreign::restore(serde_json::from_str(&written).unwrap());
+    let again = Queue { again: true, ..queue.clone() };
+    assert_eq!(foreign.unanswered(), [Outer::Foreign(Command::Queue(again))]);
+
+    tell(&mut foreign, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    let waiting = planned(1_100, listed("41", Some(7), State::Pending, 4, 100));
+    assert_eq!(list(&mut foreign, vec![waiting]), []);
+    let plan = Estimate { procs: Procs(4), walltime: Span(100), start: Time(1_100) };
+    assert_eq!(foreign.plan(NOW, JOB), Some(plan), "the size that OAR plans it in");
+    let news = list(&mut foreign, vec![listed("41", Some(7), State::Running, 3, 134)]);
+    let started = News::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(990) };
+    assert_eq!(news, [started]);
+}
+
+#[test]
+fn what_is_held_keeps_its_sizes_until_it_is_released() {
+    let mut foreign = cluster(vec![]);
+    let request = request(2);
+    let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
+    let submission = Submission { job: JOB, procs: Procs(2), walltime: Span(200) };
+    let mut effects = Effects::default();
+    foreign.hold_moldable(NOW, submission, &walltimes, &mut effects);
+    tell(&mut foreign, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    foreign.release(NOW, JOB, &mut effects);
+    let Some(Outer::Foreign(Command::Release { alternatives, .. })) = effects.commands.last() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(alternatives.len(), 4);
+
+    // Slurm has no use for sizes.
+    let mut slurm = Foreign::new();
+    slurm.submit_moldable(NOW, submission, &walltimes, &mut effects);
+    let Some(Outer::Foreign(Command::Queue(queue))) = effects.commands.last() else { panic!("{effects:?}") };
+    assert_eq!(queue.alternatives, []);
+}
+
+#[test]
+fn estimates_go_by_the_starts_that_oar_publishes() {
+    let mut check = |jobs: Vec<Listed>, expected: (u32, i64)| {
+        let found = estimate(&mut cluster(jobs)).unwrap();
+        assert_eq!((found.procs, found.start), (Procs(expected.0), Time(expected.1)));
+    };
+    // Runs until 1190, and its core is kept free for the pause.
+    let running = |cores| listed("1", None, State::Running, cores, 200);
+    check(vec![], (4, 1_000));
+    check(vec![running(2)], (2, 1_000));
+    check(vec![running(4)], (4, 1_195));
+    // Somebody waits for all, so that a hole is left: from 1000 to 1195 on two cores, too short for 200 s.
+    let next = |start| planned(start, listed("2", None, State::Pending, 4, 50));
+    check(vec![running(2), next(1_195)], (4, 1_250));
+    // It is published later than it could be, for reasons that we do not see: then the hole suffices.
+    check(vec![running(2), next(1_210)], (2, 1_000));
+    // What is past means nothing any more: then it is as early as it can be.
+    check(vec![running(2), next(900)], (4, 1_250));
+}

@@ -1,0 +1,222 @@
+//! What oarstat says of all jobs.
+
+use std::collections::BTreeMap;
+
+use pliant_control::listing::{Listed, Phase, Place, Planned, Shape, State, Status, WaitsFor};
+use pliant_model::{Span, Time};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::OarError;
+use super::number::Number;
+use super::resources::Resources;
+use super::wanted;
+
+/// Who lists: by that our own jobs are told from others'.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Who {
+    /// What our tags begin with: `pliant:<server>:`.
+    pub(super) prefix: String,
+    /// The user that submits. Others may give their jobs any name.
+    pub(super) user: String,
+}
+
+impl Who {
+    /// The tag of a job.
+    pub(super) fn tag(&self, number: u32) -> String {
+        format!("{}{number}", self.prefix)
+    }
+
+    fn number(&self, text: &str) -> Option<u32> {
+        let number = text.strip_prefix(&self.prefix)?;
+        // One way to write each: no sign, no leading zero.
+        number.parse().ok().filter(|&parsed| self.tag(parsed) == text)
+    }
+}
+
+/// A listing that was read.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Queue {
+    pub(super) jobs: Vec<Listed>,
+    /// What was not understood of others' jobs, which are left out.
+    pub(super) unread: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    state: String,
+    queue: String,
+    wanted_resources: String,
+    walltime: Option<Number>,
+    #[serde(rename = "submissionTime")]
+    submitted: Number,
+    #[serde(rename = "startTime")]
+    started: Number,
+    #[serde(rename = "stopTime")]
+    stopped: Number,
+    #[serde(rename = "scheduledStart")]
+    scheduled: Option<Number>,
+    exit_code: Option<Number>,
+    assigned_resources: Vec<Number>,
+    assigned_network_address: Vec<String>,
+    types: Vec<String>,
+    dependencies: Vec<Number>,
+    reservation: String,
+    events: Vec<Event>,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    to_check: String,
+}
+
+/// Reads what `oarstat --json --full` printed. Others' jobs that are over are left out, and those that give way to any
+/// other (besteffort), unless that is what ours are.
+///
+/// Fails if a job of our own is not understood: to leave it out would be to say that it is gone.
+pub(super) fn read(printed: &str, who: &Who, resources: &Resources) -> Result<Queue, OarError> {
+    let mut queue = Queue::default();
+    let unreadable = |place: String, error: &serde_json::Error| OarError::Unreadable {
+        command: "oarstat",
+        place,
+        why: error.to_string(),
+    };
+    // Of nothing OAR prints nothing.
+    let read: BTreeMap<String, Value> = match printed.trim() {
+        "" | "null" => BTreeMap::new(),
+        printed => {
+            serde_json::from_str(printed).map_err(|error| unreadable("its output".to_owned(), &error))?
+        }
+    };
+    for (id, value) in read {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let tagged = who.number(text("name")).filter(|_| text("job_user") == who.user);
+        match serde_json::from_value::<Job>(value) {
+            Ok(job) => {
+                let gives_way = job.types.iter().any(|kind| kind == "besteffort");
+                let listed = listed(id, tagged, job, resources);
+                if tagged.is_some() || (listed.phase() != Phase::Over && !gives_way) {
+                    queue.jobs.push(listed);
+                }
+            }
+            Err(error) if tagged.is_some() => return Err(unreadable(format!("job {id}"), &error)),
+            Err(error) => queue.unread.push(unreadable(format!("job {id}"), &error).to_string()),
+        }
+    }
+    Ok(queue)
+}
+
+fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> Listed {
+    let instant = |number: &Number| Some(Time(number.0)).filter(|time| time.0 > 0);
+    let walltime = job.walltime.map(|seconds| Span(seconds.0));
+    let wanted = wanted::read(&job.wanted_resources, resources.size()).unwrap_or_default();
+    // The one that is planned, or else the first.
+    let chosen = wanted.iter().find(|one| Some(one.walltime) == walltime).or(wanted.first());
+    let shape = chosen.map(|one| Shape { cores: one.cores, nodes: one.nodes, exclusive: one.exclusive });
+    let mut listed = Listed {
+        id,
+        ours: tagged,
+        state: state(&job),
+        partition: job.queue.clone(),
+        shape: shape.unwrap_or_default(),
+        places: places(&job, resources),
+        walltime: walltime.or(chosen.map(|one| one.walltime)),
+        submitted: Time(job.submitted.0),
+        status: job.exit_code.map(|code| status(code.0)),
+        needs: job.types.iter().map(|kind| format!("type {kind}")).collect(),
+        ..Listed::default()
+    };
+    match listed.phase() {
+        Phase::Waits => {
+            listed.places.clear();
+            let start = job.scheduled.as_ref().and_then(instant);
+            listed.planned = start.map(|start| Planned { start, nodes: Vec::new() });
+            listed.waits_for = match (start, job.reservation.as_str()) {
+                (Some(start), "Scheduled") => Some(WaitsFor::Time(start)),
+                // What OAR plans it plans with all that it waits for.
+                (Some(_), _) => None,
+                (None, _) if !job.dependencies.is_empty() => {
+                    let jobs: Vec<String> = job.dependencies.iter().map(|id| id.0.to_string()).collect();
+                    Some(WaitsFor::Jobs(jobs.join(",")))
+                }
+                (None, _) => None,
+            };
+        }
+        Phase::Runs => {
+            listed.started = instant(&job.started);
+            if !job.assigned_resources.is_empty() {
+                let cores = job.assigned_resources.len() as u32;
+                listed.shape = Shape { cores, nodes: None, exclusive: false };
+            }
+        }
+        Phase::Over => {
+            listed.started = instant(&job.started).filter(|_| !listed.places.is_empty());
+            listed.ended = instant(&job.stopped);
+        }
+    }
+    listed
+}
+
+/// The state of a job. How one ended that OAR does not call terminated stands in its events.
+fn state(job: &Job) -> State {
+    let has = |kinds: &[&str]| job.events.iter().any(|event| kinds.contains(&event.kind.as_str()));
+    match job.state.as_str() {
+        "Waiting" | "toAckReservation" => State::Pending,
+        "Hold" => State::Held,
+        "toLaunch" | "Launching" => State::Configuring,
+        "Running" => State::Running,
+        // Its resources may be given to others.
+        "Suspended" | "Resuming" => State::Suspended,
+        "Finishing" => State::Completing,
+        "Terminated" => match job.exit_code.as_ref().is_none_or(|code| code.0 == 0) {
+            true => State::Completed,
+            false => State::Failed,
+        },
+        // What OAR has not looked at yet may make it submit the job anew: nothing is decided.
+        "Error" | "toError" if job.events.iter().any(|event| event.to_check == "YES") => State::Requeued,
+        "toError" => State::Failed,
+        "Error" if has(&["WALLTIME"]) => State::TimedOut,
+        "Error" if has(&["FRAG_JOB_REQUEST"]) => State::Cancelled,
+        "Error" if has(NODE_FAILED) => State::NodeFailed,
+        "Error" => State::Failed,
+        unknown => State::Unknown(unknown.to_owned()),
+    }
+}
+
+/// Events of jobs whose nodes did not do what they should.
+const NODE_FAILED: &[&str] = &[
+    "PING_CHECKER_NODE_SUSPECTED",
+    "PING_CHECKER_NODE_SUSPECTED_END_JOB",
+    "CPUSET_ERROR",
+    "CPUSET_CLEAN_ERROR",
+    "CANNOT_WRITE_NODE_FILE",
+    "CANNOT_WRITE_PID_FILE",
+    "SSH_TRANSFER_TIMEOUT",
+    "BIPBIP_TIMEOUT",
+    "EXTERMINATE_JOB",
+    "BAD_HASHTABLE_DUMP",
+];
+
+/// Where it runs or ran.
+fn places(job: &Job, resources: &Resources) -> Vec<Place> {
+    let mut cores: BTreeMap<&str, u32> = BTreeMap::new();
+    for id in &job.assigned_resources {
+        if let Some(node) = u64::try_from(id.0).ok().and_then(|id| resources.places.get(&id)) {
+            *cores.entry(node).or_default() += 1;
+        }
+    }
+    let known = cores.values().sum::<u32>() as usize == job.assigned_resources.len();
+    let place = |node: &String| Place {
+        node: node.clone(),
+        cores: cores.get(node.as_str()).copied().filter(|_| known),
+    };
+    job.assigned_network_address.iter().map(place).collect()
+}
+
+/// What `wait` said.
+fn status(waited: i64) -> Status {
+    let signal = (waited & 0x7f) as i32;
+    if signal == 0 { Status::Code(((waited >> 8) & 0xff) as i32) } else { Status::Signal(signal) }
+}

@@ -1,0 +1,209 @@
+use std::collections::BTreeMap;
+
+use pliant_control::listing::{Listed, Phase, Place, Shape, State, Status, WaitsFor};
+use pliant_model::{Span, Time};
+use serde_json::{Value, json};
+
+use crate::oar::jobs::{self, Queue, Who};
+use crate::oar::resources::Resources;
+use crate::oar::wanted::{self, Size, Wanted};
+
+const OARSTAT: &str = include_str!("captured/oarstat.json");
+const OARNODES: &str = include_str!("captured/oarnodes.json");
+
+fn who() -> Who {
+    Who { prefix: "pliant:x:".to_owned(), user: "pliant-jobs".to_owned() }
+}
+
+fn resources() -> Resources {
+    Resources::read(OARNODES, Time(0)).unwrap()
+}
+
+fn listed() -> BTreeMap<String, Listed> {
+    let Queue { jobs, unread } = jobs::read(OARSTAT, &who(), &resources()).unwrap();
+    assert_eq!(unread, [""; 0]);
+    jobs.into_iter().map(|job| (job.id.clone(), job)).collect()
+}
+
+/// One captured job, changed.
+fn changed(id: &str, changes: &[(&str, Value)]) -> Listed {
+    let mut job = serde_json::from_str::<Value>(OARSTAT).unwrap()[id].clone();
+    for (key, value) in changes {
+        job[*key] = value.clone();
+    }
+    let text = json!({ id: job }).to_string();
+    jobs::read(&text, &who(), &resources()).unwrap().jobs.pop().unwrap()
+}
+
+#[test]
+fn nodes_with_their_cores() {
+    let found = resources();
+    let nodes: Vec<(&str, u32, &Option<String>)> =
+        found.nodes.iter().map(|node| (node.name.as_str(), node.cores, &node.unusable)).collect();
+    assert_eq!(nodes, [("node1", 2, &None), ("node2", 2, &None)]);
+    assert_eq!(found.places[&3], "node2");
+    assert_eq!(found.size(), Size { nodes: 2, node_cores: 2, cores: 4 });
+
+    // What is broken, drained, asleep, or no processor.
+    let check = |changes: &[(&str, &str, Value)], expected: &[(&str, u32, Option<&str>)]| {
+        let mut all: Value = serde_json::from_str(OARNODES).unwrap();
+        for (id, key, value) in changes {
+            all[*id][*key] = value.clone();
+        }
+        let found = Resources::read(&all.to_string(), Time(1_000)).unwrap();
+        let nodes: Vec<(&str, u32, Option<&str>)> = found
+            .nodes
+            .iter()
+            .map(|node| (node.name.as_str(), node.cores, node.unusable.as_deref()))
+            .collect();
+        assert_eq!(nodes, expected, "{changes:?}");
+    };
+    let two = ("node2", 2, None);
+    check(&[("1", "state", json!("Suspected"))], &[("node1", 1, None), two]);
+    let dead = [("1", "state", json!("Dead")), ("2", "state", json!("Dead"))];
+    check(&dead, &[("node1", 2, Some("dead")), two]);
+    let drained = [("1", "drain", json!("YES")), ("2", "drain", json!("YES"))];
+    check(&drained, &[("node1", 2, Some("drained")), two]);
+    let until = |time: &str| {
+        ["1", "2"].map(|id| [(id, "state", json!("Absent")), (id, "available_upto", json!(time))]).concat()
+    };
+    check(&until("1001"), &[("node1", 2, None), two]);
+    check(&until("1000"), &[("node1", 2, Some("absent")), two]);
+    check(&[("1", "type", json!("licence"))], &[("node1", 1, None), two]);
+}
+
+#[test]
+fn jobs_as_they_were_meant() {
+    let jobs = listed();
+    let place = |node: &str, cores| Place { node: node.to_owned(), cores: Some(cores) };
+    let running = &jobs["1"];
+    assert_eq!((running.ours, &running.state), (Some(1), &State::Running));
+    // Of the two sizes that it was submitted with OAR took the larger one.
+    assert_eq!((running.shape.cores, running.walltime), (2, Some(Span(600))));
+    assert_eq!(running.places, [place("node1", 2)]);
+    assert_eq!(running.started, Some(Time(1_795_290_484)));
+
+    let local = &jobs["2"];
+    assert_eq!((local.ours, &local.state, &*local.places), (None, &State::Running, &[place("node2", 2)][..]));
+
+    let waiting = &jobs["3"];
+    assert_eq!((waiting.ours, &waiting.state), (Some(2), &State::Pending));
+    // Of three sizes the largest is planned.
+    assert_eq!((waiting.shape.cores, waiting.walltime), (4, Some(Span(600))));
+    assert_eq!(waiting.planned.as_ref().map(|plan| plan.start), Some(Time(1_795_291_086)));
+    assert_eq!((waiting.started, &*waiting.places, &waiting.waits_for), (None, &[][..], &None));
+
+    assert_eq!(jobs["4"].waits_for, None, "what it waits for is in its plan");
+    assert_eq!((jobs["5"].ours, jobs["5"].phase()), (None, Phase::Waits), "a name that nothing can break");
+    assert_eq!((&jobs["6"].state, &jobs["6"].planned), (&State::Held, &None));
+    assert!(!jobs.contains_key("10"), "whoever gives way to all is in nobody's way");
+    let nodes = Shape { cores: 2, nodes: Some(1), exclusive: true };
+    assert_eq!(jobs["11"].shape, nodes, "a whole node");
+    let reserved = &jobs["12"];
+    assert_eq!(reserved.waits_for, Some(WaitsFor::Time(Time(1_795_297_704))));
+}
+
+#[test]
+fn how_jobs_ended() {
+    let jobs = listed();
+    let check = |id: &str, state: State, status: Option<Status>, ran: bool| {
+        let job = &jobs[id];
+        assert_eq!((&job.state, job.status, job.ever_started()), (&state, status, ran), "{id}");
+        assert_eq!((job.phase(), job.started.is_some()), (Phase::Over, ran), "{id}");
+    };
+    check("13", State::Failed, Some(Status::Code(3)), true);
+    check("14", State::TimedOut, None, true);
+    check("15", State::Failed, Some(Status::Signal(9)), true);
+    check("16", State::Completed, Some(Status::Code(0)), true);
+    // Its folder was not there.
+    check("17", State::Failed, None, true);
+    check("18", State::Cancelled, None, false);
+    check("19", State::Cancelled, None, true);
+}
+
+#[test]
+fn every_state_is_known() {
+    let check = |word: &str, expected: State| {
+        assert_eq!(changed("1", &[("state", json!(word))]).state, expected, "{word}");
+    };
+    check("Waiting", State::Pending);
+    check("Hold", State::Held);
+    check("toLaunch", State::Configuring);
+    check("toError", State::Failed);
+    check("toAckReservation", State::Pending);
+    check("Launching", State::Configuring);
+    check("Running", State::Running);
+    check("Suspended", State::Suspended);
+    check("Resuming", State::Suspended);
+    check("Finishing", State::Completing);
+    check("Terminated", State::Completed);
+    check("Error", State::Failed);
+    check("Other", State::Unknown("Other".to_owned()));
+}
+
+#[test]
+fn what_oar_may_submit_anew_is_not_over() {
+    let event = |to_check: &str| json!([{ "type": "PING_CHECKER_NODE_SUSPECTED", "to_check": to_check }]);
+    let undecided = changed("1", &[("state", json!("Error")), ("events", event("YES"))]);
+    assert_eq!((undecided.state, undecided.ours), (State::Requeued, Some(1)));
+    let decided = changed("1", &[("state", json!("Error")), ("events", event("NO"))]);
+    assert_eq!(decided.state, State::NodeFailed);
+}
+
+#[test]
+fn only_our_own_jobs_are_ours() {
+    let check = |name: Value, user: &str, expected: Option<u32>| {
+        assert_eq!(changed("1", &[("name", name), ("job_user", json!(user))]).ours, expected);
+    };
+    check(json!("pliant:x:1"), "pliant-jobs", Some(1));
+    check(json!("pliant:x:1"), "mallory", None);
+    check(json!("pliant:x:01"), "pliant-jobs", None);
+    check(json!("pliant:xx:1"), "pliant-jobs", None);
+    check(json!(null), "pliant-jobs", None);
+}
+
+#[test]
+fn what_is_not_understood() {
+    let read = |text: &str| jobs::read(text, &who(), &resources());
+    for nothing in ["", "\n", "null", "{}"] {
+        assert_eq!(read(nothing).unwrap(), Queue::default());
+    }
+    assert!(read("{").unwrap_err().to_string().starts_with("oarstat: its output: expected"));
+    let broken = |name: &str| {
+        read(&json!({ "1": { "name": name, "job_user": "pliant-jobs", "state": 7 } }).to_string())
+    };
+    // To leave out one of ours would be to say that it is gone.
+    assert!(broken("pliant:x:1").unwrap_err().to_string().starts_with("oarstat: job 1: expected"));
+    let others = broken("local").unwrap();
+    assert_eq!((others.jobs.len(), others.unread.len()), (0, 1));
+}
+
+#[test]
+fn what_jobs_ask_for() {
+    let size = Size { nodes: 3, node_cores: 8, cores: 20 };
+    let check = |text: &str, expected: Option<&[(u32, Option<u32>, bool, i64)]>| {
+        let found = wanted::read(text, size);
+        let found = found.map(|all| {
+            let plain = |one: &Wanted| (one.cores, one.nodes, one.exclusive, one.walltime.0);
+            all.iter().map(plain).collect::<Vec<_>>()
+        });
+        assert_eq!(found.as_deref(), expected, "{text}");
+    };
+    check("", Some(&[]));
+    check(
+        r#"-l "{type = 'default'}/resource_id=4,walltime=0:10:0" -l "{type = 'default'}/resource_id=2,walltime=0:15:30" "#,
+        Some(&[(4, None, false, 600), (2, None, false, 930)]),
+    );
+    check(r#"-l "/network_address=2/resource_id=3,walltime=1:0:0" "#, Some(&[(6, Some(2), false, 3600)]));
+    check(r#"-l "/host=2,walltime=1:0:0" "#, Some(&[(16, Some(2), true, 3600)]));
+    check(r#"-l "/switch=1/host=2/core=4,walltime=1:0:0" "#, Some(&[(8, Some(2), false, 3600)]));
+    check(
+        r#"-l "{cluster = 'a/b,walltime=' AND -l \""}/host=1+{x}/resource_id=2,walltime=0:0:1" "#,
+        Some(&[(10, Some(1), true, 1)]),
+    );
+    check(r#"-l "/host=ALL,walltime=1:0:0" "#, Some(&[(24, Some(3), true, 3600)]));
+    check(r#"-l "/resource_id=BEST,walltime=1:0:0" "#, Some(&[(20, None, false, 3600)]));
+    check(r#"-l "/host=1/resource_id=ALL,walltime=1:0:0" "#, Some(&[(8, Some(1), false, 3600)]));
+    check(r#"-l "/resource_id=x,walltime=1:0:0" "#, None);
+    check(r#"-l "/resource_id=1" "#, None);
+}
