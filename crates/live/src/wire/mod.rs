@@ -26,6 +26,7 @@ mod moves;
 mod nodes;
 mod offer;
 mod pictures;
+mod pieces;
 mod read;
 mod server;
 mod submission;
@@ -50,6 +51,8 @@ pub use moves::{
 pub use offer::{Offer, OfferedArgument, OfferedService};
 pub use server::{Declined, SubmitAnswer};
 pub use submission::{Script, Submission, Submitted};
+
+pub(crate) use pieces::{Pieces, in_pieces};
 
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod proto {
