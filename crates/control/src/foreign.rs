@@ -14,6 +14,7 @@
 
 mod drawing;
 mod job;
+mod locals;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,9 @@ use serde::{Deserialize, Serialize};
 use crate::batch::{self, BatchSystem, Effects, News, Usage};
 use crate::job::Exit;
 use crate::listing::{Changes, Listed, Listing, Phase};
+use crate::local::LocalJob;
 
+pub use drawing::WITHOUT_LIMIT;
 use job::Job;
 pub use job::{Command, Event, Queue, Withdrawal};
 
@@ -167,6 +170,8 @@ impl Foreign {
 
     /// A listing came in. Of a job that was queued in the second in which it was asked for, it says nothing yet.
     fn listed(&mut self, now: Time, changes: &Changes, effects: &mut Effects) {
+        let over = locals::over(&self.mirror, changes, self.partition.as_deref());
+        effects.news.extend(over.into_iter().map(News::Local));
         self.mirror.apply(changes);
         let mut seen: BTreeMap<JobId, Vec<&Listed>> = BTreeMap::new();
         for listed in &self.mirror.jobs {
@@ -355,6 +360,10 @@ impl BatchSystem for Foreign {
 
     fn mirror(&self) -> Option<&Listing> {
         Some(&self.mirror)
+    }
+
+    fn local_jobs(&self) -> Vec<LocalJob> {
+        locals::present(&self.mirror, self.partition.as_deref())
     }
 
     fn unanswered(&self) -> Vec<batch::Command> {

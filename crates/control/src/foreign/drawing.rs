@@ -7,7 +7,7 @@ use pliant_policy::nodes::{Holder, Node, Pending, Picture, Rules, Shape, Share};
 use crate::listing::{self, Listed, Listing, Phase, State, WaitsFor};
 
 /// What a job without a limit is taken to need.
-const WITHOUT_LIMIT: Span = Span(365 * 86_400);
+pub const WITHOUT_LIMIT: Span = Span(365 * 86_400);
 /// Of the waiting tasks of one array so many are planned: the others come behind these.
 const TASKS_MAX: u32 = 1_000;
 
@@ -55,10 +55,10 @@ pub(super) fn draw(
         let key = |job: &Listed| (std::cmp::Reverse(job.priority), job.submitted, job.id.len());
         key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
     });
-    let largest = ours.iter().map(|node| node.cores).max().unwrap_or(1).max(1);
+    let largest = largest(ours.iter().copied());
     let mut pending = Vec::new();
     for job in waiting {
-        for _ in 0..=job.further.min(TASKS_MAX) {
+        for _ in 0..tasks(job) {
             pending.push(waits(job, number(job), largest));
         }
     }
@@ -88,7 +88,22 @@ fn shares(job: &Listed, nodes: &[&listing::Node]) -> Vec<Share> {
     job.places.iter().filter_map(share).collect()
 }
 
-fn may_start(job: &Listed, partition: Option<&str>) -> bool {
+/// The cores of the largest of these nodes.
+pub(super) fn largest<'a>(nodes: impl Iterator<Item = &'a listing::Node>) -> u32 {
+    nodes.map(|node| node.cores).max().unwrap_or(1).max(1)
+}
+
+/// How many jobs a listed one stands for, as far as they are planned.
+pub(super) fn tasks(job: &Listed) -> usize {
+    1 + job.further.min(TASKS_MAX) as usize
+}
+
+/// Whether a job is on a node that jobs of a partition may have.
+pub(super) fn is_on(job: &Listed, listing: &Listing, partition: Option<&str>) -> bool {
+    job.places.iter().any(|place| nodes(listing, partition).any(|node| node.name == place.node))
+}
+
+pub(super) fn may_start(job: &Listed, partition: Option<&str>) -> bool {
     partition.is_none_or(|name| job.partition.split(',').any(|one| one == name))
 }
 
@@ -97,19 +112,23 @@ fn waits(job: &Listed, number: JobId, largest: u32) -> Pending {
         Some(WaitsFor::Time(begin)) => Some(begin),
         _ => None,
     };
-    let shape = Shape {
-        // What is listed is the least number that will do. More than its cores need were asked for.
-        nodes: job.shape.nodes.filter(|nodes| *nodes > job.shape.cores.div_ceil(largest)),
-        exclusive: job.shape.exclusive,
-        ..Shape::of(Procs(job.shape.cores))
-    };
     Pending {
         job: number,
-        shape,
+        shape: shape(job, largest),
         walltime: bounded(job.walltime),
         begin,
         blocked: job.state == State::Held || (job.waits_for.is_some() && begin.is_none()),
         published: None,
+    }
+}
+
+/// What a job asks for, on nodes of at most `largest` cores.
+pub(super) fn shape(job: &Listed, largest: u32) -> Shape {
+    Shape {
+        // What is listed is the least number that will do. More than its cores need were asked for.
+        nodes: job.shape.nodes.filter(|nodes| *nodes > job.shape.cores.div_ceil(largest)),
+        exclusive: job.shape.exclusive,
+        ..Shape::of(Procs(job.shape.cores))
     }
 }
 

@@ -183,6 +183,7 @@ pub(crate) fn row(record: &JobRecord) -> JobRow {
         expected_start: record.started.map(|_| record.expected.start.0),
         expected_completion: record.started.map(|_| record.expected.completion().0),
         record: json(record),
+        last_server: record.server().to_string(),
     }
 }
 

@@ -15,7 +15,7 @@ use prost::Message;
 
 use super::*;
 use crate::config::LimitsFile;
-use crate::journal::{Entry, Filter, JobRow, JournalError};
+use crate::journal::{Entry, Filter, JobRow, JournalError, LocalPlace, LocalRow};
 use crate::wire::Pieces;
 
 /// A journal with news from one number to another.
@@ -58,6 +58,15 @@ impl Archive for News {
     }
 
     fn accuracy(&mut self, _: Option<&str>, _: u32) -> Result<Vec<(String, i64, i64)>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn locals(
+        &mut self,
+        _: i64,
+        _: Option<LocalPlace>,
+        _: u32,
+    ) -> Result<Vec<(LocalPlace, LocalRow)>, JournalError> {
         unreachable!("news alone are read")
     }
 
