@@ -19,6 +19,7 @@ mod cause;
 mod discovery;
 mod files;
 mod handoff;
+mod history;
 mod job;
 mod listing;
 mod malformed;
@@ -39,6 +40,7 @@ pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
 pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
 pub use handoff::{Prepare, handoff_id};
+pub use history::{HistoryPage, HistoryPlace, HistoryQuery, LocalPlace, LocalsPage, LocalsQuery};
 pub use job::{handle_of, job_request};
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,

@@ -22,8 +22,10 @@ use super::super::{
 };
 use crate::staging::{Checksum, FileName, FileSpec, ResultName};
 
+mod history;
 mod moves;
 
+pub(super) use history::*;
 pub(super) use moves::*;
 
 pub(super) fn name() -> impl Strategy<Value = Name> {
