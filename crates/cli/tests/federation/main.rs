@@ -16,3 +16,4 @@ mod security;
 mod slurm;
 mod standby;
 mod transfers;
+mod twin;
