@@ -9,6 +9,7 @@ mod job;
 mod local;
 mod measure;
 mod moment;
+mod moving;
 mod numbers;
 mod output;
 mod progress;
@@ -16,6 +17,7 @@ mod refusals;
 mod sent;
 mod table;
 mod verbs;
+mod what_if;
 mod words;
 mod work;
 
@@ -64,6 +66,8 @@ enum Verb {
     Moves(verbs::moves::Arguments),
     /// Looks for better places for waiting jobs now, or changes how that is done.
     Reallocate(verbs::reallocate::Arguments),
+    /// Replays what the federation recorded under other policies, and says what each would have changed.
+    Twin(verbs::twin::Arguments),
     /// Waits until jobs have ended.
     Wait(verbs::wait::Arguments),
     /// Withdraws waiting jobs and ends running ones.
@@ -149,6 +153,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Explain(arguments) => verbs::explain::run(output, &arguments),
         Verb::Moves(arguments) => verbs::moves::run(output, &arguments),
         Verb::Reallocate(arguments) => verbs::reallocate::run(output, &arguments),
+        Verb::Twin(arguments) => verbs::twin::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),
         Verb::Fetch(arguments) => verbs::fetch::run(output, &arguments),

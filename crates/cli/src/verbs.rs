@@ -29,6 +29,8 @@ mod submit_refused;
 pub(crate) mod trace_convert;
 pub(crate) mod trace_generate;
 pub(crate) mod trace_info;
+pub(crate) mod twin;
+mod twin_told;
 pub(crate) mod up;
 pub(crate) mod wait;
 pub(crate) mod work;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Exit;
 use crate::listing::Listing;
+use crate::local::LocalJob;
 use crate::{embedded, foreign};
 
 /// What the outside tells a batch system.
@@ -98,6 +99,8 @@ pub enum News {
         /// How long it ran, in milliseconds, if that was measured.
         elapsed_ms: Option<u64>,
     },
+    /// A run of a local user's job, which is nobody's business here, is over.
+    Local(LocalJob),
 }
 
 /// What a call leads to: commands for the outside, news for the server.
@@ -217,6 +220,11 @@ pub trait BatchSystem: Send {
     /// What was listed last, if there are listings.
     fn mirror(&self) -> Option<&Listing> {
         None
+    }
+
+    /// The jobs of local users that run or wait.
+    fn local_jobs(&self) -> Vec<LocalJob> {
+        Vec::new()
     }
 
     /// Commands that nobody has answered: a restarted driver carries them out again.

@@ -15,6 +15,7 @@
 mod drawing;
 mod job;
 mod learning;
+mod locals;
 mod planning;
 mod present;
 mod target;
@@ -37,7 +38,9 @@ use serde::{Deserialize, Serialize};
 use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
 use crate::job::Exit;
 use crate::listing::{Changes, Listed, Listing, Phase};
+use crate::local::LocalJob;
 
+pub use drawing::WITHOUT_LIMIT;
 use job::Job;
 pub use job::{Command, Event, Queue, Withdrawal};
 pub use system::{OAR, SLURM, System};
@@ -220,6 +223,8 @@ impl Foreign {
         if self.expect == Expect::History {
             learning::ended(&self.mirror, changes, &mut self.used);
         }
+        let over = locals::over(&self.mirror, changes, self.partition.as_deref());
+        effects.news.extend(over.into_iter().map(News::Local));
         self.mirror.apply(changes);
         let mut seen: BTreeMap<JobId, Vec<&Listed>> = BTreeMap::new();
         for listed in &self.mirror.jobs {
@@ -444,6 +449,10 @@ impl BatchSystem for Foreign {
 
     fn mirror(&self) -> Option<&Listing> {
         Some(&self.mirror)
+    }
+
+    fn local_jobs(&self) -> Vec<LocalJob> {
+        locals::present(&self.mirror, self.partition.as_deref())
     }
 
     fn unanswered(&self) -> Vec<batch::Command> {

@@ -9,6 +9,7 @@
 //! - [`agent`] finds servers: a question goes down the tree, estimation vectors come up and are cut to the best.
 //! - [`server`] stands in front of one cluster: it estimates, admits, and keeps the jobs it admitted.
 //! - [`batch`] is the batch system behind a server; [`embedded`] is Pliant's own, [`foreign`] the picture of another.
+//! - [`local`] is what is kept of the jobs of local users, for replays.
 //! - [`handoff`] is how a waiting job goes from one server to another; agents propose it.
 //! - [`client`] takes one submission through discovery and admission to a handle, or to a clear end.
 
@@ -22,6 +23,7 @@ pub mod foreign;
 pub mod handoff;
 pub mod job;
 pub mod listing;
+pub mod local;
 pub mod names;
 pub mod reason;
 pub mod replay;

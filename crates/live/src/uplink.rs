@@ -26,7 +26,7 @@ use crate::daemon::Clock;
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::journal::{Archive, Notice};
 use crate::telemetry::RequestId;
-use crate::wire::{FromChild, FromParent, proto};
+use crate::wire::{FromChild, FromParent, in_pieces, proto};
 
 pub(crate) use heard::{Heard, readiness};
 use upward::Said;
@@ -114,7 +114,7 @@ impl<C: Child> Uplink<C> {
             told: 0,
             page: VecDeque::new(),
             announce: false,
-            said: None,
+            said: VecDeque::new(),
             acknowledged: 0,
             next_question,
             questions: BTreeMap::new(),
@@ -146,12 +146,13 @@ struct Line<C> {
     page: VecDeque<Notice>,
     /// The servers are to be announced.
     announce: bool,
-    /// What else is to be said next.
-    said: Option<FromChild>,
+    /// What else is to be said next: one answer, perhaps in pieces.
+    said: VecDeque<proto::Up>,
     acknowledged: u64,
     next_question: u64,
-    /// Questions that came over the present line and are not answered, with the parent's numbers of them.
-    questions: BTreeMap<u64, u64>,
+    /// Questions that came over the present line and are not answered, with the parent's numbers of them and whether it
+    /// takes answers in pieces.
+    questions: BTreeMap<u64, (u64, bool)>,
     /// The parent tells which numbers are taken.
     numbers: bool,
 }
@@ -171,7 +172,8 @@ impl<C: Child> Line<C> {
         let (sender, receiver) = mpsc::channel(WINDOW);
         self.questions.clear();
         self.page.clear();
-        (self.announce, self.said) = (false, None);
+        self.announce = false;
+        self.said.clear();
         let (name, kind, journal) = (self.child.name(), self.child.kind(), self.child.journal());
         let servers = self.child.servers().await;
         let hello = FromChild::Hello { name, kind, journal, servers };
@@ -212,7 +214,7 @@ impl<C: Child> Line<C> {
         let mut heard = Instant::now();
         let (mut reading, mut is_unreadable) = (self.read(), false);
         loop {
-            let has_something = self.announce || self.said.is_some() || !self.page.is_empty();
+            let has_something = self.announce || !self.said.is_empty() || !self.page.is_empty();
             tokio::select! {
                 message = down.message() => {
                     let Some(message) = message? else { return Ok("the parent closed the line".to_owned()) };
@@ -223,7 +225,7 @@ impl<C: Child> Line<C> {
                 permit = sender.reserve(), if has_something => {
                     let permit = permit.map_err(|_| broken())?;
                     if let Some(message) = self.next().await? {
-                        permit.send((&message).into());
+                        permit.send(message);
                     }
                 }
                 (last, page) = wait(&mut reading), if reading.is_some() => {
@@ -237,7 +239,7 @@ impl<C: Child> Line<C> {
                 }
                 Ok(()) = self.outbound.last_news.changed() => {}
                 () = self.outbound.announce.notified() => self.announce = true,
-                Some(said) = self.outbound.said.recv(), if self.said.is_none() => self.say(said).await,
+                Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.say(said).await,
                 _ = beat.tick() => {
                     if heard.elapsed() > SILENCE {
                         return Ok("the parent is silent".to_owned());
@@ -245,7 +247,7 @@ impl<C: Child> Line<C> {
                     let beat = FromChild::Heartbeat { now: Some(self.clock.now()) };
                     // Where there is no room, enough is under way that says that we are there.
                     let _ = sender.try_send((&beat).into());
-                    if self.said.is_none() && let Some(server) = self.child.unnumbered() {
+                    if self.said.is_empty() && let Some(server) = self.child.unnumbered() {
                         self.say(Said::Unnumbered(server)).await;
                     }
                     // Perhaps it can be read again.
@@ -272,17 +274,17 @@ impl<C: Child> Line<C> {
     }
 
     /// What is told next: news last, of which there may be many.
-    async fn next(&mut self) -> Result<Option<FromChild>, Status> {
+    async fn next(&mut self) -> Result<Option<proto::Up>, Status> {
         if self.announce {
             self.announce = false;
-            return Ok(Some(FromChild::Servers(self.child.servers().await)));
+            return Ok(Some((&FromChild::Servers(self.child.servers().await)).into()));
         }
-        if let Some(said) = self.said.take() {
+        if let Some(said) = self.said.pop_front() {
             return Ok(Some(said));
         }
         let Some(notice) = self.page.pop_front() else { return Ok(None) };
         self.told = notice.seq;
-        news(&notice).map(Some)
+        news(&notice).map(|news| Some((&news).into()))
     }
 
     async fn hear(&mut self, message: proto::Down) -> Result<(), Status> {
@@ -291,10 +293,10 @@ impl<C: Child> Line<C> {
             return Ok(());
         }
         match FromParent::try_from(message)? {
-            FromParent::Question { discovery, ask, request } => {
+            FromParent::Question { discovery, ask, request, pieces } => {
                 let own = self.next_question;
                 self.next_question += 1;
-                self.questions.insert(own, discovery);
+                self.questions.insert(own, (discovery, pieces));
                 if self.questions.len() > QUESTIONS_MAX {
                     self.questions.pop_first();
                 }
@@ -323,10 +325,13 @@ impl<C: Child> Line<C> {
         match said {
             // One that was asked over an earlier line is not told: nobody waits for it.
             Said::Answer { discovery, found } => {
-                let discovery = self.questions.remove(&discovery);
-                self.said = discovery.map(|discovery| FromChild::Answer { discovery, found });
+                let Some((discovery, pieces)) = self.questions.remove(&discovery) else { return };
+                let answer = proto::Up::from(&FromChild::Answer { discovery, found });
+                self.said = if pieces { in_pieces(answer) } else { VecDeque::from([answer]) };
             }
-            Said::Unnumbered(server) if self.numbers => self.said = Some(FromChild::Unnumbered { server }),
+            Said::Unnumbered(server) if self.numbers => {
+                self.said.push_back((&FromChild::Unnumbered { server }).into());
+            }
             // A parent of an earlier version never answers: what is known down here has to do.
             Said::Unnumbered(server) => self.child.numbered(server, 0).await,
         }

@@ -4,12 +4,14 @@
 //! The input is a [`pliant_model::Run`], in memory or read back from a folder. This crate knows no policy
 //! and no simulator, and decides nothing. `docs/results.md` describes every file and every metric.
 
+mod bootstrap;
 mod comparison;
 mod files;
 pub mod html;
 mod metrics;
 mod quantile;
 
+pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
 pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
 pub use files::{
     FileError, FileFormat, Folder, RESULT_FILES, prepare_folder, read_folder, write_folder, write_formats,

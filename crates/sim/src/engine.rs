@@ -61,11 +61,22 @@ where
     I::Item: Borrow<SimJob>,
 {
     pub(crate) fn new(platform: &Platform, jobs: I, policies: &'a Policies) -> Result<Self, SimError> {
-        let total = jobs.size_hint().1.unwrap_or(0);
         let mut jobs = jobs.peekable();
         let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
         let federation = Federation::new(platform, policies.tuner, origin).map_err(SimError::Batch)?;
-        Ok(Engine {
+        Ok(Engine::on(platform, federation, origin, jobs, policies))
+    }
+
+    /// On clusters that stand at `origin`, those of the platform in the same order.
+    pub(crate) fn on(
+        platform: &Platform,
+        federation: Federation,
+        origin: Time,
+        jobs: std::iter::Peekable<I>,
+        policies: &'a Policies,
+    ) -> Self {
+        let total = jobs.size_hint().1.unwrap_or(0);
+        Engine {
             jobs,
             total,
             last_submit: origin,
@@ -87,7 +98,7 @@ where
                 moves: Vec::new(),
                 reallocations: 0,
             },
-        })
+        }
     }
 
     pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Run, SimError> {

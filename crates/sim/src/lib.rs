@@ -13,6 +13,7 @@ pub mod protocol;
 mod ready;
 pub mod recorded;
 mod stream;
+pub mod twin;
 
 use std::borrow::Borrow;
 use std::fmt;

@@ -73,11 +73,13 @@ impl Recorded {
     }
 }
 
-fn ran(record: &JobRecord) -> bool {
+/// Whether a job ran and has ended.
+pub(crate) fn ran(record: &JobRecord) -> bool {
     record.started.is_some() && record.ended.is_some()
 }
 
-fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Option<ClusterId>) -> SimJob {
+/// A job that ran, as the simulator takes it.
+pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Option<ClusterId>) -> SimJob {
     let JobRecord { work, started, ended, walltime, .. } = record;
     let took = ended.zip(*started).map_or(Span(1), |(ended, started)| ended - started);
     // The same share of the walltime it was given on. Rounded down: a simulated runtime is rounded up again, and is

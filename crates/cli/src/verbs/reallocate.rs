@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::federation::Access;
 use crate::job::estimate;
 use crate::moment::{from_now, now, signed};
+use crate::moving::{set, span};
 use crate::output::Output;
 use crate::table::{Table, counted};
 
@@ -80,28 +81,10 @@ fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failur
         let Some((key, value)) = change.split_once('=') else {
             return Err(Failure::input(format!("expected KEY=VALUE, found `{change}`")));
         };
-        let policy = &mut moving.policy;
-        let span = |least: i64| -> Result<Span, Failure> {
-            let wrong =
-                || Failure::input(format!("{key}: expected a time like 30s, 5m or 1h, found `{value}`"));
-            let found = pliant_live::services::parse_duration(value).map_err(|_| wrong())?;
-            if found.0 < least { Err(wrong()) } else { Ok(found) }
-        };
         match key {
-            "algorithm" => policy.algorithm = value.parse().map_err(Failure::input)?,
-            "heuristic" => policy.heuristic = value.parse().map_err(Failure::input)?,
-            "period" => policy.period = span(1)?,
-            "threshold" => policy.threshold = span(0)?,
-            "window" => {
-                let wrong = || {
-                    Failure::input(format!(
-                        "window: expected a number of jobs of at least 1, found `{value}`"
-                    ))
-                };
-                policy.window = value.parse().ok().filter(|window| *window > 0).ok_or_else(wrong)?;
-            }
             "early" if value == "off" => moving.early = None,
-            "early" => moving.early = Some(span(1)?),
+            "early" => moving.early = Some(span(key, value, 1)?),
+            _ if set(&mut moving.policy, key, value)? => {}
             _ => {
                 let expected = "algorithm, heuristic, period, threshold, window or early";
                 return Err(Failure::input(format!("expected one of {expected}, found `{key}`")));

@@ -18,3 +18,4 @@ mod slurm;
 mod slurm_faults;
 mod standby;
 mod transfers;
+mod twin;

@@ -10,7 +10,7 @@ use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::Handle;
 use pliant_live::client::Client;
-use pliant_live::wire::{Download, MovingChange};
+use pliant_live::wire::{Download, JobsQuery, MovingChange};
 use pliant_model::Span;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use rand_chacha::ChaCha8Rng;
@@ -116,6 +116,25 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
         let explained = client.explain(&waiting.handle).await.unwrap();
         assert_eq!(explained.record.hops, ended.hops);
     }
+    // It is filed under the server that had it last.
+    let at = |server: &str| JobsQuery {
+        owner: None,
+        all: false,
+        server: Some(server.parse().unwrap()),
+        states: vec![JobState::Completed],
+        limit: 10,
+        ended_after: None,
+    };
+    assert_eq!(alice.jobs(&at("lyon")).await.unwrap().jobs.len(), 1);
+    assert_eq!(alice.jobs(&at("paris")).await.unwrap().jobs, []);
+    let charged = operator.accuracy(10).await.unwrap();
+    let jobs_of =
+        |name: &str| charged.iter().find(|one| one.server.as_str() == name).map_or(0, |one| one.jobs);
+    assert_eq!(
+        (jobs_of("lyon"), jobs_of("paris")),
+        (2, 0),
+        "the blocker of lyon, and the one that came there"
+    );
     let moves = alice.moves(false, 10).await.unwrap();
     assert_eq!(moves.iter().map(|one| &one.job).collect::<Vec<_>>(), [&waiting.handle]);
     assert_eq!(federation.client("bob").moves(false, 10).await.unwrap(), [], "whose it is nobody else sees");

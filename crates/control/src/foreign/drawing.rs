@@ -8,7 +8,7 @@ use super::target::Target;
 use crate::listing::{self, Listed, Listing, Phase, State, WaitsFor};
 
 /// What a job without a limit is taken to need.
-const WITHOUT_LIMIT: Span = Span(365 * 86_400);
+pub const WITHOUT_LIMIT: Span = Span(365 * 86_400);
 /// Of the waiting tasks of one array so many are planned: the others come behind these.
 const TASKS_MAX: u32 = 1_000;
 
@@ -56,10 +56,10 @@ pub(super) fn draw(
         let key = |job: &Listed| (std::cmp::Reverse(job.priority), job.submitted, job.id.len());
         key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
     });
-    let largest = ours.iter().map(|node| node.cores).max().unwrap_or(1).max(1);
+    let largest = largest(target);
     let (mut pending, mut ids) = (Vec::new(), Vec::new());
     for (index, job) in waiting {
-        for task in 0..=job.further.min(TASKS_MAX) {
+        for task in 0..tasks(job) {
             let expected = expected(job, Span::ZERO).filter(|expected| *expected > Span::ZERO);
             let one = Pending { expected, ..waits(job, number(job), largest) };
             if task == 0 {
@@ -90,21 +90,40 @@ fn shares(job: &Listed, nodes: &[&listing::Node]) -> Vec<Share> {
     job.places.iter().filter_map(share).collect()
 }
 
+/// The cores of the largest node.
+pub(super) fn largest(target: Target<'_>) -> u32 {
+    target.nodes().map(|node| node.cores).max().unwrap_or(1).max(1)
+}
+
+/// How many jobs a listed one stands for, as far as they are planned.
+pub(super) fn tasks(job: &Listed) -> usize {
+    1 + job.further.min(TASKS_MAX) as usize
+}
+
+/// Whether a job is on a node that ours may have.
+pub(super) fn is_on(job: &Listed, target: Target<'_>) -> bool {
+    job.places.iter().any(|place| target.nodes().any(|node| node.name == place.node))
+}
+
 fn waits(job: &Listed, number: JobId, largest: u32) -> Pending {
     let begin: Option<Time> = match job.waits_for {
         Some(WaitsFor::Time(begin)) => Some(begin),
         _ => None,
     };
-    let shape = Shape {
+    let blocked = job.state == State::Held || (job.waits_for.is_some() && begin.is_none());
+    // Where is told by names of nodes that may be of other partitions; when is what counts.
+    let published = job.planned.as_ref().map(|plan| Published { start: plan.start, nodes: Vec::new() });
+    Pending { begin, blocked, published, ..Pending::of(number, shape(job, largest), bounded(job.walltime)) }
+}
+
+/// What a job asks for, on nodes of at most `largest` cores.
+pub(super) fn shape(job: &Listed, largest: u32) -> Shape {
+    Shape {
         // What is listed is the least number that will do. More than its cores need were asked for.
         nodes: job.shape.nodes.filter(|nodes| *nodes > job.shape.cores.div_ceil(largest)),
         exclusive: job.shape.exclusive,
         ..Shape::of(Procs(job.shape.cores))
-    };
-    let blocked = job.state == State::Held || (job.waits_for.is_some() && begin.is_none());
-    // Where is told by names of nodes that may be of other partitions; when is what counts.
-    let published = job.planned.as_ref().map(|plan| Published { start: plan.start, nodes: Vec::new() });
-    Pending { begin, blocked, published, ..Pending::of(number, shape, bounded(job.walltime)) }
+    }
 }
 
 fn bounded(walltime: Option<Span>) -> Span {

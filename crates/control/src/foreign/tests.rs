@@ -374,3 +374,52 @@ fn a_cluster_of_which_nothing_was_listed_has_no_room() {
     let foreign = Foreign::new();
     assert_eq!((foreign.capacity(), foreign.next_due()), (Some(Procs(0)), None));
 }
+
+#[test]
+fn what_local_users_ran_is_kept_once_for_each_run_and_nothing_of_ours() {
+    let mut bench = Bench::queued(false);
+    let local = |id, state| listed(id, None, state);
+    let elsewhere = |state| Listed {
+        places: vec![Place { node: "other".to_owned(), cores: None }],
+        ..listed("4", None, state)
+    };
+    let over =
+        |id, ended| Listed { ended: Some(Time(ended)), started: Some(Time(50)), ..local(id, State::Failed) };
+    let placed = |job| Listed { places: local("", State::Running).places, ..job };
+    let kept = |news: &[News]| -> Vec<(i64, i64)> {
+        let one = |news: &News| match news {
+            News::Local(LocalJob { started: Some(started), ended: Some(ended), shape, .. }) => {
+                assert_eq!(shape.cores, Procs(2));
+                Some((started.0, ended.0))
+            }
+            _ => None,
+        };
+        news.iter().filter_map(one).collect()
+    };
+    let begun = vec![
+        local("1", State::Running),
+        local("2", State::Running),
+        local("3", State::Running),
+        elsewhere(State::Running),
+        local("5", State::Pending),
+        listed("41", Some(7), State::Running),
+        placed(over("6", 80)),
+    ];
+    let (_, news) = bench.list(begun.clone());
+    assert_eq!(kept(&news), [(50, 80)], "one that ran between two listings");
+    let present = bench.foreign.local_jobs();
+    let runs = |jobs: &[LocalJob]| jobs.iter().filter(|job| job.started.is_some()).count();
+    assert_eq!((present.len(), runs(&present)), (4, 3), "{present:?}");
+    assert_eq!(kept(&bench.list(begun).1), []);
+    // One has ended, one was stopped and waits again, one is listed no more; one never ran.
+    let next =
+        vec![placed(over("1", 101)), local("2", State::Requeued), listed("41", Some(7), State::Failed)];
+    let (_, news) = bench.list(next);
+    let now = bench.now.0;
+    assert_eq!(kept(&news), [(50, 101), (50, now), (50, now)]);
+    assert_eq!(kept(&bench.list(vec![placed(over("1", 101))]).1), []);
+    // Nobody saw the end of one that has a limit.
+    bench.list(vec![local("8", State::Running)]);
+    bench.now = Time(10_000);
+    assert_eq!(kept(&bench.list(vec![]).1), [(50, 650)]);
+}

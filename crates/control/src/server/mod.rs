@@ -33,6 +33,7 @@ use crate::embedded::Embedded;
 use crate::foreign::{self, Foreign, System};
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Verdict};
 use crate::job::{Exit, JobRecord, JobState, Work};
+use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
 
@@ -176,6 +177,8 @@ pub enum Command {
     Tell(Box<JobRecord>),
     /// A job has ended: keep its record for good.
     Archive(Box<JobRecord>),
+    /// A run of a local user's job is over: keep it for replays.
+    KeepLocal(Box<LocalJob>),
 }
 
 /// The answer to a call.
@@ -384,6 +387,7 @@ impl Server {
     fn learn(&mut self, now: Time, news: News, commands: &mut Vec<Command>) {
         match news {
             News::Held { job } => self.is_held(job.0, commands),
+            News::Local(job) => commands.push(Command::KeepLocal(Box::new(job))),
             News::Withdrawn { job } => self.withdrawn(now, job.0, commands),
             News::Stays { job } => self.stays(job.0, commands),
             News::Started { job, procs, walltime, at } => {

@@ -1,6 +1,7 @@
 //! What a server is asked without being changed.
 
 use pliant_model::{Estimate, JobId, Procs, Speed, Time};
+use pliant_policy::nodes;
 
 use super::admission::WALLTIME_MAX;
 use super::{Kept, Refused, Server};
@@ -11,6 +12,7 @@ use crate::explain::{Explanation, Release, Wait};
 use crate::handoff::{Movable, Picture};
 use crate::job::{JobRecord, JobState, Work};
 use crate::listing::Listing;
+use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Cause;
 use crate::vector::Vector;
@@ -147,6 +149,16 @@ impl Server {
     /// What a foreign batch system listed last.
     pub fn mirror(&self) -> Option<&Listing> {
         self.batch.mirror()
+    }
+
+    /// The picture of a cluster that is planned by its nodes; none if it is not.
+    pub fn nodes(&mut self, now: Time) -> Option<nodes::Picture> {
+        self.batch.nodes(now)
+    }
+
+    /// The jobs of local users on its cluster that run or wait.
+    pub fn local_jobs(&self) -> Vec<LocalJob> {
+        self.batch.local_jobs()
     }
 
     /// Commands to its batch system that nobody has answered: a restarted driver carries them out again.

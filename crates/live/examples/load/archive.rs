@@ -190,6 +190,7 @@ fn row(record: &JobRecord) -> JobRow {
         expected_start: Some(record.expected.start.0),
         expected_completion: Some(record.expected.completion().0),
         record: serde_json::to_string(record).expect("records are plain data with text keys"),
+        last_server: record.server().to_string(),
     }
 }
 

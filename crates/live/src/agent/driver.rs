@@ -118,7 +118,7 @@ impl Driver<Agent> for AgentDriver {
         match command {
             Command::Ask { child, discovery, ask } => {
                 let request = self.request;
-                self.lines.send(&child, &FromParent::Question { discovery, ask, request });
+                self.lines.send(&child, &FromParent::Question { discovery, ask, request, pieces: true });
             }
             Command::Answer { to: Asker::Client(token), found } => self.askers.answer(token.0, found),
             Command::Answer { to: Asker::Parent(discovery), found } => {
@@ -183,6 +183,7 @@ pub(crate) fn row(record: &JobRecord) -> JobRow {
         expected_start: record.started.map(|_| record.expected.start.0),
         expected_completion: record.started.map(|_| record.expected.completion().0),
         record: json(record),
+        last_server: record.server().to_string(),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::gate;
 use crate::identity::{self, Role, ServerTls};
 use crate::journal::Archive;
 use crate::uplink::{HEARTBEAT, SILENCE};
-use crate::wire::{FromChild, FromParent, proto};
+use crate::wire::{FromChild, FromParent, Pieces, proto};
 
 /// Messages on their way to a child.
 const WINDOW: usize = 4096;
@@ -143,6 +143,7 @@ impl Line {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = tokio::time::Instant::now();
         let mut ahead = 0;
+        let mut pieces = Pieces::default();
         let mut settling: Option<Settling> = None;
         loop {
             if ahead == AHEAD && settling.is_none() {
@@ -153,7 +154,7 @@ impl Line {
             tokio::select! {
                 message = up.message(), if ahead < AHEAD => {
                     let Some(message) = message? else { return Ok("the child closed the line".to_owned()) };
-                    self.told(message).await?;
+                    self.told(message, &mut pieces).await?;
                     ahead += 1;
                     heard = tokio::time::Instant::now();
                 }
@@ -179,13 +180,20 @@ impl Line {
         }
     }
 
-    async fn told(&self, message: proto::Up) -> Result<(), Status> {
+    async fn told(&self, message: proto::Up, pieces: &mut Pieces) -> Result<(), Status> {
         let child = self.child.clone();
         // A message of a later version is not for us.
         if message.message.is_none() {
             return Ok(());
         }
-        let event = match FromChild::try_from(message)? {
+        let message = match FromChild::try_from(message)? {
+            FromChild::Piece { discovery, bytes, last } => match pieces.take(discovery, &bytes, last)? {
+                Some(answer) => answer,
+                None => return Ok(()),
+            },
+            message => message,
+        };
+        let event = match message {
             FromChild::Servers(servers) => {
                 own_servers(&child, self.kind, &servers)?;
                 Event::Announced { child, servers }
@@ -201,6 +209,8 @@ impl Line {
                 let record = if may_be_late { Box::new(self.unless_further(*record).await?) } else { record };
                 Event::Told { child, sequence, record }
             }
+            // Put together above: an answer is no piece.
+            FromChild::Piece { .. } => return Ok(()),
             FromChild::Hello { .. } => {
                 return Err(Status::invalid_argument("expected one greeting, found another"));
             }

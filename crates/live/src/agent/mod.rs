@@ -3,6 +3,7 @@
 pub(crate) mod archive;
 mod children;
 pub(crate) mod driver;
+mod history;
 mod line;
 mod lines;
 mod numbers;

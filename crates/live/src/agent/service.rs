@@ -18,6 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::archive::{SharedArchive, archived, record};
 use super::driver::{Askers, Reports};
+use super::history;
 use super::line::{attach, stopped};
 use super::lines::Lines;
 use super::numbers::Numbers;
@@ -27,7 +28,8 @@ use crate::identity::ServerTls;
 use crate::journal::{Archive, Filter};
 use crate::telemetry::{RequestId, names};
 use crate::wire::{
-    self, Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, proto,
+    self, Accuracy, AgentStatus, Federation, HistoryQuery, JobsPage, JobsQuery, LocatedJob, ServerStatus,
+    proto,
 };
 
 /// How long a look at the waiting jobs may take, with the moves that follow: as long as clients wait.
@@ -211,6 +213,16 @@ impl proto::agent_server::Agent for Service {
         };
         let moves: Vec<wire::Moved> = self.mailbox.ask(recent).await.map_err(|_| stopped())?;
         Ok(Response::new(proto::MovesReply { moves: moves.iter().map(proto::Moved::from).collect() }))
+    }
+
+    async fn history(
+        &self,
+        request: Request<proto::HistoryRequest>,
+    ) -> Result<Response<proto::HistoryReply>, Status> {
+        let _pass = self.operator(&request)?;
+        let query = HistoryQuery::try_from(request.into_inner())?;
+        let page = history::page(&self.mailbox, &self.archive, query).await?;
+        Ok(Response::new((&page).into()))
     }
 
     type AttachStream = ReceiverStream<Result<proto::Down, Status>>;

@@ -2,6 +2,7 @@
 
 mod error;
 mod files;
+mod history;
 mod submit;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use crate::wire::{
 
 pub use error::ClientError;
 pub(crate) use files::send_pieces;
+pub use history::History;
 pub use submit::{Order, Step};
 
 /// How long a call may take.

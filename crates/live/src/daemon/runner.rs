@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use super::Clock;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::recovery::{Recovered, Since};
-use crate::journal::{Batch, Entry, JobRow, Journal, JournalError, Notice, Snapshot};
+use crate::journal::{Batch, Entry, JobRow, Journal, JournalError, LocalRow, Notice, Snapshot};
 use crate::telemetry::names;
 
 /// How many events are told between two commits at most.
@@ -63,6 +63,8 @@ pub enum Kept {
     Notice(String),
     /// The row of a job that has ended.
     Ended(Box<JobRow>),
+    /// A run of a local user's job that is over.
+    Local(LocalRow),
 }
 
 /// How the loop is to run.
@@ -305,6 +307,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                     self.batch.notices.push(Notice { seq, body });
                 }
                 Kept::Ended(row) => self.batch.ended.push(*row),
+                Kept::Local(row) => self.batch.locals.push(row),
             }
             if M::is_of_question(&command) {
                 self.driver.carry_out(&machine, now, command, notice);

@@ -5,11 +5,11 @@
 
 use std::cmp::Reverse;
 
-use super::{Filter, JobRow};
+use super::{Filter, JobRow, LocalPlace};
 
 /// The columns of a job, in the order of [`JobRow`].
 pub(super) const COLUMNS: &str = "server, number, key, owner, name, state, submitted, started, ended, \
-                                  expected_start, expected_completion, record";
+                                  expected_start, expected_completion, record, last_server";
 
 /// A value of a question.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,7 +50,7 @@ fn question(filter: &Filter, state: Option<String>, mark: char) -> Question {
         conditions.push(format!("owner = {}", value(Value::Text(owner.clone()))));
     }
     if let Some(server) = &filter.server {
-        conditions.push(format!("server = {}", value(Value::Text(server.clone()))));
+        conditions.push(format!("last_server = {}", value(Value::Text(server.clone()))));
     }
     if let Some(state) = state {
         conditions.push(format!("state = {}", value(Value::Text(state))));
@@ -70,6 +70,12 @@ fn question(filter: &Filter, state: Option<String>, mark: char) -> Question {
         "SELECT {COLUMNS} FROM jobs WHERE {conditions} ORDER BY ended DESC, server DESC, number DESC LIMIT {limit}"
     );
     Question { text, values }
+}
+
+/// The place after which runs of local users' jobs are read.
+pub(super) fn from(since: i64, after: Option<LocalPlace>) -> (i64, i64) {
+    let since = (since, 0);
+    after.map_or(since, |(ended, number)| since.max((ended, i64::try_from(number).unwrap_or(i64::MAX))))
 }
 
 /// The answers to all questions of a filter as one.

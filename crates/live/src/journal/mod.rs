@@ -32,7 +32,7 @@ mod sqlite;
 use std::path::Path;
 
 pub use error::JournalError;
-pub use records::{Batch, Entry, Filter, JobRow, Loaded, Notice, Snapshot};
+pub use records::{Batch, Entry, Filter, JobRow, Loaded, LocalPlace, LocalRow, Notice, Snapshot};
 
 /// How many entries are dropped at a time at most, so that no commit waits long for it.
 pub const DROPPED_AT_ONCE: u64 = 10_000;
@@ -77,7 +77,8 @@ pub trait Journal: Send {
     fn compact(&mut self, snapshot: &Snapshot, keep_after: i64) -> Result<bool, JournalError>;
 
     /// Drops entries that are in the last snapshot and older than `keep_after`, in seconds since the Unix
-    /// epoch: the oldest first, [`DROPPED_AT_ONCE`] of them at most. True if there are more.
+    /// epoch: the oldest first, [`DROPPED_AT_ONCE`] of them at most. True if there are more. As many runs of local
+    /// users' jobs that ended before then go with them.
     ///
     /// # Errors
     ///
@@ -106,8 +107,17 @@ pub trait Archive: Send {
     fn jobs(&mut self, filter: &Filter) -> Result<Vec<JobRow>, JournalError>;
 
     /// Server, start minus promised start, end minus promised completion, in seconds: of the last `last` jobs
-    /// of each server that started and were promised both.
+    /// that started at each server and were promised both.
     fn accuracy(&mut self, server: Option<&str>, last: u32) -> Result<Vec<(String, i64, i64)>, JournalError>;
+
+    /// Runs of local users' jobs that ended at `since` or later, after that place, in order of their ends, each with its
+    /// place.
+    fn locals(
+        &mut self,
+        since: i64,
+        after: Option<LocalPlace>,
+        limit: u32,
+    ) -> Result<Vec<(LocalPlace, LocalRow)>, JournalError>;
 
     /// Entries from a number on, for replays; those dropped are left out.
     fn entries(&mut self, from: u64, limit: u32) -> Result<Vec<Entry>, JournalError>;

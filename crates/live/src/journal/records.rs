@@ -60,7 +60,21 @@ pub struct JobRow {
     pub expected_completion: Option<i64>,
     /// Everything that is known of it, as JSON.
     pub record: String,
+    /// The server that had it last: another one than accepted it if it was moved.
+    pub last_server: String,
 }
+
+/// A run of a local user's job that is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalRow {
+    /// When it ended, in seconds since the Unix epoch.
+    pub ended: i64,
+    /// What a replay needs of it, as JSON.
+    pub record: String,
+}
+
+/// The place of a [`LocalRow`] among all: its end, and a number of its own.
+pub type LocalPlace = (i64, u64);
 
 /// What is made durable at once, all of it or nothing.
 ///
@@ -74,6 +88,9 @@ pub struct Batch {
     pub notices: Vec<Notice>,
     /// Jobs that have ended; a row for the same server and number is replaced.
     pub ended: Vec<JobRow>,
+    /// Runs of local users' jobs that are over. They come with entries: on their own they would not be told from those of
+    /// another batch.
+    pub locals: Vec<LocalRow>,
     /// The parent has kept the news up to there: they are forgotten.
     pub notices_acknowledged: Option<u64>,
 }
@@ -84,6 +101,7 @@ impl Batch {
         self.entries.is_empty()
             && self.notices.is_empty()
             && self.ended.is_empty()
+            && self.locals.is_empty()
             && self.notices_acknowledged.is_none()
     }
 }
@@ -107,7 +125,7 @@ pub struct Loaded {
 pub struct Filter {
     /// Whose.
     pub owner: Option<String>,
-    /// On which server.
+    /// On which server they were last.
     pub server: Option<String>,
     /// In which states; empty for all.
     pub states: Vec<String>,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pliant_control::batch::{self, Run};
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobRecord, JobState};
+use pliant_control::local::LocalJob;
 use pliant_control::names::Handle as JobHandle;
 use pliant_control::server::{Answer, Command, Event, Server};
 use pliant_model::{JobId, Time};
@@ -20,7 +21,7 @@ use super::launch::{Host, Launch};
 use super::others::Others;
 use crate::agent::driver::{json, locked, observe_accuracy, row};
 use crate::daemon::{Driver, Kept, Mailbox};
-use crate::journal::JournalError;
+use crate::journal::{JournalError, LocalRow};
 use crate::processes::{self, Ending, Found, Running};
 use crate::staging::Store;
 use crate::telemetry::names;
@@ -290,6 +291,7 @@ impl Driver<Server> for ServerDriver {
         match command {
             Command::Tell(record) => Kept::Notice(json(record)),
             Command::Archive(record) => Kept::Ended(Box::new(row(record))),
+            Command::KeepLocal(job) => Kept::Local(local_row(job)),
             _ => Kept::Nothing,
         }
     }
@@ -324,6 +326,7 @@ impl Driver<Server> for ServerDriver {
                 // Nobody need be watching.
                 let _ = self.changes.send(Arc::from(record));
             }
+            Command::KeepLocal(_) => {}
             Command::Archive(record) => {
                 if record.server() == machine.name() {
                     observe_accuracy(&record);
@@ -343,6 +346,12 @@ impl Driver<Server> for ServerDriver {
             metrics::gauge!(names::JOBS, "state" => state.word()).set(f64::from(count));
         }
     }
+}
+
+/// The row of a run of a local user's job.
+fn local_row(job: &LocalJob) -> LocalRow {
+    let record = serde_json::to_string(job).expect("local jobs are plain data with text keys");
+    LocalRow { ended: job.ended.unwrap_or(job.submitted).0, record }
 }
 
 fn count(answer: &Answer) {

@@ -5,6 +5,7 @@ mod driver;
 mod files;
 mod handover;
 mod launch;
+mod locals;
 mod lookup;
 mod offer;
 mod others;

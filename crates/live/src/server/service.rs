@@ -19,6 +19,7 @@ use super::driver::Calls;
 use super::files::{self, Known, Sender};
 use super::handover::source;
 use super::launch::{Host, Launch};
+use super::locals;
 use super::offer::Shop;
 use super::sealing::Sealing;
 use crate::agent::archive::SharedArchive;
@@ -30,8 +31,8 @@ use crate::services::Refusal;
 use crate::staging::{ResultName, StagingError, Store};
 use crate::telemetry::{RequestId, names, spawn_of_call};
 use crate::wire::{
-    self, Declined, Offer, OfferedArgument, OfferedService, Prepare, Submission, SubmitAnswer, Submitted,
-    proto,
+    self, Declined, LocalsQuery, Offer, OfferedArgument, OfferedService, Prepare, Submission, SubmitAnswer,
+    Submitted, proto,
 };
 
 /// How often the certificates of callers that only listen are looked at.
@@ -303,6 +304,18 @@ impl proto::server_server::Server for Service {
         };
         let dir = self.host.dir(&download.handle);
         Ok(Response::new(files::download(dir, download, open, ended)))
+    }
+
+    async fn locals(
+        &self,
+        request: Request<proto::LocalsRequest>,
+    ) -> Result<Response<proto::LocalsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        if !caller.operator {
+            return Err(Status::permission_denied("only an operator may ask what local users ran"));
+        }
+        let query = LocalsQuery::try_from(request.into_inner())?;
+        Ok(Response::new((&locals::page(&self.mailbox, &self.archive, query).await?).into()))
     }
 
     async fn services(

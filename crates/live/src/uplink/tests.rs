@@ -5,10 +5,18 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame};
 use pliant_control::agent::Found;
-use pliant_model::Time;
+use pliant_control::handoff::{Movable, Picture};
+use pliant_control::job::Work;
+use pliant_control::names::{Handle, Key};
+use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
+use pliant_policy::batch::{Dump, Waiting};
+use pliant_policy::tuning::Tuner;
+use prost::Message;
 
 use super::*;
-use crate::journal::{Entry, Filter, JobRow, JournalError};
+use crate::config::LimitsFile;
+use crate::journal::{Entry, Filter, JobRow, JournalError, LocalPlace, LocalRow};
+use crate::wire::Pieces;
 
 /// A journal with news from one number to another.
 struct News {
@@ -50,6 +58,15 @@ impl Archive for News {
     }
 
     fn accuracy(&mut self, _: Option<&str>, _: u32) -> Result<Vec<(String, i64, i64)>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn locals(
+        &mut self,
+        _: i64,
+        _: Option<LocalPlace>,
+        _: u32,
+    ) -> Result<Vec<(LocalPlace, LocalRow)>, JournalError> {
         unreachable!("news alone are read")
     }
 
@@ -142,10 +159,10 @@ impl Bench {
             told: 0,
             page: VecDeque::new(),
             announce: false,
-            said: None,
+            said: VecDeque::new(),
             acknowledged: 0,
             next_question: 1,
-            questions: BTreeMap::new(),
+            questions: BTreeMap::from([(8, (80, true)), (9, (90, false))]),
             numbers: true,
         };
         let (sender, parent) = mpsc::channel(WINDOW);
@@ -236,4 +253,86 @@ async fn news_that_another_parent_has_kept_are_not_waited_for() {
     bench.upward.news(10);
     assert_eq!(bench.next_news().await, 10);
     assert_eq!(bench.attempts.load(Ordering::Relaxed), 2, "looked for once before");
+}
+
+/// The queue of a cluster with so many waiting jobs, each of which may be moved.
+fn queue(waiting: u32) -> Found {
+    let estimate = Estimate { procs: Procs(8), walltime: Span(86_400), start: Time(1_795_258_985) };
+    let movable = |number| Movable {
+        number,
+        job: Handle { server: "lyon".parse().unwrap(), number },
+        key: Key([7; 16]),
+        work: Work { procs: Procs(8), walltime: Span(86_400), speedup: Speedup::Rigid },
+        submitted: Time(1_795_258_985),
+        moves: 0,
+    };
+    let placed = (1..=waiting).map(|number| Waiting { job: JobId(number), plan: estimate }).collect();
+    let info = ServerInfo {
+        name: "lyon".parse().unwrap(),
+        address: "localhost:7000".to_owned(),
+        rank: 0,
+        procs: Procs(64),
+        speed: Speed::REFERENCE,
+        policy: "cbf".to_owned(),
+        services: Vec::new(),
+        scripts: true,
+    };
+    let queue = Dump { placed, ..Dump::default() };
+    let movable = (1..=waiting).map(movable).collect();
+    let picture = Picture { info, tuner: Tuner::Exact, queue, nodes: None, movable };
+    Found { pictures: vec![picture], ..Found::default() }
+}
+
+#[tokio::test]
+async fn the_queue_of_50_000_waiting_jobs_goes_up_in_pieces_among_other_messages() {
+    let long = queue(50_000);
+    let length = proto::Up::from(&FromChild::Answer { discovery: 80, found: long.clone() }).encoded_len();
+    assert!(length > 2 * LimitsFile::default().message_bytes, "one message would do: {length} bytes");
+    let mut bench = Bench::new(1, 1000, 0);
+    bench.upward.answer(8, long.clone());
+    let (mut pieces, mut news, mut taken) = (Pieces::default(), 0, 0);
+    let answer = loop {
+        let message = bench.parent.recv().await.expect("the line holds");
+        assert!(
+            message.encoded_len() <= LimitsFile::default().message_bytes / 8,
+            "{}",
+            message.encoded_len()
+        );
+        match FromChild::try_from(message).unwrap() {
+            FromChild::Piece { discovery, bytes, last } => {
+                taken += 1;
+                if let Some(answer) = pieces.take(discovery, &bytes, last).unwrap() {
+                    break answer;
+                }
+            }
+            FromChild::News { .. } => news += 1,
+            FromChild::Heartbeat { .. } => {}
+            other => panic!("expected a piece, found {other:?}"),
+        }
+    };
+    assert_eq!(answer, FromChild::Answer { discovery: 80, found: long });
+    assert!(taken > 50 && news <= 1000, "{taken} pieces, {news} news");
+    // A parent of an earlier version does not know pieces.
+    let whole = queue(5_000);
+    bench.upward.answer(9, whole.clone());
+    let answer = loop {
+        match bench.next().await {
+            FromChild::News { .. } => {}
+            other => break other,
+        }
+    };
+    assert_eq!(answer, FromChild::Answer { discovery: 90, found: whole });
+}
+
+#[test]
+fn what_is_no_answer_is_found_out() {
+    let mut pieces = Pieces::default();
+    assert!(pieces.take(1, &[0xff; 9], true).is_err());
+    // What is left of an answer that was given up does not get into the next one.
+    assert_eq!(pieces.take(2, &[0xff; 9], false), Ok(None));
+    let answer = FromChild::Answer { discovery: 3, found: Found::default() };
+    let proto::Up { message: Some(proto::up::Message::Answer(short)) } = proto::Up::from(&answer) else {
+        panic!("an answer is one")
+    };
+    assert_eq!(pieces.take(3, &short.encode_to_vec(), true), Ok(Some(answer)));
 }

@@ -40,6 +40,15 @@ pub enum FromChild {
         /// The job.
         record: Box<JobRecord>,
     },
+    /// A piece of the bytes of an answer that is too long for one message.
+    Piece {
+        /// The parent's number of the discovery.
+        discovery: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// The answer is complete.
+        last: bool,
+    },
     /// It is there. A message that only later versions know says this much, too.
     Heartbeat {
         /// The time by its clock, if it says.
@@ -63,6 +72,8 @@ pub enum FromParent {
         ask: Box<Ask>,
         /// The client's request that it is part of, if that is known.
         request: Option<RequestId>,
+        /// A long answer may come in pieces.
+        pieces: bool,
     },
     /// News up to there are kept.
     Acknowledge {
@@ -99,6 +110,9 @@ impl From<&FromChild> for proto::Up {
             FromChild::Answer { discovery, found } => {
                 up::Message::Answer(proto::Answer { discovery: *discovery, found: Some(found.into()) })
             }
+            FromChild::Piece { discovery, bytes, last } => {
+                up::Message::Piece(proto::Piece { discovery: *discovery, bytes: bytes.clone(), last: *last })
+            }
             FromChild::News { sequence, record } => {
                 up::Message::News(proto::News { sequence: *sequence, job: Some((&**record).into()) })
             }
@@ -125,6 +139,10 @@ impl TryFrom<proto::Up> for FromChild {
             Some(up::Message::Answer(answer)) => {
                 let found = read::required("answer.found", "what was found", answer.found)?;
                 Ok(FromChild::Answer { discovery: answer.discovery, found })
+            }
+            Some(up::Message::Piece(piece)) => {
+                let bytes = read::bytes_to("piece.bytes", piece.bytes, bounds::PIECE_BYTES_MAX)?;
+                Ok(FromChild::Piece { discovery: piece.discovery, bytes, last: piece.last })
             }
             Some(up::Message::News(news)) => {
                 let record = Box::new(read::required("news.job", "a job", news.job)?);
@@ -158,8 +176,9 @@ fn servers(found: Vec<proto::ServerInfo>) -> Result<Vec<ServerInfo>, Malformed> 
 impl From<&FromParent> for proto::Down {
     fn from(message: &FromParent) -> proto::Down {
         let message = match message {
-            FromParent::Question { discovery, ask, request } => {
-                down::Message::Question(question(*discovery, ask, *request))
+            FromParent::Question { discovery, ask, request, pieces } => {
+                let asked = question(*discovery, ask, *request);
+                down::Message::Question(proto::Question { pieces: *pieces, ..asked })
             }
             FromParent::Acknowledge { sequence, numbers } => {
                 down::Message::Acknowledge(proto::Acknowledge { sequence: *sequence, numbers: *numbers })
@@ -180,8 +199,9 @@ impl TryFrom<proto::Down> for FromParent {
             Some(down::Message::Question(asked)) => {
                 // It is for log lines: one that is none is worth no error.
                 let (discovery, request) = (asked.discovery, asked.request.parse().ok());
+                let pieces = asked.pieces;
                 let ask = questioned(asked).map_err(|malformed| malformed.under("question"))?;
-                Ok(FromParent::Question { discovery, ask: Box::new(ask), request })
+                Ok(FromParent::Question { discovery, ask: Box::new(ask), request, pieces })
             }
             Some(down::Message::Acknowledge(kept)) => {
                 let proto::Acknowledge { sequence, numbers } = kept;

@@ -46,6 +46,8 @@ pub const POINTS_MAX: usize = 4096;
 pub const RELEASES_MAX: usize = 10_000;
 /// Jobs in one answer.
 pub const JOBS_MAX: usize = 1000;
+/// Runs of local users' jobs in one answer.
+pub const LOCALS_MAX: usize = 10_000;
 /// Jobs in an answer to a question that does not say how many.
 pub const JOBS_DEFAULT: u32 = 100;
 /// Jobs per server that accuracy is computed from.

@@ -203,6 +203,7 @@ pub(super) fn question(discovery: u64, ask: &Ask, request: Option<RequestId>) ->
         only: write::optional_name(ask.only.as_ref()),
         patience_s: ask.patience.map_or(0, patience),
         request: request.map(|id| id.to_string()).unwrap_or_default(),
+        pieces: false,
     }
 }
 

@@ -19,6 +19,7 @@ mod cause;
 mod discovery;
 mod files;
 mod handoff;
+mod history;
 mod job;
 mod listing;
 mod malformed;
@@ -26,6 +27,7 @@ mod moves;
 mod nodes;
 mod offer;
 mod pictures;
+mod pieces;
 mod read;
 mod server;
 mod submission;
@@ -38,6 +40,7 @@ pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
 pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
 pub use handoff::{Prepare, handoff_id};
+pub use history::{HistoryPage, HistoryPlace, HistoryQuery, LocalPlace, LocalsPage, LocalsQuery};
 pub use job::{handle_of, job_request};
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,
@@ -50,6 +53,8 @@ pub use moves::{
 pub use offer::{Offer, OfferedArgument, OfferedService};
 pub use server::{Declined, SubmitAnswer};
 pub use submission::{Script, Submission, Submitted};
+
+pub(crate) use pieces::{Pieces, in_pieces};
 
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod proto {

@@ -112,5 +112,6 @@ pub(crate) fn job(server: &str, number: u32, ended: i64) -> JobRow {
         expected_start: Some(ended - 50),
         expected_completion: Some(ended - 1),
         record: format!("{{\"zeichen\":\"ä{number}\"}}"),
+        last_server: server.to_owned(),
     }
 }

@@ -150,6 +150,7 @@ fn step(place: &dyn Place, mut journal: Box<dyn Journal>, model: &mut Model, cal
                 entries: (told + 1..=told + entries).map(entry).collect(),
                 notices: notices(before + 1, before + news),
                 ended: jobs.iter().map(job).collect(),
+                locals: Vec::new(),
                 notices_acknowledged: acknowledged.map(|part| ((before + news) as f64 * part) as u64),
             };
             journal.commit(&batch).unwrap();

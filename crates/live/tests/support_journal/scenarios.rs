@@ -1,6 +1,8 @@
 //! What both journals must do.
 
-use pliant_live::journal::{Batch, DROPPED_AT_ONCE, Filter, JobRow, JournalError, Loaded, Snapshot};
+use pliant_live::journal::{
+    Batch, DROPPED_AT_ONCE, Filter, JobRow, JournalError, Loaded, LocalRow, Snapshot,
+};
 
 use super::{Place, entries, entry, job, notices, told};
 
@@ -20,6 +22,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("whatever is missing is noticed", gaps),
     ("jobs are listed by every filter, the last to end first", listing),
     ("estimates are compared with what happened", accuracy),
+    ("runs of local users' jobs are read in order of their ends, until they are old", locals),
     ("a reader sees what was just committed", beside),
 ];
 
@@ -31,7 +34,7 @@ fn round_trip(place: &dyn Place) {
         entries: entries(1, 3),
         notices: notices(1, 2),
         ended: vec![job("north", 7, 1000), JobRow { key: None, ..job("south", 7, 1001) }],
-        notices_acknowledged: None,
+        ..Batch::default()
     };
     journal.commit(&first).unwrap();
     journal.commit(&told(4, 5)).unwrap();
@@ -238,12 +241,15 @@ fn gaps(place: &dyn Place) {
 
 fn listing(place: &dyn Place) {
     let mut journal = place.open().unwrap();
+    let server = |number: u32| ["north", "South", "Éast"][number as usize / 7 % 3];
     let rows: Vec<JobRow> = (0..240_u32)
         .map(|number| JobRow {
             owner: ["ada", "bob", "eve"][number as usize % 3].to_owned(),
             state: ["completed", "failed", "canceled", "completed"][number as usize / 3 % 4].to_owned(),
+            // Some were moved.
+            last_server: if number % 5 == 0 { "south-west" } else { server(number) }.to_owned(),
             // Many end in the same second.
-            ..job(["north", "South", "Éast"][number as usize / 7 % 3], number, i64::from(number / 11))
+            ..job(server(number), number, i64::from(number / 11))
         })
         .collect();
     journal.commit(&Batch { ended: rows.clone(), ..Batch::default() }).unwrap();
@@ -252,7 +258,7 @@ fn listing(place: &dyn Place) {
     let state = |states: &[&str]| states.iter().map(|state| (*state).to_owned()).collect::<Vec<_>>();
     let states = [state(&[]), state(&["failed"]), state(&["failed", "canceled", "failed"]), state(&["lost"])];
     for owner in [None, name("ada"), name("nobody")] {
-        for server in [None, name("South"), name("Éast"), name("west")] {
+        for server in [None, name("South"), name("Éast"), name("south-west"), name("west")] {
             for states in &states {
                 for ended_after in [None, Some(9)] {
                     let filter = Filter {
@@ -277,7 +283,7 @@ fn listing(place: &dyn Place) {
 
 fn takes(filter: &Filter, row: &JobRow) -> bool {
     filter.owner.as_ref().is_none_or(|owner| *owner == row.owner)
-        && filter.server.as_ref().is_none_or(|server| *server == row.server)
+        && filter.server.as_ref().is_none_or(|server| *server == row.last_server)
         && (filter.states.is_empty() || filter.states.contains(&row.state))
         && filter.ended_after.is_none_or(|after| row.ended > after)
 }
@@ -312,7 +318,8 @@ fn accuracy(place: &dyn Place) {
         late("north", 1, 5, 6),
         late("north", 2, -3, 0),
         late("north", 3, 0, -7),
-        late("south", 1, 1, 2),
+        // Accepted in the north, run in the south.
+        JobRow { last_server: "south".to_owned(), ..late("north", 4, 1, 2) },
     ];
     journal.commit(&Batch { ended, ..Batch::default() }).unwrap();
     journal.commit(&Batch { ended: vec![canceled, unpromised], ..Batch::default() }).unwrap();
@@ -322,6 +329,32 @@ fn accuracy(place: &dyn Place) {
     assert_eq!(archive.accuracy(Some("north"), 2).unwrap(), two);
     assert_eq!(archive.accuracy(None, 2).unwrap(), [&two[..], &[error("south", 1, 2)]].concat());
     assert_eq!(archive.accuracy(Some("west"), 2).unwrap(), []);
+}
+
+fn locals(place: &dyn Place) {
+    let mut journal = place.open().unwrap();
+    let row = |ended: i64, number: u32| LocalRow { ended, record: format!("{{\"number\":{number}}}") };
+    let late = Batch { locals: vec![row(30, 1), row(10, 2), row(20, 3)], ..told(1, 2) };
+    journal.commit(&late).unwrap();
+    journal.commit(&late).unwrap();
+    journal.commit(&Batch { locals: vec![row(20, 4), row(15, 5)], ..told(3, 3) }).unwrap();
+    let mut archive = journal.archive().unwrap();
+    let mut read = |since: i64, page: u32| {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let found = archive.locals(since, after, page).unwrap();
+            let Some((last, _)) = found.last() else { return all };
+            after = Some(*last);
+            all.extend(found.into_iter().map(|(_, row)| row));
+        }
+    };
+    let all = [row(10, 2), row(15, 5), row(20, 3), row(20, 4), row(30, 1)];
+    for page in 1..7 {
+        assert_eq!(read(0, page), all, "{page} at a time");
+        assert_eq!(read(20, page), all[2..], "{page} at a time");
+    }
+    journal.compact(&Snapshot { seq: 3, at: 3, state: "{}".to_owned() }, 20).unwrap();
+    assert_eq!(read(0, 9), all[2..], "what is old is gone");
 }
 
 fn beside(place: &dyn Place) {

@@ -33,6 +33,7 @@ mod timeline;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
 
@@ -77,6 +78,8 @@ pub struct Nodes {
     /// The last event.
     now: Time,
     plan: OnceCell<Plan>,
+    /// Shapes of jobs that may be submitted yet; of others only the cores matter.
+    shapes: Arc<BTreeMap<JobId, Shape>>,
 }
 
 impl Held {
@@ -106,7 +109,13 @@ impl Nodes {
             pending: picture.pending.clone(),
             now,
             plan: OnceCell::new(),
+            shapes: Arc::default(),
         })
+    }
+
+    /// Tells which shapes jobs will have that are submitted from now on: a replay knows how local users asked for theirs.
+    pub fn expect(&mut self, shapes: Arc<BTreeMap<JobId, Shape>>) {
+        self.shapes = shapes;
     }
 
     /// Takes over a new picture. One that cannot be is refused and leaves everything as it is.
@@ -207,7 +216,7 @@ impl BatchScheduler for Nodes {
     fn submit(&mut self, now: Time, submission: Submission) {
         self.advance(now);
         let Submission { job, procs, walltime } = submission;
-        let shape = Shape::of(procs);
+        let shape = self.shapes.get(&job).copied().unwrap_or(Shape::of(procs));
         let pending = Pending::of(job, shape, walltime);
         if let Some(plan) = self.plan.get_mut() {
             plan.push(now, &pending);
@@ -349,5 +358,6 @@ fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
         Pending { walltime, ..known.cloned().unwrap_or_else(fresh) }
     });
     let (nodes, rules) = (cluster.nodes.clone(), cluster.rules.clone());
-    Nodes { nodes, rules, running, pending: pending.collect(), now, plan: OnceCell::new() }
+    let (pending, shapes) = (pending.collect(), cluster.shapes.clone());
+    Nodes { nodes, rules, running, pending, now, plan: OnceCell::new(), shapes }
 }

@@ -175,6 +175,7 @@ impl World {
                 }
             }
             Command::Archive(_) => {}
+            Command::KeepLocal(_) => debug_assert!(false, "every batch system is embedded"),
         }
     }
 

@@ -75,6 +75,7 @@ impl Driver<'_> {
             }
             // The outcomes of the run are the archive.
             server::Command::Archive(_) => {}
+            server::Command::KeepLocal(_) => debug_assert!(false, "every batch system is embedded"),
         }
     }
 

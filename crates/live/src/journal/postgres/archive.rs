@@ -6,9 +6,9 @@ use tokio_postgres::types::ToSql;
 use super::PLACE;
 use super::link::{Link, Loop};
 use super::rows::{entry, job, notice};
-use crate::journal::listing::{COLUMNS, Value, merged, questions};
+use crate::journal::listing::{COLUMNS, Value, from, merged, questions};
 use crate::journal::sequence::whole;
-use crate::journal::{Archive, Entry, Filter, JobRow, JournalError, Notice};
+use crate::journal::{Archive, Entry, Filter, JobRow, JournalError, LocalPlace, LocalRow, Notice};
 
 /// A reader of a journal. Connects with the first question, and anew when the connection was lost.
 pub(super) struct PostgresArchive {
@@ -103,8 +103,8 @@ impl Archive for PostgresArchive {
                 Some(server) => vec![server.to_owned()],
                 None => servers(link).await?,
             };
-            let text = "SELECT server, started - expected_start, ended - expected_completion FROM jobs \
-                        WHERE server = $1 AND started IS NOT NULL AND expected_start IS NOT NULL \
+            let text = "SELECT last_server, started - expected_start, ended - expected_completion FROM jobs \
+                        WHERE last_server = $1 AND started IS NOT NULL AND expected_start IS NOT NULL \
                         AND expected_completion IS NOT NULL ORDER BY ended DESC, number DESC LIMIT $2";
             let mut errors = Vec::new();
             for server in servers {
@@ -113,6 +113,25 @@ impl Archive for PostgresArchive {
                 }
             }
             Ok(errors)
+        })
+    }
+
+    fn locals(
+        &mut self,
+        since: i64,
+        after: Option<LocalPlace>,
+        limit: u32,
+    ) -> Result<Vec<(LocalPlace, LocalRow)>, JournalError> {
+        let (ended, number) = from(since, after);
+        self.ask(async |link| {
+            let text = "SELECT ended, seq, record FROM local_jobs WHERE (ended, seq) > ($1, $2) \
+                        ORDER BY ended, seq LIMIT $3";
+            let rows = link.rows(text, &[&ended, &number, &i64::from(limit)]).await?;
+            let row = |row: &tokio_postgres::Row| {
+                let (ended, number): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+                Ok(((ended, number as u64), LocalRow { ended, record: row.try_get(2)? }))
+            };
+            rows.iter().map(row).collect()
         })
     }
 
@@ -149,12 +168,12 @@ impl Archive for PostgresArchive {
     }
 }
 
-/// The servers that have jobs, hopping from one to the next in the index.
+/// The servers that have had jobs to their end, hopping from one to the next in the index.
 async fn servers(link: &mut Link) -> Result<Vec<String>, JournalError> {
     let mut found: Vec<String> = Vec::new();
     loop {
         let last = found.last().map_or("", String::as_str);
-        let next = link.one("SELECT min(server) FROM jobs WHERE server > $1", &[&last]).await?;
+        let next = link.one("SELECT min(last_server) FROM jobs WHERE last_server > $1", &[&last]).await?;
         match next.try_get::<_, Option<String>>(0)? {
             Some(server) => found.push(server),
             None => return Ok(found),

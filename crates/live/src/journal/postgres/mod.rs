@@ -84,8 +84,9 @@ async fn lead(link: &mut Link) -> Result<Option<About>, JournalError> {
     if !schema::try_lock(link).await? {
         return Ok(None);
     }
-    // The leader before may have been of a later version.
+    // The leader before may have been of another version.
     schema::check(link).await?;
+    schema::bring_up_to_date(link).await?;
     schema::next_term(link).await.map(Some)
 }
 
@@ -292,11 +293,16 @@ async fn write(link: &mut Link, batch: &Batch, fresh: &Fresh<'_>) -> Result<(), 
     if let Some(acknowledged) = batch.notices_acknowledged {
         link.execute("DELETE FROM notices WHERE seq <= $1", &[&(acknowledged as i64)]).await?;
     }
-    rows::write_jobs(link, &batch.ended).await
+    rows::write_jobs(link, &batch.ended).await?;
+    rows::write_locals(link, &batch.locals).await
 }
 
-/// Drops the oldest entries: those before the first one, among the next few, that is to be kept.
+/// Drops the oldest entries, those before the first one, among the next few, that is to be kept; and runs of local users'
+/// jobs.
 async fn trim(link: &mut Link, keep_after: i64) -> Result<bool, JournalError> {
+    let locals = "DELETE FROM local_jobs WHERE seq IN \
+                  (SELECT seq FROM local_jobs WHERE ended < $1 ORDER BY ended, seq LIMIT $2)";
+    link.execute(locals, &[&keep_after, &(DROPPED_AT_ONCE as i64)]).await?;
     let bounds = "SELECT (SELECT min(seq) FROM entries), (SELECT max(seq) FROM snapshots)";
     let bounds = link.one(bounds, &[]).await?;
     let (first, snapshot): (Option<i64>, Option<i64>) = (bounds.try_get(0)?, bounds.try_get(1)?);

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use super::PLACE;
 use super::link::Link;
-use crate::journal::{Entry, JobRow, JournalError, Notice, Snapshot};
+use crate::journal::{Entry, JobRow, JournalError, LocalRow, Notice, Snapshot};
 
 /// An entry, from `seq, at, event, commands`.
 pub(super) fn entry(row: &Row) -> Result<Entry, JournalError> {
@@ -53,6 +53,7 @@ pub(super) fn job(row: &Row) -> Result<JobRow, JournalError> {
         expected_start: row.try_get(9)?,
         expected_completion: row.try_get(10)?,
         record: row.try_get(11)?,
+        last_server: row.try_get(12)?,
     })
 }
 
@@ -68,14 +69,14 @@ pub(super) async fn write_jobs(link: &mut Link, jobs: &[JobRow]) -> Result<(), J
     }
     let text = "
         INSERT INTO jobs (server, number, key, owner, name, state, submitted, started, ended, expected_start,
-            expected_completion, record)
+            expected_completion, record, last_server)
         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[])
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[])
         ON CONFLICT (server, number) DO UPDATE SET
             key = excluded.key, owner = excluded.owner, name = excluded.name, state = excluded.state,
             submitted = excluded.submitted, started = excluded.started, ended = excluded.ended,
             expected_start = excluded.expected_start, expected_completion = excluded.expected_completion,
-            record = excluded.record";
+            record = excluded.record, last_server = excluded.last_server";
     link.execute(
         text,
         &[
@@ -91,9 +92,22 @@ pub(super) async fn write_jobs(link: &mut Link, jobs: &[JobRow]) -> Result<(), J
             &column(&jobs, |job| job.expected_start),
             &column(&jobs, |job| job.expected_completion),
             &column(&jobs, |job| job.record.as_str()),
+            &column(&jobs, |job| job.last_server.as_str()),
         ],
     )
     .await?;
+    Ok(())
+}
+
+/// Keeps runs of local users' jobs.
+pub(super) async fn write_locals(link: &mut Link, locals: &[LocalRow]) -> Result<(), JournalError> {
+    if locals.is_empty() {
+        return Ok(());
+    }
+    let ended: Vec<i64> = locals.iter().map(|local| local.ended).collect();
+    let records: Vec<&str> = locals.iter().map(|local| local.record.as_str()).collect();
+    let text = "INSERT INTO local_jobs (ended, record) SELECT * FROM unnest($1::bigint[], $2::text[])";
+    link.execute(text, &[&ended, &records]).await?;
     Ok(())
 }
 

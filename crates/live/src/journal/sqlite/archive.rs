@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 
 use super::rows::{entry, failed, job, notice};
 use super::schema;
-use crate::journal::listing::{COLUMNS, Value, merged, questions};
+use crate::journal::listing::{COLUMNS, Value, from, merged, questions};
 use crate::journal::sequence::whole;
-use crate::journal::{Archive, Entry, Filter, JobRow, JournalError, Notice};
+use crate::journal::{Archive, Entry, Filter, JobRow, JournalError, LocalPlace, LocalRow, Notice};
 
 /// A reader of a journal.
 pub(super) struct SqliteArchive {
@@ -76,7 +76,7 @@ impl Archive for SqliteArchive {
                 None => servers(&transaction)?,
             };
             let mut statement = transaction.prepare_cached(
-                "SELECT server, started - expected_start, ended - expected_completion FROM jobs WHERE server = ? \
+                "SELECT last_server, started - expected_start, ended - expected_completion FROM jobs WHERE last_server = ? \
                  AND started IS NOT NULL AND expected_start IS NOT NULL AND expected_completion IS NOT NULL \
                  ORDER BY ended DESC, number DESC LIMIT ?",
             )?;
@@ -89,6 +89,23 @@ impl Archive for SqliteArchive {
                 }
             }
             Ok(errors)
+        })
+    }
+
+    fn locals(
+        &mut self,
+        since: i64,
+        after: Option<LocalPlace>,
+        limit: u32,
+    ) -> Result<Vec<(LocalPlace, LocalRow)>, JournalError> {
+        let (ended, number) = from(since, after);
+        self.ask(|connection| {
+            let text = "SELECT ended, seq, record FROM local_jobs WHERE (ended, seq) > (?, ?) ORDER BY ended, seq LIMIT ?";
+            let row = |row: &rusqlite::Row<'_>| {
+                let ended = row.get(0)?;
+                Ok(((ended, row.get::<_, i64>(1)? as u64), LocalRow { ended, record: row.get(2)? }))
+            };
+            connection.prepare_cached(text)?.query_map(params![ended, number, limit], row)?.collect()
         })
     }
 
@@ -122,10 +139,10 @@ impl Archive for SqliteArchive {
     }
 }
 
-/// The servers that have jobs, hopping from one to the next in the index.
+/// The servers that have had jobs to their end, hopping from one to the next in the index.
 fn servers(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut found: Vec<String> = Vec::new();
-    let mut next = connection.prepare_cached("SELECT min(server) FROM jobs WHERE server > ?")?;
+    let mut next = connection.prepare_cached("SELECT min(last_server) FROM jobs WHERE last_server > ?")?;
     loop {
         let last = found.last().map_or("", String::as_str);
         match next.query_row([last], |row| row.get::<_, Option<String>>(0))? {

@@ -18,7 +18,8 @@ use self::archive::SqliteArchive;
 use self::rows::{entry, failed};
 use super::sequence::{Fresh, Tail, same};
 use super::{
-    Archive, Batch, DROPPED_AT_ONCE, Entry, JobRow, Journal, JournalError, Loaded, Notice, Snapshot, of_owner,
+    Archive, Batch, DROPPED_AT_ONCE, Entry, JobRow, Journal, JournalError, Loaded, LocalRow, Notice,
+    Snapshot, of_owner,
 };
 
 /// A journal in a folder.
@@ -188,6 +189,10 @@ fn write(transaction: &Transaction<'_>, batch: &Batch, fresh: &Fresh<'_>) -> rus
         transaction.prepare_cached("DELETE FROM notices WHERE seq <= ?")?.execute([seq as i64])?;
     }
     write_jobs(transaction, &batch.ended)?;
+    let mut locals = transaction.prepare_cached("INSERT INTO local_jobs (ended, record) VALUES (?, ?)")?;
+    for LocalRow { ended, record } in &batch.locals {
+        locals.execute(params![ended, record])?;
+    }
     let Tail { last_entry, next_notice } = fresh.tail;
     transaction
         .prepare_cached("UPDATE about SET last_entry = ?, next_notice = ?")?
@@ -211,13 +216,18 @@ fn write_jobs(transaction: &Transaction<'_>, jobs: &[JobRow]) -> rusqlite::Resul
             job.expected_start,
             job.expected_completion,
             job.record,
+            job.last_server,
         ])?;
     }
     Ok(())
 }
 
-/// Drops the oldest entries: those before the first one, among the next few, that is to be kept.
+/// Drops the oldest entries, those before the first one, among the next few, that is to be kept; and runs of local users'
+/// jobs.
 fn trim(transaction: &Transaction<'_>, keep_after: i64) -> rusqlite::Result<bool> {
+    let locals = "DELETE FROM local_jobs WHERE seq IN \
+                  (SELECT seq FROM local_jobs WHERE ended < ? ORDER BY ended, seq LIMIT ?)";
+    transaction.prepare_cached(locals)?.execute(params![keep_after, DROPPED_AT_ONCE as i64])?;
     let first: Option<i64> = transaction.query_row("SELECT min(seq) FROM entries", [], |row| row.get(0))?;
     let snapshot: Option<i64> =
         transaction.query_row("SELECT max(seq) FROM snapshots", [], |row| row.get(0))?;

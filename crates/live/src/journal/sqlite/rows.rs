@@ -36,6 +36,7 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         expected_start: row.get(9)?,
         expected_completion: row.get(10)?,
         record: row.get(11)?,
+        last_server: row.get(12)?,
     })
 }
 

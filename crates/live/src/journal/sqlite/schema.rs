@@ -14,7 +14,7 @@ use crate::journal::sequence::Tail;
 use crate::telemetry::RequestId;
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Marks the file as ours, in its header: the letters `Plnt`.
 const APPLICATION: i64 = 0x506c_6e74;
 /// How long one connection waits for another that has the file at that moment.
@@ -36,31 +36,48 @@ const TABLES: &str = "
     CREATE TABLE jobs (
         server TEXT NOT NULL, number INTEGER NOT NULL, key BLOB, owner TEXT NOT NULL, name TEXT NOT NULL,
         state TEXT NOT NULL, submitted INTEGER NOT NULL, started INTEGER, ended INTEGER NOT NULL,
-        expected_start INTEGER, expected_completion INTEGER, record TEXT NOT NULL,
+        expected_start INTEGER, expected_completion INTEGER, record TEXT NOT NULL, last_server TEXT NOT NULL,
         UNIQUE (server, number)
     ) STRICT;
     CREATE INDEX jobs_by_key ON jobs (key, ended) WHERE key IS NOT NULL;
     CREATE INDEX jobs_by_end ON jobs (ended, server, number);
     CREATE INDEX jobs_by_owner ON jobs (owner, ended, server, number);
-    CREATE INDEX jobs_by_server ON jobs (server, ended, number);
     CREATE INDEX jobs_by_state ON jobs (state, ended, server, number);
     CREATE INDEX jobs_by_owner_state ON jobs (owner, state, ended, server, number);
-    CREATE INDEX jobs_by_server_state ON jobs (server, state, ended, number);
-    CREATE INDEX jobs_by_owner_server ON jobs (owner, server, ended, number, state);
-    CREATE INDEX jobs_promised ON jobs (server, ended, number, started, expected_start, expected_completion)
+";
+
+/// What is asked by the server that had a job last, and the runs of local users' jobs: since version 2.
+const SINCE_2: &str = "
+    CREATE INDEX jobs_by_server ON jobs (last_server, ended, server, number);
+    CREATE INDEX jobs_by_server_state ON jobs (last_server, state, ended, server, number);
+    CREATE INDEX jobs_by_owner_server ON jobs (owner, last_server, ended, server, number, state);
+    CREATE INDEX jobs_promised ON jobs (last_server, ended, number, started, expected_start, expected_completion)
         WHERE started IS NOT NULL AND expected_start IS NOT NULL AND expected_completion IS NOT NULL;
+    CREATE TABLE local_jobs (seq INTEGER PRIMARY KEY, ended INTEGER NOT NULL, record TEXT NOT NULL) STRICT;
+    CREATE INDEX local_jobs_by_end ON local_jobs (ended, seq);
+";
+
+/// From version 1, which filed every job under the server that accepted it. Where it was last its record says.
+const TO_2: &str = "
+    ALTER TABLE jobs ADD COLUMN last_server TEXT NOT NULL DEFAULT '';
+    UPDATE jobs SET last_server = CASE WHEN json_valid(record)
+        THEN coalesce(json_extract(record, '$.hops[#-1].to'), server) ELSE server END;
+    DROP INDEX jobs_by_server;
+    DROP INDEX jobs_by_server_state;
+    DROP INDEX jobs_by_owner_server;
+    DROP INDEX jobs_promised;
 ";
 
 /// Keeps a job, in place of an older row of it.
 pub(super) const UPSERT_JOB: &str = "
     INSERT INTO jobs (server, number, key, owner, name, state, submitted, started, ended, expected_start,
-        expected_completion, record)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        expected_completion, record, last_server)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (server, number) DO UPDATE SET
         key = excluded.key, owner = excluded.owner, name = excluded.name, state = excluded.state,
         submitted = excluded.submitted, started = excluded.started, ended = excluded.ended,
         expected_start = excluded.expected_start, expected_completion = excluded.expected_completion,
-        record = excluded.record";
+        record = excluded.record, last_server = excluded.last_server";
 
 /// Makes a new journal at `path`, in `folder`. It gets its name when it is whole, so that an empty file of
 /// that name is never a journal that was about to be made, but one that was lost.
@@ -84,6 +101,7 @@ fn fill(path: &Path) -> rusqlite::Result<()> {
     let mut connection = Connection::open(path)?;
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(SINCE_2)?;
     let id = (RequestId::fresh().number() >> 1) as i64;
     let Tail { last_entry, next_notice } = Tail::START;
     transaction.execute(
@@ -105,7 +123,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, JournalError> {
         return Err(damaged("an empty file"));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(failed);
     if number("application_id")? != APPLICATION {
@@ -119,7 +137,20 @@ pub(super) fn open(path: &Path) -> Result<Connection, JournalError> {
         return Err(damaged("a database without a version"));
     }
     configure(&connection).map_err(failed)?;
+    if found < 2 {
+        tracing::info!(journal = %path.display(), "of an earlier version: its table of ended jobs is brought up to date");
+        to_2(&mut connection).map_err(failed)?;
+    }
     Ok(connection)
+}
+
+/// All of it or nothing: a daemon that is killed meanwhile does it when it starts again.
+fn to_2(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(TO_2)?;
+    transaction.execute_batch(SINCE_2)?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()
 }
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {

@@ -22,8 +22,10 @@ use super::super::{
 };
 use crate::staging::{Checksum, FileName, FileSpec, ResultName};
 
+mod history;
 mod moves;
 
+pub(super) use history::*;
 pub(super) use moves::*;
 
 pub(super) fn name() -> impl Strategy<Value = Name> {
@@ -262,6 +264,8 @@ pub(super) fn from_child() -> impl Strategy<Value = FromChild> {
         }),
         servers().prop_map(FromChild::Servers),
         (any::<u64>(), found()).prop_map(|(discovery, found)| FromChild::Answer { discovery, found }),
+        (any::<u64>(), vec(any::<u8>(), 0..9), any::<bool>())
+            .prop_map(|(discovery, bytes, last)| FromChild::Piece { discovery, bytes, last }),
         (any::<u64>(), job()).prop_map(|(sequence, job)| FromChild::News { sequence, record: Box::new(job) }),
         option::of(time()).prop_map(|now| FromChild::Heartbeat { now }),
         name().prop_map(|server| FromChild::Unnumbered { server }),
@@ -270,10 +274,12 @@ pub(super) fn from_child() -> impl Strategy<Value = FromChild> {
 
 pub(super) fn from_parent() -> impl Strategy<Value = FromParent> {
     prop_oneof![
-        (any::<u64>(), ask(), option::of(any::<u64>())).prop_map(|(discovery, ask, request)| {
-            let request = request.map(|number| format!("{number:016x}").parse().unwrap());
-            FromParent::Question { discovery, ask: Box::new(ask), request }
-        }),
+        (any::<u64>(), ask(), option::of(any::<u64>()), any::<bool>()).prop_map(
+            |(discovery, ask, request, pieces)| {
+                let request = request.map(|number| format!("{number:016x}").parse().unwrap());
+                FromParent::Question { discovery, ask: Box::new(ask), request, pieces }
+            }
+        ),
         (any::<u64>(), any::<bool>())
             .prop_map(|(sequence, numbers)| FromParent::Acknowledge { sequence, numbers }),
         (name(), any::<u32>()).prop_map(|(server, highest)| FromParent::Numbered { server, highest }),

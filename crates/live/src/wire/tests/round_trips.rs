@@ -65,6 +65,10 @@ come_back_the_same! {
     pictures_of_queues: picture as proto::Picture;
     jobs_that_are_handed_over: prepare as proto::PrepareRequest;
     answers_to_handoffs: handoff_reply as proto::HandoffReply;
+    queries_of_histories: history_query as proto::HistoryRequest;
+    pages_of_histories: history_page as proto::HistoryReply;
+    queries_of_local_jobs: locals_query as proto::LocalsRequest;
+    pages_of_local_jobs: locals_page as proto::LocalsReply;
     reports_of_rounds: report as proto::ReallocateReply;
     ways_of_moving: moving as proto::MovingPolicy;
 }

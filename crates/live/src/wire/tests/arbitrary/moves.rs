@@ -88,7 +88,7 @@ pub(in super::super) fn picture() -> impl Strategy<Value = Picture> {
 }
 
 /// What is written is taken: the window of rules without an end is cut to the end of time.
-fn nodes_picture() -> impl Strategy<Value = nodes::Picture> {
+pub(super) fn nodes_picture() -> impl Strategy<Value = nodes::Picture> {
     let number = || any::<u32>().prop_map(JobId);
     let node = (word(), procs(), any::<bool>(), option::of(procs()))
         .prop_map(|(name, cores, up, taken)| nodes::Node { name, cores, up, taken });

@@ -1,0 +1,159 @@
+//! What is there at the beginning of a window, and what local users take.
+
+use pliant_control::job::{Exit, JobState, Work};
+use pliant_control::names::Key;
+use pliant_model::{ClusterId, Estimate, Procs, Span, Speed, Speedup};
+use pliant_policy::nodes::{Node, Rules};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+
+use super::*;
+
+const SINCE: Time = Time(1_000);
+
+fn cluster(name: &str, procs: u32) -> TwinCluster {
+    let info = ServerInfo {
+        name: name.parse().unwrap(),
+        address: String::new(),
+        rank: 0,
+        procs: Procs(procs),
+        speed: Speed::REFERENCE,
+        policy: "cbf".to_owned(),
+        services: Vec::new(),
+        scripts: true,
+    };
+    TwinCluster { info, tuner: Tuner::Exact, nodes: None, locals: Vec::new() }
+}
+
+/// The same behind Slurm, with nodes of four cores.
+fn slurm(name: &str, nodes: usize, locals: Vec<LocalJob>) -> TwinCluster {
+    let node = |number| Node { name: format!("n{number}"), cores: Procs(4), up: true, taken: None };
+    let picture = Picture {
+        nodes: (0..nodes).map(node).collect(),
+        rules: Rules::slurm(Span(30)),
+        ..Picture::default()
+    };
+    TwinCluster { nodes: Some(picture), locals, ..cluster(name, nodes as u32 * 4) }
+}
+
+/// A rigid job: its handle, when it was submitted, started and ended, on how many processors, its limit.
+fn record(
+    handle: &str,
+    submitted: i64,
+    started: Option<i64>,
+    ended: Option<i64>,
+    procs: u32,
+    walltime: i64,
+) -> JobRecord {
+    let (procs, walltime) = (Procs(procs), Span(walltime));
+    JobRecord {
+        handle: handle.parse().unwrap(),
+        key: Key([0; 16]),
+        owner: "alice".parse().unwrap(),
+        name: "test".to_owned(),
+        work: Work { procs, walltime, speedup: Speedup::Rigid },
+        state: if ended.is_some() { JobState::Completed } else { JobState::Active },
+        submitted: Time(submitted),
+        expected: Estimate { procs, walltime, start: Time(submitted) },
+        procs,
+        walltime,
+        started: started.map(Time),
+        ended: ended.map(Time),
+        exit: ended.map(|_| Exit::Code(0)),
+        compared: Vec::new(),
+        survey: pliant_control::reason::Survey::default(),
+        pinned: false,
+        hops: Vec::new(),
+    }
+}
+
+fn local(shape: Shape, walltime: Option<i64>, times: (i64, Option<i64>, Option<i64>)) -> LocalJob {
+    let (submitted, started, ended) = times;
+    LocalJob {
+        shape,
+        walltime: walltime.map(Span),
+        partition: "main".to_owned(),
+        submitted: Time(submitted),
+        started: started.map(Time),
+        ended: ended.map(Time),
+    }
+}
+
+/// Starts and ends of the compared jobs in a replay, from the beginning of the window.
+fn times(twin: &Twin, policies: &Policies) -> Vec<(u32, i64, i64)> {
+    let replayed = twin.replay(policies).unwrap();
+    replayed.jobs.iter().map(|job| job.map(|job| (job.cluster.0, job.start.0, job.end.0)).unwrap()).collect()
+}
+
+#[test]
+fn a_window_begins_with_what_ran_and_waited() {
+    let records = [
+        // Over before the window, running at its beginning, waiting then, submitted within, waiting and running now.
+        record("lyon.1", 500, Some(500), Some(900), 2, 600),
+        record("lyon.2", 600, Some(900), Some(1100), 2, 600),
+        record("lyon.3", 700, Some(1100), Some(1150), 2, 60),
+        record("lyon.4", 1010, Some(1150), Some(1160), 2, 60),
+        record("lyon.5", 1020, Some(1160), None, 2, 60),
+        record("lyon.6", 1030, None, None, 2, 60),
+        // Cancelled while it waited, and one of a server that is gone.
+        record("lyon.7", 1040, None, Some(1050), 2, 60),
+        record("gone.1", 1040, Some(1041), Some(1050), 2, 60),
+        record("lyon.8", 1050, Some(1300), Some(1310), 2, 60),
+    ];
+    let twin = Twin::new(vec![cluster("lyon", 2)], &records, SINCE).unwrap();
+    let expected = Counts { compared: 2, before: 2, unfinished: 2, never_ran: 1, elsewhere: 1, locals: 0 };
+    assert_eq!(*twin.counts(), expected);
+    let live: Vec<(i64, i64)> = twin.measured().iter().map(|job| (job.start.0, job.end.0)).collect();
+    assert_eq!(live, [(150, 160), (300, 310)]);
+    // As it was; the last one comes after two that are taken to run to their limits.
+    assert_eq!(times(&twin, &Policies::default()), [(0, 150, 160), (0, 280, 290)]);
+}
+
+#[test]
+fn local_users_take_what_they_took_and_where_they_took_it() {
+    let whole = Shape { exclusive: true, ..Shape::of(Procs(1)) };
+    let locals = vec![
+        // Over before the window, running over its beginning, one that ran over its limit within, one without an end.
+        local(Shape::of(Procs(8)), Some(900), (0, Some(0), Some(1000))),
+        local(whole, Some(600), (800, Some(900), Some(1200))),
+        local(Shape::of(Procs(4)), Some(60), (1001, Some(1002), Some(1100))),
+        local(Shape::of(Procs(8)), None, (1500, None, None)),
+    ];
+    let records = [
+        record("lyon.1", 1010, Some(1200), Some(1250), 2, 60),
+        // Behind one that has no limit.
+        record("lyon.2", 1600, Some(1700), Some(1710), 2, 60),
+    ];
+    let twin = Twin::new(vec![slurm("lyon", 2, locals)], &records, SINCE).unwrap();
+    assert_eq!(twin.counts().locals, 3);
+    let [first, second] = times(&twin, &Policies::default())[..] else { panic!("two are compared") };
+    // The node that the one has to itself has three cores that nobody may use; those of the other are free at 1099.
+    assert_eq!(first, (0, 99, 149));
+    assert_eq!(second.1, 500 + A_DAY_S, "after a day");
+}
+
+const A_DAY_S: i64 = 86_400;
+
+#[test]
+fn other_policies_may_move_what_waits_but_not_what_its_user_has_pinned() {
+    let mut pinned = record("lyon.3", 1002, Some(1610), Some(1620), 2, 60);
+    pinned.pinned = true;
+    // Paris looks free first, until the job there turns out to end at its limit and that in lyon does not.
+    let records = [
+        record("lyon.1", 900, Some(900), Some(1100), 2, 900),
+        record("paris.1", 900, Some(900), Some(1600), 2, 700),
+        record("paris.2", 1001, Some(1600), Some(1610), 2, 60),
+        pinned,
+    ];
+    let twin = Twin::new(vec![cluster("paris", 2), cluster("lyon", 2)], &records, SINCE).unwrap();
+    let names: Vec<&str> = twin.platform().clusters().iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["lyon", "paris"]);
+    assert_eq!(times(&twin, &Policies::default()), [(1, 600, 610), (0, 100, 110)]);
+    let policy = Reallocation { period: Span(60), ..Reallocation::new(Algorithm::Regular, Heuristic::Mct) };
+    let moving = Policies { reallocation: Some(policy), ..Policies::default() };
+    let replayed = twin.replay(&moving).unwrap();
+    assert_eq!(replayed.moves, 1);
+    let moved = replayed.jobs[0].unwrap();
+    assert_eq!((moved.cluster, moved.moves), (ClusterId(0), 1));
+    assert!(moved.start < Time(600), "{moved:?}");
+    assert_eq!(times(&twin.with_batch("fcfs"), &Policies::default()), times(&twin, &Policies::default()));
+}

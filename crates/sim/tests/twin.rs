@@ -1,0 +1,136 @@
+//! A federation that is recorded and replayed under the policies it ran under does the same again, job for job.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use pliant_control::agent::{AgentConfig, ServerInfo};
+use pliant_control::job::JobRecord;
+use pliant_control::names::Handle;
+use pliant_control::server::{Command, ServerConfig};
+use pliant_model::{Cluster, ClusterId, JobOutcome, Platform, Span, Speedup, Time};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::tuning::Tuner;
+use pliant_sim::protocol::{Network, Node, Tree, Watcher, simulate_watched};
+use pliant_sim::twin::{Twin, TwinCluster};
+use pliant_sim::{Policies, SimJob};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::common::speedups;
+
+/// What the servers of a federation archive.
+#[derive(Default)]
+struct Archives {
+    servers: Vec<ServerConfig>,
+    jobs: BTreeMap<Handle, JobRecord>,
+}
+
+impl Watcher for Archives {
+    fn begin(&mut self, _: Time, _: &[AgentConfig], servers: &[ServerConfig]) {
+        self.servers = servers.to_vec();
+    }
+
+    fn server_wants(&mut self, _: Time, _: usize, commands: &[Command]) {
+        for command in commands {
+            if let Command::Archive(record) = command
+                && record.state.is_final()
+            {
+                self.jobs.insert(record.handle.clone(), (**record).clone());
+            }
+        }
+    }
+}
+
+impl Archives {
+    fn twin(&self, tuner: Tuner) -> Twin {
+        let cluster = |(config, rank): (&ServerConfig, u32)| TwinCluster {
+            info: ServerInfo {
+                name: config.name.clone(),
+                address: String::new(),
+                rank,
+                procs: config.procs,
+                speed: config.speed,
+                policy: config.policy.clone(),
+                services: Vec::new(),
+                scripts: true,
+            },
+            tuner,
+            nodes: None,
+            locals: Vec::new(),
+        };
+        let records: Vec<JobRecord> = self.jobs.values().cloned().collect();
+        Twin::new(self.servers.iter().zip(0..).map(cluster).collect(), &records, Time::ZERO).unwrap()
+    }
+}
+
+/// Jobs whose order is told by their times, and whose limits are nowhere longer than where they were asked for: what they
+/// took is then known to the second.
+fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
+    let moldable = speedups().prop_map(|speedup| (1, speedup));
+    let shape = prop_oneof![(1..20_u32).prop_map(|procs| (procs, Speedup::Rigid)), moldable];
+    let one = (1..20_i64, shape, 1..300_i64, 1..=100_i64, prop::bool::weighted(0.8), 0..4_u32);
+    prop::collection::vec(one, 1..60).prop_map(|drawn| {
+        let mut submit = 0;
+        let job = |(number, drawn): (u64, (i64, (u32, Speedup), i64, i64, bool, u32))| {
+            let (gap, (procs, speedup), walltime, percent, managed, origin) = drawn;
+            submit += gap;
+            let runtime = (walltime * percent / 100).max(1);
+            let mut one = common::job(number, submit, procs, walltime, runtime);
+            one.job.origin = Some(ClusterId(origin));
+            SimJob { speedup, managed, ..one }
+        };
+        (1..).zip(drawn).map(job).collect()
+    })
+}
+
+fn policies() -> impl Strategy<Value = Policies> {
+    let reallocation = prop::option::of((select(Heuristic::ALL), 1..300_i64, 1..90_i64));
+    (select(Tuner::ALL), reallocation).prop_map(|(tuner, reallocation)| {
+        let reallocation = reallocation.map(|(heuristic, period, threshold)| Reallocation {
+            period: Span(period),
+            threshold: Span(threshold),
+            ..Reallocation::new(Algorithm::Regular, heuristic)
+        });
+        Policies { tuner, reallocation, ..Policies::default() }
+    })
+}
+
+/// Under policies that do not fold: what is recorded of a folded job is its longer limit.
+fn platforms() -> impl Strategy<Value = Platform> {
+    common::platforms(4..=24_u32, prop_oneof![Just(1.0), 1.0..2.0], 4).prop_map(|platform| {
+        let unfolding = |mut cluster: Cluster| {
+            if cluster.batch.starts_with('h') {
+                cluster.batch = "cbf".to_owned();
+            }
+            cluster
+        };
+        Platform::new(platform.clusters().iter().cloned().map(unfolding).collect()).unwrap()
+    })
+}
+
+/// What a job was, whatever it is numbered and why it is there.
+fn seen(job: &JobOutcome) -> (ClusterId, Time, Time, Time, u32, i64, u32) {
+    (job.cluster, job.submit, job.start, job.end, job.procs.0, job.walltime.0, job.moves)
+}
+
+proptest! {
+    #[test]
+    fn what_is_replayed_under_the_policy_in_force_is_what_happened(
+        platform in platforms(),
+        jobs in workloads(),
+        policies in policies(),
+    ) {
+        let tree = Tree::new(platform.ids().map(Node::Cluster).collect());
+        let mut archives = Archives::default();
+        let ran = simulate_watched(&platform, &tree, &jobs, &policies, &Network::default(), &mut archives).unwrap();
+        let twin = archives.twin(policies.tuner);
+        prop_assert_eq!(twin.measured().len(), ran.run.jobs.len());
+        let replayed = twin.replay(&policies).unwrap();
+        for (found, expected) in replayed.jobs.iter().zip(twin.measured()) {
+            prop_assert_eq!(found.as_ref().map(seen), Some(seen(expected)));
+        }
+        prop_assert_eq!(replayed.moves, ran.run.reallocations);
+    }
+}
