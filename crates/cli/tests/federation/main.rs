@@ -17,5 +17,6 @@ mod security;
 mod slurm;
 mod slurm_faults;
 mod standby;
+mod together;
 mod transfers;
 mod twin;
