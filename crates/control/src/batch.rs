@@ -80,6 +80,11 @@ pub enum News {
         /// The job.
         job: JobId,
     },
+    /// The turn of a tentative job has come: it has its processors, and does not start before it is released.
+    Turn {
+        /// The job.
+        job: JobId,
+    },
     /// It was withdrawn while it waited, and will not run here.
     Withdrawn {
         /// The job.
@@ -166,7 +171,12 @@ pub trait BatchSystem: Send {
         self.hold(now, submission, effects);
     }
 
-    /// Lets a held job start.
+    /// Queues a job tentatively: it keeps its place like any other job, but when its turn comes it
+    /// takes its processors and nothing is started before it is released. That it is in the queue is told as
+    /// [`News::Held`], its turn as [`News::Turn`].
+    fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects);
+
+    /// Lets a job start that is held or tentative.
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects);
 
     /// Withdraws a job if it still waits, and leaves it alone if it does not. Which of the two is told as news, now or

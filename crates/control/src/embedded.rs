@@ -39,6 +39,8 @@ pub struct Embedded {
     asked: BTreeMap<JobId, Procs>,
     /// Jobs that are not to start before they are released.
     held: BTreeMap<JobId, Submission>,
+    /// Jobs that are queued, and are not to start before they are released.
+    tentative: BTreeSet<JobId>,
     started: BTreeMap<JobId, Started>,
     /// Started by the policy, waiting for processors, in order.
     pending: VecDeque<JobId>,
@@ -55,6 +57,7 @@ impl Embedded {
             scheduler: (batch::by_name(policy)?.new)(procs, now),
             asked: BTreeMap::new(),
             held: BTreeMap::new(),
+            tentative: BTreeSet::new(),
             started: BTreeMap::new(),
             pending: VecDeque::new(),
             free: (0..procs.0).collect(),
@@ -65,7 +68,7 @@ impl Embedded {
 
     /// The batch system that had this dump, of a cluster under the same policy and of the same size.
     pub fn restore(policy: &str, procs: Procs, dump: Dump) -> Result<Embedded, RestoreError> {
-        let Dump { at, scheduler, asked, held, started, pending, changed } = dump;
+        let Dump { at, scheduler, asked, held, tentative, started, pending, changed } = dump;
         let mut embedded = Embedded::new(policy, procs, at).map_err(RestoreError::Policy)?;
         embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
         for (job, started) in &started {
@@ -77,6 +80,7 @@ impl Embedded {
         }
         embedded.asked = asked.into_iter().collect();
         embedded.held = held.into_iter().map(|one| (one.job, one)).collect();
+        embedded.tentative = tentative;
         embedded.started = started.into_iter().collect();
         embedded.pending = pending;
         embedded.changed = changed;
@@ -122,20 +126,41 @@ impl Embedded {
             for core in &started.cores {
                 self.free.remove(core);
             }
-            let (procs, walltime) = (started.procs, started.walltime);
-            effects.news.push(News::Started { job, procs, walltime, at: now });
-            effects.commands.push(Command::Run(Run {
-                job,
-                procs: started.asked,
-                cores: started.cores.clone(),
-                walltime: started.walltime,
-            }));
+            match self.tentative.contains(&job) {
+                true => effects.news.push(News::Turn { job }),
+                false => started.run(now, job, effects),
+            }
         }
+    }
+
+    /// Takes a job out that waits, or that has come due and is not run; false if there is none.
+    fn take_out(&mut self, now: Time, job: JobId) -> bool {
+        if self.held.remove(&job).is_some() {
+            return true;
+        }
+        self.changed = true;
+        if self.scheduler.cancel(now, &[job]) == 1 {
+            self.asked.remove(&job);
+            self.tentative.remove(&job);
+            return true;
+        }
+        // It may have come due without having been handed out yet.
+        self.hand_out(now);
+        let is_tentative = self.tentative.remove(&job);
+        let is_not_run = |started: &Started| is_tentative || started.cores.is_empty();
+        self.started.get(&job).is_some_and(is_not_run) && self.clear(now, job)
     }
 
     fn ended(&mut self, now: Time, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
         // An end that is told twice is no news.
-        let Some(started) = self.started.remove(&job) else { return };
+        if self.clear(now, job) {
+            effects.news.push(News::Ended { job, exit, elapsed_ms });
+        }
+    }
+
+    /// A started job has its processors no more; false if there is none.
+    fn clear(&mut self, now: Time, job: JobId) -> bool {
+        let Some(started) = self.started.remove(&job) else { return false };
         if started.cores.is_empty() {
             self.pending.retain(|other| *other != job);
         }
@@ -144,7 +169,16 @@ impl Embedded {
             self.scheduler.finish(now, job);
         }
         self.changed = true;
-        effects.news.push(News::Ended { job, exit, elapsed_ms });
+        true
+    }
+}
+
+impl Started {
+    /// Runs the job on its processors.
+    fn run(&self, now: Time, job: JobId, effects: &mut Effects) {
+        let Started { asked, procs, walltime, ref cores, .. } = *self;
+        effects.news.push(News::Started { job, procs, walltime, at: now });
+        effects.commands.push(Command::Run(Run { job, procs: asked, cores: cores.clone(), walltime }));
     }
 }
 
@@ -164,43 +198,36 @@ impl BatchSystem for Embedded {
         effects.news.push(News::Held { job: submission.job });
     }
 
+    fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
+        let job = submission.job;
+        self.tentative.insert(job);
+        self.submit(now, submission, effects);
+        effects.news.push(News::Held { job });
+    }
+
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects) {
         if let Some(submission) = self.held.remove(&job) {
-            self.submit(now, submission, effects);
+            return self.submit(now, submission, effects);
+        }
+        let has_turn = |started: &&Started| !started.cores.is_empty();
+        if self.tentative.remove(&job)
+            && let Some(started) = self.started.get(&job).filter(has_turn)
+        {
+            started.run(now, job, effects);
         }
     }
 
     fn withdraw(&mut self, now: Time, job: JobId, effects: &mut Effects) {
-        let waited = self.held.remove(&job).is_some() || self.scheduler.cancel(now, &[job]) == 1;
-        if waited {
-            self.asked.remove(&job);
-            self.changed = true;
-            effects.news.push(News::Withdrawn { job });
-        } else {
-            effects.news.push(News::Stays { job });
-        }
+        let news = if self.take_out(now, job) { News::Withdrawn { job } } else { News::Stays { job } };
+        effects.news.push(news);
     }
 
     fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects) {
-        if self.held.remove(&job).is_some() {
+        if self.take_out(now, job) {
             effects.news.push(News::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
-            return;
-        }
-        if self.scheduler.cancel(now, &[job]) == 1 {
-            self.asked.remove(&job);
-            self.changed = true;
-            effects.news.push(News::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
-            return;
-        }
-        // It may have come due without having been handed out yet.
-        self.hand_out(now);
-        let Some(started) = self.started.get(&job) else { return };
-        if started.cores.is_empty() {
-            self.ended(now, job, Exit::Cancelled, None, effects);
-        } else {
+        } else if self.started.contains_key(&job) {
             effects.commands.push(Command::Terminate { job });
         }
-        self.changed = true;
     }
 
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {
@@ -256,6 +283,7 @@ impl BatchSystem for Embedded {
             scheduler: self.scheduler.dump(),
             asked: self.asked.iter().map(|(job, procs)| (*job, *procs)).collect(),
             held: self.held.values().copied().collect(),
+            tentative: self.tentative.clone(),
             started: self.started.iter().map(|(job, started)| (*job, started.clone())).collect(),
             pending: self.pending.clone(),
             changed: self.changed,
@@ -271,6 +299,8 @@ pub struct Dump {
     asked: Vec<(JobId, Procs)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     held: Vec<Submission>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    tentative: BTreeSet<JobId>,
     started: Vec<(JobId, Started)>,
     pending: VecDeque<JobId>,
     changed: bool,

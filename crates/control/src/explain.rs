@@ -4,7 +4,7 @@ use pliant_model::{Estimate, Procs, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobRecord;
-use crate::names::Handle;
+use crate::names::{Handle, Name};
 
 /// The account of one job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct Wait {
     /// Running jobs that are expected to end before its planned start, the last of them last, with their
     /// expected ends and processors.
     pub until: Vec<Release>,
+    /// The servers at which a copy of it waits as well.
+    #[serde(default)]
+    pub copies: Vec<Name>,
 }
 
 /// A running job that will give processors back.

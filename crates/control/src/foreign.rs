@@ -345,6 +345,11 @@ impl BatchSystem for Foreign {
         self.queue_moldable(now, submission, walltimes, true, effects);
     }
 
+    fn submit_tentatively(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
+        let exit = Exit::NotStarted("copies do not wait in this batch system".to_owned());
+        effects.news.push(News::Ended { job: submission.job, exit, elapsed_ms: None });
+    }
+
     fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
         self.plan = None;
         let Some(job) = self.jobs.get_mut(&job).filter(|job| job.held && !job.releasing) else { return };

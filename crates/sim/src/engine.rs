@@ -3,7 +3,10 @@
 //! Events are ordered by (time, class, sequence). The classes of one instant are terminations,
 //! submissions, starts and the reallocation event (or submissions before terminations, [`Ties`]);
 //! terminations go in the order in which the jobs were started. A job whose reservation begins now counts
-//! as started and is not reallocated (spec A.0.2).
+//! as started and is not reallocated (spec A.0.2). Copies (`copies`) are queued where the reallocation event is, of the
+//! jobs that arrived at this instant and did not start.
+
+mod copies;
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -16,11 +19,12 @@ use pliant_model::{
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::mapping::{self, Mapped};
-use pliant_policy::reallocation::reallocate;
+use pliant_policy::reallocation::{Algorithm, Move, reallocate};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 
+use self::copies::Copies;
 use crate::ready::NextStarts;
 use crate::{Observer, Policies, SimError, SimJob, Ties};
 
@@ -47,6 +51,7 @@ pub(crate) struct Engine<'a, I: Iterator> {
     rng: ChaCha8Rng,
     finishes: BinaryHeap<Finish>,
     next_starts: NextStarts,
+    copies: Copies,
     next_event: Time,
     started: Vec<Start>,
     starts: u64,
@@ -83,10 +88,14 @@ where
             submitted: FxHashMap::default(),
             policies,
             next_starts: NextStarts::new(federation.len()),
+            copies: Copies::new(federation.len()),
             federation,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
             finishes: BinaryHeap::new(),
-            next_event: policies.reallocation.map_or(Time::MAX, |policy| Time::ZERO + policy.period),
+            next_event: policies
+                .reallocation
+                .filter(|policy| policy.algorithm != Algorithm::Copies)
+                .map_or(Time::MAX, |policy| Time::ZERO + policy.period),
             started: Vec::new(),
             starts: 0,
             ended: 0,
@@ -115,6 +124,7 @@ where
                 }
             }
             self.start_due(now);
+            self.spread_copies(now);
             self.reallocate_due(now);
             instants += 1;
             if instants.is_multiple_of(REPORT_EVERY) && !observer.progress(self.ended, self.total, now) {
@@ -135,7 +145,8 @@ where
         if next == Time::MAX {
             return None;
         }
-        if self.federation.waiting().is_empty()
+        if self.next_event < Time::MAX
+            && self.federation.waiting().is_empty()
             && let Some(policy) = self.policies.reallocation
         {
             // Nothing can be moved before the next submission: events until then do nothing.
@@ -155,7 +166,7 @@ where
             self.finishes.pop();
             self.ended += 1;
             self.federation.scheduler(cluster).finish(now, job);
-            self.changed(cluster);
+            self.changed(now, cluster);
         }
     }
 
@@ -173,7 +184,7 @@ where
             let placed =
                 if next.managed { self.map(now, id, next) } else { self.submit_locally(now, id, next) };
             match placed {
-                Ok(cluster) => self.changed(cluster),
+                Ok(cluster) => self.changed(now, cluster),
                 Err(cause) => {
                     self.ended += 1;
                     self.submitted.remove(&id);
@@ -191,6 +202,7 @@ where
             mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
         let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
         self.federation.submit(now, tracked, estimate);
+        self.copies.arrived(id, self.policies);
         Ok(cluster)
     }
 
@@ -209,24 +221,32 @@ where
     }
 
     /// Asks a cluster that something happened to when it wants to start a job next.
-    fn changed(&mut self, cluster: ClusterId) {
+    fn changed(&mut self, now: Time, cluster: ClusterId) {
         let next = self.federation.scheduler(cluster).next_start();
-        self.next_starts.set(cluster, next);
+        let next = if self.copies.is_due(cluster) { Some(now) } else { next };
+        // All that is due at an instant is equal: the first cluster goes first.
+        self.next_starts.set(cluster, next.map(|at| at.max(now)));
     }
 
     fn start_due(&mut self, now: Time) {
         while let Some(cluster) = self.next_starts.pop_due(now) {
             let mut started = std::mem::take(&mut self.started);
+            self.copies.handed_out(cluster, &mut started);
             self.federation.scheduler(cluster).start_due(now, &mut started);
-            for start in started.drain(..) {
-                self.start(now, cluster, start);
+            if self.copies.are_none() {
+                for start in started.drain(..) {
+                    self.start(now, cluster, start, None);
+                }
+            } else {
+                self.start_first(now, cluster, &mut started);
             }
             self.started = started;
-            self.changed(cluster);
+            self.changed(now, cluster);
         }
     }
 
-    fn start(&mut self, now: Time, cluster: ClusterId, start: Start) {
+    /// A job starts, or `copy` of one that waits elsewhere.
+    fn start(&mut self, now: Time, cluster: ClusterId, start: Start, copy: Option<&Move>) {
         let Some(Submitted { job, managed }) = self.submitted.remove(&start.job) else {
             debug_assert!(false, "job {} started twice", start.job);
             return;
@@ -234,10 +254,14 @@ where
         let end = now + runtime_at(&job, start.walltime);
         self.finishes.push(Reverse((end, self.starts, start.job, cluster)));
         self.starts += 1;
-        let (moves, reason) = match self.federation.started(start.job) {
-            Some(Tracked { moves, reason, .. }) => (moves, reason),
-            None => (0, Reason::Mapped(MapReason::Local)),
+        let (moves, reason) = match (self.federation.started(start.job), copy) {
+            (Some(Tracked { moves, .. }), Some(copy)) => (moves + 1, Reason::Moved(copy.reason)),
+            (Some(Tracked { moves, reason, .. }), None) => (moves, reason),
+            (None, _) => (0, Reason::Mapped(MapReason::Local)),
         };
+        if let Some(copy) = copy {
+            self.moved(now, copy, job.log_id);
+        }
         self.outcomes[start.job.index()] = Some(JobOutcome {
             log_id: job.log_id,
             cluster,
@@ -261,25 +285,25 @@ where
         if self.federation.waiting().is_empty() {
             return;
         }
-        let moves = reallocate(&policy, &mut self.federation, now);
-        self.run.reallocations += moves.len() as u64;
-        for one in moves.into_iter().filter(|_| self.policies.keep_moves) {
-            let Estimate { procs, .. } = one.estimate;
+        for one in reallocate(&policy, &mut self.federation, now) {
             let Some(Submitted { job, .. }) = self.submitted.get(&one.job) else { continue };
-            self.run.moves.push(MoveRecord {
-                at: now,
-                log_id: job.log_id,
-                from: one.from,
-                to: one.to,
-                before: one.before,
-                after: one.estimate.completion(),
-                procs,
-            });
+            let log_id = job.log_id;
+            self.moved(now, &one, log_id);
         }
         for cluster in self.federation.ids() {
-            self.changed(cluster);
+            self.changed(now, cluster);
         }
         self.start_due(now);
+    }
+
+    /// A job has gone to another cluster.
+    fn moved(&mut self, now: Time, one: &Move, log_id: u64) {
+        self.run.reallocations += 1;
+        if self.policies.keep_moves {
+            let Move { from, to, before, estimate: Estimate { procs, .. }, .. } = *one;
+            let after = one.estimate.completion();
+            self.run.moves.push(MoveRecord { at: now, log_id, from, to, before, after, procs });
+        }
     }
 }
 

@@ -19,11 +19,12 @@ fn check(seed: u64) -> Summary {
 fn schedules_end_well() {
     let total = (0..400).map(check).fold(Summary::default(), |total, one| total + one);
     // Seeds that do nothing would prove nothing.
-    let Summary { events, jobs, moves, cancelled, crashes } = total;
+    let Summary { events, jobs, moves, copies, cancelled, crashes } = total;
     assert!(
         events > 1_000_000 && jobs > 8_000 && moves > 1_000 && cancelled > 1_000 && crashes > 2_000,
         "{total}"
     );
+    assert!(copies > 200 && moves - copies > 1_000, "{total}");
 }
 
 #[test]
@@ -64,6 +65,8 @@ fn the_checkers_find_bugs() {
         (Bug::RunsAgain, 0..10, &["once", "cores"]),
         // Rare: the target has to ask, and the source to crash, between its decision and a commit that takes long.
         (Bug::JudgesEarly, 1315..1325, &["two servers"]),
+        (Bug::StartsUnasked, 0..10, &["two servers"]),
+        (Bug::ConsentsUnlocked, 0..20, &["two servers"]),
         (Bug::ForgetsNews, 0..5, &["settled"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, Some(bug)).err());

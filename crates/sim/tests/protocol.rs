@@ -96,11 +96,12 @@ fn trees() -> impl Strategy<Value = Vec<u8>> {
 
 fn policies() -> impl Strategy<Value = Policies> {
     let ties = prop_oneof![Just(Ties::FinishFirst), Just(Ties::SubmitFirst)];
-    let reallocation = prop::option::of((select(Heuristic::ALL), 1..300_i64, 1..90_i64, 1..30_usize));
-    (select(Tuner::ALL), ties, reallocation).prop_map(|(tuner, ties, reallocation)| {
-        let reallocation = reallocation.map(|(heuristic, period, threshold, window)| {
+    let algorithm = select(&[Algorithm::Regular, Algorithm::Copies][..]);
+    let reallocation = (algorithm, select(Heuristic::ALL), 1..300_i64, 1..90_i64, 1..30_usize);
+    (select(Tuner::ALL), ties, prop::option::of(reallocation)).prop_map(|(tuner, ties, reallocation)| {
+        let reallocation = reallocation.map(|(algorithm, heuristic, period, threshold, window)| {
             let (period, threshold) = (Span(period), Span(threshold));
-            Reallocation { algorithm: Algorithm::Regular, heuristic, period, threshold, window }
+            Reallocation { algorithm, heuristic, period, threshold, window }
         });
         Policies { tuner, ties, reallocation, ..Policies::default() }
     })
@@ -146,6 +147,10 @@ fn both_speeds_agree_on_a_generated_month() {
             assert!(moved.run.reallocations > 100, "{heuristic}: {}", moved.run.reallocations);
             assert_eq!(moved.traffic.servers, 4 * moved.run.reallocations, "{heuristic}");
         }
+        let copies = Some(Reallocation::new(Algorithm::Copies, Heuristic::Mct));
+        let policies = Policies { reallocation: copies, ..Policies::default() };
+        let copied = check(&platform, &tree, &jobs[..2_000], &policies);
+        assert!(copied.run.reallocations > 50, "{}", copied.run.reallocations);
         let jobs = jobs.len() as u64;
         assert_eq!((run.traffic.clients_agent, run.traffic.clients_servers), (2 * jobs, 2 * jobs));
         assert_eq!(run.traffic.tree.len(), levels);

@@ -8,7 +8,7 @@ use pliant_control::job::{Compared, Hop, JobRecord};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Survey};
 use pliant_live::services::show_duration;
-use pliant_model::{Estimate, Time};
+use pliant_model::{Estimate, MoveReason, Time};
 use serde_json::{Value, json};
 
 use super::moves::described as moved_value;
@@ -76,6 +76,7 @@ fn wait_value(wait: &Wait) -> Value {
         "free_procs": wait.free,
         "plan": estimate(&wait.plan),
         "until": wait.until.iter().map(release).collect::<Vec<Value>>(),
+        "copies": wait.copies,
     })
 }
 
@@ -240,8 +241,12 @@ fn why_not(cause: Cause) -> &'static str {
 /// How the job came to where it is, if it was moved.
 fn moves(record: &JobRecord) -> String {
     let one = |hop: &Hop| {
+        let came = match hop.reason {
+            MoveReason::FirstStart => "A copy of it was the first to start, and took it",
+            MoveReason::EarlierCompletion | MoveReason::Resubmitted => "Moved",
+        };
         format!(
-            "Moved from {} to {} at {}: it was expected to complete at {} there, and at {} here.\n",
+            "{came} from {} to {} at {}: it was expected to complete at {} there, and at {} here.\n",
             hop.from,
             hop.to,
             moment(hop.at),
@@ -269,7 +274,7 @@ fn promised(record: &JobRecord, now: Time) -> String {
 }
 
 fn waiting(wait: &Wait, now: Time) -> String {
-    let Wait { ahead, plan, free, until } = wait;
+    let Wait { ahead, plan, free, until, copies } = wait;
     let ahead = match ahead {
         0 => "no job is ahead of it".to_owned(),
         1 => "1 job is ahead of it".to_owned(),
@@ -281,9 +286,14 @@ fn waiting(wait: &Wait, now: Time) -> String {
         free.0,
         both(plan.start, now)
     );
+    let copies: Vec<&str> = copies.iter().map(Name::as_str).collect();
+    let copied = match copies[..] {
+        [] => String::new(),
+        _ => format!("Copies wait at {}: the first to start runs.\n", copies.join(", ")),
+    };
     if until.is_empty() {
         text.push_str(".\n");
-        return text;
+        return text + &copied;
     }
     text.push_str(", when these running jobs have ended:\n");
     // The last ones decide.
@@ -297,7 +307,7 @@ fn waiting(wait: &Wait, now: Time) -> String {
         table.row(vec![format!("  {whose}"), both(*end, now), procs.to_string()]);
     }
     text.push_str(&table.render());
-    text
+    text + &copied
 }
 
 #[cfg(test)]
@@ -390,7 +400,7 @@ mod tests {
             procs: Procs(2),
         };
         let until = vec![release(Some("lyon.5"), 1_060), release(None, 1_090)];
-        let wait = Wait { ahead: 2, plan: estimate(1_090, 100), free: Procs(1), until };
+        let wait = Wait { ahead: 2, plan: estimate(1_090, 100), free: Procs(1), until, copies: Vec::new() };
         let record = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
         let told = text(&Explanation { record, at: Time(1_030), waits: Some(wait) });
         let expected = "\

@@ -1,6 +1,7 @@
 //! `pliant moves`: which waiting jobs were moved, from where to where, and why.
 
 use clap::Args;
+use pliant_control::agent::Proposal;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::Hop;
 use pliant_control::names::Handle;
@@ -82,10 +83,12 @@ fn table(moves: &[Moved], now: Time) -> String {
 }
 
 /// What came of a proposal, in words; what it would be in a dry run.
-pub(super) fn outcome(outcome: Option<&MoveOutcome>) -> String {
-    match outcome {
+pub(super) fn outcome(proposal: &Proposal) -> String {
+    match &proposal.outcome {
+        None if proposal.copy => "would be copied".to_owned(),
         None => "would be moved".to_owned(),
         Some(MoveOutcome::Moved(_)) => "moved".to_owned(),
+        Some(MoveOutcome::Copied(_)) => "copied".to_owned(),
         Some(MoveOutcome::Stays(why)) => format!("stays: {why}"),
     }
 }

@@ -131,16 +131,17 @@ fn proposal_value(proposal: &Proposal) -> Value {
         "before_s": proposal.before,
         "expected": estimate(&proposal.expected),
         "gain_s": proposal.before - proposal.expected.completion(),
-        "outcome": outcome(proposal.outcome.as_ref()),
+        "outcome": outcome(proposal),
         "reason": proposal.outcome.as_ref().and_then(stays_word),
         "moved": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::Moved(_))),
+        "copied": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::Copied(_))),
     })
 }
 
 /// The stable word of why a job stays.
 fn stays_word(outcome: &MoveOutcome) -> Option<&'static str> {
     match outcome {
-        MoveOutcome::Moved(_) => None,
+        MoveOutcome::Moved(_) | MoveOutcome::Copied(_) => None,
         MoveOutcome::Stays(why) => Some(why.word()),
     }
 }
@@ -170,12 +171,12 @@ fn report_text(report: &Report, dry_run: bool) -> String {
     let mut gained = Span(0);
     for proposal in &report.proposals {
         let after = proposal.expected.completion();
-        gained = gained + (proposal.before - after);
+        gained = gained + if proposal.copy { Span(0) } else { proposal.before - after };
         table.row(vec![
             proposal.job.to_string(),
             proposal.from.to_string(),
             proposal.to.to_string(),
-            outcome(proposal.outcome.as_ref()),
+            outcome(proposal),
             proposal.expected.procs.to_string(),
             from_now(proposal.before, now),
             from_now(after, now),
@@ -183,11 +184,11 @@ fn report_text(report: &Report, dry_run: bool) -> String {
         ]);
     }
     if report.proposals.is_empty() {
-        text.push_str("none completes earlier elsewhere\n");
+        text.push_str("none is to be moved or copied\n");
         return text;
     }
     text.push_str(&table.render());
-    if dry_run {
+    if dry_run && gained > Span(0) {
         text.push_str(&format!("together they would complete {} earlier\n", show_duration(gained)));
     }
     text

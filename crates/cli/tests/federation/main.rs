@@ -5,6 +5,7 @@
 mod harness;
 
 mod basics;
+mod copies;
 mod faults;
 mod kill;
 mod monitoring;

@@ -82,6 +82,7 @@ impl Agent {
         if self.waiting == 0 && waits {
             self.waits_since = now;
         }
+        self.arrived |= waits && !waited;
         self.waiting = self.waiting + usize::from(waits) - usize::from(waited);
         let seen = before.map_or(0, |before| before.hops.len());
         for hop in record.hops.iter().skip(seen) {

@@ -305,6 +305,8 @@ pub struct Agent {
     last_round: Option<Time>,
     /// A cluster has become free early since then.
     freed: bool,
+    /// A job has come to wait since then.
+    arrived: bool,
     /// The last moves, oldest first.
     moves: VecDeque<MoveTold>,
 }
@@ -326,6 +328,7 @@ impl Agent {
             round: None,
             last_round: None,
             freed: false,
+            arrived: false,
             moves: VecDeque::new(),
         }
     }

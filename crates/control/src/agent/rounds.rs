@@ -8,7 +8,7 @@
 //! What cannot be moved is seen in the pictures and never touched: jobs of local users, jobs whose users chose the server,
 //! jobs that have started. A server that does not answer takes no part. The moves of the algorithms that cancel
 //! everything are carried out like those of the regular one, one job at a time, and jobs that stay keep their place in
-//! the queue.
+//! the queue. Copies are proposed as soon as a job waits, and in every round for those that have none somewhere.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -61,6 +61,9 @@ pub struct Proposal {
     pub before: Time,
     /// What the other server would give it.
     pub expected: Estimate,
+    /// Not to move it, but to queue a copy of it there.
+    #[serde(default)]
+    pub copy: bool,
     /// What came of it; none in a dry run.
     pub outcome: Option<MoveOutcome>,
 }
@@ -85,6 +88,8 @@ pub(super) struct Round {
     reply: Option<Token>,
     dry_run: bool,
     policy: Reallocation,
+    /// Another one is to follow at once.
+    again: bool,
     /// The proposals that are not made yet; none before the queues are known.
     left: Option<VecDeque<(Proposal, Order)>>,
     /// The one that is being carried out.
@@ -117,17 +122,21 @@ impl Agent {
         let early = early
             .filter(|_| self.freed)
             .map(|pause| self.last_round.map_or(Time(i64::MIN), |last| last + pause));
-        early.into_iter().chain([regular]).min()
+        let at_once = self.arrived && policy.algorithm == Algorithm::Copies;
+        early.into_iter().chain([regular]).chain(at_once.then_some(Time(i64::MIN))).min()
     }
 
-    /// Begins a round if it is time, unless the last one is still under way.
+    /// Begins a round if it is time. While the last one is still under way, a job that needs its copies waits for its
+    /// end, and others for the next one.
     pub(super) fn look_around(&mut self, now: Time, commands: &mut Vec<Command>) {
         let Some(Moving { policy, .. }) = self.moving() else { return };
         if self.next_round().is_some_and(|at| at <= now) {
             self.last_round = Some(now);
+            let arrived = std::mem::take(&mut self.arrived);
             self.freed = false;
-            if self.round.is_none() {
-                self.begin_round(now, None, false, policy, commands);
+            match &mut self.round {
+                Some(round) => round.again |= arrived && policy.algorithm == Algorithm::Copies,
+                None => self.begin_round(now, None, false, policy, commands),
             }
         }
     }
@@ -161,8 +170,8 @@ impl Agent {
         policy: Reallocation,
         commands: &mut Vec<Command>,
     ) {
-        self.round =
-            Some(Round { reply, dry_run, policy, left: None, current: None, report: Report::default() });
+        let report = Report::default();
+        self.round = Some(Round { reply, dry_run, policy, again: false, left: None, current: None, report });
         self.ask_in_round(now, What::Pictures, None, None, commands);
     }
 
@@ -205,9 +214,12 @@ impl Agent {
                 self.ask_in_round(now, What::Order(Box::new(order)), Some(from), patience, commands);
             }
             None => {
-                let Some(Round { reply, report, .. }) = self.round.take() else { return };
+                let Some(Round { reply, report, again, .. }) = self.round.take() else { return };
                 if let Some(to) = reply {
                     commands.push(Command::Report { to, report: Box::new(report) });
+                }
+                if let Some(Moving { policy, .. }) = self.moving().filter(|_| again) {
+                    self.begin_round(now, None, false, policy, commands);
                 }
             }
         }
@@ -228,6 +240,7 @@ impl Round {
         let Drawn { drawn, jobs, mut federation, .. } = drawn;
         let server = |cluster: ClusterId| &drawn[cluster.index()].info;
         let moves = reallocate(&self.policy, &mut federation, now);
+        let copy = self.policy.algorithm == Algorithm::Copies;
         let proposals = moves.into_iter().filter_map(|one| {
             let job = jobs.get(one.job.0 as usize)?.job.clone();
             let (from, to) = (server(one.from), server(one.to));
@@ -237,6 +250,7 @@ impl Round {
                 to: to.name.clone(),
                 before: one.before,
                 expected: one.estimate,
+                copy,
                 outcome: None,
             };
             let order = Order {
@@ -247,6 +261,7 @@ impl Round {
                 gain: (self.policy.algorithm == Algorithm::Regular).then_some(self.policy.threshold),
                 reason: one.reason,
                 patience: PATIENCE,
+                copy,
             };
             Some((proposal, order))
         });
@@ -316,7 +331,14 @@ fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
         let reason = Reason::Mapped(pliant_model::MapReason::EarliestCompletion);
         Some(Tracked { request, cluster: places[*cluster]?, moves: job.moves, reason })
     });
-    let federation = Federation::pictured(clusters, tracked.collect::<Vec<_>>());
+    let mut federation = Federation::pictured(clusters, tracked.collect::<Vec<_>>());
+    for (number, (_, job)) in (0..).zip(&jobs) {
+        for (cluster, picture) in (0..).zip(&drawn) {
+            if job.copies.contains(&picture.info.name) {
+                federation.has_copy(JobId(number), ClusterId(cluster));
+            }
+        }
+    }
     Drawn { federation, drawn, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
 }
 

@@ -26,6 +26,8 @@ pub struct AgentState {
     waits_since: Option<Time>,
     #[serde(default)]
     freed: bool,
+    #[serde(default)]
+    arrived: bool,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     moves: VecDeque<MoveTold>,
 }
@@ -33,8 +35,18 @@ pub struct AgentState {
 impl Agent {
     /// The agent that had this state.
     pub fn from_state(config: AgentConfig, state: AgentState) -> Agent {
-        let AgentState { children, jobs, ended, ended_moved, changed, last_round, waits_since, freed, moves } =
-            state;
+        let AgentState {
+            children,
+            jobs,
+            ended,
+            ended_moved,
+            changed,
+            last_round,
+            waits_since,
+            freed,
+            arrived,
+            moves,
+        } = state;
         let waiting = jobs.iter().filter(|record| record.state == JobState::Queued).count();
         let jobs: BTreeMap<Handle, JobRecord> =
             jobs.into_iter().map(|record| (record.handle.clone(), record)).collect();
@@ -49,6 +61,7 @@ impl Agent {
             changed,
             last_round,
             freed,
+            arrived,
             moves,
             ..Agent::new(config)
         }
@@ -82,6 +95,7 @@ impl Machine for Agent {
             last_round: self.last_round,
             waits_since: Some(self.waits_since),
             freed: self.freed,
+            arrived: self.arrived,
             moves: self.moves.clone(),
         }
     }

@@ -1,4 +1,5 @@
 use pliant_model::{Estimate, Procs, Speed, Speedup, Time};
+use pliant_policy::reallocation::{Algorithm, Heuristic};
 
 use super::*;
 use crate::job::{Exit, Hop, JobState};
@@ -319,14 +320,14 @@ fn a_job_that_goes_to_another_agents_server_is_left_to_that_agent() {
 /// Rounds are not journaled: whether one is under way must not change when the next one is due.
 #[test]
 fn rounds_leave_nothing_that_a_journal_would_not_tell() {
+    for algorithm in [Algorithm::Regular, Algorithm::Copies] {
+        check_rounds(algorithm);
+    }
+}
+
+fn check_rounds(algorithm: Algorithm) {
     use crate::replay::{Machine, Recorded, replay};
-    let policy = Reallocation {
-        period: Span(2),
-        ..Reallocation::new(
-            pliant_policy::reallocation::Algorithm::Regular,
-            pliant_policy::reallocation::Heuristic::Mct,
-        )
-    };
+    let policy = Reallocation { period: Span(2), ..Reallocation::new(algorithm, Heuristic::Mct) };
     let moving = Some(Moving { policy, early: Some(Span(1)) });
     let config = AgentConfig { name: name("master"), root: true, patience: Span(5), moving };
     let make = || Agent::new(config.clone());

@@ -10,31 +10,31 @@ use crate::replay::Machine;
 
 /// A call that a server wants made.
 #[derive(Clone, PartialEq, Debug)]
-struct Wanted {
-    from: Name,
-    to: Name,
-    id: HandoffId,
-    call: Call,
+pub(super) struct Wanted {
+    pub(super) from: Name,
+    pub(super) to: Name,
+    pub(super) id: HandoffId,
+    pub(super) call: Call,
 }
 
 /// The servers `lyon`, `nancy` and `oslo`, of four processors each, and what they want of each other.
-struct Bench {
-    servers: BTreeMap<Name, Server>,
-    now: Time,
-    commands: Vec<Command>,
-    calls: Vec<Wanted>,
+pub(super) struct Bench {
+    pub(super) servers: BTreeMap<Name, Server>,
+    pub(super) now: Time,
+    pub(super) commands: Vec<Command>,
+    pub(super) calls: Vec<Wanted>,
     tokens: u64,
 }
 
-fn name(text: &str) -> Name {
+pub(super) fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-fn handle(text: &str) -> Handle {
+pub(super) fn handle(text: &str) -> Handle {
     text.parse().unwrap()
 }
 
-fn config(server: &Name) -> ServerConfig {
+pub(super) fn config(server: &Name) -> ServerConfig {
     ServerConfig {
         name: server.clone(),
         address: format!("{server}:1"),
@@ -48,7 +48,7 @@ fn config(server: &Name) -> ServerConfig {
 
 impl Bench {
     /// `lyon` is busy for 1000 s; `lyon.2` waits for that.
-    fn new() -> Bench {
+    pub(super) fn new() -> Bench {
         let names = ["lyon", "nancy", "oslo"].map(name);
         let servers = names.map(|one| (one.clone(), Server::new(config(&one), Time(100)).unwrap()));
         let servers = BTreeMap::from(servers);
@@ -60,7 +60,7 @@ impl Bench {
     }
 
     /// Tells a server; returns what it replies.
-    fn tell(&mut self, at: &str, event: impl FnOnce(Token) -> Event) -> Vec<(Token, Answer)> {
+    pub(super) fn tell(&mut self, at: &str, event: impl FnOnce(Token) -> Event) -> Vec<(Token, Answer)> {
         self.tokens += 1;
         self.commands.clear();
         let server = self.servers.get_mut(&name(at)).unwrap();
@@ -77,7 +77,7 @@ impl Bench {
         replies.collect()
     }
 
-    fn submit(&mut self, at: &str, key: u8, walltime: i64) {
+    pub(super) fn submit(&mut self, at: &str, key: u8, walltime: i64) {
         let work = Work { procs: Procs(4), walltime: Span(walltime), speedup: Speedup::Rigid };
         let submit = Submit {
             key: Key([key; 16]),
@@ -97,7 +97,7 @@ impl Bench {
     }
 
     /// Lets time pass at every server.
-    fn at(&mut self, now: i64) {
+    pub(super) fn at(&mut self, now: i64) {
         self.now = Time(now);
         for at in ["lyon", "nancy", "oslo"] {
             while self.servers[&name(at)].next_due().is_some_and(|due| due <= self.now) {
@@ -108,6 +108,11 @@ impl Bench {
 
     /// An agent proposes to move the job.
     fn order(&mut self, job: &str, from: &str, to: &str) -> Vec<(Token, Answer)> {
+        self.propose(job, from, to, false)
+    }
+
+    /// An agent proposes to move the job, or to queue a copy of it.
+    pub(super) fn propose(&mut self, job: &str, from: &str, to: &str, copy: bool) -> Vec<(Token, Answer)> {
         let order = Order {
             job: handle(job),
             to: name(to),
@@ -115,26 +120,27 @@ impl Bench {
             // Whatever the target gives is early enough.
             expected: Estimate { procs: Procs(4), walltime: Span(50), start: Time(1_000_000) },
             gain: None,
-            reason: MoveReason::EarlierCompletion,
+            reason: if copy { MoveReason::FirstStart } else { MoveReason::EarlierCompletion },
             patience: Span(60),
+            copy,
         };
         self.tell(from, |reply| Event::Order { reply, order: Box::new(order) })
     }
 
     /// The only call that is wanted and was not made.
-    fn wanted(&mut self) -> Wanted {
+    pub(super) fn wanted(&mut self) -> Wanted {
         let call = self.calls.pop().expect("a call is wanted");
         assert_eq!(self.calls, [], "and no other one");
         call
     }
 
     /// Makes a call; returns the answer.
-    fn make(&mut self, Wanted { to, id, call, .. }: Wanted) -> Reply {
+    pub(super) fn make(&mut self, Wanted { to, id, call, .. }: Wanted) -> Reply {
         let answers = self.tell(to.as_str(), |reply| match call {
             Call::Prepare(handoff) => Event::Prepare { reply, handoff },
-            Call::Commit { cancelled } => Event::Commit { reply, id, cancelled },
+            Call::Commit { cancelled, attempts } => Event::Commit { reply, id, cancelled, attempts },
             Call::Abort => Event::Abort { reply, id },
-            Call::Inquire => panic!("it is asked of machines, not told"),
+            Call::Inquire | Call::Ready => panic!("it is answered by a verdict"),
         });
         match answers.last() {
             Some((_, Answer::Handoff(reply))) => reply.clone(),
@@ -142,36 +148,36 @@ impl Bench {
         }
     }
 
-    fn answered(&mut self, call: &Wanted, reply: Reply) -> Vec<(Token, Answer)> {
+    pub(super) fn answered(&mut self, call: &Wanted, reply: Reply) -> Vec<(Token, Answer)> {
         let id = call.id.clone();
         self.tell(call.from.as_str(), |_| Event::Answered { id, reply })
     }
 
     /// Makes the call that is wanted and tells its answer.
-    fn step(&mut self) -> Vec<(Token, Answer)> {
+    pub(super) fn step(&mut self) -> Vec<(Token, Answer)> {
         let call = self.wanted();
         let reply = self.make(call.clone());
         self.answered(&call, reply)
     }
 
-    fn cancel(&mut self, job: &str, at: &str) -> Vec<(Token, Answer)> {
+    pub(super) fn cancel(&mut self, job: &str, at: &str) -> Vec<(Token, Answer)> {
         let number = self.servers[&name(at)].number_of(&handle(job)).unwrap();
         let caller = Caller { user: "alice".parse().unwrap(), operator: false };
         self.tell(at, |reply| Event::Cancel { reply, number, caller })
     }
 
     /// What a server has of a job: its state, and where it says that the job is.
-    fn has(&self, at: &str, job: &str) -> Option<(JobState, &str)> {
+    pub(super) fn has(&self, at: &str, job: &str) -> Option<(JobState, &str)> {
         let server = &self.servers[&name(at)];
         let record = server.job(server.number_of(&handle(job))?)?;
         Some((record.state, record.server().as_str()))
     }
 
-    fn holds(&self, at: &str) -> usize {
+    pub(super) fn holds(&self, at: &str) -> usize {
         self.servers[&name(at)].held().count()
     }
 
-    fn is_leaving(&self, at: &str) -> bool {
+    pub(super) fn is_leaving(&self, at: &str) -> bool {
         self.servers[&name(at)].leaving().count() > 0
     }
 
@@ -188,7 +194,7 @@ impl Bench {
     }
 }
 
-fn order_answer(answers: &[(Token, Answer)]) -> &MoveOutcome {
+pub(super) fn order_answer(answers: &[(Token, Answer)]) -> &MoveOutcome {
     match answers {
         [(_, Answer::Order(outcome))] => outcome,
         other => panic!("expected what came of the order, found {other:?}"),
@@ -196,7 +202,7 @@ fn order_answer(answers: &[(Token, Answer)]) -> &MoveOutcome {
 }
 
 const UNDECIDED: Verdict = Verdict::Undecided;
-const COMMIT: Verdict = Verdict::Commit { cancelled: false };
+const COMMIT: Verdict = Verdict::Commit { cancelled: false, attempts: 1 };
 
 #[test]
 fn a_waiting_job_goes_in_three_steps() {
@@ -212,7 +218,7 @@ fn a_waiting_job_goes_in_three_steps() {
     assert_eq!(bench.answered(&prepare, prepared), []);
     assert_eq!(bench.verdict("lyon", 1), COMMIT);
     let commit = bench.wanted();
-    assert_eq!(commit.call, Call::Commit { cancelled: false });
+    assert_eq!(commit.call, Call::Commit { cancelled: false, attempts: 1 });
     let done = bench.make(commit.clone());
     assert_eq!((done.clone(), bench.holds("nancy")), (Reply::Done, 0));
     assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Queued, "nancy")));
@@ -292,8 +298,8 @@ fn who_cancels_a_job_that_was_withdrawn_is_sent_where_it_arrives() {
         let commit = bench.wanted();
         assert_eq!(bench.cancel("lyon.2", "lyon"), [], "not yet");
         let and_cancel = bench.wanted();
-        assert_eq!(and_cancel.call, Call::Commit { cancelled: true });
-        assert_eq!(bench.verdict("lyon", 1), Verdict::Commit { cancelled: true });
+        assert_eq!(and_cancel.call, Call::Commit { cancelled: true, attempts: 1 });
+        assert_eq!(bench.verdict("lyon", 1), Verdict::Commit { cancelled: true, attempts: 1 });
         assert_eq!(bench.make(if told { and_cancel } else { commit.clone() }), Reply::Done);
         let answers = bench.answered(&commit, Reply::Done);
         assert!(
@@ -315,7 +321,7 @@ fn a_target_that_hears_nothing_asks() {
         (UNDECIDED, 1, None),
         (Verdict::Abort, 0, None),
         (COMMIT, 0, Some(JobState::Queued)),
-        (Verdict::Commit { cancelled: true }, 0, Some(JobState::Canceled)),
+        (Verdict::Commit { cancelled: true, attempts: 1 }, 0, Some(JobState::Canceled)),
     ] {
         let mut bench = Bench::new();
         bench.order("lyon.2", "lyon", "nancy");
@@ -394,7 +400,7 @@ fn what_an_earlier_attempt_says_is_late() {
     assert!(matches!(bench.make(first.clone()), Reply::Refused(_)));
     assert_eq!(bench.make(Wanted { call: Call::Abort, ..first.clone() }), Reply::Done);
     assert_eq!(bench.holds("nancy"), 1, "an abort of the first is none of the second");
-    let commit = Wanted { call: Call::Commit { cancelled: false }, ..first.clone() };
+    let commit = Wanted { call: Call::Commit { cancelled: false, attempts: 1 }, ..first.clone() };
     assert_eq!(bench.make(commit), Reply::Unknown);
     let estimate = Estimate { procs: Procs(4), walltime: Span(50), start: Time(100) };
     bench.answered(&first, Reply::Prepared(estimate));

@@ -7,6 +7,9 @@
 //! that follow from it are carried out; questions change nothing and are not journaled.
 
 mod admission;
+mod copies;
+#[cfg(test)]
+mod copies_tests;
 #[cfg(test)]
 mod handoff_tests;
 mod learning;
@@ -16,6 +19,7 @@ mod source;
 mod target;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -123,6 +127,16 @@ pub enum Event {
         id: HandoffId,
         /// Its owner has cancelled it on its way.
         cancelled: bool,
+        /// How many attempts there were of this job.
+        #[serde(default)]
+        attempts: u32,
+    },
+    /// The turn of a copy of one of our jobs has come at another server: may it start?
+    Ready {
+        /// Whom to answer.
+        reply: Token,
+        /// Which.
+        id: HandoffId,
     },
     /// A job that is held is not ours.
     Abort {
@@ -202,6 +216,8 @@ pub enum Answer {
     Order(MoveOutcome),
     /// What another server is told about a job that it wants to hand over.
     Handoff(Reply),
+    /// What is to become of a copy whose turn has come.
+    Verdict(Verdict),
 }
 
 /// A job that the server keeps.
@@ -250,6 +266,8 @@ pub struct Server {
     numbers: BTreeMap<Handle, u32>,
     /// Jobs on their way to other servers.
     leaving: BTreeMap<u32, Leaving>,
+    /// Copies of waiting jobs at other servers.
+    copies: BTreeMap<u32, Vec<Leaving>>,
     /// Jobs that other servers may hand over.
     held: BTreeMap<Handle, Held>,
     /// Jobs that were taken over: by which attempt, and when.
@@ -280,6 +298,7 @@ impl Server {
             waiting: FxHashMap::default(),
             numbers: BTreeMap::new(),
             leaving: BTreeMap::new(),
+            copies: BTreeMap::new(),
             held: BTreeMap::new(),
             taken: BTreeMap::new(),
             taken_order: VecDeque::new(),
@@ -312,13 +331,17 @@ impl Server {
             }
             Event::Order { reply, order } => self.order(now, reply, *order, commands),
             Event::Prepare { reply, handoff } => self.prepare(now, reply, *handoff, commands),
-            Event::Commit { reply, id, cancelled } => self.commit(now, Some(reply), &id, cancelled, commands),
+            Event::Commit { reply, id, cancelled, attempts } => {
+                self.commit(now, Some(reply), &id, (cancelled, attempts), commands);
+            }
+            Event::Ready { reply, id } => self.ready(now, reply, &id, commands),
             Event::Abort { reply, id } => self.abort(now, Some(reply), &id, commands),
             Event::Answered { id, reply } => self.answered(now, &id, reply, commands),
             Event::Judged { id, verdict } => self.judged(now, &id, verdict, commands),
             Event::Due => {
                 self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
                 self.leave_on(now, commands);
+                self.copy_on(now, commands);
                 self.inquire(now, commands);
                 self.forget(now);
             }
@@ -343,7 +366,7 @@ impl Server {
     /// When [`Event::Due`] is wanted next: at once if that is not later than now.
     pub fn next_due(&self) -> Option<Time> {
         let forget = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
-        let leaving = self.leaving.values().filter_map(Leaving::due);
+        let leaving = self.leaving.values().chain(self.copies.values().flatten()).filter_map(Leaving::due);
         let held = self.held.values().map(Held::due);
         self.batch.next_due().into_iter().chain(forget).chain(leaving).chain(held).min()
     }
@@ -388,6 +411,7 @@ impl Server {
         match news {
             News::Held { job } => self.is_held(job.0, commands),
             News::Local(job) => commands.push(Command::KeepLocal(Box::new(job))),
+            News::Turn { job } => self.its_turn(now, job.0, commands),
             News::Withdrawn { job } => self.withdrawn(now, job.0, commands),
             News::Stays { job } => self.stays(job.0, commands),
             News::Started { job, procs, walltime, at } => {
@@ -402,7 +426,7 @@ impl Server {
             }
             News::Ended { job, exit, elapsed_ms } => {
                 self.stays(job.0, commands);
-                self.is_not_held(job.0, &exit.to_string(), commands);
+                self.is_not_held(now, job.0, &exit.to_string(), commands);
                 if exit == Exit::Code(0) {
                     self.learn_from(job.0, elapsed_ms.map(Duration::from_millis), now);
                 }

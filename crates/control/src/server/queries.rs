@@ -134,6 +134,7 @@ impl Server {
                 work: record.work.clone(),
                 submitted: record.submitted,
                 moves: record.hops.len() as u32,
+                copies: self.copies_of(*number).cloned().collect(),
             })
         };
         let movable = self.jobs.values().filter_map(movable).collect();
@@ -206,6 +207,7 @@ impl Server {
             .collect();
         until.sort_by_key(|release| release.end);
         let Usage { free, .. } = self.usage();
-        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until })
+        let copies = self.copies_of(number).cloned().collect();
+        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, copies })
     }
 }

@@ -13,6 +13,7 @@ use super::{Answer, Command, Event, Kept, Server, ServerConfig, learning};
 use crate::batch::{BatchSystem, Dump};
 use crate::embedded::{Embedded, RestoreError};
 use crate::foreign::{self, Foreign};
+use crate::handoff::Verdict;
 use crate::job::JobState;
 use crate::names::{Handle, Key, User};
 use crate::replay::Machine;
@@ -31,6 +32,8 @@ pub struct ServerState {
     batch: Dump,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     leaving: Vec<(u32, Leaving)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    copies: Vec<(u32, Vec<Leaving>)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     held: Vec<(Handle, Held)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
@@ -51,6 +54,7 @@ impl Server {
             ended_keys,
             batch,
             leaving,
+            copies,
             held,
             taken,
             history,
@@ -89,6 +93,7 @@ impl Server {
             waiting,
             numbers,
             leaving: leaving.into_iter().collect(),
+            copies: copies.into_iter().collect(),
             held: held.into_iter().collect(),
             taken,
             taken_order,
@@ -129,9 +134,13 @@ impl Machine for Server {
                 | Answer::Refused(_)
                 | Answer::Known(_)
                 | Answer::Elsewhere(_)
+                | Answer::Verdict(Verdict::Abort | Verdict::Commit { .. })
                 | Answer::NoSuchJob => true,
                 // The first one of a running job is noted, and so is each step of a handoff.
-                Answer::Cancelling(_) | Answer::Order(_) | Answer::Handoff(_) => false,
+                Answer::Cancelling(_)
+                | Answer::Order(_)
+                | Answer::Handoff(_)
+                | Answer::Verdict(Verdict::Undecided) => false,
             },
             _ => false,
         }
@@ -149,6 +158,7 @@ impl Machine for Server {
             ended_keys: self.ended_keys.clone(),
             batch: self.batch.dump(now),
             leaving: self.leaving.iter().map(|(number, leaving)| (*number, leaving.clone())).collect(),
+            copies: self.copies.iter().map(|(number, copies)| (*number, copies.clone())).collect(),
             held: self.held.iter().map(|(job, held)| (job.clone(), held.clone())).collect(),
             taken: self.taken_in_order().collect(),
             history: self.history.dump(),

@@ -1,11 +1,12 @@
-//! Giving a waiting job away: the leading half of a handoff (see [`crate::handoff`]).
+//! Giving a waiting job away: the leading half of a handoff (see [`crate::handoff`]). What is different with copies is in
+//! `copies`.
 
 use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Server, Token, tell, tolerated, waits_no_more};
+use super::{Answer, Command, Kept, Server, Token, tell, tolerated, waits_no_more};
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Stays, Verdict};
-use crate::job::{Exit, Hop, JobRecord, JobState};
+use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
 use crate::names::Handle;
 
 /// The first pause before a call is made again, and the longest.
@@ -14,16 +15,19 @@ const PAUSE: (Span, Span) = (Span(2), Span(30));
 /// A job on its way to another server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Leaving {
-    id: HandoffId,
-    to: Peer,
+    pub(super) id: HandoffId,
+    pub(super) to: Peer,
+    /// It is a copy.
+    #[serde(default, skip_serializing_if = "is_false")]
+    copy: bool,
     /// Who waits to hear what came of it.
-    reply: Option<Token>,
+    pub(super) reply: Option<Token>,
     reason: MoveReason,
     before: Time,
     latest: Time,
-    phase: Phase,
+    pub(super) phase: Phase,
     /// When to give the preparation up.
-    until: Time,
+    pub(super) until: Time,
     /// When the call is made again, and the pause after that.
     again: Time,
     pause: Span,
@@ -37,9 +41,11 @@ pub(super) struct Leaving {
 /// How far a handoff is.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Phase {
+pub(super) enum Phase {
     /// The target has not said whether it takes the job, which still waits here.
     Preparing,
+    /// It is a copy, and waits there as well as here.
+    Waiting(Estimate),
     /// The target holds it, the batch system has not said whether it was withdrawn.
     Withdrawing(Estimate),
     /// It was withdrawn: the target has to have it.
@@ -51,10 +57,16 @@ impl Leaving {
     pub(super) fn due(&self) -> Option<Time> {
         match self.phase {
             Phase::Preparing => Some(self.again.min(self.until)),
-            // The batch system will tell.
-            Phase::Withdrawing(_) => None,
+            // The target or the batch system will tell.
+            Phase::Waiting(_) | Phase::Withdrawing(_) => None,
             Phase::Committing(_) => Some(self.again),
         }
+    }
+
+    /// A call is made again: not sooner than after a pause the next time.
+    pub(super) fn pauses(&mut self, now: Time) {
+        self.again = now + self.pause;
+        self.pause = (self.pause + self.pause).min(PAUSE.1);
     }
 
     /// True if the job is not in the batch system of this server any more.
@@ -67,12 +79,21 @@ impl Server {
     /// An agent proposes to move a job.
     pub(super) fn order(&mut self, now: Time, reply: Token, order: Order, commands: &mut Vec<Command>) {
         match self.begin(now, reply, order) {
-            Ok(number) => self.prepare_there(number, commands),
+            Ok((number, leaving)) => {
+                self.prepare_there(number, &leaving, commands);
+                if leaving.copy {
+                    self.copies.entry(number).or_default().push(leaving);
+                } else {
+                    // What waits there gives way to this attempt.
+                    self.forget_copy(number, |copy| copy.to.name == leaving.to.name);
+                    self.leaving.insert(number, leaving);
+                }
+            }
             Err(stays) => answer(Some(reply), MoveOutcome::Stays(stays), commands),
         }
     }
 
-    fn begin(&mut self, now: Time, reply: Token, order: Order) -> Result<u32, Stays> {
+    fn begin(&mut self, now: Time, reply: Token, order: Order) -> Result<(u32, Leaving), Stays> {
         let number = self.number_of(&order.job).ok_or(Stays::NotWaiting)?;
         let kept = self.jobs.get(&number).ok_or(Stays::NotWaiting)?;
         if kept.record.state != JobState::Queued || *kept.record.server() != self.config.name {
@@ -81,7 +102,8 @@ impl Server {
         if kept.record.pinned {
             return Err(Stays::Pinned);
         }
-        if self.leaving.contains_key(&number) {
+        let has_copy = order.copy && self.copies_of(number).any(|server| *server == order.to);
+        if self.leaving.contains_key(&number) || has_copy {
             return Err(Stays::OnItsWay);
         }
         let plan = self.batch.plan(now, JobId(number)).ok_or(Stays::NotWaiting)?;
@@ -95,6 +117,7 @@ impl Server {
         let leaving = Leaving {
             id: HandoffId { job: order.job, attempt: kept.attempts },
             to: Peer { name: order.to, address: order.address },
+            copy: order.copy,
             reply: Some(reply),
             reason: order.reason,
             before,
@@ -106,12 +129,11 @@ impl Server {
             cancelled: false,
             cancelled_by: Vec::new(),
         };
-        self.leaving.insert(number, leaving);
-        Ok(number)
+        Ok((number, leaving))
     }
 
-    fn prepare_there(&self, number: u32, commands: &mut Vec<Command>) {
-        let (Some(kept), Some(leaving)) = (self.jobs.get(&number), self.leaving.get(&number)) else { return };
+    pub(super) fn prepare_there(&self, number: u32, leaving: &Leaving, commands: &mut Vec<Command>) {
+        let Some(kept) = self.jobs.get(&number) else { return };
         let record = &kept.record;
         let handoff = Handoff {
             id: leaving.id.clone(),
@@ -126,21 +148,26 @@ impl Server {
             hops: record.hops.clone(),
             before: leaving.before,
             latest: leaving.latest,
+            copy: leaving.copy,
             reason: leaving.reason,
             launch: kept.launch.clone(),
             lesson: kept.lesson.clone(),
         };
-        self.call(leaving, Call::Prepare(Box::new(handoff)), commands);
+        leaving.call(Call::Prepare(Box::new(handoff)), commands);
     }
 
-    fn call(&self, leaving: &Leaving, call: Call, commands: &mut Vec<Command>) {
-        commands.push(Command::Call { to: leaving.to.clone(), id: leaving.id.clone(), call });
+    fn commit_there(&self, number: u32, commands: &mut Vec<Command>) {
+        let (Some(kept), Some(leaving)) = (self.jobs.get(&number), self.leaving.get(&number)) else { return };
+        let (cancelled, attempts) = (leaving.cancelled, kept.attempts);
+        leaving.call(Call::Commit { cancelled, attempts }, commands);
     }
 
     /// The target has answered.
     pub(super) fn answered(&mut self, now: Time, id: &HandoffId, reply: Reply, commands: &mut Vec<Command>) {
         let Some(number) = self.number_of(&id.job) else { return };
-        let Some(leaving) = self.leaving.get_mut(&number).filter(|leaving| leaving.id == *id) else { return };
+        let Some(leaving) = self.leaving.get_mut(&number).filter(|leaving| leaving.id == *id) else {
+            return self.copy_answered(number, id, reply, commands);
+        };
         match (leaving.phase, reply) {
             (Phase::Preparing, Reply::Prepared(estimate)) => {
                 leaving.phase = Phase::Withdrawing(estimate);
@@ -148,7 +175,7 @@ impl Server {
             }
             (Phase::Preparing, Reply::Refused(why)) => {
                 if let Some(leaving) = self.leaving.remove(&number) {
-                    stays(leaving, Stays::Refused(why), commands);
+                    leaving.stays(Stays::Refused(why), commands);
                 }
             }
             (Phase::Committing(estimate), Reply::Done) => self.gone(now, number, estimate, commands),
@@ -175,15 +202,15 @@ impl Server {
         let Phase::Withdrawing(estimate) = leaving.phase else { return };
         leaving.phase = Phase::Committing(estimate);
         (leaving.again, leaving.pause) = (now + PAUSE.0, PAUSE.0);
-        let leaving = leaving.clone();
-        self.call(&leaving, Call::Commit { cancelled: leaving.cancelled }, commands);
+        self.commit_there(number, commands);
+        self.drop_copies(number, commands);
     }
 
     /// A job that was to leave has started, or has ended: it stays.
     pub(super) fn stays(&mut self, number: u32, commands: &mut Vec<Command>) {
+        self.drop_copies(number, commands);
         let Some(leaving) = self.leaving.remove(&number) else { return };
-        self.call(&leaving, Call::Abort, commands);
-        stays(leaving, Stays::NotWaiting, commands);
+        leaving.abort(Stays::NotWaiting, commands);
     }
 
     /// The owner cancels a job on its way. True if it is withdrawn here already, so that only the target can do it.
@@ -192,8 +219,7 @@ impl Server {
             return false;
         };
         leaving.cancelled = true;
-        let leaving = leaving.clone();
-        self.call(&leaving, Call::Commit { cancelled: true }, commands);
+        self.commit_there(number, commands);
         true
     }
 
@@ -249,20 +275,18 @@ impl Server {
             self.leaving.iter().filter(|(_, one)| one.due().is_some()).filter_map(due).collect();
         for number in due {
             let Some(leaving) = self.leaving.get_mut(&number) else { continue };
-            leaving.again = now + leaving.pause;
-            leaving.pause = (leaving.pause + leaving.pause).min(PAUSE.1);
+            leaving.pauses(now);
             match leaving.phase {
                 Phase::Preparing if leaving.until <= now => {
                     let Some(leaving) = self.leaving.remove(&number) else { continue };
-                    self.call(&leaving, Call::Abort, commands);
-                    stays(leaving, Stays::Silent, commands);
+                    leaving.abort(Stays::Silent, commands);
                 }
-                Phase::Preparing => self.prepare_there(number, commands),
-                Phase::Withdrawing(_) => {}
-                Phase::Committing(_) => {
+                Phase::Preparing => {
                     let leaving = leaving.clone();
-                    self.call(&leaving, Call::Commit { cancelled: leaving.cancelled }, commands);
+                    self.prepare_there(number, &leaving, commands);
                 }
+                Phase::Waiting(_) | Phase::Withdrawing(_) => {}
+                Phase::Committing(_) => self.commit_there(number, commands),
             }
         }
     }
@@ -271,15 +295,16 @@ impl Server {
     /// that was given up is never taken up again.
     pub fn verdict(&self, id: &HandoffId) -> Verdict {
         let Some(number) = self.number_of(&id.job) else { return Verdict::Abort };
-        if let Some(leaving) = self.leaving.get(&number).filter(|leaving| leaving.id == *id) {
+        let Some(Kept { record, attempts, .. }) = self.jobs.get(&number) else { return Verdict::Abort };
+        let copies = self.copies.get(&number).into_iter().flatten();
+        if let Some(leaving) = self.leaving.get(&number).into_iter().chain(copies).find(|one| one.id == *id) {
             return match leaving.phase {
-                Phase::Committing(_) => Verdict::Commit { cancelled: leaving.cancelled },
-                Phase::Preparing | Phase::Withdrawing(_) => Verdict::Undecided,
+                Phase::Committing(_) => Verdict::Commit { cancelled: leaving.cancelled, attempts: *attempts },
+                Phase::Preparing | Phase::Waiting(_) | Phase::Withdrawing(_) => Verdict::Undecided,
             };
         }
-        let hops = self.jobs.get(&number).map_or(&[][..], |kept| &kept.record.hops);
-        if hops.iter().any(|hop| hop.attempt == id.attempt && hop.from == self.config.name) {
-            return Verdict::Commit { cancelled: false };
+        if record.hops.iter().any(|hop| hop.attempt == id.attempt && hop.from == self.config.name) {
+            return Verdict::Commit { cancelled: false, attempts: *attempts };
         }
         Verdict::Abort
     }
@@ -296,11 +321,25 @@ impl Server {
     }
 }
 
-fn stays(leaving: Leaving, why: Stays, commands: &mut Vec<Command>) {
-    answer(leaving.reply, MoveOutcome::Stays(why), commands);
+impl Leaving {
+    fn call(&self, call: Call, commands: &mut Vec<Command>) {
+        commands.push(Command::Call { to: self.to.clone(), id: self.id.clone(), call });
+    }
+
+    /// Gives it up.
+    pub(super) fn abort(self, why: Stays, commands: &mut Vec<Command>) {
+        self.call(Call::Abort, commands);
+        self.stays(why, commands);
+    }
+
+    /// Tells whoever waits that the job stays.
+    pub(super) fn stays(self, why: Stays, commands: &mut Vec<Command>) {
+        answer(self.reply, MoveOutcome::Stays(why), commands);
+    }
 }
 
-fn answer(reply: Option<Token>, outcome: MoveOutcome, commands: &mut Vec<Command>) {
+/// Tells whoever waits what came of an order.
+pub(super) fn answer(reply: Option<Token>, outcome: MoveOutcome, commands: &mut Vec<Command>) {
     if let Some(to) = reply {
         commands.push(Command::Reply { to, answer: Answer::Order(outcome) });
     }

@@ -1,30 +1,34 @@
-//! Taking a waiting job over: the following half of a handoff (see [`crate::handoff`]).
+//! Taking a waiting job over: the following half of a handoff (see [`crate::handoff`]). What is different with copies is in
+//! `turn`.
 
 use pliant_model::{Estimate, JobId, Span, Time};
-use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
+use super::turn::{self, Turn};
 use super::{Answer, Command, Kept, Refused, Server, Token, tell};
 use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
 use crate::job::{Hop, JobRecord, JobState};
 use crate::names::{Handle, Name};
 
 /// How long a target waits for word from the source before it asks, and between two questions.
-const INQUIRE_EVERY: Span = Span(60);
+pub(super) const INQUIRE_EVERY: Span = Span(60);
 /// How long a target remembers what it took over: longer than a source that repeats itself may be away.
 const TAKEN_KEPT: Span = Span(7 * 86_400);
 
 /// A job that another server may hand over: it is in the batch system, held.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Held {
-    handoff: Handoff,
-    number: u32,
-    estimate: Estimate,
+    pub(super) handoff: Handoff,
+    pub(super) number: u32,
+    pub(super) estimate: Estimate,
     /// Whom to tell that it is held, while the batch system has not said so.
     reply: Option<Token>,
     /// The batch system holds it.
     ready: bool,
-    ask_at: Time,
+    pub(super) ask_at: Time,
+    /// How far it is, if it is a copy.
+    #[serde(default)]
+    pub(super) turn: Turn,
 }
 
 impl Held {
@@ -68,7 +72,8 @@ impl Server {
         if known.is_some_and(|known| known.record.handle != *job) {
             return Err(Refused::KeyTaken.to_string());
         }
-        let shape = self.shape_for(now, &handoff.owner, &handoff.work, false, Some(handoff.latest));
+        let latest = (!handoff.copy).then_some(handoff.latest);
+        let shape = self.shape_for(now, &handoff.owner, &handoff.work, false, latest);
         shape.map(Some).map_err(|refused| refused.to_string())
     }
 
@@ -85,12 +90,14 @@ impl Server {
         self.next += 1;
         let work = handoff.work.clone();
         let job = handoff.id.job.clone();
-        let (reply, ask_at) = (Some(reply), now + INQUIRE_EVERY);
-        self.held.insert(job, Held { handoff, number, estimate, reply, ready: false, ask_at });
-        let Estimate { procs, walltime, .. } = estimate;
-        let submission = Submission { job: JobId(number), procs, walltime };
-        let speed = self.config.speed;
+        let (reply, copy) = (Some(reply), handoff.copy);
+        let turn = Turn::default();
+        let ask_at = now + if copy { turn::INQUIRE_EVERY } else { INQUIRE_EVERY };
+        let held = Held { handoff, number, estimate, reply, ready: false, ask_at, turn };
+        let (submission, speed) = (held.submission(), self.config.speed);
+        self.held.insert(job, held);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
+            _ if copy => batch.submit_tentatively(now, submission, effects),
             Some(sizes) => batch.hold_moldable(now, submission, sizes, effects),
             None => batch.hold(now, submission, effects),
         });
@@ -115,9 +122,13 @@ impl Server {
         }
     }
 
-    /// The batch system does not take a job that was to be held.
-    pub(super) fn is_not_held(&mut self, number: u32, why: &str, commands: &mut Vec<Command>) {
-        let Some(held) = self.held.values().find(|held| held.number == number) else { return };
+    /// The batch system does not take a job that was to be held, or has lost it.
+    pub(super) fn is_not_held(&mut self, now: Time, number: u32, why: &str, commands: &mut Vec<Command>) {
+        let Some(held) = self.held.values_mut().find(|held| held.number == number) else { return };
+        if held.handoff.copy && held.ready {
+            held.steps_back(now, &mut self.next);
+            return;
+        }
         let (job, reply) = (held.handoff.id.job.clone(), held.reply);
         self.held.remove(&job);
         if let Some(to) = reply {
@@ -131,12 +142,12 @@ impl Server {
         now: Time,
         reply: Option<Token>,
         id: &HandoffId,
-        cancelled: bool,
+        (cancelled, attempts): (bool, u32),
         commands: &mut Vec<Command>,
     ) {
         let done = match self.held.get(&id.job) {
             Some(held) if held.handoff.id == *id => {
-                self.take(now, id, commands);
+                self.take(now, id, attempts, commands);
                 true
             }
             // However long ago, while the job is in memory it tells how it came.
@@ -160,8 +171,10 @@ impl Server {
         }
     }
 
-    fn take(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
-        let Some(Held { handoff, number, estimate, .. }) = self.held.remove(&id.job) else { return };
+    fn take(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
+        let Some(held) = self.held.remove(&id.job) else { return };
+        let submission = held.submission();
+        let Held { handoff, number, estimate, turn, .. } = held;
         let Handoff {
             key,
             owner,
@@ -211,9 +224,13 @@ impl Server {
         self.taken_order.push_back((now, id.job.clone()));
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
         tell(&record, commands);
-        let kept = Kept { number, attempts: id.attempt, ..Kept::new(record, launch, lesson) };
+        let attempts = attempts.max(id.attempt);
+        let kept = Kept { number, attempts, ..Kept::new(record, launch, lesson) };
         self.jobs.insert(number, kept);
-        self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
+        self.with_batch(now, commands, |batch, effects| match turn {
+            Turn::SteppedBack => batch.submit(now, submission, effects),
+            Turn::ToCome | Turn::Since(_) => batch.release(now, submission.job, effects),
+        });
     }
 
     /// The source says that the job is not ours.
@@ -236,9 +253,11 @@ impl Server {
         if held.handoff.id.attempt > id.attempt {
             return;
         }
-        let number = held.number;
+        let (number, turn) = (held.number, held.turn);
         self.held.remove(&id.job);
-        self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
+        if turn != Turn::SteppedBack {
+            self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
+        }
     }
 
     /// The source has said what is to become of a held job.
@@ -250,15 +269,18 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         match verdict {
-            Verdict::Undecided => {}
-            Verdict::Commit { cancelled } => self.commit(now, None, id, cancelled, commands),
+            Verdict::Undecided => self.queue_again(now, id, commands),
+            Verdict::Commit { cancelled, attempts } => {
+                self.commit(now, None, id, (cancelled, attempts), commands);
+            }
             Verdict::Abort => self.abort(now, None, id, commands),
         }
     }
 
     /// Asks sources about jobs that have been held for long, and forgets what was taken long ago.
     pub(super) fn inquire(&mut self, now: Time, commands: &mut Vec<Command>) {
-        for held in self.held.values_mut().filter(|held| held.ask_at <= now) {
+        self.ask_for_copies(now, commands);
+        for held in self.held.values_mut().filter(|held| !held.handoff.copy && held.ask_at <= now) {
             held.ask_at = now + INQUIRE_EVERY;
             let (to, id) = (held.handoff.from.clone(), held.handoff.id.clone());
             commands.push(Command::Call { to, id, call: Call::Inquire });

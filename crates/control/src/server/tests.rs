@@ -406,6 +406,7 @@ fn handed(number: u32, attempt: u32) -> Handoff {
         hops: Vec::new(),
         before: Time(100_000_000),
         latest: Time(100_000_000),
+        copy: false,
         reason: pliant_model::MoveReason::EarlierCompletion,
         launch: String::new(),
         lesson: None,
@@ -421,7 +422,7 @@ fn with_guest(committed: bool) -> (Bench, HandoffId) {
     let held = bench.tell(Event::Prepare { reply: Token(51), handoff });
     assert!(matches!(held, Some(Answer::Handoff(Reply::Prepared(_)))), "{held:?}");
     if committed {
-        bench.tell(Event::Commit { reply: Token(52), id: id.clone(), cancelled: false });
+        bench.tell(Event::Commit { reply: Token(52), id: id.clone(), cancelled: false, attempts: 1 });
     }
     (bench, id)
 }
@@ -448,7 +449,7 @@ fn a_commit_that_is_repeated_after_long_is_known() {
     let (mut bench, id) = with_guest(true);
     bench.now = Time(8 * 86_400);
     bench.tell(Event::Due);
-    let again = bench.tell(Event::Commit { reply: Token(54), id, cancelled: false });
+    let again = bench.tell(Event::Commit { reply: Token(54), id, cancelled: false, attempts: 1 });
     assert_eq!(again, Some(Answer::Handoff(Reply::Done)), "the source would take the job for lost");
 }
 

@@ -331,6 +331,7 @@ impl Driver<Server> for ServerDriver {
                 if record.server() == machine.name() {
                     observe_accuracy(&record);
                 } else {
+                    metrics::counter!(names::JOBS_MOVED).increment(1);
                     self.processes.left(&record);
                 }
             }
@@ -360,7 +361,6 @@ fn count(answer: &Answer) {
         Answer::Refused(refused) => {
             metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
         }
-        Answer::Order(MoveOutcome::Moved(_)) => metrics::counter!(names::JOBS_MOVED).increment(1),
         Answer::Order(MoveOutcome::Stays(why)) => {
             metrics::counter!(names::MOVES_REFUSED, "reason" => why.word()).increment(1);
         }
@@ -368,6 +368,8 @@ fn count(answer: &Answer) {
         | Answer::Cancelling(_)
         | Answer::Elsewhere(_)
         | Answer::Handoff(_)
+        | Answer::Verdict(_)
+        | Answer::Order(MoveOutcome::Moved(_) | MoveOutcome::Copied(_))
         | Answer::NoSuchJob => {}
     }
 }

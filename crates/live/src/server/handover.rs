@@ -1,6 +1,6 @@
 //! What other servers may say about jobs that they hand over, and what this one makes of it.
 
-use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply};
+use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply, Verdict};
 use pliant_control::job::Hop;
 use pliant_control::names::Name;
 use pliant_control::server::{Answer, Event, Lesson, Server, Token};
@@ -57,6 +57,7 @@ impl Service {
             hops: prepare.hops,
             before: prepare.before,
             latest: prepare.latest,
+            copy: prepare.copy,
             reason: prepare.reason,
             launch,
             lesson,
@@ -78,6 +79,23 @@ impl Service {
         match self.call(event, bytes).await? {
             Answer::Handoff(reply) => Ok(reply),
             _ => Err(Status::internal("not an answer to a server")),
+        }
+    }
+
+    /// What is to become of a copy whose turn has come at another server: that is decided by the question.
+    pub(super) async fn may_start(&self, from: &Name, id: HandoffId) -> Result<Verdict, Status> {
+        let wanted = id.clone();
+        let target = move |server: &mut Server, _| server.target_of(&wanted).cloned();
+        match self.mailbox.ask(target).await.map_err(|_| stopping())? {
+            Some(target) if target != *from => {
+                tracing::warn!(%from, %target, job = %id.job, "request refused: this copy is at another server");
+                return Err(Status::permission_denied("this copy is at another server"));
+            }
+            _ => {}
+        }
+        match self.call(|reply| Event::Ready { reply, id }, 0).await? {
+            Answer::Verdict(verdict) => Ok(verdict),
+            _ => Err(Status::internal("not a verdict")),
         }
     }
 

@@ -55,10 +55,11 @@ pub(super) struct State {
 fn step(call: &Call) -> &'static str {
     match call {
         Call::Prepare(_) => "prepare",
-        Call::Commit { cancelled: false } => "commit",
-        Call::Commit { cancelled: true } => "commit and cancel",
+        Call::Commit { cancelled: false, .. } => "commit",
+        Call::Commit { cancelled: true, .. } => "commit and cancel",
         Call::Abort => "abort",
         Call::Inquire => "inquire",
+        Call::Ready => "ready",
     }
 }
 
@@ -112,7 +113,7 @@ impl Others {
 
     async fn make(&self, to: &Peer, id: &HandoffId, call: Call) -> Result<Event, String> {
         let mut server = self.server(to)?;
-        let wire_id = Some(proto::HandoffId::from(id));
+        let (wire_id, ready) = (Some(proto::HandoffId::from(id)), call == Call::Ready);
         let answered = |reply| Event::Answered { id: id.clone(), reply };
         let reply = match call {
             Call::Prepare(handoff) => match self.prepare(&mut server, &handoff).await {
@@ -121,12 +122,12 @@ impl Others {
                 Err(Failed::Lasting(why)) => return Ok(answered(Reply::Refused(why))),
                 Err(Failed::Passing(why)) => return Err(why),
             },
-            Call::Commit { cancelled } => {
-                server.commit(timed(proto::CommitRequest { id: wire_id, cancelled })).await
+            Call::Commit { cancelled, attempts } => {
+                server.commit(timed(proto::CommitRequest { id: wire_id, cancelled, attempts })).await
             }
             Call::Abort => server.abort(timed(proto::AbortRequest { id: wire_id })).await,
-            Call::Inquire => {
-                let verdict = server.inquire(timed(proto::InquireRequest { id: wire_id })).await;
+            Call::Inquire | Call::Ready => {
+                let verdict = server.inquire(timed(proto::InquireRequest { id: wire_id, ready })).await;
                 let verdict = verdict.map_err(|status| status.message().to_owned())?.into_inner();
                 let verdict = Verdict::try_from(verdict).map_err(|malformed| malformed.to_string())?;
                 return Ok(Event::Judged { id: id.clone(), verdict });
@@ -159,6 +160,7 @@ impl Others {
             hops: handoff.hops.clone(),
             before: handoff.before,
             latest: handoff.latest,
+            copy: handoff.copy,
             reason: handoff.reason,
             request: launch.request,
         };

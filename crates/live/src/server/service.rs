@@ -244,11 +244,12 @@ impl proto::server_server::Server for Service {
         request: Request<proto::CommitRequest>,
     ) -> Result<Response<proto::HandoffReply>, Status> {
         let from = source(&request)?;
-        let proto::CommitRequest { id, cancelled } = request.into_inner();
+        let proto::CommitRequest { id, cancelled, attempts } = request.into_inner();
         let id = wire::handoff_id(id)?;
         self.is_of(&from, &id).await?;
         let wanted = id.clone();
-        let reply = self.handoff(|reply| Event::Commit { reply, id, cancelled }, 0).await?;
+        let event = |reply| Event::Commit { reply, id, cancelled, attempts };
+        let reply = self.handoff(event, 0).await?;
         // What was taken over long ago is in the archive only.
         let known = reply == Reply::Unknown && self.was_taken(&wanted).await?;
         Ok(Response::new((if known { &Reply::Done } else { &reply }).into()))
@@ -269,8 +270,12 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::InquireRequest>,
     ) -> Result<Response<proto::Verdict>, Status> {
-        source(&request)?;
-        let id = wire::handoff_id(request.into_inner().id)?;
+        let from = source(&request)?;
+        let proto::InquireRequest { id, ready } = request.into_inner();
+        let id = wire::handoff_id(id)?;
+        if ready {
+            return Ok(Response::new(self.may_start(&from, id).await?.into()));
+        }
         let verdict = self.mailbox.ask(move |server, _| server.verdict(&id)).await.map_err(|_| stopping())?;
         // What is answered must not be forgotten in a crash.
         let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
@@ -456,6 +461,7 @@ impl Service {
             | Answer::Elsewhere(_)
             | Answer::Order(_)
             | Answer::Handoff(_)
+            | Answer::Verdict(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
         }
     }

@@ -40,6 +40,8 @@ pub struct Prepare {
     pub before: Time,
     /// The latest completion for which it is to be moved.
     pub latest: Time,
+    /// It is to be queued as a copy.
+    pub copy: bool,
     /// Why.
     pub reason: MoveReason,
     /// Ties the log lines of the submission together.
@@ -50,6 +52,7 @@ fn reason_to(reason: MoveReason) -> i32 {
     let reason = match reason {
         MoveReason::EarlierCompletion => proto::MoveReason::EarlierCompletion,
         MoveReason::Resubmitted => proto::MoveReason::Resubmitted,
+        MoveReason::FirstStart => proto::MoveReason::FirstStart,
     };
     reason.into()
 }
@@ -58,7 +61,8 @@ fn reason_of(field: &str, number: i32) -> Result<MoveReason, Malformed> {
     match proto::MoveReason::try_from(number) {
         Ok(proto::MoveReason::EarlierCompletion) => Ok(MoveReason::EarlierCompletion),
         Ok(proto::MoveReason::Resubmitted) => Ok(MoveReason::Resubmitted),
-        _ => Err(Malformed::new(field, "1 (earlier completion) or 2 (resubmitted)", number)),
+        Ok(proto::MoveReason::FirstStart) => Ok(MoveReason::FirstStart),
+        _ => Err(Malformed::new(field, "1 (earlier completion), 2 (resubmitted) or 3 (first start)", number)),
     }
 }
 
@@ -136,6 +140,7 @@ impl From<&Prepare> for proto::PrepareRequest {
             latest: write::time(prepare.latest),
             reason: reason_to(prepare.reason),
             request: prepare.request.clone(),
+            copy: prepare.copy,
         }
     }
 }
@@ -167,6 +172,7 @@ impl TryFrom<proto::PrepareRequest> for Prepare {
             hops: read::list("hops", message.hops, bounds::HOPS_MAX, Hop::try_from)?,
             before: read::time("before", message.before)?,
             latest: read::time("latest", message.latest)?,
+            copy: message.copy,
             reason: reason_of("reason", message.reason)?,
             request: read::text("request", message.request, bounds::NAME_BYTES_MAX)?,
         })
@@ -207,7 +213,9 @@ impl From<Verdict> for proto::Verdict {
     fn from(verdict: Verdict) -> proto::Verdict {
         let verdict = match verdict {
             Verdict::Undecided => verdict::Verdict::Undecided(true),
-            Verdict::Commit { cancelled } => verdict::Verdict::Commit(verdict::Commit { cancelled }),
+            Verdict::Commit { cancelled, attempts } => {
+                verdict::Verdict::Commit(verdict::Commit { cancelled, attempts })
+            }
             Verdict::Abort => verdict::Verdict::Abort(true),
         };
         proto::Verdict { verdict: Some(verdict) }
@@ -219,7 +227,9 @@ impl TryFrom<proto::Verdict> for Verdict {
     fn try_from(message: proto::Verdict) -> Result<Verdict, Malformed> {
         match message.verdict.ok_or_else(|| Malformed::missing("", "undecided, commit or abort"))? {
             verdict::Verdict::Undecided(_) => Ok(Verdict::Undecided),
-            verdict::Verdict::Commit(verdict::Commit { cancelled }) => Ok(Verdict::Commit { cancelled }),
+            verdict::Verdict::Commit(verdict::Commit { cancelled, attempts }) => {
+                Ok(Verdict::Commit { cancelled, attempts })
+            }
             verdict::Verdict::Abort(_) => Ok(Verdict::Abort),
         }
     }
@@ -235,6 +245,7 @@ impl From<&Order> for proto::Order {
             gain_s: write::optional_span(order.gain),
             reason: reason_to(order.reason),
             patience_s: write::number(&bounds::PATIENCE_S, order.patience.0),
+            copy: order.copy,
         }
     }
 }
@@ -250,6 +261,7 @@ impl TryFrom<proto::Order> for Order {
             gain: read::optional_span("gain_s", message.gain_s)?,
             reason: reason_of("reason", message.reason)?,
             patience: Span(read::number("patience_s", "seconds", &bounds::PATIENCE_S, message.patience_s)?),
+            copy: message.copy,
         })
     }
 }
@@ -259,6 +271,7 @@ impl From<&MoveOutcome> for proto::MoveOutcome {
         let outcome = match outcome {
             MoveOutcome::Moved(hop) => move_outcome::Outcome::Moved((&**hop).into()),
             MoveOutcome::Stays(stays) => move_outcome::Outcome::Stays(stays.into()),
+            MoveOutcome::Copied(estimate) => move_outcome::Outcome::Copied(estimate.into()),
         };
         proto::MoveOutcome { outcome: Some(outcome) }
     }
@@ -267,7 +280,12 @@ impl From<&MoveOutcome> for proto::MoveOutcome {
 impl TryFrom<proto::MoveOutcome> for MoveOutcome {
     type Error = Malformed;
     fn try_from(message: proto::MoveOutcome) -> Result<MoveOutcome, Malformed> {
-        match message.outcome.ok_or_else(|| Malformed::missing("", "moved or stays"))? {
+        match message.outcome.ok_or_else(|| Malformed::missing("", "moved, stays or copied"))? {
+            move_outcome::Outcome::Copied(estimate) => {
+                let estimate =
+                    estimate.try_into().map_err(|malformed: Malformed| malformed.under("copied"))?;
+                Ok(MoveOutcome::Copied(estimate))
+            }
             move_outcome::Outcome::Moved(hop) => {
                 let hop = Hop::try_from(hop).map_err(|malformed| malformed.under("moved"))?;
                 Ok(MoveOutcome::Moved(Box::new(hop)))

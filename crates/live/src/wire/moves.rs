@@ -44,6 +44,7 @@ impl From<&Proposal> for proto::Proposal {
             before: write::time(proposal.before),
             expected: Some((&proposal.expected).into()),
             outcome: proposal.outcome.as_ref().map(proto::MoveOutcome::from),
+            copy: proposal.copy,
         }
     }
 }
@@ -58,6 +59,7 @@ impl TryFrom<proto::Proposal> for Proposal {
             before: read::time("before", message.before)?,
             expected: read::required("expected", AN_ESTIMATE, message.expected)?,
             outcome: read::optional("outcome", message.outcome)?,
+            copy: message.copy,
         })
     }
 }

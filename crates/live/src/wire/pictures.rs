@@ -1,6 +1,7 @@
 //! Queues of servers, for an agent that looks for better places.
 
 use pliant_control::handoff::{Movable, Picture};
+use pliant_control::names::Name;
 use pliant_model::JobId;
 use pliant_policy::batch::{Dump, RunningJob, Start, Submission, Waiting};
 
@@ -84,6 +85,7 @@ impl From<&Movable> for proto::Movable {
             work: Some((&job.work).into()),
             submitted: write::time(job.submitted),
             moves: job.moves,
+            copies: job.copies.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
         }
     }
 }
@@ -98,6 +100,7 @@ impl TryFrom<proto::Movable> for Movable {
             work: read::required("work", "the work", message.work)?,
             submitted: read::time("submitted", message.submitted)?,
             moves: message.moves,
+            copies: read::list("copies", message.copies, bounds::SERVERS_MAX, |name| read::name("", &name))?,
         })
     }
 }

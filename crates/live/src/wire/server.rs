@@ -2,7 +2,7 @@
 
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::JobRecord;
-use pliant_control::names::Handle;
+use pliant_control::names::{Handle, Name};
 use pliant_control::reason::Cause;
 use pliant_control::server::Refused;
 use pliant_model::Estimate;
@@ -146,6 +146,7 @@ impl From<&Wait> for proto::explain_reply::Wait {
             plan: Some((&wait.plan).into()),
             free: write::free(wait.free),
             until: write::list(&wait.until[from..], bounds::RELEASES_MAX),
+            copies: wait.copies.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
         }
     }
 }
@@ -158,6 +159,7 @@ impl TryFrom<proto::explain_reply::Wait> for Wait {
             plan: read::required("plan", AN_ESTIMATE, message.plan)?,
             free: read::free("free", message.free)?,
             until: read::list("until", message.until, bounds::RELEASES_MAX, Release::try_from)?,
+            copies: read::list("copies", message.copies, bounds::SERVERS_MAX, |name| read::name("", &name))?,
         })
     }
 }

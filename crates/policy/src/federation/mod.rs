@@ -67,6 +67,8 @@ pub struct Federation {
     clusters: Vec<ClusterState>,
     /// By job: in the order of submission, since drivers number jobs as they are submitted.
     waiting: BTreeMap<JobId, Tracked>,
+    /// Where else than at their own cluster they are queued ([`crate::reallocation::copies`]).
+    copies: BTreeMap<JobId, Vec<ClusterId>>,
     /// Processors of the largest cluster.
     largest: Procs,
     groups: Groups,
@@ -104,6 +106,7 @@ impl Federation {
         Federation {
             clusters,
             waiting: waiting.into_iter().map(|tracked| (tracked.request.id, tracked)).collect(),
+            copies: BTreeMap::new(),
             largest,
             groups,
             group_order: Vec::new(),
@@ -228,6 +231,23 @@ impl Federation {
         self.waiting.insert(job, tracked);
     }
 
+    /// The clusters that have a copy of a waiting request, beside the one where it waits itself.
+    pub fn copies(&self, job: JobId) -> &[ClusterId] {
+        self.copies.get(&job).map_or(&[], Vec::as_slice)
+    }
+
+    /// The cluster's queue, as it was pictured, has a copy of a waiting request.
+    pub fn has_copy(&mut self, job: JobId, cluster: ClusterId) {
+        self.copies.entry(job).or_default().push(cluster);
+    }
+
+    /// Submits a copy of a waiting request in the shape of an estimate just made.
+    pub fn submit_copy(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
+        let submission = Submission { job, procs: estimate.procs, walltime: estimate.walltime };
+        self.scheduler(cluster).submit(now, submission);
+        self.has_copy(job, cluster);
+    }
+
     /// Cancels a waiting request where it waits; false (and nothing happens) if it has come due.
     pub fn cancel(&mut self, now: Time, job: JobId) -> bool {
         let Some(tracked) = self.waiting.get(&job) else { return false };
@@ -274,6 +294,7 @@ impl Federation {
 
     /// A job has started: if it was a request of the federation, it is nobody's to move any more.
     pub fn started(&mut self, job: JobId) -> Option<Tracked> {
+        self.copies.remove(&job);
         self.waiting.remove(&job)
     }
 }

@@ -18,7 +18,7 @@ const MOVES_PER_PAGE: usize = 200_000;
 const MOVE_BINS: usize = 120;
 
 /// Every reason and what it means to a reader; a job refers to it by position.
-const REASONS: [(&str, &str); 6] = [
+const REASONS: [(&str, &str); 7] = [
     ("mct", "first choice, as this cluster promised the earliest completion"),
     ("random", "drawn at random among the clusters that can run it"),
     ("given", "named by its user or the log, or the only cluster there is"),
@@ -31,6 +31,7 @@ const REASONS: [(&str, &str); 6] = [
         "resubmitted",
         "all waiting jobs were cancelled and resubmitted; this cluster promised the earliest completion",
     ),
+    ("first-start", "a copy of it waited here, and was the first to start"),
 ];
 
 /// The texts of the reasons, by position.
@@ -187,6 +188,7 @@ mod tests {
             Reason::Mapped(MapReason::Local),
             Reason::Moved(MoveReason::EarlierCompletion),
             Reason::Moved(MoveReason::Resubmitted),
+            Reason::Moved(MoveReason::FirstStart),
         ];
         for (position, reason) in reasons.into_iter().enumerate() {
             assert_eq!(REASONS[position].0, reason.word());

@@ -14,6 +14,9 @@ use super::Bug;
 use super::world::{Happening, World};
 use crate::protocol::dues::Peer;
 
+/// What somebody takes for the source's consent who has none.
+const UNLOCKED: Verdict = Verdict::Commit { cancelled: false, attempts: 0 };
+
 /// A call under way. Its number is the token that its receiver is told.
 #[derive(Clone)]
 pub(super) struct Call {
@@ -44,9 +47,10 @@ pub(super) enum Request {
     Submit(Box<Submit>),
     Cancel(Handle, Caller),
     Prepare(Box<Handoff>),
-    Commit(HandoffId, bool),
+    Commit(HandoffId, bool, u32),
     Abort(HandoffId),
     Inquire,
+    Ready(HandoffId),
 }
 
 /// What is answered.
@@ -119,8 +123,14 @@ impl World {
             (Peer::Server(index), Request::Prepare(handoff)) => {
                 self.tell_server(index, server::Event::Prepare { reply, handoff });
             }
-            (Peer::Server(index), Request::Commit(id, cancelled)) => {
-                self.tell_server(index, server::Event::Commit { reply, id, cancelled });
+            (Peer::Server(index), Request::Commit(id, cancelled, attempts)) => {
+                self.tell_server(index, server::Event::Commit { reply, id, cancelled, attempts });
+            }
+            (Peer::Server(_), Request::Ready(_)) if self.bug == Some(Bug::ConsentsUnlocked) => {
+                self.respond(number, Response::Verdict(UNLOCKED));
+            }
+            (Peer::Server(index), Request::Ready(id)) => {
+                self.tell_server(index, server::Event::Ready { reply, id });
             }
             (Peer::Server(index), Request::Abort(id)) => {
                 self.tell_server(index, server::Event::Abort { reply, id });
@@ -192,7 +202,7 @@ impl World {
         let answered = server::Event::Answered { id: id.clone(), reply: reply.clone() };
         if self.bug == Some(Bug::CommitsEarly) && matches!(reply, Reply::Prepared(_)) {
             let to = self.calls[&number].to;
-            self.call(from, to, Party::Source(life, id.clone()), Request::Commit(id, false));
+            self.call(from, to, Party::Source(life, id.clone()), Request::Commit(id, false, 0));
             return self.after(5_000, Happening::Late(index, life, answered));
         }
         self.tell_server(index, answered);
@@ -208,12 +218,19 @@ impl World {
         let life = self.life(from);
         let (by, request) = match call {
             handoff::Call::Prepare(handoff) => (Party::Source(life, id), Request::Prepare(handoff)),
-            handoff::Call::Commit { cancelled } => {
+            handoff::Call::Commit { cancelled, attempts } => {
                 if self.bug == Some(Bug::SilenceIsYes) {
                     let done = server::Event::Answered { id: id.clone(), reply: Reply::Done };
                     self.after(1_500, Happening::Late(index, life, done));
                 }
-                (Party::Source(life, id.clone()), Request::Commit(id, cancelled))
+                (Party::Source(life, id.clone()), Request::Commit(id, cancelled, attempts))
+            }
+            handoff::Call::Ready => {
+                if self.bug == Some(Bug::StartsUnasked) {
+                    let judged = server::Event::Judged { id: id.clone(), verdict: UNLOCKED };
+                    self.after(1, Happening::Late(index, life, judged));
+                }
+                (Party::Target(life, id.clone()), Request::Ready(id))
             }
             handoff::Call::Abort => (Party::Source(life, id.clone()), Request::Abort(id)),
             handoff::Call::Inquire => (Party::Target(life, id), Request::Inquire),
@@ -237,11 +254,11 @@ impl World {
                     && matches!(reply, Reply::Prepared(_))
                     && let Some(Call { by: Party::Source(_, id), .. }) = &call
                 {
-                    let verdict = Verdict::Commit { cancelled: false };
-                    self.tell_server(index, server::Event::Judged { id: id.clone(), verdict });
+                    self.tell_server(index, server::Event::Judged { id: id.clone(), verdict: UNLOCKED });
                 }
                 Response::Reply(reply)
             }
+            Answer::Verdict(verdict) => Response::Verdict(verdict),
             Answer::Accepted(record) => Response::Client(client::Event::Accepted(record)),
             Answer::Refused(refused) => Response::Client(client::Event::Refused(refused)),
             Answer::Known(handle) => Response::Known(handle),

@@ -2,7 +2,7 @@
 //!
 //! A schedule is a small federation with 5 to 40 jobs whose daemons crash and come back, whose clocks jump, whose
 //! messages are lost, doubled, late and out of order, whose lines break, and whose clients crash and change their
-//! minds, while agents move waiting jobs all the time. Daemons are modelled as the live ones are: a journal
+//! minds, while agents move waiting jobs all the time, or spread copies of them. Daemons are modelled as the live ones are: a journal
 //! that is written before anything is carried out, snapshots, processes that outlive their server (module `daemon`). After
 //! every event it is checked that
 //!
@@ -13,7 +13,7 @@
 //! - `back`: what an agent knows of it, and what archives have of it, never goes back;
 //!
 //! and when the faults have stopped that everything is `settled` within bounded time: every job has ended, nothing
-//! is held or on its way; that every handle `resolves`, from server to server and at the master agent, whose `record` is the
+//! is held or on its way, and no copy is left; that every handle `resolves`, from server to server and at the master agent, whose `record` is the
 //! last server's; that what an owner was told to be `cancelled` does not run; and that every `journal` told again
 //! gives the same commands and the same state.
 //!
@@ -55,6 +55,10 @@ pub enum Bug {
     RunsAgain,
     /// A source judges by what is not durable yet.
     JudgesEarly,
+    /// A target starts a copy when its turn has come, whatever its source says.
+    StartsUnasked,
+    /// A source lets a copy start without withdrawing the job.
+    ConsentsUnlocked,
     /// News that were not acknowledged are not sent again over a new line.
     ForgetsNews,
 }
@@ -68,6 +72,8 @@ pub struct Summary {
     pub jobs: u64,
     /// Handoffs that succeeded.
     pub moves: u64,
+    /// Those of them that were copies.
+    pub copies: u64,
     /// Jobs that were cancelled.
     pub cancelled: u64,
     /// How often daemons crashed.
@@ -82,6 +88,7 @@ impl std::ops::Add for Summary {
             events: self.events + other.events,
             jobs: self.jobs + other.jobs,
             moves: self.moves + other.moves,
+            copies: self.copies + other.copies,
             cancelled: self.cancelled + other.cancelled,
             crashes: self.crashes + other.crashes,
         }
@@ -90,10 +97,11 @@ impl std::ops::Add for Summary {
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Summary { events, jobs, moves, cancelled, crashes } = self;
+        let Summary { events, jobs, moves, copies, cancelled, crashes } = self;
         write!(
             f,
-            "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves, {cancelled} jobs cancelled"
+            "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves ({copies} by copies), {cancelled} jobs \
+             cancelled"
         )
     }
 }

@@ -13,12 +13,20 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::protocol::Tree;
 
+/// Of so many schedules the one of that number copies jobs.
+const COPIED: (u64, u64) = (5, 2);
+
+/// The algorithms that move jobs.
+const MOVING: &[Algorithm] = &[Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse];
+
 /// A federation, its jobs and its weather.
 pub(super) struct Plan {
     pub(super) platform: Platform,
     pub(super) tree: Tree,
     pub(super) tuner: Tuner,
     pub(super) moving: Moving,
+    /// Jobs are copied rather than moved, as far as agents are not told otherwise.
+    pub(super) copies: bool,
     /// Local agents move jobs as well, not only the master agent.
     pub(super) all_move: bool,
     /// Mean time between two wishes of operators; 0: never.
@@ -84,11 +92,17 @@ impl Plan {
         let last = until * rng.random_range(1..=9) / if rng.random_bool(0.5) { 10 } else { 40 };
         let cancels = rng.random_range(0..=50);
         let jobs = (0..count).map(|number| planned(&mut rng, number, largest, last, cancels)).collect();
+        let tuner = pick(&mut rng, Tuner::ALL);
+        let (copies, mut moving) = (seed % COPIED.0 == COPIED.1, moving(&mut rng));
+        if copies {
+            moving.policy.algorithm = Algorithm::Copies;
+        }
         Plan {
             platform,
             tree,
-            tuner: pick(&mut rng, Tuner::ALL),
-            moving: moving(&mut rng),
+            tuner,
+            moving,
+            copies,
             all_move: rng.random_bool(0.2),
             operator_every: pick(&mut rng, &[0, 5_000, 40_000]),
             patience: Span(rng.random_range(3..=8)),
@@ -112,8 +126,9 @@ fn cluster(rng: &mut ChaCha8Rng, index: usize) -> Cluster {
     }
 }
 
+/// How waiting jobs are moved.
 pub(super) fn moving(rng: &mut ChaCha8Rng) -> Moving {
-    let (algorithm, heuristic) = (pick(rng, Algorithm::ALL), pick(rng, Heuristic::ALL));
+    let (algorithm, heuristic) = (pick(rng, MOVING), pick(rng, Heuristic::ALL));
     let period = Span(rng.random_range(2..=40));
     let threshold = Span(rng.random_range(1..=15));
     let window = rng.random_range(1..=20);

@@ -1,7 +1,8 @@
 //! What has to hold at the end, when there are no more faults.
 
-use pliant_control::job::JobRecord;
+use pliant_control::job::{Hop, JobRecord};
 use pliant_control::names::Handle;
+use pliant_model::MoveReason;
 
 use super::checks::Violation;
 use super::world::World;
@@ -24,6 +25,9 @@ impl World {
             }
             if let Some((job, to)) = daemon.machine.leaving().next() {
                 return Some(format!("{name} does not get rid of {job}, which goes to {}", to.name));
+            }
+            if let Some((job, to)) = daemon.machine.copies().next() {
+                return Some(format!("{name} has a copy of {job} at {}", to.name));
             }
             if let Some(handoff) = daemon.machine.held().next() {
                 let attempt = handoff.id.attempt;
@@ -111,6 +115,10 @@ impl World {
     }
 }
 
+fn is_copy(hop: &Hop) -> bool {
+    hop.reason == MoveReason::FirstStart
+}
+
 impl World {
     /// What the schedule was like.
     pub(super) fn summary(&self) -> super::Summary {
@@ -121,6 +129,7 @@ impl World {
             events: self.events,
             jobs: jobs.clone().count() as u64,
             moves: jobs.clone().map(|record| record.hops.len() as u64).sum(),
+            copies: jobs.clone().flat_map(|record| &record.hops).filter(|hop| is_copy(hop)).count() as u64,
             cancelled: jobs.filter(|record| record.exit == Some(pliant_control::job::Exit::Cancelled)).count()
                 as u64,
             crashes: crashes.map(u64::from).sum(),

@@ -25,8 +25,10 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Numbered { highest } => format!("Numbered after {highest}"),
         Event::Order { order, .. } => format!("Order {} to {}, {:?}", order.job, order.to, order.reason),
         Event::Prepare { handoff, .. } => {
-            format!("Prepare {} from {}, attempt {}", handoff.id.job, handoff.from.name, handoff.id.attempt)
+            let (id, copy) = (&handoff.id, if handoff.copy { ", a copy" } else { "" });
+            format!("Prepare {} from {}, attempt {}{copy}", id.job, handoff.from.name, id.attempt)
         }
+        Event::Ready { id, .. } => format!("Ready {}, attempt {}", id.job, id.attempt),
         Event::Commit { id, cancelled, .. } => {
             let cancelled = if *cancelled { ", and cancel it" } else { "" };
             format!("Commit {}, attempt {}{cancelled}", id.job, id.attempt)

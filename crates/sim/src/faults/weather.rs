@@ -2,6 +2,7 @@
 
 use pliant_control::agent::{self, Change};
 use pliant_control::server::Token;
+use pliant_policy::reallocation::Algorithm;
 use rand::Rng;
 
 use super::Bug;
@@ -122,7 +123,10 @@ impl World {
     pub(super) fn operator(&mut self) {
         let index = self.rng.random_range(0..self.agents.len());
         let reply = Token(self.number());
-        let other = super::plan::moving(&mut self.rng);
+        let mut other = super::plan::moving(&mut self.rng);
+        if self.plan.copies && self.rng.random_bool(0.5) {
+            other.policy.algorithm = Algorithm::Copies;
+        }
         let event = match self.rng.random_range(0..3) {
             0 => {
                 let change = if self.rng.random_bool(0.8) { Change::Set(other) } else { Change::Off };

@@ -270,7 +270,7 @@ impl<'a> Driver<'a> {
         let mut commands = std::mem::take(&mut self.agent_commands);
         let agent = &mut self.agents[index].machine;
         agent.on(now, event, &mut commands);
-        self.dues.set(Peer::Agent(index), agent.next_due());
+        self.dues.set(Peer::Agent(index), agent.next_due().map(|at| at.max(now)));
         self.watcher.agent_wants(now, index, &commands);
         for command in commands.drain(..) {
             self.carry_out(now, index, command);
@@ -283,7 +283,8 @@ impl<'a> Driver<'a> {
         let mut commands = std::mem::take(&mut self.server_commands);
         let server = &mut self.servers[index].machine;
         server.on(now, event, &mut commands);
-        self.dues.set(Peer::Server(index), server.next_due());
+        // All that is due at an instant is equal: the first cluster goes first.
+        self.dues.set(Peer::Server(index), server.next_due().map(|at| at.max(now)));
         self.watcher.server_wants(now, index, &commands);
         for command in commands.drain(..) {
             self.carry_out_for_server(now, index, command);

@@ -1,14 +1,14 @@
 //! Handoffs between servers: who waits for which answer, and what was moved.
 
 use pliant_control::agent::{self, Found};
-use pliant_control::handoff::{Call, HandoffId, MoveOutcome, Order, Reply};
+use pliant_control::handoff::{Call, HandoffId, MoveOutcome, Order, Reply, Verdict};
 use pliant_control::job::Hop;
 use pliant_control::names::{Handle, Name};
 use pliant_control::server::{self, Token};
-use pliant_model::{ClusterId, Estimate, Job, MoveRecord, Time};
+use pliant_model::{ClusterId, Estimate, MoveRecord, Time};
 use rustc_hash::FxHashMap;
 
-use super::driver::{Driver, Submitted};
+use super::driver::Driver;
 use super::dues::Peer;
 use super::network::{Letter, Link};
 
@@ -17,8 +17,8 @@ const FIRST: u64 = 1 << 63;
 
 /// Who waits for an answer of a server.
 enum Waiting {
-    /// The agent above it, by its number of the question about that job.
-    Agent(u64, Handle),
+    /// The agent above it, by its number of the question.
+    Agent(u64),
     /// The server of that number, about that job.
     Server(usize, HandoffId),
 }
@@ -44,22 +44,20 @@ impl Handoffs {
 impl Driver<'_> {
     /// An agent proposes that a server hand a job over.
     pub(super) fn ordered(&mut self, now: Time, index: usize, discovery: u64, order: Box<Order>) {
-        let reply = self.handoffs.wait(Waiting::Agent(discovery, order.job.clone()));
+        let reply = self.handoffs.wait(Waiting::Agent(discovery));
         self.tell_server(now, index, server::Event::Order { reply, order });
     }
 
     /// A server says what came of a proposal.
     pub(super) fn order_ended(&mut self, now: Time, index: usize, to: Token, outcome: MoveOutcome) {
-        let Some(Waiting::Agent(discovery, job)) = self.handoffs.waiting.remove(&to.0) else { return };
-        if let MoveOutcome::Moved(hop) = &outcome {
-            self.moved(index, &job, hop);
-        }
+        let Some(Waiting::Agent(discovery)) = self.handoffs.waiting.remove(&to.0) else { return };
         let child = self.servers[index].machine.config().name.clone();
         let found = Found { outcome: Some(outcome), ..Found::default() };
         self.send_up(now, Peer::Server(index), agent::Event::Answered { child, discovery, found });
     }
 
-    fn moved(&mut self, source: usize, job: &Handle, hop: &Hop) {
+    /// A job has gone to another server.
+    pub(super) fn moved(&mut self, source: usize, job: &Handle, hop: &Hop) {
         self.handoffs.count += 1;
         let server = |name: &Name| match self.peers.get(name) {
             Some(Peer::Server(index)) => Some(ClusterId(*index as u32)),
@@ -68,9 +66,12 @@ impl Driver<'_> {
         let (Some(from), Some(to)) = (server(&hop.from), server(&hop.to)) else { return };
         let machine = &self.servers[source].machine;
         let note = machine.number_of(job).and_then(|number| machine.launch(number));
-        let submitted = note.and_then(|note| self.submitted.get(&note.parse().ok()?));
-        let Some(Submitted { job: Job { log_id, .. }, .. }) = submitted else { return };
-        let (log_id, at) = (*log_id, hop.at);
+        let Some(number) = note.and_then(|note| note.parse::<u32>().ok()) else { return };
+        // It may have started there before that is known here.
+        let started = self.outcomes[number as usize].as_ref().map(|ran| ran.log_id);
+        let log_id = started.or_else(|| Some(self.submitted.get(&number)?.job.log_id));
+        let Some(log_id) = log_id else { return };
+        let at = hop.at;
         let Estimate { procs, .. } = hop.expected;
         let after = hop.expected.completion();
         if self.policies.keep_moves {
@@ -92,9 +93,13 @@ impl Driver<'_> {
                 let reply = self.handoffs.wait(Waiting::Server(index, id));
                 server::Event::Prepare { reply, handoff }
             }
-            Call::Commit { cancelled } => {
+            Call::Commit { cancelled, attempts } => {
                 let reply = self.handoffs.wait(Waiting::Server(index, id.clone()));
-                server::Event::Commit { reply, id, cancelled }
+                server::Event::Commit { reply, id, cancelled, attempts }
+            }
+            Call::Ready => {
+                let reply = self.handoffs.wait(Waiting::Server(index, id.clone()));
+                server::Event::Ready { reply, id }
             }
             Call::Abort => {
                 let reply = self.handoffs.wait(Waiting::Server(index, id.clone()));
@@ -108,6 +113,12 @@ impl Driver<'_> {
     pub(super) fn reply_to_server(&mut self, now: Time, to: Token, reply: Reply) {
         let Some(Waiting::Server(source, id)) = self.handoffs.waiting.remove(&to.0) else { return };
         self.post.send(now, Link::Servers, Letter::Server(source, server::Event::Answered { id, reply }));
+    }
+
+    /// A server says whether a copy may start.
+    pub(super) fn consent(&mut self, now: Time, to: Token, verdict: Verdict) {
+        let Some(Waiting::Server(target, id)) = self.handoffs.waiting.remove(&to.0) else { return };
+        self.post.send(now, Link::Servers, Letter::Server(target, server::Event::Judged { id, verdict }));
     }
 
     /// A server asks the one that a held job came from.

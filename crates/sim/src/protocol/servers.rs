@@ -49,6 +49,7 @@ impl Driver<'_> {
                 let event = match answer {
                     Answer::Order(outcome) => return self.order_ended(now, index, to, outcome),
                     Answer::Handoff(reply) => return self.reply_to_server(now, to, reply),
+                    Answer::Verdict(verdict) => return self.consent(now, to, verdict),
                     Answer::Accepted(record) => client::Event::Accepted(record),
                     Answer::Refused(refused) => client::Event::Refused(refused),
                     Answer::Known(_) => {
@@ -73,8 +74,12 @@ impl Driver<'_> {
                 let (child, sequence) = (machine.config().name.clone(), news.told);
                 self.send_up(now, Peer::Server(index), agent::Event::Told { child, sequence, record });
             }
-            // The outcomes of the run are the archive.
-            server::Command::Archive(_) => {}
+            // The outcomes of the run are the archive, and a job that is not here any more was moved.
+            server::Command::Archive(record) => {
+                if let Some(hop) = record.hops.last().filter(|_| !record.state.is_final()) {
+                    self.moved(index, &record.handle, hop);
+                }
+            }
             server::Command::KeepLocal(_) => debug_assert!(false, "every batch system is embedded"),
         }
     }

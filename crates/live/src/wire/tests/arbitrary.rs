@@ -405,8 +405,10 @@ pub(super) fn explanation() -> impl Strategy<Value = Explanation> {
         end,
         procs,
     });
-    let wait = (any::<u32>(), estimate(), 0..=*bounds::PROCS.end(), vec(release, 0..4))
-        .prop_map(|(ahead, plan, free, until)| Wait { ahead, plan, free: Procs(free), until });
+    let wait =
+        (any::<u32>(), estimate(), 0..=*bounds::PROCS.end(), vec(release, 0..4), vec(name(), 0..3)).prop_map(
+            |(ahead, plan, free, until, copies)| Wait { ahead, plan, free: Procs(free), until, copies },
+        );
     (job(), time(), option::of(wait)).prop_map(|(record, at, waits)| Explanation { record, at, waits })
 }
 

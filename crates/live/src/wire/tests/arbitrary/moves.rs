@@ -17,7 +17,8 @@ use super::super::super::{Prepare, bounds};
 use super::*;
 
 pub(in super::super) fn hop() -> impl Strategy<Value = Hop> {
-    let reason = select(&[MoveReason::EarlierCompletion, MoveReason::Resubmitted][..]);
+    let reason =
+        select(&[MoveReason::EarlierCompletion, MoveReason::Resubmitted, MoveReason::FirstStart][..]);
     (name(), name(), any::<u32>(), time(), time(), estimate(), reason).prop_map(
         |(from, to, attempt, at, before, expected, reason)| Hop {
             from,
@@ -45,14 +46,18 @@ pub(in super::super) fn outcome() -> impl Strategy<Value = MoveOutcome> {
         Just(Stays::Silent),
         text().prop_map(Stays::Other),
     ];
-    prop_oneof![hop().prop_map(|hop| MoveOutcome::Moved(Box::new(hop))), stays.prop_map(MoveOutcome::Stays),]
+    prop_oneof![
+        hop().prop_map(|hop| MoveOutcome::Moved(Box::new(hop))),
+        stays.prop_map(MoveOutcome::Stays),
+        estimate().prop_map(MoveOutcome::Copied),
+    ]
 }
 
 pub(in super::super) fn order() -> impl Strategy<Value = Order> {
     let gain = option::of(bounds::PERIOD_S.prop_map(Span));
     let patience = bounds::PATIENCE_S.prop_map(Span);
-    (handle(), name(), address(), estimate(), gain, hop(), patience).prop_map(
-        |(job, to, address, expected, gain, hop, patience)| Order {
+    (handle(), name(), address(), estimate(), gain, hop(), patience, any::<bool>()).prop_map(
+        |(job, to, address, expected, gain, hop, patience, copy)| Order {
             job,
             to,
             address,
@@ -60,6 +65,7 @@ pub(in super::super) fn order() -> impl Strategy<Value = Order> {
             gain,
             reason: hop.reason,
             patience,
+            copy,
         },
     )
 }
@@ -78,8 +84,16 @@ pub(in super::super) fn picture() -> impl Strategy<Value = Picture> {
         procs,
         walltime,
     });
-    let movable = (any::<u32>(), handle(), key(), work(), time(), any::<u32>()).prop_map(
-        |(number, job, key, work, submitted, moves)| Movable { number, job, key, work, submitted, moves },
+    let movable = (any::<u32>(), handle(), key(), work(), time(), any::<u32>(), vec(name(), 0..3)).prop_map(
+        |(number, job, key, work, submitted, moves, copies)| Movable {
+            number,
+            job,
+            key,
+            work,
+            submitted,
+            moves,
+            copies,
+        },
     );
     let queue = (vec(running, 0..3), vec(placed, 0..3), vec(line, 0..3), option::of(head))
         .prop_map(|(running, placed, line, head)| Dump { running, placed, line, head });
@@ -120,8 +134,8 @@ pub(super) fn nodes_picture() -> impl Strategy<Value = nodes::Picture> {
 
 pub(in super::super) fn prepare() -> impl Strategy<Value = Prepare> {
     let times = (time(), time(), time());
-    (handoff_id(), address(), user(), submission(), vec(hop(), 1..3), times, word()).prop_map(
-        |(id, address, owner, submission, hops, (submitted, before, latest), request)| Prepare {
+    (handoff_id(), address(), user(), submission(), vec(hop(), 1..3), times, word(), any::<bool>()).prop_map(
+        |(id, address, owner, submission, hops, (submitted, before, latest), request, copy)| Prepare {
             id,
             address,
             key: submission.key,
@@ -135,6 +149,7 @@ pub(in super::super) fn prepare() -> impl Strategy<Value = Prepare> {
             hops,
             before,
             latest,
+            copy,
             request,
         },
     )
@@ -161,9 +176,16 @@ pub(in super::super) fn moving() -> impl Strategy<Value = Moving> {
 }
 
 pub(in super::super) fn report() -> impl Strategy<Value = Report> {
-    let proposal = (handle(), name(), name(), time(), estimate(), option::of(outcome())).prop_map(
-        |(job, from, to, before, expected, outcome)| Proposal { job, from, to, before, expected, outcome },
-    );
+    let proposal = (handle(), name(), name(), time(), estimate(), any::<bool>(), option::of(outcome()))
+        .prop_map(|(job, from, to, before, expected, copy, outcome)| Proposal {
+            job,
+            from,
+            to,
+            before,
+            expected,
+            copy,
+            outcome,
+        });
     (option::of(word()), any::<u32>(), vec(name(), 0..3), any::<u32>(), vec(proposal, 0..3)).prop_map(
         |(refused, servers, silent, movable, proposals)| Report {
             refused,

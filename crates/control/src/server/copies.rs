@@ -1,0 +1,116 @@
+//! Copies of our waiting jobs at other servers: the source's half of what [`crate::handoff`] says of them.
+//!
+//! A copy is a handoff whose target has said that it waits there. When its turn has come, it goes on as the handoff
+//! (`source`): the job is withdrawn here, and what follows from that is the same as in a move.
+
+use pliant_model::{JobId, Time};
+
+use super::source::{Leaving, Phase, answer};
+use super::{Answer, Command, Server, Token};
+use crate::handoff::{HandoffId, MoveOutcome, Peer, Reply, Stays};
+use crate::names::{Handle, Name};
+
+impl Server {
+    /// A target has answered about a copy.
+    pub(super) fn copy_answered(
+        &mut self,
+        number: u32,
+        id: &HandoffId,
+        reply: Reply,
+        commands: &mut Vec<Command>,
+    ) {
+        let copies = self.copies.get_mut(&number).into_iter().flatten();
+        let Some(copy) = copies.into_iter().find(|copy| copy.id == *id) else { return };
+        match (copy.phase, reply) {
+            (Phase::Preparing, Reply::Prepared(estimate)) => {
+                copy.phase = Phase::Waiting(estimate);
+                answer(copy.reply.take(), MoveOutcome::Copied(estimate), commands);
+            }
+            (Phase::Preparing, Reply::Refused(why)) => {
+                if let Some(copy) = self.forget_copy(number, |copy| copy.id == *id) {
+                    copy.stays(Stays::Refused(why), commands);
+                }
+            }
+            // Late or twice.
+            _ => {}
+        }
+    }
+
+    /// The turn of a copy has come.
+    pub(super) fn ready(&mut self, now: Time, reply: Token, id: &HandoffId, commands: &mut Vec<Command>) {
+        if let Some(number) = self.number_of(&id.job) {
+            self.let_go(now, number, id, commands);
+        }
+        let answer = Answer::Verdict(self.verdict(id));
+        commands.push(Command::Reply { to: reply, answer });
+    }
+
+    /// Withdraws a job for the copy that asks, unless it is on its way already: then that is decided first. One whose
+    /// answer to the preparation has not arrived asks again.
+    fn let_go(&mut self, now: Time, number: u32, id: &HandoffId, commands: &mut Vec<Command>) {
+        if self.leaving.contains_key(&number) {
+            return;
+        }
+        let waits = |copy: &Leaving| copy.id == *id && matches!(copy.phase, Phase::Waiting(_));
+        let Some(mut copy) = self.forget_copy(number, waits) else { return };
+        if let Phase::Waiting(estimate) = copy.phase {
+            copy.phase = Phase::Withdrawing(estimate);
+        }
+        self.leaving.insert(number, copy);
+        self.with_batch(now, commands, |batch, effects| batch.withdraw(now, JobId(number), effects));
+    }
+
+    /// Takes a copy off the list.
+    pub(super) fn forget_copy(&mut self, number: u32, which: impl Fn(&Leaving) -> bool) -> Option<Leaving> {
+        let copies = self.copies.get_mut(&number)?;
+        let copy = copies.iter().position(which).map(|place| copies.remove(place));
+        if copies.is_empty() {
+            self.copies.remove(&number);
+        }
+        copy
+    }
+
+    /// The job has started, or has ended, or goes to one of them: all others are of no use.
+    pub(super) fn drop_copies(&mut self, number: u32, commands: &mut Vec<Command>) {
+        for copy in self.copies.remove(&number).into_iter().flatten() {
+            copy.abort(Stays::NotWaiting, commands);
+        }
+    }
+
+    /// Asks targets again that have not answered, and gives up those that take too long.
+    pub(super) fn copy_on(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let is_due = |copy: &&mut Leaving| copy.due().is_some_and(|at| at <= now);
+        let mut due = Vec::new();
+        for (number, copies) in &mut self.copies {
+            for copy in copies.iter_mut().filter(is_due) {
+                copy.pauses(now);
+                due.push((*number, copy.clone()));
+            }
+        }
+        for (number, copy) in due {
+            if copy.until > now {
+                self.prepare_there(number, &copy, commands);
+            } else if let Some(copy) = self.forget_copy(number, |one| one.id == copy.id) {
+                copy.abort(Stays::Silent, commands);
+            }
+        }
+    }
+
+    /// The servers that have a copy of a job, or are about to.
+    pub(super) fn copies_of(&self, number: u32) -> impl Iterator<Item = &Name> {
+        self.copies.get(&number).into_iter().flatten().map(|copy| &copy.to.name)
+    }
+
+    /// The server that has the job, or a copy of it, by that attempt: none if that is not known here.
+    pub fn target_of(&self, id: &HandoffId) -> Option<&Name> {
+        let number = self.number_of(&id.job)?;
+        let copies = self.copies.get(&number).into_iter().flatten();
+        let mut on_its_way = self.leaving.get(&number).into_iter().chain(copies);
+        on_its_way.find(|one| one.id == *id).map(|one| &one.to.name)
+    }
+
+    /// Every copy of a waiting job, and where it is.
+    pub fn copies(&self) -> impl Iterator<Item = (&Handle, &Peer)> {
+        self.copies.values().flatten().map(|copy| (&copy.id.job, &copy.to))
+    }
+}
