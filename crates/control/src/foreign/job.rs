@@ -4,9 +4,9 @@ use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Effects, News};
+use crate::batch::{self, Effects, News};
 use crate::job::Exit;
-use crate::listing::{Changes, Listed};
+use crate::listing::{Changes, Listed, Phase, State};
 
 /// What is told of a foreign batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -164,8 +164,11 @@ pub(super) struct Job {
     pub(super) is_listed: bool,
     /// It has started, and that was told.
     pub(super) started: bool,
-    /// It is held, or was submitted so.
+    /// It is held, or is to be submitted so.
     pub(super) held: bool,
+    /// It was submitted held at first.
+    #[serde(default)]
+    pub(super) was_held: bool,
     // What was asked for and is not answered.
     pub(super) releasing: bool,
     pub(super) withdrawing: bool,
@@ -173,6 +176,11 @@ pub(super) struct Job {
     pub(super) looking: bool,
     /// Its end was asked for.
     pub(super) cancelled: bool,
+}
+
+/// True if a job is held, and not by somebody else: what an administrator holds is left so.
+pub(super) fn is_held_by_us(listed: &Listed) -> bool {
+    listed.state == State::Held && listed.waits_for.is_none()
 }
 
 impl Job {
@@ -186,6 +194,7 @@ impl Job {
             is_listed: false,
             started: false,
             held,
+            was_held: held,
             releasing: false,
             withdrawing: false,
             terminating: false,
@@ -203,6 +212,35 @@ impl Job {
     pub(super) fn submit_again(&mut self) {
         (self.queueing, self.again, self.is_listed) = (true, true, false);
         self.ids.clear();
+    }
+
+    /// True if it is over as far as a listing shows, or not listed. What waits may be a copy that waits for ever to begin
+    /// what another one has ended, or what a killed controller has forgotten to have started.
+    pub(super) fn may_be_over(&self, listed: &[&Listed]) -> bool {
+        let any = |phase| listed.iter().any(|one| one.phase() == phase);
+        let has_run = || listed.iter().any(|one| one.phase() == Phase::Over && one.ever_started());
+        !any(Phase::Runs) && (!any(Phase::Waits) || self.started || has_run())
+    }
+
+    /// Asks again for what was done and is not done any more: a controller that was killed has forgotten it.
+    pub(super) fn keep_asking(&mut self, listed: &[&Listed], effects: &mut Effects) {
+        let waits = listed.iter().any(|one| one.phase() == Phase::Waits);
+        if self.cancelled && !self.terminating && waits {
+            self.terminating = true;
+            effects.commands.push(batch::Command::Foreign(self.terminate()));
+        }
+        if !self.started {
+            self.release_again(listed.iter().any(|one| is_held_by_us(one)), effects);
+        }
+    }
+
+    /// It was released, and a listing shows it as held.
+    pub(super) fn release_again(&mut self, is_held: bool, effects: &mut Effects) {
+        let is_to_start = self.was_held && !self.held && !self.withdrawing && !self.cancelled;
+        if is_held && is_to_start && !self.releasing {
+            self.releasing = true;
+            effects.commands.push(batch::Command::Foreign(self.release()));
+        }
     }
 
     /// It has started, which is told once.
@@ -239,7 +277,8 @@ impl Job {
     pub(super) fn unanswered(&self) -> Vec<Command> {
         if self.queueing {
             let Command::Queue(queue) = self.queue() else { return Vec::new() };
-            return vec![Command::Queue(Queue { again: true, ..queue })];
+            let end = self.terminating.then(|| self.terminate());
+            return end.into_iter().chain([Command::Queue(Queue { again: true, ..queue })]).collect();
         }
         let steps = [
             (self.releasing, Job::release as fn(&Job) -> Command),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Answer, Command, Kept, Refused, Server, Token, tell};
 use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
-use crate::job::{Hop, JobRecord, JobState};
+use crate::job::{Exit, Hop, JobRecord, JobState};
 use crate::names::{Handle, Name};
 
 /// How long a target waits for word from the source before it asks, and between two questions.
@@ -25,6 +25,9 @@ pub(super) struct Held {
     /// The batch system holds it.
     ready: bool,
     ask_at: Time,
+    /// It has ended there although nobody has let it go: whoever gets it is told so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    over: Option<Exit>,
 }
 
 impl Held {
@@ -85,7 +88,7 @@ impl Server {
         self.next += 1;
         let job = handoff.id.job.clone();
         let (reply, ask_at) = (Some(reply), now + INQUIRE_EVERY);
-        self.held.insert(job, Held { handoff, number, estimate, reply, ready: false, ask_at });
+        self.held.insert(job, Held { handoff, number, estimate, reply, ready: false, ask_at, over: None });
         let Estimate { procs, walltime, .. } = estimate;
         let submission = Submission { job: JobId(number), procs, walltime };
         self.with_batch(now, commands, |batch, effects| batch.hold(now, submission, effects));
@@ -110,13 +113,18 @@ impl Server {
         }
     }
 
-    /// The batch system does not take a job that was to be held.
-    pub(super) fn is_not_held(&mut self, number: u32, why: &str, commands: &mut Vec<Command>) {
-        let Some(held) = self.held.values().find(|held| held.number == number) else { return };
+    /// The batch system does not take a job that was to be held, or holds it no more: somebody has cancelled it there.
+    pub(super) fn is_not_held(&mut self, number: u32, exit: &Exit, commands: &mut Vec<Command>) {
+        let Some(held) = self.held.values_mut().find(|held| held.number == number) else { return };
+        if held.ready {
+            // The source was told that it is held, and may have withdrawn it: the job is not to be lost with that.
+            held.over = Some(exit.clone());
+            return;
+        }
         let (job, reply) = (held.handoff.id.job.clone(), held.reply);
         self.held.remove(&job);
         if let Some(to) = reply {
-            respond(to, Reply::Refused(why.to_owned()), commands);
+            respond(to, Reply::Refused(exit.to_string()), commands);
         }
     }
 
@@ -156,7 +164,7 @@ impl Server {
     }
 
     fn take(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
-        let Some(Held { handoff, number, estimate, .. }) = self.held.remove(&id.job) else { return };
+        let Some(Held { handoff, number, estimate, over, .. }) = self.held.remove(&id.job) else { return };
         let Handoff {
             key,
             owner,
@@ -208,7 +216,12 @@ impl Server {
         tell(&record, commands);
         let kept = Kept { number, attempts: id.attempt, ..Kept::new(record, launch, lesson) };
         self.jobs.insert(number, kept);
-        self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
+        match over {
+            Some(exit) => self.end(now, JobId(number), exit, None, commands),
+            None => {
+                self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
+            }
+        }
     }
 
     /// The source says that the job is not ours.
