@@ -8,8 +8,11 @@
 //!
 //! Not modelled: jobs that Slurm refuses or requeues, nodes that fail, and a file system that shows writes late.
 
+mod asked;
 mod controller;
 mod folders;
+mod nodes;
+mod outages;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -20,15 +23,13 @@ use pliant_control::job::Exit;
 use pliant_control::listing::Listing;
 use pliant_control::names::Handle;
 use pliant_control::server;
-use pliant_model::Span;
 use rand::Rng;
 
 use super::Bug;
-use super::plan::Planned;
 use super::world::{Happening, World};
 use crate::protocol::dues::Peer;
-use controller::{Ask, Controller, How, Said, Stage, Wish};
-use folders::{Finds, Folders};
+use controller::{Ask, Controller, Said};
+use folders::Folders;
 use tasks::{Doing, Next, Step, Task};
 
 /// How long an answer is waited for, in milliseconds.
@@ -330,318 +331,8 @@ impl World {
         }
     }
 
-    fn arrives(&mut self, index: usize, generation: u32, ask: Ask, by: Option<(u64, u64)>) {
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        if generation != site.generation || !site.is_up {
-            return;
-        }
-        if site.hangs_until > now {
-            // It is worked off when nobody waits for it any more.
-            let pause = site.hangs_until - now + 1;
-            return self.after(pause, Happening::Site(index, Moment::Arrives { generation, ask, by }));
-        }
-        let said = self.execute(index, &ask);
-        if let Some((task, turn)) = by {
-            let pause = self.rng.random_range(1..50);
-            self.after(pause, Happening::Site(index, Moment::Answer { task, turn, said }));
-        }
-    }
-
-    /// The controller does what is asked for.
-    fn execute(&mut self, index: usize, ask: &Ask) -> Said {
-        let (now, bug) = (self.now, self.bug);
-        let Some(site) = self.sites.get_mut(&index) else { return Said::Nothing };
-        let id = match ask {
-            Ask::Hold(id) | Ask::Release(id) | Ask::CancelWaiting(id) | Ask::Cancel(id) => id.parse().ok(),
-            _ => None,
-        };
-        let about = id.and_then(|id: u64| site.controller.jobs.get(&id).map(|job| (id, job.clone())));
-        let mut said = site.controller.execute(now, ask);
-        if let (Ask::Look(_, id), Some(Bug::TrustsIds)) = (ask, bug) {
-            let job = id.parse().ok().and_then(|id: u64| site.controller.jobs.get(&id));
-            said = Said::Job(job.map(controller::Entry::glance));
-        }
-        if let Some((id, job)) = about {
-            match &job.folder {
-                None if job.is_there() => {
-                    let what = format!("{ask:?} meets a job of somebody else in the queue of c{index}");
-                    self.wrong("strangers", what);
-                }
-                Some(folder) if matches!(ask, Ask::Cancel(_)) => self.signals(index, id, folder),
-                _ => {}
-            }
-        }
-        self.note(|_| format!("the controller of c{index}: {} is {}", short(ask), short(&said)));
-        self.pass(index);
-        said
-    }
-
-    /// A job that runs is to be ended by the batch system.
-    fn signals(&mut self, index: usize, id: u64, folder: &Handle) {
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        site.folders.signal(folder, id, now);
-        site.controller.over(id, How::Cancelled, now);
-        self.look_at_end(index, folder);
-    }
-
-    /// The controller starts what has room.
-    fn pass(&mut self, index: usize) {
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) else { return };
-        for id in site.controller.start(now) {
-            let pause = self.rng.random_range(0..1_000);
-            self.after(pause, Happening::Site(index, Moment::Begins { id, since: now }));
-        }
-    }
-
-    /// A node begins a job.
-    fn node_begins(&mut self, index: usize, id: u64, started: u64) {
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        let Some(job) = site.controller.jobs.get(&id).cloned() else { return };
-        let Stage::Runs { since, .. } = job.stage else { return };
-        if since != started {
-            return;
-        }
-        let Some(folder) = job.folder else {
-            let end = since + job.walltime;
-            return self.after(end.saturating_sub(now), Happening::Site(index, Moment::StrangerEnds(id)));
-        };
-        let machine = &self.servers[index].daemon.machine;
-        let record = machine.number_of(&folder).and_then(|number| machine.job(number)).cloned();
-        let planned =
-            record.as_ref().and_then(|record| self.plan.jobs.iter().find(|one| one.key == record.key));
-        let (length, exit) = length(planned, job.walltime);
-        let claims = self.bug != Some(Bug::IgnoresClaims);
-        let found = site.folders.claim(&folder, id, now, (length, exit), claims);
-        self.note(|_| format!("a supervisor of c{index} finds {found:?} for {folder} as {id}"));
-        match found {
-            Finds::Own => {
-                match record {
-                    Some(record) => self.checks.started(index, &record),
-                    None => self.wrong("once", format!("c{index} runs {folder}, which it does not know")),
-                }
-                self.after(length, Happening::Site(index, Moment::Ends(folder)));
-            }
-            Finds::EndAsked | Finds::Nothing | Finds::Claimed => {
-                let Some(site) = self.sites.get_mut(&index) else { return };
-                let how = if found == Finds::EndAsked { How::Completed } else { How::Failed };
-                site.controller.over(id, how, now);
-                self.pass(index);
-            }
-        }
-    }
-
-    /// The end of a job may have been moved.
-    fn look_at_end(&mut self, index: usize, job: &Handle) {
-        let ends = self.sites[&index].folders.running().find(|(one, ..)| *one == job).map(|(.., ends)| ends);
-        if let Some(ends) = ends {
-            let pause = ends.saturating_sub(self.now);
-            self.after(pause, Happening::Site(index, Moment::Ends(job.clone())));
-        }
-    }
-
-    fn node_ends(&mut self, index: usize, job: &Handle) {
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        let Some((id, exit)) = site.folders.end(job, now) else { return };
-        let how = if exit == Exit::Code(0) { How::Completed } else { How::Failed };
-        // The id may be another's by now.
-        let is_it = |entry: &controller::Entry| entry.folder.as_ref() == Some(job);
-        if site.is_up && site.controller.jobs.get(&id).is_some_and(is_it) {
-            site.controller.over(id, how, now);
-        }
-        self.note(|_| format!("{job} at c{index} is over: {exit}"));
-        self.pass(index);
-    }
-
-    fn stranger_ends(&mut self, index: usize, id: u64) {
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) else { return };
-        let is_due = |job: &controller::Entry| {
-            job.folder.is_none()
-                && matches!(job.stage, Stage::Runs { since, .. } if since + job.walltime <= now)
-        };
-        if site.controller.jobs.get(&id).is_some_and(is_due) {
-            site.controller.over(id, How::Completed, now);
-            self.pass(index);
-        }
-    }
-
-    /// Somebody else submits a job, perhaps a held one, or one with a tag of an earlier journal.
-    fn stranger(&mut self, index: usize) {
-        let now = self.now;
-        let most = self.sites[&index].controller.cores();
-        let wish = Wish {
-            number: self.rng.random_bool(0.2).then(|| EARLIER + self.rng.random_range(0..100)),
-            folder: None,
-            cores: self.rng.random_range(1..=most),
-            walltime: self.rng.random_range(2_000..60_000),
-            held: self.rng.random_bool(0.2),
-        };
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        let every = site.plan.stranger_every;
-        if site.is_up {
-            site.controller.submit(now, wish);
-            self.pass(index);
-        }
-        self.next_fault(every, Happening::Site(index, Moment::Stranger));
-    }
-
-    /// An administrator cancels a job of ours.
-    fn admin(&mut self, index: usize) {
-        let now = self.now;
-        let site = &self.sites[&index];
-        let (every, is_up) = (site.plan.admin_every, site.is_up);
-        let there = site.controller.jobs.iter().filter(|(_, job)| job.is_there());
-        let ours: Vec<(u64, Handle)> =
-            there.filter_map(|(id, job)| Some((*id, job.folder.clone()?))).collect();
-        if is_up && !ours.is_empty() {
-            let (id, folder) = ours[self.rng.random_range(0..ours.len())].clone();
-            self.note(|_| format!("an administrator of c{index} cancels {folder}, its job {id}"));
-            if let Some(site) = self.sites.get_mut(&index) {
-                site.controller.execute(now, &Ask::Cancel(id.to_string()));
-            }
-            self.checks.cancelled_by_others(&folder);
-            self.signals(index, id, &folder);
-            self.pass(index);
-        }
-        self.next_fault(every, Happening::Site(index, Moment::Admin));
-    }
-
-    /// The controller hangs, or is killed.
-    fn outage(&mut self, index: usize) {
-        let hangs = self.rng.random_bool(0.4);
-        let most = if self.rng.random_bool(0.3) { 60_000 } else { 8_000 };
-        let length = self.rng.random_range(500..most);
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        let every = site.plan.outage_every;
-        if hangs {
-            site.hangs_until = now + length;
-        } else if site.is_up {
-            site.is_up = false;
-            site.generation += 1;
-            self.after(length, Happening::Site(index, Moment::Back));
-        }
-        let what = if hangs { "hangs" } else { "is killed" };
-        self.note(|_| format!("the controller of c{index} {what} for {length} ms"));
-        self.next_fault(every, Happening::Site(index, Moment::Outage));
-    }
-
-    /// The controller is started again, as it was when it last saved its state. Nodes tell it what runs: what it does not
-    /// know to run is killed, but for nodes that do not tell.
-    fn back(&mut self, index: usize) {
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        site.is_up = true;
-        site.controller.begin_again();
-        let running: Vec<(Handle, u64)> =
-            site.folders.running().map(|(job, id, _)| (job.clone(), id)).collect();
-        let mut orphans = Vec::new();
-        for (job, id) in &running {
-            let is_theirs = |entry: &controller::Entry| {
-                entry.folder.as_ref() == Some(job) && matches!(entry.stage, Stage::Runs { .. })
-            };
-            if !site.controller.jobs.get(id).is_some_and(is_theirs) {
-                orphans.push(job.clone());
-            }
-        }
-        let known: Vec<u64> = site.controller.jobs.keys().copied().collect();
-        let mut strangers = Vec::new();
-        for id in known {
-            let Some(entry) = site.controller.jobs.get(&id) else { continue };
-            match (&entry.folder, &entry.stage) {
-                (Some(folder), Stage::Runs { .. }) if !running.contains(&(folder.clone(), id)) => {
-                    // It has ended meanwhile, or was never begun.
-                    site.controller.over(id, How::Failed, now);
-                }
-                (None, Stage::Runs { since, .. }) => {
-                    strangers.push((id, (since + entry.walltime).saturating_sub(now)));
-                }
-                _ => {}
-            }
-        }
-        for (id, pause) in strangers {
-            self.after(pause, Happening::Site(index, Moment::StrangerEnds(id)));
-        }
-        self.note(|_| format!("the controller of c{index} is there again, without knowing of {orphans:?}"));
-        for job in orphans {
-            if self.rng.random_bool(0.5) {
-                self.checks.killed(&job);
-                if let Some(site) = self.sites.get_mut(&index) {
-                    site.folders.kill(&job);
-                }
-            }
-        }
-        self.pass(index);
-    }
-
-    /// The server lists the jobs.
-    fn list(&mut self, index: usize, life: u32) {
-        if !self.is_up(Peer::Server(index)) || self.life(Peer::Server(index)) != life {
-            return;
-        }
-        let at = self.servers[index].daemon.clock.now(self.now);
-        let turn = self.number();
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        site.listing = turn;
-        let (plan, answers) = (site.plan.clone(), site.is_up && site.hangs_until <= self.now);
-        let silence = Moment::Listed { life, turn, said: Said::Nothing };
-        self.after(PATIENCE, Happening::Site(index, silence));
-        if !answers || self.strikes(plan.lost) {
-            return;
-        }
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        let said = site.controller.execute(self.now, &Ask::List(at));
-        let most = if self.strikes(plan.late) { PATIENCE } else { 100 };
-        let pause = self.rng.random_range(1..=most);
-        self.after(pause, Happening::Site(index, Moment::Listed { life, turn, said }));
-    }
-
-    fn listed(&mut self, index: usize, life: u32, said: Said) {
-        if !self.is_up(Peer::Server(index)) || self.life(Peer::Server(index)) != life {
-            return;
-        }
-        let now = self.now;
-        let Some(site) = self.sites.get_mut(&index) else { return };
-        site.listing = 0;
-        let period = site.plan.period;
-        let mut events = Vec::new();
-        if let Said::Listing(listing) = said {
-            if !std::mem::replace(&mut site.described, true) {
-                events.push(Event::Described { interval: Span(5), partition: None });
-            }
-            let changes = listing.changes(&site.mirror);
-            if !changes.is_empty() || site.told.is_none_or(|at| at + NOTHING_NEW <= now) {
-                site.told = Some(now);
-                events.push(Event::Listed(changes));
-            }
-            site.mirror = *listing;
-        }
-        for event in events {
-            self.tell_foreign(index, event);
-        }
-        self.after(period, Happening::Site(index, Moment::Lists(life)));
-    }
-
     /// Commands to the batch system of a server that nobody has answered.
     pub(super) fn unanswered(&self, index: usize) -> usize {
         self.servers[index].daemon.machine.unanswered().len()
-    }
-}
-
-fn short(what: &impl std::fmt::Debug) -> String {
-    super::trace::short(what)
-}
-
-/// How long a job takes, and how it ends then.
-fn length(planned: Option<&Planned>, walltime: u64) -> (u64, Exit) {
-    let (percent, code) = planned.map_or((50, 0), |planned| (planned.percent, planned.code));
-    match percent {
-        101.. => (walltime, Exit::OverWalltime),
-        _ => ((walltime * percent / 100).max(10), Exit::Code(code)),
     }
 }
