@@ -1,6 +1,6 @@
 //! What other servers may say about jobs that they hand over, and what this one makes of it.
 
-use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply};
+use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply, Verdict};
 use pliant_control::job::Hop;
 use pliant_control::names::Name;
 use pliant_control::server::{Answer, Event, Lesson, Server, Token};
@@ -91,6 +91,20 @@ impl Service {
                 Err(Status::permission_denied("another server hands this job over"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// What is to become of a job that is handed over, for the server that is to take it and for no other.
+    pub(super) async fn verdict_for(&self, from: &Name, id: &HandoffId) -> Result<Verdict, Status> {
+        let wanted = id.clone();
+        let look =
+            move |server: &mut Server, _| (server.target_of(&wanted).cloned(), server.verdict(&wanted));
+        match self.mailbox.ask(look).await.map_err(|_| stopping())? {
+            (Some(target), _) if target != *from => {
+                tracing::warn!(%from, %target, job = %id.job, "request refused: this job goes to another server");
+                Err(Status::permission_denied("this job goes to another server"))
+            }
+            (_, verdict) => Ok(verdict),
         }
     }
 

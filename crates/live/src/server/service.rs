@@ -264,9 +264,9 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::InquireRequest>,
     ) -> Result<Response<proto::Verdict>, Status> {
-        source(&request)?;
+        let from = source(&request)?;
         let id = wire::handoff_id(request.into_inner().id)?;
-        let verdict = self.mailbox.ask(move |server, _| server.verdict(&id)).await.map_err(|_| stopping())?;
+        let verdict = self.verdict_for(&from, &id).await?;
         // What is answered must not be forgotten in a crash.
         let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
         settled.map_err(|_| slow())?.map_err(|_| stopping())?;
