@@ -6,6 +6,7 @@ mod harness;
 
 mod basics;
 mod faults;
+mod handing_over;
 mod kill;
 mod monitoring;
 mod moves;
@@ -15,4 +16,5 @@ mod replay;
 mod security;
 mod slurm;
 mod standby;
+mod steps;
 mod transfers;
