@@ -148,6 +148,16 @@ pub struct Queue {
     pub again: bool,
 }
 
+const LONG_AGO: Time = Time(i64::MIN);
+
+fn long_ago() -> Time {
+    LONG_AGO
+}
+
+fn is_long_ago(time: &Time) -> bool {
+    *time == LONG_AGO
+}
+
 /// One of our jobs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
@@ -160,6 +170,9 @@ pub(super) struct Job {
     pub(super) again: bool,
     /// When it was said to be queued.
     pub(super) queued_at: Time,
+    /// When it was said to be released, if it was held.
+    #[serde(default = "long_ago", skip_serializing_if = "is_long_ago")]
+    pub(super) released_at: Time,
     /// The last listing had it.
     pub(super) is_listed: bool,
     /// It has started, and that was told.
@@ -190,7 +203,8 @@ impl Job {
             ids: Vec::new(),
             queueing: true,
             again: false,
-            queued_at: Time(i64::MIN),
+            queued_at: LONG_AGO,
+            released_at: LONG_AGO,
             is_listed: false,
             started: false,
             held,
@@ -203,9 +217,9 @@ impl Job {
         }
     }
 
-    /// True if it waits for its turn, as far as is known.
+    /// True if it waits for its turn, as far as is known, or will once it is released.
     pub(super) fn waits(&self) -> bool {
-        !self.started && !self.held && !self.looking
+        !self.started && !self.looking
     }
 
     /// It was forgotten: as if it had never been submitted, but for what may still come of that.
@@ -223,13 +237,14 @@ impl Job {
     }
 
     /// Asks again for what was done and is not done any more: a controller that was killed has forgotten it.
-    pub(super) fn keep_asking(&mut self, listed: &[&Listed], effects: &mut Effects) {
+    pub(super) fn keep_asking(&mut self, listed: &[&Listed], at: Time, effects: &mut Effects) {
         let waits = listed.iter().any(|one| one.phase() == Phase::Waits);
         if self.cancelled && !self.terminating && waits {
             self.terminating = true;
             effects.commands.push(batch::Command::Foreign(self.terminate()));
         }
-        if !self.started {
+        // A listing that is older than the release says nothing of it.
+        if !self.started && at > self.released_at {
             self.release_again(listed.iter().any(|one| is_held_by_us(one)), effects);
         }
     }

@@ -10,6 +10,8 @@ use super::*;
 use crate::batch::Command as Outer;
 use crate::listing::{self, Place, Shape, State};
 
+mod again;
+
 const JOB: JobId = JobId(7);
 
 fn submission() -> Submission {
@@ -234,6 +236,7 @@ fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
 
 #[test]
 fn a_job_is_withdrawn_or_stays() {
+    let withdraw = |foreign: &mut Foreign, now, effects: &mut Effects| foreign.withdraw(now, JOB, effects);
     let check = |outcome, expected: News| {
         let mut bench = Bench::queued(false);
         let command = Command::Withdraw { job: JOB, ids: ids() };
@@ -257,114 +260,36 @@ fn a_job_is_withdrawn_or_stays() {
     assert_eq!(bench.act(withdraw), (vec![], vec![News::Stays { job: JOB }]));
 }
 
-fn withdraw(foreign: &mut Foreign, now: Time, effects: &mut Effects) {
-    foreign.withdraw(now, JOB, effects);
-}
-
-fn cancel(foreign: &mut Foreign, now: Time, effects: &mut Effects) {
-    foreign.cancel(now, JOB, effects);
-}
-
-fn cancelled() -> News {
-    News::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None }
-}
-
+/// By our own hand: that is no end of the job, which goes on elsewhere.
 #[test]
-fn that_a_withdrawn_job_is_listed_as_cancelled_is_no_end() {
-    let mut bench = Bench::queued(false);
-    bench.act(withdraw);
-    assert_eq!(bench.list(vec![listed("41", Some(7), State::Cancelled)]), (vec![], vec![]));
-    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
-    assert_eq!(news, [News::Withdrawn { job: JOB }]);
+fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
+    for outcome in [Withdrawal::Withdrawn, Withdrawal::Stays] {
+        let mut bench = Bench::queued(false);
+        bench.list(vec![listed("41", Some(7), State::Pending)]);
+        bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+        let cancelled = || vec![listed("41", Some(7), State::Cancelled)];
+        assert_eq!(bench.list(cancelled()), (vec![], vec![]));
+        let (commands, news) = bench.tell(Event::Withdrawal { job: JOB, outcome });
+        let (expected, looks) = match outcome {
+            Withdrawal::Withdrawn => (News::Withdrawn { job: JOB }, 0),
+            // Somebody else had cancelled it.
+            Withdrawal::Stays => (News::Stays { job: JOB }, 1),
+        };
+        assert_eq!((commands, news), (vec![], vec![expected]));
+        let (commands, news) = bench.list(cancelled());
+        let looked = commands.iter().filter(|command| matches!(command, Command::Look { .. })).count();
+        assert_eq!((looked, commands.len(), news), (looks, looks, vec![]), "{commands:?}");
+    }
 }
 
-#[test]
-fn a_job_that_is_cancelled_while_it_is_withdrawn_goes_nowhere() {
-    let mut bench = Bench::queued(false);
-    bench.act(withdraw);
-    bench.act(cancel);
-    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
-    assert_eq!(news, [cancelled()]);
-}
-
-#[test]
-fn a_job_that_is_cancelled_before_its_submission_is_answered_is_not_begun() {
-    let mut bench = Bench::new();
-    bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
-    let folder = Command::Terminate { job: JOB, ids: vec![] };
-    assert_eq!(bench.act(cancel), (vec![folder.clone()], vec![]));
-    bench.tell(Event::Terminated { job: JOB });
-    let unanswered = bench.foreign.unanswered();
-    assert!(matches!(&unanswered[..], [Outer::Foreign(first), _] if *first == folder), "{unanswered:?}");
-    let terminate = Command::Terminate { job: JOB, ids: ids() };
-    assert_eq!(bench.tell(Event::Queued { job: JOB, ids: ids() }), (vec![terminate], vec![]));
-    // Slurm says that it was begun, its supervisor did not begin it.
-    bench.tell(Event::Terminated { job: JOB });
-    bench.list(vec![listed("41", Some(7), State::Cancelled)]);
-    let exit = Exit::NotStarted("its batch script ended before it began".to_owned());
-    let (_, news) = bench.tell(Event::Ended { job: JOB, exit, started: None, elapsed_ms: None });
-    assert_eq!(news, [cancelled()]);
-}
-
-#[test]
-fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
-    // Released, and held again.
-    let mut bench = Bench::queued(true);
-    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
-    bench.tell(Event::Released { job: JOB });
-    bench.list(vec![listed("41", Some(7), State::Pending)]);
-    let release = Command::Release { job: JOB, ids: ids() };
-    let (held, by_others) =
-        (listed("41", Some(7), State::Held), listing::WaitsFor::Other("JobHeldAdmin".to_owned()));
-    let theirs = Listed { waits_for: Some(by_others), ..held.clone() };
-    assert_eq!(bench.list(vec![theirs]), (vec![], vec![]), "somebody else holds it");
-    assert_eq!(bench.list(vec![held.clone()]), (vec![release], vec![]));
-    assert_eq!(bench.list(vec![held.clone()]), (vec![], vec![]), "it is being released");
-    // Cancelled, and there again.
-    bench.tell(Event::Released { job: JOB });
-    bench.act(cancel);
-    bench.tell(Event::Terminated { job: JOB });
-    let terminate = Command::Terminate { job: JOB, ids: ids() };
-    assert_eq!(bench.list(vec![held]), (vec![terminate], vec![]));
-}
-
-#[test]
-fn what_was_not_removed_when_a_server_went_down_is_removed_when_it_is_there_again() {
-    let mut bench = Bench::queued(false);
-    bench.act(withdraw);
-    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
-    let (commands, _) = bench.list(vec![listed("42", Some(7), State::Held)]);
-    let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
-    assert_eq!(commands, [remove.clone()]);
-    assert_eq!(bench.again().unanswered(), [Outer::Foreign(remove)]);
-}
-
-#[test]
-fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
-    let copies = |first: Listed| vec![first, listed("42", Some(7), State::Held)];
-    let ran = Listed {
-        places: vec![Place { node: "n1".to_owned(), cores: None }],
-        ..listed("41", Some(7), State::Completed)
-    };
-    let mut bench = Bench::queued(false);
-    let (commands, _) = bench.list(copies(ran.clone()));
-    let [Command::Look { listed: found, .. }] = &commands[..] else { panic!("{commands:?}") };
-    assert_eq!(found.as_deref(), Some(&ran));
-    let (_, news) = bench.tell(ended(Exit::Code(0)));
-    assert_eq!(news, [started(), end(Exit::Code(0))]);
-
-    let mut bench = Bench::queued(false);
-    bench.list(copies(ran));
-    for not_begun in [
-        Event::Unclaimed { job: JOB },
-        Event::Ended {
-            job: JOB,
-            exit: Exit::NotStarted("no folder".to_owned()),
-            started: None,
-            elapsed_ms: None,
-        },
-    ] {
-        assert_eq!(bench.tell(not_begun), (vec![], vec![]));
+fn request() -> Request {
+    Request {
+        id: JobId(8),
+        submit: Time(100),
+        procs: Procs(4),
+        walltime: Span(300),
+        speedup: Speedup::Rigid,
+        origin: None,
     }
 }
 
@@ -377,14 +302,7 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     local.places = ["n1", "n2"].map(|node| Place { node: node.to_owned(), cores: Some(2) }).to_vec();
     bench.list(vec![local, stranger("10", State::Pending), stranger("11", State::Held)]);
     bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
-    let request = Request {
-        id: JobId(8),
-        submit: bench.now,
-        procs: Procs(4),
-        walltime: Span(300),
-        speedup: Speedup::Rigid,
-        origin: None,
-    };
+    let request = request();
     let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
     let found = bench.foreign.estimate(bench.now, &walltimes, Tuner::Exact);
     let mut nodes = Nodes::from_picture(bench.now, &bench.foreign.nodes(bench.now).unwrap()).unwrap();
@@ -397,6 +315,37 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let Usage { free, running, waiting } = bench.foreign.usage();
     assert_eq!((free, running, waiting), (Procs(4), 1, 3));
     assert_eq!(bench.foreign.waiting(bench.now).len(), 2, "nobody knows when one that is held starts");
+}
+
+/// A listing is older than what was done since: a job that was let go still stands in it as held, one that was withdrawn
+/// as waiting.
+#[test]
+fn plans_reckon_with_what_was_done_since_the_listing() {
+    let check = |bench: &mut Bench, at_once, why: &str| {
+        let (request, now) = (request(), bench.now);
+        let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
+        let start = bench.foreign.estimate(now, &walltimes, Tuner::Exact).unwrap().start;
+        assert_eq!(start == now, at_once, "{why}: {start}");
+    };
+    let taken = || Listed {
+        shape: Shape { cores: 8, nodes: Some(2), exclusive: false },
+        ..listed("41", Some(7), State::Held)
+    };
+    let mut bench = Bench::queued(true);
+    check(&mut bench, true, "two cores are kept for it, six are left");
+    bench.list(vec![taken()]);
+    check(&mut bench, false, "it is held, and will be let go");
+    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    bench.tell(Event::Released { job: JOB });
+    check(&mut bench, false, "it was let go");
+    let waits_for = Some(listing::WaitsFor::Other("JobHeldAdmin".to_owned()));
+    bench.list(vec![Listed { waits_for, ..taken() }]);
+    check(&mut bench, true, "somebody else holds it");
+    bench.list(vec![Listed { state: State::Pending, ..taken() }]);
+    check(&mut bench, false, "it waits");
+    bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    check(&mut bench, true, "it is gone");
 }
 
 #[test]
