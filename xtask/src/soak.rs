@@ -2,7 +2,7 @@
 
 use crate::step::{Failure, Step};
 
-/// Runs that many schedules, from that seed on.
+/// Runs the schedules of that many seeds, from that seed on: two of each.
 pub(crate) fn run(seeds: u64, from: u64) -> Result<(), Failure> {
     let numbers = [seeds.to_string(), from.to_string()];
     let [seeds, from] = [&numbers[0], &numbers[1]];

@@ -201,7 +201,8 @@ impl Foreign {
             }
             Event::Withdrawal { job, outcome } => self.withdrawal(job, outcome, effects),
             Event::Terminated { job } => {
-                if let Some(job) = self.jobs.get_mut(&job) {
+                // Of one whose submission nobody has answered only its folder was told.
+                if let Some(job) = self.jobs.get_mut(&job).filter(|job| !job.queueing) {
                     job.terminating = false;
                 }
             }
@@ -210,9 +211,19 @@ impl Foreign {
             }
             Event::Unclaimed { job } => self.unclaimed(job, effects),
             Event::Ended { job, exit, started, elapsed_ms } => {
-                if let (Some(known), Some(at)) = (self.jobs.get_mut(&job), started) {
+                if matches!(exit, Exit::NotStarted(_)) && self.has_copy(job) {
+                    // That one could not begin says nothing of the other.
+                    return self.unclaimed(job, effects);
+                }
+                let Some(known) = self.jobs.get_mut(&job) else { return };
+                if let Some(at) = started {
                     known.starts(at, effects);
                 }
+                let exit = match exit {
+                    // By us, before it began.
+                    Exit::NotStarted(_) if known.cancelled => Exit::Cancelled,
+                    exit => exit,
+                };
                 self.end(job, exit, elapsed_ms, effects);
             }
         }
@@ -245,12 +256,14 @@ impl Foreign {
                 job.takes(running);
                 job.starts(running.started.unwrap_or(now), effects);
             }
-            let is_over = listed.iter().all(|one| one.phase() == Phase::Over);
+            let is_over = job.may_be_over(&listed);
             let is_known = job.is_listed || changes.at > job.queued_at;
+            job.keep_asking(&listed, changes.at, effects);
             // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
             if is_over && is_known && !job.looking && !job.withdrawing {
                 job.looking = true;
-                give(job.look(listed.last().map(|one| (*one).clone())), effects);
+                let last = listed.iter().rfind(|one| one.phase() == Phase::Over);
+                give(job.look(last.map(|one| (*one).clone())), effects);
             }
         }
         seen.retain(|number, _| !self.jobs.contains_key(number) && !self.removing.contains(number));
@@ -272,6 +285,8 @@ impl Foreign {
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.withdrawing) else { return };
         job.withdrawing = false;
         match outcome {
+            // It was asked to end meanwhile, and has.
+            Withdrawal::Withdrawn if job.cancelled => self.end(number, Exit::Cancelled, None, effects),
             Withdrawal::Withdrawn => {
                 self.jobs.remove(&number);
                 effects.news.push(News::Withdrawn { job: number });
@@ -282,8 +297,15 @@ impl Foreign {
 
     /// The batch system has forgotten a job that nobody has begun.
     fn unclaimed(&mut self, number: JobId, effects: &mut Effects) {
+        let has_copy = self.has_copy(number);
+        let copies = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
+        let is_held = copies.into_iter().any(job::is_held_by_us);
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.looking) else { return };
         job.looking = false;
+        if has_copy {
+            // Nobody has begun it, so that this one has to.
+            return job.release_again(is_held, effects);
+        }
         if job.cancelled {
             return self.end(number, Exit::Cancelled, None, effects);
         }
@@ -292,6 +314,11 @@ impl Foreign {
             job.submit_again();
             give(job.queue(), effects);
         }
+    }
+
+    /// True if a job is listed that is not over: as a copy of one that is, if it was submitted twice.
+    fn has_copy(&self, job: JobId) -> bool {
+        self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Over)
     }
 
     fn end(&mut self, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
@@ -376,9 +403,8 @@ impl BatchSystem for Foreign {
         self.plan = None;
         let Some(job) = self.jobs.get_mut(&job) else { return };
         (job.cancelled, job.terminating) = (true, true);
-        if !job.queueing {
-            give(job.terminate(), effects);
-        }
+        // Also while nobody has answered its submission: it may be there, and start.
+        give(job.terminate(), effects);
     }
 
     fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
@@ -461,11 +487,14 @@ impl BatchSystem for Foreign {
     }
 
     fn unanswered(&self) -> Vec<batch::Command> {
-        let commands =
-            self.jobs.values().flat_map(Job::unanswered).chain(self.jobs.values().filter_map(|job| {
-                let last = self.mirror.jobs.iter().rfind(|one| one.ours == Some(job.submission.job.0));
-                job.looking.then(|| job.look(last.cloned()))
-            }));
+        let listed = |job: JobId| self.mirror.jobs.iter().filter(move |one| one.ours == Some(job.0));
+        let looks = self.jobs.values().filter(|job| job.looking);
+        let looks = looks.map(|job| job.look(listed(job.submission.job).next_back().cloned()));
+        let removals = self.removing.iter().map(|job| {
+            let waiting = listed(*job).filter(|one| one.phase() == Phase::Waits);
+            Command::Remove { job: *job, ids: waiting.map(|one| one.id.clone()).collect() }
+        });
+        let commands = self.jobs.values().flat_map(Job::unanswered).chain(looks).chain(removals);
         commands.map(batch::Command::Foreign).collect()
     }
 

@@ -1,6 +1,8 @@
 //! Runs fault schedules ([`pliant_sim::faults`]) by the thousand: `cargo xtask soak [--seeds N] [--from S]`, or
 //! `cargo run --profile test -p pliant-sim --example soak -- SEEDS FROM`.
 //!
+//! Each seed is run twice: with Pliant's own batch systems everywhere, and with foreign ones among them.
+//!
 //! Says which seeds fail, by which checker, and shows the end of the first such schedule; all of it goes to standard
 //! output. The exit code is 1 if one fails.
 #![allow(
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use pliant_sim::faults::{Summary, run, trace};
+use pliant_sim::faults::{Batch, Summary, run, trace};
 
 /// How much of a failing schedule is shown.
 const LINES: usize = 300;
@@ -39,31 +41,33 @@ fn main() -> ExitCode {
             failed.extend(seeds);
         }
     });
-    failed.sort();
+    failed.sort_by_key(|(seed, ..)| *seed);
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{seeds} schedules from seed {from} in {seconds:.0} s: {total}");
-    for (seed, why) in failed.iter().take(NAMED) {
-        println!("seed {seed} fails: {why}");
+    println!("{} schedules from seed {from} in {seconds:.0} s: {total}", 2 * seeds);
+    for (seed, batch, why) in failed.iter().take(NAMED) {
+        println!("seed {seed}, {batch:?}, fails: {why}");
     }
-    let Some((seed, _)) = failed.first() else { return ExitCode::SUCCESS };
-    println!("{} of {seeds} fail; the end of seed {seed}:", failed.len());
-    let lines = catch_unwind(|| trace(*seed, None)).unwrap_or_default();
+    let Some((seed, batch, _)) = failed.first() else { return ExitCode::SUCCESS };
+    println!("{} fail; the end of seed {seed}, {batch:?}:", failed.len());
+    let lines = catch_unwind(|| trace(*seed, *batch, None)).unwrap_or_default();
     lines.iter().skip(lines.len().saturating_sub(LINES)).for_each(|line| println!("{line}"));
     ExitCode::FAILURE
 }
 
 /// Runs schedules until there are no more; returns what they were like, and which failed and why.
-fn work(next: &AtomicU64, end: u64) -> (Summary, Vec<(u64, String)>) {
+fn work(next: &AtomicU64, end: u64) -> (Summary, Vec<(u64, Batch, String)>) {
     let (mut total, mut failed) = (Summary::default(), Vec::new());
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= end {
             return (total, failed);
         }
-        match catch_unwind(AssertUnwindSafe(|| run(seed, None))) {
-            Ok(Ok(summary)) => total = total + summary,
-            Ok(Err(violation)) => failed.push((seed, violation.to_string())),
-            Err(_) => failed.push((seed, "[panic] as said above".to_owned())),
+        for batch in [Batch::Embedded, Batch::Mixed] {
+            match catch_unwind(AssertUnwindSafe(|| run(seed, batch, None))) {
+                Ok(Ok(summary)) => total = total + summary,
+                Ok(Err(violation)) => failed.push((seed, batch, violation.to_string())),
+                Err(_) => failed.push((seed, batch, "[panic] as said above".to_owned())),
+            }
         }
     }
 }

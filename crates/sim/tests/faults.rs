@@ -2,22 +2,23 @@
 //! after every event. `cargo xtask soak` runs as many more as one likes.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use pliant_sim::faults::{Bug, Summary, run, trace};
+use pliant_sim::faults::{Batch, Bug, Summary, run, trace};
 
 /// How much of a failing schedule is shown.
 const LINES: usize = 200;
 
-fn check(seed: u64) -> Summary {
-    run(seed, None).unwrap_or_else(|violation| {
-        let lines = trace(seed, None);
+fn check(seed: u64, batch: Batch) -> Summary {
+    run(seed, batch, None).unwrap_or_else(|violation| {
+        let lines = trace(seed, batch, None);
         let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
-        panic!("seed {seed} fails: {violation}\n{end}")
+        panic!("seed {seed}, {batch:?}, fails: {violation}\n{end}")
     })
 }
 
 #[test]
 fn schedules_end_well() {
-    let total = (0..400).map(check).fold(Summary::default(), |total, one| total + one);
+    let total =
+        (0..400).map(|seed| check(seed, Batch::Embedded)).fold(Summary::default(), |total, one| total + one);
     // Seeds that do nothing would prove nothing.
     let Summary { events, jobs, moves, copies, cancelled, crashes } = total;
     assert!(
@@ -27,49 +28,74 @@ fn schedules_end_well() {
     assert!(copies > 200 && moves - copies > 1_000, "{total}");
 }
 
+/// With batch systems that are not Pliant's at some servers.
+#[test]
+fn schedules_with_foreign_batch_systems_end_well() {
+    let total =
+        (0..400).map(|seed| check(seed, Batch::Mixed)).fold(Summary::default(), |total, one| total + one);
+    let Summary { events, jobs, moves, cancelled, crashes } = total;
+    assert!(
+        events > 1_000_000 && jobs > 8_000 && moves > 800 && cancelled > 1_000 && crashes > 2_000,
+        "{total}"
+    );
+}
+
 #[test]
 fn the_same_seed_gives_the_same_schedule() {
-    for seed in 0..5 {
-        assert_eq!(trace(seed, None), trace(seed, None), "seed {seed}");
-        assert_eq!(run(seed, None), run(seed, None), "seed {seed}");
+    for (seed, batch) in (0..5).flat_map(|seed| [(seed, Batch::Embedded), (seed, Batch::Mixed)]) {
+        assert_eq!(trace(seed, batch, None), trace(seed, batch, None), "seed {seed}, {batch:?}");
+        assert_eq!(run(seed, batch, None), run(seed, batch, None), "seed {seed}, {batch:?}");
     }
 }
 
 /// Seeds that failed once, and what was wrong.
 #[test]
 fn what_failed_once_ends_well() {
-    for (seed, _what) in [
-        (0, "a restarted agent had forgotten since when jobs wait"),
-        (3, "a local agent kept a job as waiting for ever that had gone to another agent's server"),
-        (4, "whether a round was under way changed when the next one was due"),
-        (10, "a restarted agent had forgotten that a cluster had become free early"),
-        (365, "the departure of a job that had come back replaced its end in the archive"),
-        (628, "a job that had come back left an entry that repeated its commit for ever"),
-        (991, "a cancellation was promised on the way, and lost"),
-        (1104, "what came late of a job that had gone on brought it back to a local agent"),
+    use Batch::{Embedded, Mixed};
+    for (seed, batch, _what) in [
+        (0, Embedded, "a restarted agent had forgotten since when jobs wait"),
+        (3, Embedded, "a local agent kept a job as waiting for ever that had gone to another agent's server"),
+        (4, Embedded, "whether a round was under way changed when the next one was due"),
+        (10, Embedded, "a restarted agent had forgotten that a cluster had become free early"),
+        (365, Embedded, "the departure of a job that had come back replaced its end in the archive"),
+        (628, Embedded, "a job that had come back left an entry that repeated its commit for ever"),
+        (991, Embedded, "a cancellation was promised on the way, and lost"),
+        (1104, Embedded, "what came late of a job that had gone on brought it back to a local agent"),
+        (6, Mixed, "a job that was being withdrawn was listed as cancelled, and ended so"),
+        (8, Mixed, "what was being removed from a queue when the server went down stayed there"),
+        (14, Mixed, "a job that was cancelled while it was withdrawn went on, and ran"),
+        (16, Mixed, "a job that was cancelled before it began had failed"),
+        (99, Mixed, "of a job that was there twice one copy ran and ended, and the other kept it open"),
+        (150, Mixed, "a job whose submission was not answered ran after it was cancelled"),
     ] {
-        check(seed);
+        check(seed, batch);
     }
 }
 
 /// Mistakes that are put in on purpose are found among those seeds, by one of these checkers.
 #[test]
 fn the_checkers_find_bugs() {
-    for (bug, seeds, checkers) in [
-        (Bug::ForgetsAnswers, 0..20, &["two servers", "once"][..]),
-        (Bug::ActsEarly, 0..5, &["bound"]),
-        (Bug::ForgetsHolds, 0..40, &["bound"]),
-        (Bug::StartsHeld, 0..5, &["two servers"]),
-        (Bug::CommitsEarly, 0..5, &["two servers"]),
-        (Bug::SilenceIsYes, 0..20, &["bound"]),
-        (Bug::RunsAgain, 0..10, &["once", "cores"]),
+    use Batch::{Embedded, Mixed};
+    for (bug, batch, seeds, checkers) in [
+        (Bug::ForgetsAnswers, Embedded, 0..20, &["two servers", "once"][..]),
+        (Bug::ActsEarly, Embedded, 0..5, &["bound"]),
+        (Bug::ForgetsHolds, Embedded, 0..40, &["bound"]),
+        (Bug::StartsHeld, Embedded, 0..5, &["two servers"]),
+        (Bug::CommitsEarly, Embedded, 0..5, &["two servers"]),
+        (Bug::SilenceIsYes, Embedded, 0..20, &["bound"]),
+        (Bug::RunsAgain, Embedded, 0..10, &["once", "cores"]),
         // Rare: the target has to ask, and the source to crash, between its decision and a commit that takes long.
-        (Bug::JudgesEarly, 1315..1325, &["two servers"]),
-        (Bug::StartsUnasked, 0..10, &["two servers"]),
-        (Bug::ConsentsUnlocked, 0..20, &["two servers"]),
-        (Bug::ForgetsNews, 0..5, &["settled"]),
+        (Bug::JudgesEarly, Embedded, 1315..1325, &["two servers"]),
+        (Bug::StartsUnasked, Embedded, 0..10, &["two servers"]),
+        (Bug::ConsentsUnlocked, Embedded, 0..20, &["two servers"]),
+        (Bug::ForgetsNews, Embedded, 0..5, &["settled"]),
+        (Bug::IgnoresClaims, Mixed, 0..40, &["once"]),
+        (Bug::LeavesFolders, Mixed, 0..400, &["once", "two servers"]),
+        (Bug::TrustsIds, Mixed, 0..100, &["strangers"]),
+        (Bug::ForgottenIsOver, Mixed, 0..20, &["cancelled"]),
+        (Bug::LeavesCopies, Mixed, 0..20, &["settled"]),
     ] {
-        let found = seeds.filter_map(|seed| run(seed, Some(bug)).err());
+        let found = seeds.filter_map(|seed| run(seed, batch, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();
         assert!(found.iter().any(|checker| checkers.contains(checker)), "{bug:?}: {found:?}");
     }

@@ -3,10 +3,10 @@
 use clap::Args;
 use pliant_control::agent::{Moving, Proposal, Report};
 use pliant_control::handoff::MoveOutcome;
-use pliant_live::services::show_duration;
+use pliant_live::config::ReallocationFile;
+use pliant_live::services::{parse_duration, show_duration};
 use pliant_live::wire::MovingChange;
 use pliant_model::Span;
-use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use serde_json::{Value, json};
 
 use super::moves::outcome;
@@ -14,7 +14,6 @@ use crate::failure::Failure;
 use crate::federation::Access;
 use crate::job::estimate;
 use crate::moment::{from_now, now, signed};
-use crate::moving::{set, span};
 use crate::output::Output;
 use crate::table::{Table, counted};
 
@@ -72,26 +71,47 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     output.print("reallocate", || report_text(&report, arguments.dry_run), report_value(&report))
 }
 
-/// What is there, with some of it changed; the paper's parameters where nothing is.
+/// What is there, with some of it changed, under the rules of the agent's file; what such a file says by itself where
+/// nothing is.
 fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failure> {
-    let default =
-        || Moving { policy: Reallocation::new(Algorithm::Regular, Heuristic::Mct), early: Some(Span(30)) };
-    let mut moving = present.unwrap_or_else(default);
+    let mut file = present.as_ref().map_or_else(ReallocationFile::default, ReallocationFile::from);
     for change in changes {
         let Some((key, value)) = change.split_once('=') else {
             return Err(Failure::input(format!("expected KEY=VALUE, found `{change}`")));
         };
         match key {
-            "early" if value == "off" => moving.early = None,
-            "early" => moving.early = Some(span(key, value, 1)?),
-            _ if set(&mut moving.policy, key, value)? => {}
+            "algorithm" => value.clone_into(&mut file.algorithm),
+            "heuristic" => value.clone_into(&mut file.heuristic),
+            "period" => file.period_s = seconds(key, value)?,
+            "threshold" => file.threshold_s = seconds(key, value)?,
+            "window" => {
+                let wrong = || {
+                    let most = u32::MAX;
+                    format!("window: expected a number of jobs from 1 to {most}, found `{value}`")
+                };
+                file.window = value.parse().map_err(|_| Failure::input(wrong()))?;
+            }
+            "early" if value == "off" => file.early_s = 0,
+            "early" => file.early_s = seconds(key, value)?,
             _ => {
                 let expected = "algorithm, heuristic, period, threshold, window or early";
                 return Err(Failure::input(format!("expected one of {expected}, found `{key}`")));
             }
         }
     }
-    Ok(moving)
+    file.moving().map_err(|(key, why)| {
+        let key = key.trim_start_matches("reallocation.").trim_end_matches("_s");
+        Failure::input(format!("{key}: {why}"))
+    })
+}
+
+/// A length of time of a change. None at all is `0`, with or without a unit.
+fn seconds(key: &str, value: &str) -> Result<i64, Failure> {
+    if matches!(value, "0" | "0s") {
+        return Ok(0);
+    }
+    let wrong = || Failure::input(format!("{key}: expected a time like 30s, 5m or 1h, found `{value}`"));
+    parse_duration(value).map(|found| found.0).map_err(|_| wrong())
 }
 
 fn moving_value(moving: &Moving) -> Value {
@@ -196,35 +216,56 @@ fn report_text(report: &Report, dry_run: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+
     use super::*;
 
+    fn change(present: Option<Moving>, words: &[&str]) -> Result<Moving, Failure> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        changed(present, &words)
+    }
+
     #[test]
-    fn what_is_changed_is_read_and_checked() {
-        let change = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            changed(None, &words)
-        };
-        let moving =
-            change(&["period=5m", "threshold=30s", "heuristic=minmin", "window=7", "early=off"]).unwrap();
+    fn what_is_changed_is_read_and_the_rest_stays() {
+        let words = ["period=5m", "threshold=0", "heuristic=minmin", "window=7", "early=off"];
+        let moving = change(None, &words).unwrap();
         let policy = Reallocation {
             algorithm: Algorithm::Regular,
             heuristic: Heuristic::MinMin,
             period: Span(300),
-            threshold: Span(30),
+            threshold: Span(0),
             window: 7,
         };
         assert_eq!(moving, Moving { policy, early: None });
-        for bad in [
-            "period",
-            "period=0s",
-            "period=soon",
-            "window=0",
-            "window=x",
-            "algorithm=best",
-            "early=never",
-            "x=1",
-        ] {
-            assert!(change(&[bad]).is_err(), "{bad}");
-        }
+        let later = change(Some(moving), &["period=1h", "early=30s"]).unwrap();
+        let policy = Reallocation { period: Span(3600), ..policy };
+        assert_eq!(later, Moving { policy, early: Some(Span(30)) });
+    }
+
+    #[test]
+    fn where_nothing_is_said_the_values_of_a_file_count() {
+        let moving = change(None, &["algorithm=regular"]).unwrap();
+        assert_eq!(moving, ReallocationFile::default().moving().unwrap());
+    }
+
+    #[test]
+    fn what_an_agent_would_not_take_is_refused_with_what_it_takes() {
+        let check = |word: &str, expected: &str| {
+            let refused = format!("{:?}", change(None, &[word]).unwrap_err());
+            assert!(refused.contains(expected), "{word}: {refused}");
+        };
+        check("period", "expected KEY=VALUE, found `period`");
+        check("period=8d", "period: expected 1 s to a week, found 691200");
+        check("period=0s", "period: expected 1 s to a week, found 0");
+        check("period=soon", "period: expected a time like 30s, 5m or 1h, found `soon`");
+        check("window=0", "window: expected at least 1 job, found 0");
+        check(
+            "window=99999999999",
+            "window: expected a number of jobs from 1 to 4294967295, found `99999999999`",
+        );
+        check("window=x", "window: expected a number of jobs from 1 to 4294967295, found `x`");
+        check("algorithm=best", "algorithm: ");
+        check("early=never", "early: expected a time like 30s, 5m or 1h, found `never`");
+        check("x=1", "found `x`");
     }
 }

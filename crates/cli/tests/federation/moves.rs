@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_control::agent::{Moving, Report};
-use pliant_control::handoff::MoveOutcome;
+use pliant_control::handoff::{HandoffId, MoveOutcome, Verdict};
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::Handle;
 use pliant_live::client::Client;
-use pliant_live::wire::{Download, JobsQuery, MovingChange};
+use pliant_live::identity::Role;
+use pliant_live::wire::{Download, JobsQuery, MovingChange, proto};
 use pliant_model::Span;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use tonic::Code;
 
 use crate::harness::*;
 
@@ -135,6 +137,20 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
         (2, 0),
         "the blocker of lyon, and the one that came there"
     );
+    // Only the server that it went to may ask what became of it.
+    let id = HandoffId { job: waiting.handle.clone(), attempt: 1 };
+    for (asks, may) in [("lyon", true), ("rennes", false)] {
+        let mut paris = federation.server_client(Role::Server, asks, "paris");
+        let verdict = paris.inquire(proto::InquireRequest { id: Some((&id).into()) }).await;
+        match verdict {
+            Ok(verdict) if may => {
+                let verdict = Verdict::try_from(verdict.into_inner()).unwrap();
+                assert_eq!(verdict, Verdict::Commit { cancelled: false });
+            }
+            Err(status) if !may => assert_eq!(status.code(), Code::PermissionDenied, "{status:?}"),
+            other => panic!("{asks} was told {other:?}"),
+        }
+    }
     let moves = alice.moves(false, 10).await.unwrap();
     assert_eq!(moves.iter().map(|one| &one.job).collect::<Vec<_>>(), [&waiting.handle]);
     assert_eq!(federation.client("bob").moves(false, 10).await.unwrap(), [], "whose it is nobody else sees");

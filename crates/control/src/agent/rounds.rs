@@ -348,6 +348,10 @@ fn scheduler(
     now: Time,
     mut number: impl FnMut(JobId) -> JobId,
 ) -> Option<Box<dyn BatchScheduler>> {
+    if picture.info.procs.0 == 0 {
+        // Nothing was listed of its cluster yet.
+        return None;
+    }
     if let Some(nodes) = &picture.nodes {
         let mut nodes = nodes.clone();
         nodes.running.iter_mut().for_each(|one| one.job = number(one.job));

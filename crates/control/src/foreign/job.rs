@@ -7,9 +7,9 @@ use pliant_policy::nodes::Rules;
 use pliant_policy::used::Expect;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Effects, News};
+use crate::batch::{self, Effects, News};
 use crate::job::Exit;
-use crate::listing::{Changes, Listed};
+use crate::listing::{Changes, Listed, Phase, State};
 
 /// What is told of a foreign batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -202,8 +202,11 @@ pub(super) struct Job {
     pub(super) is_listed: bool,
     /// It has started, and that was told.
     pub(super) started: bool,
-    /// It is held, or was submitted so.
+    /// It is held, or is to be submitted so.
     pub(super) held: bool,
+    /// It was submitted held at first.
+    #[serde(default)]
+    pub(super) was_held: bool,
     // What was asked for and is not answered.
     pub(super) releasing: bool,
     pub(super) withdrawing: bool,
@@ -211,6 +214,11 @@ pub(super) struct Job {
     pub(super) looking: bool,
     /// Its end was asked for.
     pub(super) cancelled: bool,
+}
+
+/// True if a job is held, and not by somebody else: what an administrator holds is left so.
+pub(super) fn is_held_by_us(listed: &Listed) -> bool {
+    listed.state == State::Held && listed.waits_for.is_none()
 }
 
 impl Job {
@@ -226,6 +234,7 @@ impl Job {
             is_listed: false,
             started: false,
             held,
+            was_held: held,
             releasing: false,
             withdrawing: false,
             terminating: false,
@@ -250,6 +259,36 @@ impl Job {
         if !self.started && !self.alternatives.is_empty() && running.shape.cores > 0 {
             self.submission.procs = Procs(running.shape.cores);
             self.submission.walltime = running.walltime.unwrap_or(self.submission.walltime);
+        }
+    }
+
+    /// True if it is over as far as a listing shows, or not listed. What waits may be a copy that waits for ever to begin
+    /// what another one has ended, or what a killed controller has forgotten to have started.
+    pub(super) fn may_be_over(&self, listed: &[&Listed]) -> bool {
+        let any = |phase| listed.iter().any(|one| one.phase() == phase);
+        let has_run = || listed.iter().any(|one| one.phase() == Phase::Over && one.ever_started());
+        !any(Phase::Runs) && (!any(Phase::Waits) || self.started || has_run())
+    }
+
+    /// Asks again for what was done and is not done any more: a controller that was killed has forgotten it.
+    pub(super) fn keep_asking(&mut self, listed: &[&Listed], at: Time, effects: &mut Effects) {
+        let waits = listed.iter().any(|one| one.phase() == Phase::Waits);
+        if self.cancelled && !self.terminating && waits {
+            self.terminating = true;
+            effects.commands.push(batch::Command::Foreign(self.terminate()));
+        }
+        // A listing that is older than the release says nothing of it.
+        if !self.started && at > self.released_at {
+            self.release_again(listed.iter().any(|one| is_held_by_us(one)), effects);
+        }
+    }
+
+    /// It was released, and a listing shows it as held.
+    pub(super) fn release_again(&mut self, is_held: bool, effects: &mut Effects) {
+        let is_to_start = self.was_held && !self.held && !self.withdrawing && !self.cancelled;
+        if is_held && is_to_start && !self.releasing {
+            self.releasing = true;
+            effects.commands.push(batch::Command::Foreign(self.release()));
         }
     }
 
@@ -289,7 +328,8 @@ impl Job {
     pub(super) fn unanswered(&self) -> Vec<Command> {
         if self.queueing {
             let Command::Queue(queue) = self.queue() else { return Vec::new() };
-            return vec![Command::Queue(Queue { again: true, ..queue })];
+            let end = self.terminating.then(|| self.terminate());
+            return end.into_iter().chain([Command::Queue(Queue { again: true, ..queue })]).collect();
         }
         let steps = [
             (self.releasing, Job::release as fn(&Job) -> Command),

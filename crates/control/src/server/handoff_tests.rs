@@ -422,6 +422,23 @@ fn a_target_that_has_lost_its_state_makes_the_job_lost_and_never_run_twice() {
 }
 
 /// The acknowledgement of the first handoff is lost; the second one shows that it had arrived.
+/// An administrator of the target's cluster does that, before the source says whose the job is.
+#[test]
+fn a_held_job_that_ends_at_its_target_is_not_lost() {
+    let mut bench = Bench::new();
+    bench.order("lyon.2", "lyon", "nancy");
+    let prepare = bench.wanted();
+    let prepared = bench.make(prepare.clone());
+    assert!(matches!(prepared, Reply::Prepared(_)));
+    let nancy = bench.servers.get_mut(&name("nancy")).unwrap();
+    nancy.is_not_held(1, &Exit::Cancelled, &mut Vec::new());
+    bench.answered(&prepare, prepared);
+    bench.step();
+    assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Canceled, "nancy")));
+    assert_eq!(bench.has("lyon", "lyon.2").map(|(_, at)| at), Some("nancy"));
+    assert_eq!((bench.holds("nancy"), bench.is_leaving("lyon")), (0, false));
+}
+
 #[test]
 fn a_job_may_come_back_before_it_is_known_to_have_arrived() {
     let mut bench = Bench::new();

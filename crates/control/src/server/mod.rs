@@ -426,7 +426,7 @@ impl Server {
             }
             News::Ended { job, exit, elapsed_ms } => {
                 self.stays(job.0, commands);
-                self.is_not_held(now, job.0, &exit.to_string(), commands);
+                self.is_not_held(now, job.0, &exit, commands);
                 if exit == Exit::Code(0) {
                     self.learn_from(job.0, elapsed_ms.map(Duration::from_millis), now);
                 }

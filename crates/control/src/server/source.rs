@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Command, Kept, Server, Token, tell, tolerated, waits_no_more};
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Stays, Verdict};
 use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
-use crate::names::Handle;
+use crate::names::{Handle, Name};
 
 /// The first pause before a call is made again, and the longest.
 const PAUSE: (Span, Span) = (Span(2), Span(30));
@@ -307,6 +307,16 @@ impl Server {
             return Verdict::Commit { cancelled: false, attempts: *attempts };
         }
         Verdict::Abort
+    }
+
+    /// The server to which a job goes by that attempt, or went: none if that is not known here.
+    pub fn target_of(&self, id: &HandoffId) -> Option<&Name> {
+        let number = self.number_of(&id.job)?;
+        if let Some(leaving) = self.leaving.get(&number).filter(|leaving| leaving.id == *id) {
+            return Some(&leaving.to.name);
+        }
+        let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.from == self.config.name;
+        self.jobs.get(&number)?.record.hops.iter().find(by_it).map(|hop| &hop.to)
     }
 
     /// Every job in memory, and whether it was withdrawn here and its target is to take it.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::turn::{self, Turn};
 use super::{Answer, Command, Kept, Refused, Server, Token, tell};
 use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
-use crate::job::{Hop, JobRecord, JobState};
+use crate::job::{Exit, Hop, JobRecord, JobState};
 use crate::names::{Handle, Name};
 
 /// How long a target waits for word from the source before it asks, and between two questions.
@@ -29,6 +29,9 @@ pub(super) struct Held {
     /// How far it is, if it is a copy.
     #[serde(default)]
     pub(super) turn: Turn,
+    /// It has ended there although nobody has let it go: whoever gets it is told so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    over: Option<Exit>,
 }
 
 impl Held {
@@ -93,7 +96,7 @@ impl Server {
         let (reply, copy) = (Some(reply), handoff.copy);
         let turn = Turn::default();
         let ask_at = now + if copy { turn::INQUIRE_EVERY } else { INQUIRE_EVERY };
-        let held = Held { handoff, number, estimate, reply, ready: false, ask_at, turn };
+        let held = Held { handoff, number, estimate, reply, ready: false, ask_at, turn, over: None };
         let (submission, speed) = (held.submission(), self.config.speed);
         self.held.insert(job, held);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
@@ -122,17 +125,22 @@ impl Server {
         }
     }
 
-    /// The batch system does not take a job that was to be held, or has lost it.
-    pub(super) fn is_not_held(&mut self, now: Time, number: u32, why: &str, commands: &mut Vec<Command>) {
+    /// The batch system does not take a job that was to be held, or holds it no more: somebody has cancelled it there.
+    pub(super) fn is_not_held(&mut self, now: Time, number: u32, exit: &Exit, commands: &mut Vec<Command>) {
         let Some(held) = self.held.values_mut().find(|held| held.number == number) else { return };
-        if held.handoff.copy && held.ready {
-            held.steps_back(now, &mut self.next);
+        if held.ready {
+            if held.handoff.copy {
+                held.steps_back(now, &mut self.next);
+            } else {
+                // The source was told that it is held, and may have withdrawn it: the job is not to be lost with that.
+                held.over = Some(exit.clone());
+            }
             return;
         }
         let (job, reply) = (held.handoff.id.job.clone(), held.reply);
         self.held.remove(&job);
         if let Some(to) = reply {
-            respond(to, Reply::Refused(why.to_owned()), commands);
+            respond(to, Reply::Refused(exit.to_string()), commands);
         }
     }
 
@@ -174,7 +182,7 @@ impl Server {
     fn take(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
         let Some(held) = self.held.remove(&id.job) else { return };
         let submission = held.submission();
-        let Held { handoff, number, estimate, turn, .. } = held;
+        let Held { handoff, number, estimate, turn, over, .. } = held;
         let Handoff {
             key,
             owner,
@@ -227,6 +235,9 @@ impl Server {
         let attempts = attempts.max(id.attempt);
         let kept = Kept { number, attempts, ..Kept::new(record, launch, lesson) };
         self.jobs.insert(number, kept);
+        if let Some(exit) = over {
+            return self.end(now, JobId(number), exit, None, commands);
+        }
         self.with_batch(now, commands, |batch, effects| match turn {
             Turn::SteppedBack => batch.submit(now, submission, effects),
             Turn::ToCome | Turn::Since(_) => batch.release(now, submission.job, effects),

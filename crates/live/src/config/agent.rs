@@ -83,6 +83,20 @@ impl Default for ReallocationFile {
     }
 }
 
+impl From<&Moving> for ReallocationFile {
+    fn from(moving: &Moving) -> ReallocationFile {
+        let Moving { policy, early } = moving;
+        ReallocationFile {
+            algorithm: policy.algorithm.name().to_owned(),
+            heuristic: policy.heuristic.name().to_owned(),
+            period_s: policy.period.0,
+            threshold_s: policy.threshold.0,
+            window: u32::try_from(policy.window).unwrap_or(u32::MAX),
+            early_s: early.map_or(0, |early| early.0),
+        }
+    }
+}
+
 impl ReallocationFile {
     /// The policy, or which key is wrong and why.
     pub fn moving(&self) -> Result<Moving, (&'static str, String)> {

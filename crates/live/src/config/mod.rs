@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Credentials;
 use crate::services::{self, Source};
 
-pub use agent::AgentFile;
+pub use agent::{AgentFile, ReallocationFile};
 pub use client::ClientFile;
 pub use server::{ClusterFile, ServerFile};
 

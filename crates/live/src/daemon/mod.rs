@@ -2,6 +2,7 @@
 //! out what follows.
 
 mod clock;
+pub(crate) mod crash_points;
 mod error;
 mod mailbox;
 mod pages;

@@ -21,6 +21,7 @@ use pliant_model::{Span, Time};
 use tokio::sync::oneshot;
 
 use super::Clock;
+use super::crash_points::{self, Place};
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::recovery::{Recovered, Since};
 use crate::journal::{Batch, Entry, JobRow, Journal, JournalError, LocalRow, Notice, Snapshot};
@@ -283,6 +284,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     fn tell(&mut self, event: M::Event) {
         let text = (!M::is_question(&event))
             .then(|| serde_json::to_string(&event).expect("events are plain data with text keys"));
+        crash_points::told(&event);
         let mut commands = Vec::new();
         self.driver.telling(&event);
         let shared = self.shared.clone();
@@ -326,6 +328,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut failures = 0_u32;
         loop {
             let begun = Instant::now();
+            self.is_at(Place::BeforeJournal);
             let outcome = self.journal.commit(&self.batch);
             self.driver.committed(&self.shared.machine(), outcome.as_ref().copied());
             match outcome {
@@ -351,10 +354,17 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Err(error) => return Err(error.into()),
             }
         }
+        self.is_at(Place::AfterJournal);
         self.batch = Batch::default();
         self.unwritten_since = None;
         self.follow();
         Ok(())
+    }
+
+    /// It is there with the present batch.
+    fn is_at(&self, place: Place) {
+        let names = self.batch.entries.iter().map(|entry| crash_points::event_name(&entry.event));
+        crash_points::reached(place, names);
     }
 
     /// Carries out what waited for what is durable now.

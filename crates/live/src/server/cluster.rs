@@ -11,6 +11,7 @@ mod look;
 mod system;
 
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -331,16 +332,18 @@ impl Cluster {
         Event::Removed { job: JobId(job.number) }
     }
 
-    async fn terminate(self, job: Job, ids: Vec<String>) -> Event {
-        if let Some(dir) = job.dir.clone() {
-            let asked = tokio::task::spawn_blocking(move || match dir.exists() {
-                true => processes::ask_end(&dir).map_err(|error| error.to_string()),
-                false => Ok(()),
-            });
-            if let Ok(Err(error)) = asked.await {
-                tracing::error!(job = job.number, error, "cannot ask a job to end: the batch system does");
-            }
+    /// Has the supervisor of a job end it, or start nothing.
+    async fn ask_end(&self, job: &Job) {
+        let Some(dir) = job.dir.clone() else { return };
+        let is_ours = job.what.is_some();
+        let asked = tokio::task::spawn_blocking(move || ask_end(&dir, is_ours));
+        if let Ok(Err(error)) = asked.await {
+            tracing::error!(job = job.number, error, "cannot ask a job to end: the batch system does");
         }
+    }
+
+    async fn terminate(self, job: Job, ids: Vec<String>) -> Event {
+        self.ask_end(&job).await;
         // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();
         let patience = Duration::from_secs(u64::from(self.around.host.cluster.grace_s)) + NOTICED;
@@ -435,6 +438,18 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Asks for the end of a job in its folder. One that is ours gets it now if it has none yet: what is submitted or released
+/// meanwhile starts nothing then.
+fn ask_end(dir: &Path, is_ours: bool) -> Result<(), String> {
+    if is_ours {
+        let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        created.map_err(|error| error.to_string())?;
+    } else if !dir.exists() {
+        return Ok(());
+    }
+    processes::ask_end(dir).map_err(|error| error.to_string())
 }
 
 fn put_away(dir: &Path, aside: &Path) -> Result<bool, String> {

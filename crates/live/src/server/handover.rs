@@ -112,6 +112,20 @@ impl Service {
         }
     }
 
+    /// What is to become of a job that is handed over, for the server that is to take it and for no other.
+    pub(super) async fn verdict_for(&self, from: &Name, id: &HandoffId) -> Result<Verdict, Status> {
+        let wanted = id.clone();
+        let look =
+            move |server: &mut Server, _| (server.target_of(&wanted).cloned(), server.verdict(&wanted));
+        match self.mailbox.ask(look).await.map_err(|_| stopping())? {
+            (Some(target), _) if target != *from => {
+                tracing::warn!(%from, %target, job = %id.job, "request refused: this job goes to another server");
+                Err(Status::permission_denied("this job goes to another server"))
+            }
+            (_, verdict) => Ok(verdict),
+        }
+    }
+
     /// Whether a job came here by that attempt, as the archive knows.
     pub(super) async fn was_taken(&self, id: &HandoffId) -> Result<bool, Status> {
         let wanted = id.job.clone();

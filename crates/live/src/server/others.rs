@@ -21,6 +21,7 @@ use super::launch::{Host, Launch};
 use crate::agent::driver::locked;
 use crate::client::send_pieces;
 use crate::daemon::Mailbox;
+use crate::daemon::crash_points::{self, Place};
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::staging::{FileSpec, Store};
 use crate::wire::proto::server_client::ServerClient;
@@ -95,7 +96,9 @@ impl Others {
         }
         let own = self.clone();
         self.runtime.spawn(async move {
+            crash_points::reached(Place::BeforeCall, [step].iter());
             let made = own.make(&to, &id, call).await;
+            crash_points::reached(Place::AfterCall, made.is_ok().then_some(step).iter());
             locked(&own.state).calls.remove(&(id.clone(), step));
             match made {
                 Ok(event) => {
@@ -147,6 +150,7 @@ impl Others {
             let sent = tokio::time::timeout(FILES, self.send(server, handoff, file)).await;
             sent.map_err(|_| Failed::Passing(format!("{} took too long", file.name.as_str())))??;
         }
+        crash_points::reached(Place::FilesSent, ["prepare"].iter());
         let prepare = Prepare {
             id: handoff.id.clone(),
             address: self.address.clone(),

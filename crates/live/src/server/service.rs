@@ -276,7 +276,7 @@ impl proto::server_server::Server for Service {
         if ready {
             return Ok(Response::new(self.may_start(&from, id).await?.into()));
         }
-        let verdict = self.mailbox.ask(move |server, _| server.verdict(&id)).await.map_err(|_| stopping())?;
+        let verdict = self.verdict_for(&from, &id).await?;
         // What is answered must not be forgotten in a crash.
         let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
         settled.map_err(|_| slow())?.map_err(|_| stopping())?;

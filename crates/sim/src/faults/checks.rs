@@ -1,6 +1,6 @@
 //! What is looked at after every event. Of a daemon that is down what its journal says is looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use pliant_control::agent::Agent;
@@ -70,6 +70,9 @@ pub(super) struct Checks {
     places: Vec<BTreeMap<Handle, Place>>,
     /// How far each agent knew each job to be.
     progress: Vec<BTreeMap<Handle, (usize, u8)>>,
+    /// Jobs that others than their owners have cancelled, and jobs whose processes were killed.
+    cancelled: BTreeSet<Handle>,
+    killed: BTreeSet<Handle>,
 }
 
 impl Checks {
@@ -80,6 +83,8 @@ impl Checks {
             keys: BTreeMap::new(),
             places: vec![BTreeMap::new(); servers],
             progress: vec![BTreeMap::new(); agents],
+            cancelled: BTreeSet::new(),
+            killed: BTreeSet::new(),
         }
     }
 
@@ -136,6 +141,16 @@ impl Checks {
         }
     }
 
+    /// Somebody else than its owner has cancelled a job.
+    pub(super) fn cancelled_by_others(&mut self, job: &Handle) {
+        self.cancelled.insert(job.clone());
+    }
+
+    /// The processes of a job were killed, with its supervisor.
+    pub(super) fn killed(&mut self, job: &Handle) {
+        self.killed.insert(job.clone());
+    }
+
     /// An owner was told that a job has ended or is about to be ended.
     pub(super) fn cancelled(&mut self, record: &JobRecord) {
         if let Some(job) = self.jobs.get_mut(&record.handle) {
@@ -157,7 +172,12 @@ impl Checks {
                 JobState::Active => place.runs = true,
                 JobState::Completed | JobState::Failed | JobState::Canceled => place.ended = true,
             }
-            if let Some(exit @ (Exit::Lost(_) | Exit::NotStarted(_))) = &record.exit {
+            let is_excused = match &record.exit {
+                Some(Exit::Lost(_)) => self.killed.contains(&record.handle),
+                Some(Exit::NotStarted(_)) => self.cancelled.contains(&record.handle),
+                _ => true,
+            };
+            if let Some(exit) = record.exit.as_ref().filter(|_| !is_excused) {
                 let what = format!("{} has ended at c{index} without an end: {exit}", record.handle);
                 self.violation.get_or_insert(Violation::new("bound", what));
             }
@@ -227,6 +247,7 @@ impl Checks {
         *last = Some(record.clone());
         match (*starts, &record.exit) {
             (_, None) => wrong("settled", format!("{handle} has not ended: {}", record.state)),
+            _ if self.cancelled.contains(handle) || self.killed.contains(handle) => Ok(()),
             (0, Some(exit)) if !was_cancelled => {
                 wrong("once", format!("{handle} never ran, and ended with {exit}"))
             }

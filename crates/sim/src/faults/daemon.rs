@@ -290,7 +290,7 @@ impl<M: Kind> Daemon<M> {
     /// The whole journal told again from its beginning gives the same commands and the same state.
     pub(super) fn check_journal(&mut self, at: u64) -> Result<(), String> {
         let mut again = M::make(&self.config);
-        for (place, entry) in self.entries.iter().enumerate() {
+        for (place, entry) in self.entries.iter().chain(&self.batch).enumerate() {
             tell_again(&mut again, place, entry)?;
         }
         let now = self.clock.now(at);

@@ -23,6 +23,7 @@ mod calls;
 mod checks;
 mod clients;
 mod daemon;
+mod foreign;
 mod lines;
 mod plan;
 mod processes;
@@ -61,6 +62,25 @@ pub enum Bug {
     ConsentsUnlocked,
     /// News that were not acknowledged are not sent again over a new line.
     ForgetsNews,
+    /// A supervisor on a foreign cluster runs its job although another one has claimed it.
+    IgnoresClaims,
+    /// The folder of a job that was withdrawn from a foreign batch system stays where it was.
+    LeavesFolders,
+    /// Jobs of a foreign batch system are taken for ours by their ids alone.
+    TrustsIds,
+    /// A job that a foreign batch system has forgotten is taken for one that was cancelled.
+    ForgottenIsOver,
+    /// What is left of a job in a foreign queue is not removed.
+    LeavesCopies,
+}
+
+/// Which batch systems there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Batch {
+    /// Pliant's own everywhere.
+    Embedded,
+    /// Foreign ones at some servers, or at all.
+    Mixed,
 }
 
 /// What a schedule was like that ended well.
@@ -107,14 +127,14 @@ impl std::fmt::Display for Summary {
 }
 
 /// Runs the schedule of a seed: how it was, or the first thing that was wrong.
-pub fn run(seed: u64, bug: Option<Bug>) -> Result<Summary, Violation> {
-    let mut world = World::new(seed, bug, false);
+pub fn run(seed: u64, batch: Batch, bug: Option<Bug>) -> Result<Summary, Violation> {
+    let mut world = World::new(seed, batch, bug, false);
     world.run().map(|()| world.summary())
 }
 
 /// The schedule of a seed in one line per event, up to the first thing that was wrong.
-pub fn trace(seed: u64, bug: Option<Bug>) -> Vec<String> {
-    let mut world = World::new(seed, bug, true);
+pub fn trace(seed: u64, batch: Batch, bug: Option<Bug>) -> Vec<String> {
+    let mut world = World::new(seed, batch, bug, true);
     let ended = world.run();
     let mut lines = world.trace.take().unwrap_or_default();
     lines.extend(ended.err().map(|violation| violation.to_string()));

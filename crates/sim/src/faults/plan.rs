@@ -1,6 +1,7 @@
 //! What a schedule begins with, drawn from its seed: a small federation, its jobs, and how bad the weather is.
 
 use pliant_control::agent::Moving;
+use pliant_control::foreign;
 use pliant_control::job::Work;
 use pliant_control::names::{Key, User};
 use pliant_model::rng::stream_seed;
@@ -10,7 +11,10 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
 
+use super::Batch;
+use super::foreign::SitePlan;
 use crate::protocol::Tree;
 
 /// Of so many schedules the one of that number copies jobs.
@@ -34,6 +38,8 @@ pub(super) struct Plan {
     pub(super) patience: Span,
     pub(super) jobs: Vec<Planned>,
     pub(super) weather: Weather,
+    /// The foreign batch systems, by server.
+    pub(super) sites: BTreeMap<usize, SitePlan>,
 }
 
 /// A job, and what its user does.
@@ -79,10 +85,15 @@ pub(super) struct Weather {
 
 impl Plan {
     /// The plan of a seed.
-    pub(super) fn draw(seed: u64) -> Plan {
+    pub(super) fn draw(seed: u64, batch: Batch) -> Plan {
         let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "plan"));
         let clusters = rng.random_range(2..=5);
-        let platform = Platform::new((0..clusters).map(|index| cluster(&mut rng, index)).collect());
+        let mut clusters: Vec<Cluster> = (0..clusters).map(|index| cluster(&mut rng, index)).collect();
+        let sites = match batch {
+            Batch::Embedded => BTreeMap::new(),
+            Batch::Mixed => sites(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "sites")), &mut clusters),
+        };
+        let platform = Platform::new(clusters);
         let platform = platform.expect("there are clusters, with names of their own");
         let levels = rng.random_range(1..=2);
         let tree = Tree::regular(&platform, rng.random_range(1..=3), levels);
@@ -108,6 +119,7 @@ impl Plan {
             patience: Span(rng.random_range(3..=8)),
             jobs,
             weather: weather(&mut rng, until),
+            sites,
         }
     }
 }
@@ -180,4 +192,44 @@ fn weather(rng: &mut ChaCha8Rng, until: u64) -> Weather {
         commit: pick(rng, &[5, 50, 2_000, 5_000]),
         stalled: if rng.random_bool(0.15) { rng.random_range(20..=200) } else { 0 },
     }
+}
+
+/// Some of the clusters get batch systems that are not ours.
+fn sites(rng: &mut ChaCha8Rng, clusters: &mut [Cluster]) -> BTreeMap<usize, SitePlan> {
+    let share = [0.3, 0.6, 1.0][rng.random_range(0..3)];
+    let mut sites = BTreeMap::new();
+    for (number, cluster) in clusters.iter_mut().enumerate() {
+        if !rng.random_bool(share) {
+            continue;
+        }
+        cluster.batch = foreign::SLURM.to_owned();
+        let mut nodes = Vec::new();
+        let mut left = cluster.procs.0;
+        while left > 0 {
+            let cores = rng.random_range(1..=left);
+            nodes.push(cores);
+            left -= cores;
+        }
+        let rare = |rng: &mut ChaCha8Rng, most: u32| {
+            if rng.random_bool(0.5) { 0 } else { rng.random_range(1..=most) }
+        };
+        let often = |rng: &mut ChaCha8Rng, least: u64, most: u64| match rng.random_bool(0.4) {
+            true => 0,
+            false => rng.random_range(least..=most),
+        };
+        let plan = SitePlan {
+            nodes,
+            period: pick(rng, &[500, 1_000, 5_000]),
+            lost: rare(rng, 200),
+            doubled: rare(rng, 200),
+            late: rare(rng, 200),
+            unanswered: rare(rng, 200),
+            latest: pick(rng, &[1_000, 20_000, 100_000]),
+            outage_every: often(rng, 10_000, 120_000),
+            stranger_every: often(rng, 3_000, 60_000),
+            admin_every: often(rng, 20_000, 200_000),
+        };
+        sites.insert(number, plan);
+    }
+    sites
 }

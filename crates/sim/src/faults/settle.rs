@@ -5,6 +5,7 @@ use pliant_control::names::Handle;
 use pliant_model::MoveReason;
 
 use super::checks::Violation;
+use super::foreign::Site;
 use super::world::World;
 use crate::protocol::dues::Peer;
 
@@ -38,6 +39,13 @@ impl World {
             }
             if let Some(process) = server.processes.values().find(|process| !process.over) {
                 return Some(format!("{} runs at {name}", process.handle));
+            }
+            let index = self.servers.iter().position(|one| one.name == *name).unwrap_or(0);
+            if let Some(why) = self.sites.get(&index).and_then(Site::unsettled) {
+                return Some(format!("at {name} {why}"));
+            }
+            if self.unanswered(index) > 0 {
+                return Some(format!("{name} has commands that nobody has answered"));
             }
             let is_open = |record: &&JobRecord| !record.state.is_final() && record.server() == name;
             if let Some(record) = daemon.machine.jobs().find(is_open) {

@@ -166,9 +166,7 @@ impl World {
                 self.after(pause, Happening::Begins(index, life, run));
             }
             Command::Batch(batch::Command::Terminate { job }) => self.terminate(index, job),
-            Command::Batch(batch::Command::Foreign(_)) => {
-                debug_assert!(false, "every batch system is embedded");
-            }
+            Command::Batch(batch::Command::Foreign(command)) => self.foreign_wants(index, command),
             Command::Tell(record) => {
                 if let Some(number) = number {
                     self.tell_news(me, number, record);

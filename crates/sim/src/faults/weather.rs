@@ -66,6 +66,7 @@ impl World {
             Peer::Agent(index) => self.checks.agent_crashed(index, &self.agents[index].daemon),
             Peer::Server(index) => {
                 self.servers[index].stopped.clear();
+                self.lose_tasks(index);
                 self.check_server(index);
             }
             Peer::Client(_) => {}
@@ -108,6 +109,7 @@ impl World {
                     self.wrong("journal", why);
                 }
                 self.resume(index);
+                self.resume_site(index);
                 self.check_server(index);
             }
             Peer::Client(_) => {}

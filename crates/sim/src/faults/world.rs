@@ -12,14 +12,15 @@ use pliant_model::rng::stream_seed;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::Bug;
 use super::calls::{Call, Request, Response};
 use super::checks::{Checks, Violation};
 use super::clients::Client;
 use super::daemon::Daemon;
+use super::foreign::{Moment, Site};
 use super::lines::{Down, Line, Up};
 use super::plan::Plan;
 use super::processes::Process;
+use super::{Batch, Bug};
 use crate::protocol::dues::Peer;
 
 /// After the last fault: how long everything may take to settle, and how often that is looked at.
@@ -64,6 +65,8 @@ pub(super) enum Happening {
     Restart(Peer),
     /// A server that believed in silence takes it for a yes ([`Bug::SilenceIsYes`]), or hears late ([`Bug::CommitsEarly`]).
     Late(usize, u32, server::Event),
+    /// Something happens at the foreign batch system of a server.
+    Site(usize, Moment),
     /// A kind of fault strikes.
     Crash,
     Partition,
@@ -101,6 +104,8 @@ pub(super) struct World {
     next: u64,
     pub(super) agents: Vec<AgentNode>,
     pub(super) servers: Vec<ServerNode>,
+    /// The foreign batch systems, by server.
+    pub(super) sites: BTreeMap<usize, Site>,
     pub(super) peers: BTreeMap<Name, Peer>,
     pub(super) clients: Vec<Client>,
     pub(super) lines: BTreeMap<Peer, Line>,
@@ -119,8 +124,8 @@ pub(super) fn daemon_name(letter: char, number: usize) -> Name {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, bug: Option<Bug>, traced: bool) -> World {
-        let plan = Plan::draw(seed);
+    pub(super) fn new(seed: u64, batch: Batch, bug: Option<Bug>, traced: bool) -> World {
+        let plan = Plan::draw(seed, batch);
         let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather"));
         let layout = plan.tree.layout(&plan.platform).expect("a regular tree has every cluster");
         let mut ahead = || if rng.random_bool(0.3) { rng.random_range(-30_000..30_000) } else { 0 };
@@ -153,6 +158,7 @@ impl World {
             .extend(servers.iter().enumerate().map(|(number, one)| (one.name.clone(), Peer::Server(number))));
         let clients = plan.jobs.iter().map(|_| Client::new(ahead())).collect();
         let checks = Checks::new(servers.len(), agents.len());
+        let sites = plan.sites.iter().map(|(server, plan)| (*server, Site::new(plan.clone()))).collect();
         World {
             plan,
             bug,
@@ -162,6 +168,7 @@ impl World {
             next: 1,
             agents,
             servers,
+            sites,
             peers,
             clients,
             lines: BTreeMap::new(),
@@ -212,6 +219,7 @@ impl World {
         ] {
             self.next_fault(every, fault);
         }
+        self.begin_sites();
         self.after(self.plan.weather.until, Happening::Look);
     }
 
@@ -300,6 +308,7 @@ impl World {
             Happening::Client(number, life) => self.client_due(number, life),
             Happening::Cancels(number) => self.cancels(number),
             Happening::Restart(peer) => self.restart(peer),
+            Happening::Site(server, moment) => self.site(server, moment),
             Happening::Late(server, life, event) => {
                 if self.life(Peer::Server(server)) == life {
                     self.tell_server(server, event);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -182,6 +182,15 @@ impl Federation {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    /// True if a daemon has died by itself, as one that was killed.
+    pub(crate) fn has_died(&mut self, name: &str) -> bool {
+        let daemon = self.daemons.get_mut(name).unwrap();
+        let Some(status) = daemon.child.as_mut().unwrap().try_wait().unwrap() else { return false };
+        daemon.child = None;
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{name} ended with {status}");
+        true
     }
 
     /// Asks a daemon to stop, and waits until it has.

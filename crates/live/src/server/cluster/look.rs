@@ -43,7 +43,10 @@ impl Cluster {
                 Word::Runs => None,
                 Word::Lost(_) | Word::Unclaimed if may_have_begun && begin.elapsed() < SETTLED => None,
                 Word::Lost(why) => Some(self.lost(&job, &ids, listed.as_deref(), &why).await),
-                Word::Unclaimed => Some(self.unclaimed(&job, &ids, listed.as_deref()).await),
+                Word::Unclaimed => {
+                    let event = self.unclaimed(&job, &ids, listed.as_deref()).await;
+                    self.stays_unclaimed(&job, &event).await.then_some(event)
+                }
             };
             if let Some(event) = event {
                 tracing::info!(job = job.number, ?ids, ?event, "looked for a job without a record");
@@ -102,6 +105,16 @@ impl Cluster {
             None => return Event::Unclaimed { job: number },
         };
         Event::Ended { job: number, exit, started: None, elapsed_ms: None }
+    }
+
+    /// Sees to it that a job which has ended without having begun never does: a copy of it may come to light that was
+    /// submitted twice, or cancelled and restored. False if one has begun meanwhile.
+    async fn stays_unclaimed(&self, job: &Job, event: &Event) -> bool {
+        if !matches!(event, Event::Ended { .. }) {
+            return true;
+        }
+        self.ask_end(job).await;
+        matches!(self.word(job).await, Word::Unclaimed)
     }
 
     /// How the batch system says that a job ended.

@@ -57,7 +57,13 @@ fn reasons_are_sorted_by_what_they_mean() {
     for never in ["PartitionTimeLimit", "BadConstraints", "QOSTimeLimit", "InvalidAccount"] {
         check(never, Some(WaitsFor::Never(owned(never))));
     }
-    for other in ["Licenses", "Reservation", "ReqNodeNotAvail, UnavailableNodes:alpha1", "PartitionDown"] {
+    for other in [
+        "JobHeldAdmin",
+        "Licenses",
+        "Reservation",
+        "ReqNodeNotAvail, UnavailableNodes:alpha1",
+        "PartitionDown",
+    ] {
         check(other, Some(WaitsFor::Other(owned(other))));
     }
 }

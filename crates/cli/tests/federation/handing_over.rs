@@ -1,0 +1,86 @@
+//! Who may say what about a job that one server hands over to another.
+
+use pliant_control::handoff::{HandoffId, Reply};
+use pliant_control::reason::Survey;
+use pliant_live::identity::Role;
+use pliant_live::wire::proto::server_client::ServerClient;
+use pliant_live::wire::{Prepare, proto};
+use pliant_model::{MoveReason, Span};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::harness::*;
+
+/// The job that a server of that name hands over.
+fn id() -> HandoffId {
+    HandoffId { job: "paris.7".parse().unwrap(), attempt: 1 }
+}
+
+fn prepare() -> Prepare {
+    Prepare {
+        id: id(),
+        address: "127.0.0.1:1".to_owned(),
+        key: fresh_key(),
+        owner: "alice".parse().unwrap(),
+        what: rigid("true", 1, 60),
+        inputs: Vec::new(),
+        submitted: now(),
+        compared: Vec::new(),
+        survey: Survey::default(),
+        hops: Vec::new(),
+        before: now() + Span(36_000),
+        latest: now() + Span(3_600),
+        reason: MoveReason::EarlierCompletion,
+        request: "test".to_owned(),
+    }
+}
+
+type Told = Result<Reply, Status>;
+
+fn told(answer: Result<tonic::Response<proto::HandoffReply>, Status>) -> Told {
+    answer.map(|reply| Reply::try_from(reply.into_inner()).unwrap())
+}
+
+async fn prepared(server: &mut ServerClient<Channel>) -> Told {
+    told(server.prepare(proto::PrepareRequest::from(&prepare())).await)
+}
+
+async fn commit(server: &mut ServerClient<Channel>) -> Told {
+    told(server.commit(proto::CommitRequest { id: Some((&id()).into()), cancelled: false }).await)
+}
+
+async fn abort(server: &mut ServerClient<Channel>) -> Told {
+    told(server.abort(proto::AbortRequest { id: Some((&id()).into()) }).await)
+}
+
+fn denied(answer: Told, who: &str, why: &str) {
+    let status = answer.expect_err("this must be refused");
+    assert_eq!(status.code(), Code::PermissionDenied, "{who}: {status:?}");
+    assert!(status.message().contains(why), "{who}: {status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_server_that_hands_a_job_over_has_a_say_in_that() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    for (role, name) in [(Role::User, "alice"), (Role::Operator, "root"), (Role::Agent, "other")] {
+        let mut lyon = federation.server_client(role, name, "lyon");
+        let why = "expected a daemon's certificate";
+        denied(prepared(&mut lyon).await, name, why);
+        denied(commit(&mut lyon).await, name, why);
+        denied(abort(&mut lyon).await, name, why);
+        let verdict = lyon.inquire(proto::InquireRequest { id: Some((&id()).into()) }).await;
+        denied(verdict.map(|_| Reply::Done), name, why);
+    }
+    let mut paris = federation.server_client(Role::Server, "paris", "lyon");
+    let mut rennes = federation.server_client(Role::Server, "rennes", "lyon");
+    let held = prepared(&mut rennes).await.unwrap();
+    assert!(
+        matches!(&held, Reply::Refused(why) if why.contains("paris")),
+        "rennes does not have it: {held:?}"
+    );
+    assert!(matches!(prepared(&mut paris).await.unwrap(), Reply::Prepared(_)));
+    denied(commit(&mut rennes).await, "rennes", "another server hands this job over");
+    denied(abort(&mut rennes).await, "rennes", "another server hands this job over");
+    assert_eq!(abort(&mut paris).await.unwrap(), Reply::Done);
+    assert_eq!(commit(&mut paris).await.unwrap(), Reply::Unknown, "it was dropped");
+}

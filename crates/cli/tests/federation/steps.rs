@@ -1,0 +1,133 @@
+//! Real `kill -9` at each step of a handoff: a daemon ends itself there (`PLIANT_CRASH_AT`, in what is built for tests),
+//! is started again, and the job runs once, with its files and its handle, and nobody holds anything.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pliant_control::agent::Moving;
+use pliant_control::job::{Exit, JobState};
+use pliant_control::names::Handle;
+use pliant_control::server::{Server, ServerState};
+use pliant_live::client::Client;
+use pliant_live::config::ServerFile;
+use pliant_live::journal::open_sqlite;
+use pliant_live::wire::MovingChange;
+use pliant_model::Span;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+
+use crate::harness::*;
+use crate::replay::server;
+
+/// The server that has the job, and the one it goes to.
+const SOURCE: &str = "paris";
+const TARGET: &str = "lyon";
+
+/// Who dies, and where. The source is answered twice: that the job is held, and that it was taken.
+const POINTS: &[(&str, &str)] = &[
+    (SOURCE, "before-journal.order"),
+    (SOURCE, "after-journal.order"),
+    (SOURCE, "before-call.prepare"),
+    (SOURCE, "files-sent.prepare"),
+    (TARGET, "before-journal.prepare"),
+    (TARGET, "after-journal.prepare"),
+    (SOURCE, "after-call.prepare"),
+    (SOURCE, "before-journal.answered:1"),
+    (SOURCE, "after-journal.answered:1"),
+    (SOURCE, "before-call.commit"),
+    (TARGET, "before-journal.commit"),
+    (TARGET, "after-journal.commit"),
+    (SOURCE, "after-call.commit"),
+    (SOURCE, "before-journal.answered:2"),
+    (SOURCE, "after-journal.answered:2"),
+    (MASTER, "told.reallocate"),
+    (MASTER, "told.answered:3"),
+];
+
+/// How long the agent is waited for: whoever died does not answer it.
+const ASKED: Duration = Duration::from_secs(1);
+
+/// A job of another user that takes a server until its gate is opened.
+async fn block(federation: &Federation, at: &str, number: usize, walltime: i64) -> (Handle, PathBuf) {
+    let gate = federation.path().join(format!("gate-{at}-{number}"));
+    let bob = federation.client("bob");
+    let handle = submit(&bob, &order_to(at, rigid(&waiting_for(&gate), 1, walltime))).await.handle;
+    federation.reaches(&bob, &handle, JobState::Active).await;
+    (handle, gate)
+}
+
+/// Has waiting jobs moved; whether somebody answers does not matter.
+async fn reallocate(operator: &Client) {
+    let _ = tokio::time::timeout(ASKED, operator.reallocate(false)).await;
+}
+
+/// A job that waits at the source and is to go to the target when its gate is opened.
+async fn waiting(federation: &Federation, data: &Path, lines: &Path) -> Handle {
+    let mut asked = order(rigid(&noting(lines, "cat data"), 1, 60));
+    asked.inputs.push(input("data", data));
+    let record = submit(&federation.client("alice"), &asked).await;
+    assert_eq!(
+        (record.handle.server.as_str(), record.state),
+        (SOURCE, JobState::Queued),
+        "paris is free first"
+    );
+    record.handle
+}
+
+/// Jobs that a stopped server holds for others, or does not get rid of.
+fn left_behind(federation: &Federation, name: &str) -> (usize, usize) {
+    let file = ServerFile::read(&federation.folder(name).join("server.toml")).unwrap();
+    let snapshot = open_sqlite(&file.state).unwrap().load().unwrap().snapshot.unwrap();
+    let state: ServerState = serde_json::from_str(&snapshot.state).unwrap();
+    let machine = Server::from_state(server(&file), state).unwrap();
+    (machine.held().count(), machine.leaving().count())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_dies_at_whatever_step_of_a_handoff_the_job_runs_once() {
+    let mut federation = Federation::start(&[SOURCE, TARGET].map(|name| Cluster::new(name, 1, 1.0))).await;
+    let (alice, operator) = (federation.client("alice"), federation.operator());
+    let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
+    let policy = Reallocation { period: Span(86_400), threshold: Span(1), ..policy };
+    operator.change_moving(&MovingChange::Set(Moving { policy, early: None })).await.unwrap();
+    let (lines, data) = (federation.path().join("lines"), federation.path().join("data"));
+    fs::write(&data, "what goes with it\n").unwrap();
+    let (_, last_gate) = block(&federation, SOURCE, 0, 30_000).await;
+    for (number, (victim, point)) in POINTS.iter().enumerate() {
+        let (blocker, gate) = block(&federation, TARGET, number, 90_000).await;
+        let job = waiting(&federation, &data, &lines).await;
+        federation.environment = vec![("PLIANT_CRASH_AT", (*point).to_owned())];
+        federation.kill(victim);
+        federation.revive(victim);
+        federation.environment.clear();
+        federation.attached(2).await;
+        fs::write(&gate, "").unwrap();
+        federation.client("bob").wait(&blocker, |_| {}).await.unwrap();
+        until(&format!("{victim} to die at {point}"), async || {
+            reallocate(&operator).await;
+            federation.has_died(victim).then_some(())
+        })
+        .await;
+        federation.revive(victim);
+        let ended = until(&format!("{job} to end after {victim} died at {point}"), async || {
+            reallocate(&operator).await;
+            alice.job(&job).await.ok().filter(|record| record.state.is_final())
+        })
+        .await;
+        assert_eq!(
+            (ended.server().as_str(), &ended.exit),
+            (TARGET, &Some(Exit::Code(0))),
+            "{victim}, {point}"
+        );
+        assert_eq!(runs(&lines).get(&job.to_string()), Some(&1), "{victim}, {point}");
+        let found = fetched(&alice, &job).await;
+        let said = String::from_utf8_lossy(&found["stdout"]).into_owned();
+        assert_eq!(said, format!("I am {job}\nwhat goes with it\n"), "{victim}, {point}");
+    }
+    fs::write(&last_gate, "").unwrap();
+    assert!(runs(&lines).values().all(|times| *times == 1));
+    for name in [SOURCE, TARGET] {
+        federation.stop(name);
+        assert_eq!(left_behind(&federation, name), (0, 0), "{name} holds something");
+    }
+}

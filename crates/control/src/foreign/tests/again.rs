@@ -1,0 +1,105 @@
+//! What was asked for and came to nothing: cancellations that cross with others, copies, and killed controllers.
+
+use super::*;
+
+fn withdraw(foreign: &mut Foreign, now: Time, effects: &mut Effects) {
+    foreign.withdraw(now, JOB, effects);
+}
+
+fn cancel(foreign: &mut Foreign, now: Time, effects: &mut Effects) {
+    foreign.cancel(now, JOB, effects);
+}
+
+fn cancelled() -> News {
+    News::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None }
+}
+
+#[test]
+fn a_job_that_is_cancelled_while_it_is_withdrawn_goes_nowhere() {
+    let mut bench = Bench::queued(false);
+    bench.act(withdraw);
+    bench.act(cancel);
+    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    assert_eq!(news, [cancelled()]);
+}
+
+#[test]
+fn a_job_that_is_cancelled_before_its_submission_is_answered_is_not_begun() {
+    let mut bench = Bench::new();
+    bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+    let folder = Command::Terminate { job: JOB, ids: vec![] };
+    assert_eq!(bench.act(cancel), (vec![folder.clone()], vec![]));
+    bench.tell(Event::Terminated { job: JOB });
+    let unanswered = bench.foreign.unanswered();
+    assert!(matches!(&unanswered[..], [Outer::Foreign(first), _] if *first == folder), "{unanswered:?}");
+    let terminate = Command::Terminate { job: JOB, ids: ids() };
+    assert_eq!(bench.tell(Event::Queued { job: JOB, ids: ids() }), (vec![terminate], vec![]));
+    // Slurm says that it was begun, its supervisor did not begin it.
+    bench.tell(Event::Terminated { job: JOB });
+    bench.list(vec![listed("41", Some(7), State::Cancelled)]);
+    let exit = Exit::NotStarted("its batch script ended before it began".to_owned());
+    let (_, news) = bench.tell(Event::Ended { job: JOB, exit, started: None, elapsed_ms: None });
+    assert_eq!(news, [cancelled()]);
+}
+
+#[test]
+fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
+    // Released, and held again.
+    let mut bench = Bench::queued(true);
+    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    bench.tell(Event::Released { job: JOB });
+    bench.list(vec![listed("41", Some(7), State::Pending)]);
+    let release = Command::Release { job: JOB, ids: ids() };
+    let (held, by_others) =
+        (listed("41", Some(7), State::Held), listing::WaitsFor::Other("JobHeldAdmin".to_owned()));
+    let theirs = Listed { waits_for: Some(by_others), ..held.clone() };
+    assert_eq!(bench.list(vec![theirs]), (vec![], vec![]), "somebody else holds it");
+    assert_eq!(bench.list(vec![held.clone()]), (vec![release], vec![]));
+    assert_eq!(bench.list(vec![held.clone()]), (vec![], vec![]), "it is being released");
+    // Cancelled, and there again.
+    bench.tell(Event::Released { job: JOB });
+    bench.act(cancel);
+    bench.tell(Event::Terminated { job: JOB });
+    let terminate = Command::Terminate { job: JOB, ids: ids() };
+    assert_eq!(bench.list(vec![held]), (vec![terminate], vec![]));
+}
+
+#[test]
+fn what_was_not_removed_when_a_server_went_down_is_removed_when_it_is_there_again() {
+    let mut bench = Bench::queued(false);
+    bench.act(withdraw);
+    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    let (commands, _) = bench.list(vec![listed("42", Some(7), State::Held)]);
+    let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
+    assert_eq!(commands, [remove.clone()]);
+    assert_eq!(bench.again().unanswered(), [Outer::Foreign(remove)]);
+}
+
+#[test]
+fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
+    let copies = |first: Listed| vec![first, listed("42", Some(7), State::Held)];
+    let ran = Listed {
+        places: vec![Place { node: "n1".to_owned(), cores: None }],
+        ..listed("41", Some(7), State::Completed)
+    };
+    let mut bench = Bench::queued(false);
+    let (commands, _) = bench.list(copies(ran.clone()));
+    let [Command::Look { listed: found, .. }] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!(found.as_deref(), Some(&ran));
+    let (_, news) = bench.tell(ended(Exit::Code(0)));
+    assert_eq!(news, [started(), end(Exit::Code(0))]);
+
+    let mut bench = Bench::queued(false);
+    bench.list(copies(ran));
+    for not_begun in [
+        Event::Unclaimed { job: JOB },
+        Event::Ended {
+            job: JOB,
+            exit: Exit::NotStarted("no folder".to_owned()),
+            started: None,
+            elapsed_ms: None,
+        },
+    ] {
+        assert_eq!(bench.tell(not_begun), (vec![], vec![]));
+    }
+}

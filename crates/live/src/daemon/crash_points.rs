@@ -1,0 +1,112 @@
+//! Where a daemon that was built for tests ends itself as `kill -9` would: `PLIANT_CRASH_AT=PLACE.WHAT[:N]` in its
+//! environment, at the N-th time, once if no number is given. Without debug assertions nothing of this is built.
+//!
+//! | place | what | when |
+//! |---|---|---|
+//! | `told` | an event | before the machine is told it |
+//! | `before-journal` | an event | told, and about to be committed |
+//! | `after-journal` | an event | committed, and nothing that follows from it carried out |
+//! | `before-call` | a step of a handoff | about to ask another server |
+//! | `after-call` | a step of a handoff | answered, and nobody told |
+//! | `files-sent` | `prepare` | the files of a job are there, and nothing else |
+
+/// The name of the variable.
+#[cfg(debug_assertions)]
+const VARIABLE: &str = "PLIANT_CRASH_AT";
+
+/// A place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// An event is told.
+    Told,
+    /// A batch of events is committed.
+    BeforeJournal,
+    /// It was.
+    AfterJournal,
+    /// Another server is asked.
+    BeforeCall,
+    /// It has answered.
+    AfterCall,
+    /// It has the files of a job.
+    FilesSent,
+}
+
+#[cfg(debug_assertions)]
+impl Place {
+    fn word(self) -> &'static str {
+        match self {
+            Place::Told => "told",
+            Place::BeforeJournal => "before-journal",
+            Place::AfterJournal => "after-journal",
+            Place::BeforeCall => "before-call",
+            Place::AfterCall => "after-call",
+            Place::FilesSent => "files-sent",
+        }
+    }
+}
+
+/// The daemon is at a place, on account of each of these.
+#[cfg(debug_assertions)]
+pub(crate) fn reached<W: AsRef<str>>(place: Place, on_account_of: impl Iterator<Item = W>) {
+    use std::sync::atomic::Ordering;
+
+    let Some((what, left)) = wanted(place) else { return };
+    for _ in on_account_of.filter(|one| one.as_ref() == what) {
+        if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            tracing::warn!(at = place.word(), what, "ends itself, as it was told to");
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+    }
+}
+
+/// An event is about to be told.
+#[cfg(debug_assertions)]
+pub(crate) fn told(event: &impl serde::Serialize) {
+    if wanted(Place::Told).is_some()
+        && let Ok(text) = serde_json::to_string(event)
+    {
+        reached(Place::Told, std::iter::once(event_name(&text)));
+    }
+}
+
+/// What the daemon is to end itself on account of at that place, and how often it is there until then.
+#[cfg(debug_assertions)]
+fn wanted(place: Place) -> Option<(&'static str, &'static std::sync::atomic::AtomicU32)> {
+    use std::sync::OnceLock;
+    use std::sync::atomic::AtomicU32;
+
+    static AT: OnceLock<Option<(String, AtomicU32)>> = OnceLock::new();
+    let at = AT.get_or_init(|| {
+        let text = std::env::var(VARIABLE).ok()?;
+        let (name, times) = text.split_once(':').unwrap_or((&text, "1"));
+        Some((name.to_owned(), AtomicU32::new(times.parse().ok()?)))
+    });
+    let (name, left) = at.as_ref()?;
+    Some((name.strip_prefix(place.word())?.strip_prefix('.')?, left))
+}
+
+/// Nothing, in what is delivered.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) fn reached<W: AsRef<str>>(_place: Place, _on_account_of: impl Iterator<Item = W>) {}
+
+/// Nothing, in what is delivered.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) fn told(_event: &impl serde::Serialize) {}
+
+/// What an event is called in the journal: its text is a name, or an object with that one key.
+pub(crate) fn event_name(text: &str) -> &str {
+    text.trim_start_matches(['{', '"']).split('"').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::event_name;
+
+    #[test]
+    fn events_have_the_names_of_their_keys() {
+        assert_eq!(event_name(r#"{"prepare":{"reply":3}}"#), "prepare");
+        assert_eq!(event_name(r#""due""#), "due");
+    }
+}
