@@ -16,12 +16,12 @@ mod drawing;
 mod job;
 mod learning;
 mod locals;
-mod planning;
-mod present;
-mod target;
 #[cfg(test)]
 mod oar_tests;
+mod planning;
+mod present;
 mod system;
+mod target;
 #[cfg(test)]
 mod tests;
 

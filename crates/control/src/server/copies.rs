@@ -101,14 +101,6 @@ impl Server {
         self.copies.get(&number).into_iter().flatten().map(|copy| &copy.to.name)
     }
 
-    /// The server that has the job, or a copy of it, by that attempt: none if that is not known here.
-    pub fn target_of(&self, id: &HandoffId) -> Option<&Name> {
-        let number = self.number_of(&id.job)?;
-        let copies = self.copies.get(&number).into_iter().flatten();
-        let mut on_its_way = self.leaving.get(&number).into_iter().chain(copies);
-        on_its_way.find(|one| one.id == *id).map(|one| &one.to.name)
-    }
-
     /// Every copy of a waiting job, and where it is.
     pub fn copies(&self) -> impl Iterator<Item = (&Handle, &Peer)> {
         self.copies.values().flatten().map(|copy| (&copy.id.job, &copy.to))

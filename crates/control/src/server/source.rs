@@ -309,11 +309,12 @@ impl Server {
         Verdict::Abort
     }
 
-    /// The server to which a job goes by that attempt, or went: none if that is not known here.
+    /// The server to which a job, or a copy of it, goes by that attempt, or went: none if that is not known here.
     pub fn target_of(&self, id: &HandoffId) -> Option<&Name> {
         let number = self.number_of(&id.job)?;
-        if let Some(leaving) = self.leaving.get(&number).filter(|leaving| leaving.id == *id) {
-            return Some(&leaving.to.name);
+        let copies = self.copies.get(&number).into_iter().flatten();
+        if let Some(one) = self.leaving.get(&number).into_iter().chain(copies).find(|one| one.id == *id) {
+            return Some(&one.to.name);
         }
         let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.from == self.config.name;
         self.jobs.get(&number)?.record.hops.iter().find(by_it).map(|hop| &hop.to)
