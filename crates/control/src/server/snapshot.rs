@@ -56,7 +56,7 @@ impl Server {
             history,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
-            (foreign::SLURM, Dump::Foreign(dump)) => Box::new(Foreign::restore(dump)),
+            (foreign::SLURM, Dump::Foreign(dump)) => Box::new(Foreign::restore(*dump)),
             (foreign::SLURM, Dump::Embedded(_)) | (_, Dump::Foreign(_)) => return Err(RestoreError::Kind),
             (policy, Dump::Embedded(dump)) => Box::new(Embedded::restore(policy, config.procs, *dump)?),
         };
