@@ -253,5 +253,5 @@ pub enum Dump {
     /// Of Pliant's own.
     Embedded(Box<embedded::Dump>),
     /// Of the picture of another.
-    Foreign(foreign::Dump),
+    Foreign(Box<foreign::Dump>),
 }

@@ -501,7 +501,7 @@ impl BatchSystem for Foreign {
     fn dump(&mut self, _now: Time) -> batch::Dump {
         // Whoever goes on from the dump plans anew, and so does this one.
         self.plan = None;
-        batch::Dump::Foreign(Dump {
+        batch::Dump::Foreign(Box::new(Dump {
             system: self.system,
             rules: self.rules.clone(),
             partition: self.partition.clone(),
@@ -511,6 +511,6 @@ impl BatchSystem for Foreign {
             ours: self.jobs.values().cloned().collect(),
             numbers: self.numbers,
             removing: self.removing.clone(),
-        })
+        }))
     }
 }

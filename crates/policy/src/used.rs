@@ -193,7 +193,7 @@ mod tests {
             }
             let restored = Used::restore(&used.dump());
             prop_assert_eq!(&restored, &used);
-            for owner in 0..3 {
+            for (owner, name) in names.into_iter().enumerate() {
                 let slow = |is_in: &dyn Fn(usize) -> bool| {
                     let of = told.iter().rev().filter(|(other, ..)| is_in(*other)).take(WINDOW);
                     let mut above: Vec<i64> = of
@@ -205,7 +205,7 @@ mod tests {
                 };
                 let share = slow(&|other| other == owner).or_else(|| slow(&|_| true));
                 let expected = share.map(|share| Span((limit * share / 1000).max(elapsed + 1).min(limit)));
-                let found = used.expected(names[owner], "main", Span(limit), Span(elapsed));
+                let found = used.expected(name, "main", Span(limit), Span(elapsed));
                 prop_assert_eq!(found, expected);
             }
         }

@@ -167,9 +167,9 @@ async fn a_controller_that_is_away_is_a_delay() {
     behind.slurm.restart();
     for name in ["lyon", "paris"] {
         let order = order_to(name, once("true"));
-        let taken =
-            until(&format!("{name} to take jobs"), async || alice.submit(&order, |_| Ok(())).await.ok());
-        handles.push(taken.await.handle);
+        let what = format!("{name} to take jobs");
+        let taken = until(&what, async || alice.submit(&order, |_| Ok(())).await.ok()).await;
+        handles.push(taken.handle);
     }
     // It hangs: what it is asked for is done when it goes on, and once.
     behind.slurm("lyon").signal_controller(Signal::STOP);

@@ -63,7 +63,7 @@ impl Bench {
         let batch::Dump::Foreign(dump) = self.foreign.dump(self.now) else { panic!("of another kind") };
         let written = serde_json::to_string(&batch::Dump::Foreign(dump)).unwrap();
         let batch::Dump::Foreign(dump) = serde_json::from_str(&written).unwrap() else { panic!("{written}") };
-        Foreign::restore(dump)
+        Foreign::restore(*dump)
     }
 
     fn act(&mut self, act: impl Fn(&mut Foreign, Time, &mut Effects)) -> (Vec<Command>, Vec<News>) {

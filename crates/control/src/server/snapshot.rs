@@ -60,7 +60,7 @@ impl Server {
             history,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
-            (policy, Dump::Foreign(dump)) if dump.is_of(policy) => Box::new(Foreign::restore(dump)),
+            (policy, Dump::Foreign(dump)) if dump.is_of(policy) => Box::new(Foreign::restore(*dump)),
             (foreign::SLURM | foreign::OAR, Dump::Embedded(_)) | (_, Dump::Foreign(_)) => {
                 return Err(RestoreError::Kind);
             }

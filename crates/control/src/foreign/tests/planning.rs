@@ -104,7 +104,7 @@ fn a_snapshot_of_an_earlier_version_is_gone_on_with() {
     let batch::Dump::Foreign(dump) = serde_json::from_str(EARLIER).unwrap() else {
         panic!("of another kind")
     };
-    let mut foreign = Foreign::restore(dump);
+    let mut foreign = Foreign::restore(*dump);
     assert_eq!((foreign.capacity(), foreign.closed()), (Some(Procs(4)), None));
     assert_eq!(foreign.plan(Time(100), JOB).unwrap().start, Time(100), "two cores are free");
     let described: Event =

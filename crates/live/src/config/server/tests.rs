@@ -31,7 +31,7 @@ fn a_slurm_cluster_is_read() {
 #[test]
 fn what_cannot_be_is_told_by_its_key() {
     let check = |cluster: &str, words: &[&str]| {
-        let error = read_with(cluster).unwrap_err().to_string();
+        let error = read_with(cluster).err().unwrap().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "expected {words:?} in: {error}");
     };
     let beside = "none beside [cluster.slurm]";

@@ -239,7 +239,7 @@ fn a_record_that_is_not_understood_is_told_and_left_out_unless_it_is_ours() {
 #[test]
 fn no_jobs_are_an_empty_listing() {
     assert_eq!(queue::read("", &mark(), &who()).unwrap(), Queue::default());
-    assert_eq!(nodes::read("").unwrap(), []);
+    assert_eq!(nodes::read("").unwrap(), nodes::Nodes::default());
     assert_eq!(accounts::read_exits("").unwrap(), []);
     assert_eq!(accounts::read_accounts("", &who()).unwrap(), []);
 }
