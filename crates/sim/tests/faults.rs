@@ -33,7 +33,7 @@ fn schedules_end_well() {
 fn schedules_with_foreign_batch_systems_end_well() {
     let total =
         (0..400).map(|seed| check(seed, Batch::Mixed)).fold(Summary::default(), |total, one| total + one);
-    let Summary { events, jobs, moves, cancelled, crashes } = total;
+    let Summary { events, jobs, moves, cancelled, crashes, .. } = total;
     assert!(
         events > 1_000_000 && jobs > 8_000 && moves > 800 && cancelled > 1_000 && crashes > 2_000,
         "{total}"

@@ -3,6 +3,7 @@
 use pliant_control::foreign::Event;
 use pliant_control::names::Handle;
 use pliant_model::Span;
+use pliant_policy::used::Expect;
 use rand::Rng;
 
 use super::controller::{self, Ask, How, Said};
@@ -112,7 +113,7 @@ impl World {
         let mut events = Vec::new();
         if let Said::Listing(listing) = said {
             if !std::mem::replace(&mut site.described, true) {
-                events.push(Event::Described { interval: Span(5), partition: None });
+                events.push(Event::Described { interval: Span(5), partition: None, expect: Expect::Limits });
             }
             let changes = listing.changes(&site.mirror);
             if !changes.is_empty() || site.told.is_none_or(|at| at + NOTHING_NEW <= now) {

@@ -207,7 +207,7 @@ impl World {
         };
         let (job, doing) = match command {
             Command::Queue(queue) => (queue.job, Doing::Queue { queue, looks: false }),
-            Command::Release { job, ids } => (job, Doing::Release { ids: ids.into(), looks: false }),
+            Command::Release { job, ids, .. } => (job, Doing::Release { ids: ids.into(), looks: false }),
             Command::Withdraw { job, ids } => (job, withdraw(ids, false)),
             Command::Remove { job, .. } if self.bug == Some(Bug::LeavesCopies) => {
                 (job, withdraw(vec![], true))
