@@ -27,10 +27,10 @@
 //!
 //! A job that starts at its source, ends there or is cancelled aborts all copies. So a copy starts only after a commit, a
 //! commit follows only the withdrawal, and of all attempts only one is ever being withdrawn for: what is said above holds
-//! for each copy by itself, and no two of them get as far. Whoever asks later is told to abort, as is one of which the source
-//! has heard nothing since. A target that is ready and hears nothing *steps back* after a while: it takes the copy out
-//! of its queue and keeps it in mind until the source can be asked; it never forgets it by itself, since a commit may be
-//! on its way. If nothing is decided by then, it queues the copy again.
+//! for each copy by itself, and no two of them get as far. Whoever asks later is told to abort, and so is a copy that the
+//! source has given up. A target that is ready and hears nothing *steps back* after a while: it takes the copy out of its
+//! queue and keeps it in mind until the source can be asked; it never forgets it by itself, since a commit may be on
+//! its way. If nothing is decided by then, it queues the copy again.
 
 use pliant_model::{Estimate, MoveReason, Span, Time};
 use pliant_policy::batch::Dump;

@@ -191,6 +191,23 @@ fn a_copy_that_has_stepped_back_is_taken_by_a_late_commit() {
     assert_eq!(bench.wanted().id.attempt, 3, "the second one was that of the copy there");
 }
 
+/// Somebody has changed the policy: the move takes the place of the copy that waits where it goes, and the others go.
+#[test]
+fn a_job_with_copies_may_be_moved() {
+    let mut bench = Bench::with_copies();
+    bench.propose("lyon.2", "lyon", "nancy", false);
+    let calls = std::mem::take(&mut bench.calls);
+    let [abort, prepare] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((abort.call.clone(), abort.id.attempt, prepare.id.attempt), (Call::Abort, 1, 3));
+    // They overtake one another.
+    let prepared = bench.make(prepare.clone());
+    assert_eq!((bench.make(abort.clone()), bench.holds("nancy")), (Reply::Done, 1));
+    bench.answered(prepare, prepared);
+    let ends = [("nancy", Call::Commit { cancelled: false, attempts: 3 }), ("oslo", Call::Abort)];
+    assert_eq!(bench.wants(), ends.map(|(to, call)| (to.to_owned(), call)));
+    assert_eq!(bench.copies(), 0);
+}
+
 #[test]
 fn a_copy_whose_answer_was_lost_asks_again_and_one_that_is_refused_is_none() {
     let mut bench = Bench::new();

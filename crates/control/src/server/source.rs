@@ -85,7 +85,9 @@ impl Server {
                     self.copies.entry(number).or_default().push(leaving);
                 } else {
                     // What waits there gives way to this attempt.
-                    self.forget_copy(number, |copy| copy.to.name == leaving.to.name);
+                    if let Some(copy) = self.forget_copy(number, |copy| copy.to.name == leaving.to.name) {
+                        copy.abort(Stays::OnItsWay, commands);
+                    }
                     self.leaving.insert(number, leaving);
                 }
             }
