@@ -16,4 +16,5 @@ mod security;
 mod slurm;
 mod slurm_faults;
 mod standby;
+mod together;
 mod transfers;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{Estimate, JobId, Span, Time};
+use pliant_model::{Estimate, Span, Time};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{Nodes, Picture};
 use pliant_policy::used::Expect;
@@ -61,7 +61,7 @@ impl Foreign {
 
     fn drawn_with(&self, expected: &dyn Fn(&Listed, Span) -> Option<Span>) -> Drawn {
         let unlisted = self.unlisted().into_iter().map(|job| job.submission);
-        drawing::draw(&self.mirror, &self.rules, self.target(), expected, unlisted)
+        drawing::draw(&self.present(), &self.rules, self.target(), expected, unlisted)
     }
 
     /// Our waiting jobs that the listing does not show. One that it shows may not have been said to be queued yet.
@@ -96,16 +96,13 @@ impl Foreign {
         let Ok(mut nodes) = Nodes::from_picture(now, &picture) else { return Vec::new() };
         let mut waiting: Vec<Waiting> = Vec::new();
         nodes.list(now, &mut waiting);
+        let listing = self.present();
         let start = |one: Waiting| {
             let Waiting { job, plan: Estimate { start, .. } } = one;
-            Some((self.name_of(&ids, job)?, start))
+            let (_, index) = ids.iter().find(|(one, _)| *one == job)?;
+            Some((listing.jobs.get(*index)?.id.clone(), start))
         };
         waiting.into_iter().filter_map(start).collect()
-    }
-
-    fn name_of(&self, ids: &[(JobId, usize)], job: JobId) -> Option<String> {
-        let (_, index) = ids.iter().find(|(one, _)| *one == job)?;
-        Some(self.mirror.jobs.get(*index)?.id.clone())
     }
 
     pub(super) fn picture(&self) -> Picture {
