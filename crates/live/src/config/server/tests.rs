@@ -52,7 +52,7 @@ fn what_cannot_be_is_told_by_its_key() {
         ("account = \"a b\"", ["account", "a name without spaces"]),
         ("extra = [\"--time=5\"]", ["extra", "options that pliant does not set itself"]),
         ("extra = [\"-C fast\"]", ["extra", "long options of sbatch"]),
-        ("extra = \"--mem=1G\"", ["extra", "sequence"]),
+        ("extra = \"--mem=1G\"", ["extra", "a list"]),
     ] {
         check(&format!("[cluster.slurm]\n{line}\n"), &words);
     }

@@ -253,7 +253,7 @@ fn servers() {
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|info| info.name.clear(), "name", NAME, "an empty text"),
         (|info| info.speed = 1e9, "speed", "a speed from 0.001 to 1000", "1000000000"),
-        (|info| info.procs = u32::MAX, "procs", "a number of processors", "4294967295"),
+        (|info| info.procs = u32::MAX, "procs", "a number of processors from 0 to 10000000", "4294967295"),
         (|info| info.policy = "c\u{202e}bf".into(), "policy", PRINTABLE, "`c\\u{202e}bf`"),
         (
             |info| info.services = vec![proto::ServiceInfo::default(); 1001],
