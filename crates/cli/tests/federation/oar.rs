@@ -84,7 +84,7 @@ impl Behind {
     }
 }
 
-/// Waits until a round has moved a job.
+/// Has the agent make rounds until one has moved a job.
 async fn is_moved(operator: &Client) {
     until("a job to be moved", async || {
         let report = operator.reallocate(false).await.ok()?;

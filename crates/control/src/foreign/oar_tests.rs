@@ -129,7 +129,7 @@ fn what_is_held_keeps_its_sizes_until_it_is_released() {
 
 #[test]
 fn estimates_go_by_the_starts_that_oar_publishes() {
-    let mut check = |jobs: Vec<Listed>, expected: (u32, i64)| {
+    let check = |jobs: Vec<Listed>, expected: (u32, i64)| {
         let found = estimate(&mut cluster(jobs)).unwrap();
         assert_eq!((found.procs, found.start), (Procs(expected.0), Time(expected.1)));
     };

@@ -91,6 +91,7 @@ impl Shop {
 }
 
 /// A server as the child of its agent.
+#[derive(Clone)]
 pub(super) struct Below {
     pub(super) shop: Shop,
     /// The listings of a batch system that is not the embedded one.
@@ -127,17 +128,14 @@ impl Child for Below {
     }
 
     async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
-        let found = self.answer(&ask).await.unwrap_or_else(|why| {
-            let refusals = vec![(self.name(), why)];
-            Found { refusals, ..Found::default() }
-        });
-        request.span().in_scope(|| {
-            let completion = found.vectors.first().map(|vector| vector.estimate.completion().0);
-            let refused = found.refusals.first().map(|(_, reason)| reason.why.as_str());
-            // The agent tells the outcome of the whole discovery; this would be a line per server and question.
-            tracing::debug!(user = %ask.caller.user, completion, refused, "asked by the parent");
-        });
-        self.upward.answer(discovery, found);
+        match ask.what {
+            // That takes as long as the batch system does: the line goes on meanwhile.
+            What::Order(_) => {
+                let own = self.clone();
+                tokio::spawn(async move { own.tell(discovery, &ask, &request).await });
+            }
+            _ => self.tell(discovery, &ask, &request).await,
+        }
     }
 
     fn acknowledged(&self, sequence: u64) {
@@ -164,6 +162,21 @@ impl Child for Below {
 }
 
 impl Below {
+    /// Answers what the parent asked.
+    async fn tell(&self, discovery: u64, ask: &Ask, request: &RequestId) {
+        let found = self.answer(ask).await.unwrap_or_else(|why| {
+            let refusals = vec![(self.name(), why)];
+            Found { refusals, ..Found::default() }
+        });
+        request.span().in_scope(|| {
+            let completion = found.vectors.first().map(|vector| vector.estimate.completion().0);
+            let refused = found.refusals.first().map(|(_, reason)| reason.why.as_str());
+            // The agent tells the outcome of the whole discovery; this would be a line per server and question.
+            tracing::debug!(user = %ask.caller.user, completion, refused, "asked by the parent");
+        });
+        self.upward.answer(discovery, found);
+    }
+
     /// Has the machine carry out what an agent proposes, as far as it sees fit.
     async fn order(&self, order: Box<Order>) -> Result<MoveOutcome, Stopped> {
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
