@@ -10,6 +10,7 @@
 //! - [`server`] stands in front of one cluster: it estimates, admits, and keeps the jobs it admitted.
 //! - [`batch`] is the batch system behind a server; [`embedded`] is Pliant's own, [`foreign`] the picture of another.
 //! - [`handoff`] is how a waiting job goes from one server to another; agents propose it.
+//! - [`optional`] is what paper 004 adds: a server's queue of mandatory and optional requests, and a client's dispatcher.
 //! - [`client`] takes one submission through discovery and admission to a handle, or to a clear end.
 
 pub mod access;
@@ -23,6 +24,7 @@ pub mod handoff;
 pub mod job;
 pub mod listing;
 pub mod names;
+pub mod optional;
 pub mod reason;
 pub mod replay;
 pub mod server;
