@@ -5,12 +5,14 @@
 //! and no simulator, and decides nothing. `docs/results.md` describes every file and every metric.
 
 mod comparison;
+mod exploration;
 mod files;
 pub mod html;
 mod metrics;
 mod quantile;
 
 pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
+pub use exploration::{ExplorationSummary, deserved, summarize_exploration};
 pub use files::{
     FileError, FileFormat, Folder, RESULT_FILES, prepare_folder, read_folder, write_folder, write_formats,
 };
