@@ -5,7 +5,9 @@
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Fairness, Order};
 use pliant_report::summarize_exploration;
-use pliant_sim::optional::{Arrivals, Scenario, System, Weather, simulate, simulate_network};
+use pliant_sim::optional::{
+    Arrivals, Bug, Scenario, System, Weather, simulate, simulate_faulty, simulate_network,
+};
 
 const GRACE: System = System {
     order: Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs(1_000) },
@@ -64,6 +66,29 @@ fn no_promise_is_broken_in_bad_weather() {
         crashes += found.crashes;
     }
     assert!(crashes > 500, "the weather was too good: {crashes} crashes");
+}
+
+#[test]
+fn bad_weather_leaves_users_who_come_together_their_shares() {
+    for seed in 1..=12 {
+        let system = System::ethic(Fairness::VirtualTime);
+        let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, weather(seed), seed);
+        let summary = summarize_exploration(&found.run);
+        assert!(summary.unfairness < 0.4, "seed {seed}, {:?}: {summary:?}", weather(seed));
+    }
+}
+
+#[test]
+fn the_checkers_find_bugs() {
+    for bug in [Bug::ForgetsJournal, Bug::SendsOnce] {
+        let finds = |seed: &u64| {
+            let scenario = Scenario { most: 40, ..Scenario::paper(Arrivals::Consecutive) };
+            let system = System::ethic(Fairness::VirtualTime);
+            !simulate_faulty(&scenario, &system, weather(*seed), Some(bug), *seed).violations.is_empty()
+        };
+        let found = (1..=20).filter(finds).count();
+        assert!(found >= 5, "{bug:?} was found in {found} of 20 schedules");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Simulation of optional computations (paper 004): users with a few mandatory and many optional requests, on servers
 //! that run one request per core.
 //!
-//! [`simulate`] is the direct speed: the clients' machines call the servers' queues.
+//! [`simulate`] is the direct speed: the clients' machines call the servers' queues. [`simulate_network`] has the machines
+//! exchange messages over a network, which may be a bad one, and checks what they promise.
 
 mod direct;
 mod network;
@@ -12,7 +13,7 @@ use pliant_control::optional::explore::Plan;
 use pliant_model::{TimeMs, rng::stream_seed};
 
 pub use direct::simulate;
-pub use network::{NetworkRun, Weather, simulate_network};
+pub use network::{Bug, NetworkRun, Weather, simulate_faulty, simulate_network};
 pub use scenario::{Arrivals, Outages, Scenario, System};
 
 use scenario::UserDraw;

@@ -4,7 +4,7 @@ use pliant_control::optional::explore::{self, Offer};
 use pliant_control::optional::server::{Event, RequestKey, Standing, Submit};
 use pliant_control::server::Token;
 
-use super::{AGAIN, Class, Happening, Server, ToClient, World};
+use super::{AGAIN, Bug, Class, Happening, Server, ToClient, World};
 
 impl World<'_> {
     pub(super) fn tell_client(&mut self, user: usize, event: explore::Event) {
@@ -75,7 +75,9 @@ impl World<'_> {
         let event = Event::Submit { reply: Token(user as u64), submit: Box::new(submit) };
         self.tally.submissions += 1;
         self.send_to_server(server, event);
-        self.schedule(self.now + AGAIN, Class::ClientDue, Happening::Again(user, number));
+        if self.bug != Some(Bug::SendsOnce) {
+            self.schedule(self.now + AGAIN, Class::ClientDue, Happening::Again(user, number));
+        }
     }
 
     pub(super) fn cancel_again(&mut self, user: usize, server: usize) {

@@ -5,7 +5,7 @@ use pliant_control::optional::server::{Event, Requests};
 use pliant_model::SpanMs;
 use rand::Rng;
 
-use super::{AWAY, Class, Happening, Peer, Server, World};
+use super::{AWAY, Bug, Class, Happening, Peer, Server, World};
 
 impl World<'_> {
     pub(super) fn schedule_crash(&mut self) {
@@ -40,7 +40,11 @@ impl World<'_> {
     pub(super) fn back(&mut self, peer: Peer) {
         match peer {
             Peer::Server(at) => {
-                self.servers[at].machine = retold(&self.servers[at]);
+                let server = &mut self.servers[at];
+                if self.bug == Some(Bug::ForgetsJournal) {
+                    server.journal.clear();
+                }
+                server.machine = retold(server);
                 self.servers[at].up = true;
                 self.servers[at].due = None;
                 for event in std::mem::take(&mut self.servers[at].missed) {

@@ -49,6 +49,15 @@ pub struct Weather {
     pub until: TimeMs,
 }
 
+/// A mistake of a driver, put in on purpose to see that the checkers find it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bug {
+    /// A server begins again without its journal.
+    ForgetsJournal,
+    /// A client sends each submission once.
+    SendsOnce,
+}
+
 /// A finished run over a network, and what was found wrong with it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkRun {
@@ -135,6 +144,7 @@ struct Client {
 struct World<'a> {
     scenario: &'a Scenario,
     weather: Weather,
+    bug: Option<Bug>,
     /// The servers follow the five rules.
     fair: bool,
     /// How many optional requests of a user may be stored for each core.
@@ -157,8 +167,21 @@ struct World<'a> {
 
 /// Simulates a scenario under a system over a network.
 pub fn simulate_network(scenario: &Scenario, system: &System, weather: Weather, seed: u64) -> NetworkRun {
+    simulate_faulty(scenario, system, weather, None, seed)
+}
+
+/// As [`simulate_network`], with a mistake in it.
+pub fn simulate_faulty(
+    scenario: &Scenario,
+    system: &System,
+    weather: Weather,
+    bug: Option<Bug>,
+    seed: u64,
+) -> NetworkRun {
     let users = scenario.draw_users(seed);
-    World::new(scenario, system, weather, seed, &users).run()
+    let mut world = World::new(scenario, system, weather, seed, &users);
+    world.bug = bug;
+    world.run()
 }
 
 impl<'a> World<'a> {
@@ -207,6 +230,7 @@ impl<'a> World<'a> {
         let mut world = World {
             scenario,
             weather,
+            bug: None,
             fair: matches!(system.order, Order::Fair { .. }),
             window,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather")),
