@@ -15,6 +15,9 @@
 //!
 //! Cost: O(log n) for each event, and O(servers) for setup and cleanup.
 
+mod losses;
+mod placing;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::rng::Draws;
@@ -321,103 +324,6 @@ impl Explore {
         }
     }
 
-    /// Gives every mandatory request that is nowhere to the next server.
-    fn place_mandatory(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
-        while let Some(number) = self.homeless.pop_front() {
-            let Some(server) = self.next_server() else {
-                self.homeless.push_front(number);
-                self.phase = Phase::Pausing;
-                return commands.push(Command::WakeAt(now + PAUSE));
-            };
-            self.send(number, server, commands);
-        }
-    }
-
-    /// Gives out the optional requests that the user guessed, one server after the other.
-    fn place_guessed(&mut self, commands: &mut Vec<Command>) {
-        while self.has_optional() {
-            let Some(server) = self.next_server() else { return };
-            let Some(number) = self.take_optional() else { return };
-            self.send(number, server, commands);
-        }
-    }
-
-    /// Keeps a server's cores busy.
-    fn fill(&mut self, name: &Name, commands: &mut Vec<Command>) {
-        let Dispatch::Window(window) = self.plan.dispatch else { return };
-        while let Some(server) = self.servers.get(name)
-            && server.there
-            && server.optional < window * server.cores
-            && let Some(number) = self.take_optional()
-        {
-            self.send(number, name.clone(), commands);
-        }
-    }
-
-    /// The next server that is there, in turn.
-    fn next_server(&mut self) -> Option<Name> {
-        for _ in 0..self.order.len() {
-            let name = &self.order[self.turn % self.order.len()];
-            self.turn += 1;
-            if self.servers[name].there {
-                return Some(name.clone());
-            }
-        }
-        None
-    }
-
-    /// How many requests may be given numbers at all.
-    fn limit(&self) -> u32 {
-        match self.plan.dispatch {
-            Dispatch::Window(_) => self.plan.most,
-            Dispatch::Guess(guess) => guess.min(self.plan.most),
-        }
-    }
-
-    fn has_optional(&self) -> bool {
-        !self.returned.is_empty() || self.next < self.limit()
-    }
-
-    fn take_optional(&mut self) -> Option<u32> {
-        if let Some(number) = self.returned.pop() {
-            return Some(number);
-        }
-        let number = self.next;
-        (number < self.limit()).then(|| self.next += 1).map(|()| number)
-    }
-
-    fn kind(&self, number: u32) -> Kind {
-        if number < self.plan.mandatory { Kind::Mandatory } else { Kind::Optional }
-    }
-
-    fn submission(&self, number: u32, server: Name) -> Submission {
-        let (weight, deadline) = (self.plan.weight, self.plan.deadline);
-        Submission { number, server, kind: self.kind(number), weight, deadline }
-    }
-
-    fn send(&mut self, number: u32, name: Name, commands: &mut Vec<Command>) {
-        let optional = self.kind(number) == Kind::Optional;
-        if let Some(server) = self.servers.get_mut(&name) {
-            server.optional += u32::from(optional);
-            server.used = true;
-        }
-        commands.push(Command::Submit(self.submission(number, name.clone())));
-        self.sent.insert(number, name);
-    }
-
-    /// Takes a request off the server that has it; false if that is not this server.
-    fn take_off(&mut self, number: u32, name: &Name) -> bool {
-        if self.sent.get(&number) != Some(name) {
-            return false;
-        }
-        self.sent.remove(&number);
-        let optional = self.kind(number) == Kind::Optional;
-        if let Some(server) = self.servers.get_mut(name) {
-            server.optional -= u32::from(optional);
-        }
-        true
-    }
-
     fn ended(&mut self, number: u32, name: &Name, completed: bool, commands: &mut Vec<Command>) {
         if !self.take_off(number, name) && !self.ended_elsewhere(number, name, commands) {
             return;
@@ -430,59 +336,6 @@ impl Explore {
         match self.kind(number) {
             Kind::Mandatory => self.open -= 1,
             Kind::Optional => self.fill(name, commands),
-        }
-    }
-
-    /// A server that was given up has run a request after all. True if that is news; then whoever has it instead
-    /// need not run it.
-    fn ended_elsewhere(&mut self, number: u32, name: &Name, commands: &mut Vec<Command>) -> bool {
-        let Some(server) = self.servers.get_mut(name) else { return false };
-        let Some(at) = server.given_up.iter().position(|given_up| *given_up == number) else { return false };
-        server.given_up.swap_remove(at);
-        if let Some(other) = self.sent.get(&number).cloned() {
-            self.take_off(number, &other);
-            commands.push(Command::CancelOne { server: other, number });
-            return true;
-        }
-        let waits = self.homeless.len() + self.returned.len();
-        self.homeless.retain(|homeless| *homeless != number);
-        self.returned.retain(|returned| *returned != number);
-        self.homeless.len() + self.returned.len() < waits
-    }
-
-    /// A request goes elsewhere, and the server gets no more until the agent names it again.
-    fn refused(&mut self, now: TimeMs, number: u32, name: &Name, commands: &mut Vec<Command>) {
-        if !self.take_off(number, name) {
-            return;
-        }
-        if let Some(server) = self.servers.get_mut(name) {
-            server.there = false;
-        }
-        self.put_back(number);
-        self.place_mandatory(now, commands);
-    }
-
-    /// What a server had goes elsewhere; it may run some of it all the same.
-    fn lost(&mut self, now: TimeMs, name: &Name, commands: &mut Vec<Command>) {
-        let there: Vec<u32> =
-            self.sent.iter().filter(|(_, at)| *at == name).map(|(number, _)| *number).collect();
-        for number in &there {
-            self.take_off(*number, name);
-            self.put_back(*number);
-        }
-        if let Some(server) = self.servers.get_mut(name) {
-            server.there = false;
-            server.given_up.extend(there);
-        }
-        if self.phase == Phase::Monitoring {
-            self.place_mandatory(now, commands);
-        }
-    }
-
-    fn put_back(&mut self, number: u32) {
-        match self.kind(number) {
-            Kind::Mandatory => self.homeless.push_back(number),
-            Kind::Optional => self.returned.push(number),
         }
     }
 
