@@ -97,9 +97,6 @@ fn where_an_optional_request_ends_the_next_one_goes_until_there_are_enough() {
 #[test]
 fn the_deadline_ends_it_when_the_mandatory_requests_are_completed() {
     let mut machine = begun(1, 100);
-    let server =
-        ["a", "b"].into_iter().find(|server| tell(&mut machine.clone(), ended(0, server)).is_empty());
-    let _ = server.unwrap();
     assert_eq!(
         tell_at(&mut machine.clone(), DEADLINE, Event::Due),
         [""; 0],
@@ -174,5 +171,6 @@ fn the_legacy_client_submits_what_its_user_guessed_and_no_more() {
     let sent = tell(&mut machine, offers(&[("a", 1), ("b", 1)]));
     let numbers: Vec<&str> = sent.iter().map(|word| word.split(' ').nth(1).unwrap()).collect();
     assert_eq!(numbers, ["0", "1", "2", "3", "4", "5", "6"]);
-    assert_eq!(sent.iter().filter(|word| word.ends_with('a')).count().abs_diff(3) <= 1, true);
+    let on_a = sent.iter().filter(|word| word.ends_with('a')).count();
+    assert!((3..=4).contains(&on_a), "in turn: {sent:?}");
 }
