@@ -268,12 +268,12 @@ guesses = [3, 100]
             "servers = 3",
             "10:11: `servers`: expected either `servers` or `speeds`, found both",
         );
-        check("guesses = [3, 100]", "guesses = [3]\nwindow = 2", "18:10: `window`: expected `guesses` alone");
+        check("guesses = [3, 100]", "guesses = [3]\nwindow = 2", "19:10: `window`: expected `guesses` alone");
         check(
             "\"legacy\"",
             "\"ours\"\nwindow = 2\n[[system]]\nname = \"x\"",
             "expected unique names, found `ours` twice",
         );
-        check("grace_ms", "grace", "unknown field `grace`");
+        check("grace_ms", "grace", "unknown key `grace`");
     }
 }
