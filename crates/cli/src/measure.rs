@@ -3,12 +3,24 @@
 use std::collections::BTreeMap;
 
 use pliant_model::Run;
-use pliant_report::{compare, gained_before, summarize};
+use pliant_report::{compare, gained_before, summarize, summarize_exploration};
+use pliant_sim::campaign::Measured;
 use serde::Serialize;
 use serde_json::Value;
 
 /// The metrics of a run, and of the run against its reference if it has one.
-pub(crate) fn measure(run: &Run, reference: Option<&Run>) -> Result<BTreeMap<String, f64>, String> {
+pub(crate) fn measure(measured: Measured<'_>) -> Result<BTreeMap<String, f64>, String> {
+    match measured {
+        Measured::Jobs { run, reference } => measure_jobs(run, reference),
+        Measured::Requests(run) => {
+            let mut metrics = BTreeMap::new();
+            add(&mut metrics, &summarize_exploration(run))?;
+            Ok(metrics)
+        }
+    }
+}
+
+fn measure_jobs(run: &Run, reference: Option<&Run>) -> Result<BTreeMap<String, f64>, String> {
     let mut metrics = BTreeMap::new();
     let summary = summarize(run);
     add(&mut metrics, &summary)?;

@@ -11,6 +11,7 @@
 //! - [`batch`] is the batch system behind a server; [`embedded`] is Pliant's own, [`foreign`] the picture of another.
 //! - [`local`] is what is kept of the jobs of local users, for replays.
 //! - [`handoff`] is how a waiting job goes from one server to another; agents propose it.
+//! - [`optional`] is what paper 004 adds: a server's queue of mandatory and optional requests, and a client's dispatcher.
 //! - [`client`] takes one submission through discovery and admission to a handle, or to a clear end.
 
 pub mod access;
@@ -25,6 +26,7 @@ pub mod job;
 pub mod listing;
 pub mod local;
 pub mod names;
+pub mod optional;
 pub mod reason;
 pub mod replay;
 pub mod server;

@@ -6,6 +6,7 @@
 //! values serve the simulator and the live federation.
 
 mod decision;
+mod exploration;
 mod ids;
 mod job;
 mod outcome;
@@ -15,9 +16,10 @@ mod speedup;
 mod time;
 
 pub use decision::{Estimate, MapReason, MoveReason, Reason, Refusal, RefusalCause};
+pub use exploration::{Capacity, Exploration, ExplorationRun};
 pub use ids::{ClusterId, JobId, Procs};
 pub use job::{Job, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
 pub use speedup::{Speedup, SpeedupError};
-pub use time::{Span, Time};
+pub use time::{Span, SpanMs, Time, TimeMs};

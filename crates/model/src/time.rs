@@ -1,5 +1,7 @@
-//! Integer time. One tick is one second everywhere; floating-point time double-books processors
-//! (ARCHITECTURE.md, invariant 3).
+//! Integer time: floating-point time double-books processors (ARCHITECTURE.md, invariant 3).
+//!
+//! One tick is one second, but for optional computations (paper 004), whose requests may take a second each: they
+//! are timed in milliseconds. The two never mix without a conversion.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -38,46 +40,81 @@ impl Span {
     }
 }
 
-impl Add<Span> for Time {
-    type Output = Time;
-    fn add(self, span: Span) -> Time {
-        Time(self.0 + span.0)
+/// An instant, in whole milliseconds since the driver's origin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TimeMs(pub i64);
+
+/// A length of time, in whole milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SpanMs(pub i64);
+
+impl TimeMs {
+    /// The origin.
+    pub const ZERO: TimeMs = TimeMs(0);
+    /// Later than anything that happens.
+    pub const MAX: TimeMs = TimeMs(i64::MAX / 4);
+}
+
+impl SpanMs {
+    /// No time at all.
+    pub const ZERO: SpanMs = SpanMs(0);
+
+    /// Length in seconds.
+    pub const fn seconds(self) -> f64 {
+        self.0 as f64 / 1_000.0
     }
 }
 
-impl AddAssign<Span> for Time {
-    fn add_assign(&mut self, span: Span) {
-        self.0 += span.0;
-    }
+/// The arithmetic of instants and lengths of time.
+macro_rules! arithmetic {
+    ($time:ident, $span:ident) => {
+        impl Add<$span> for $time {
+            type Output = $time;
+            fn add(self, span: $span) -> $time {
+                $time(self.0 + span.0)
+            }
+        }
+
+        impl AddAssign<$span> for $time {
+            fn add_assign(&mut self, span: $span) {
+                self.0 += span.0;
+            }
+        }
+
+        impl Sub<$span> for $time {
+            type Output = $time;
+            fn sub(self, span: $span) -> $time {
+                $time(self.0 - span.0)
+            }
+        }
+
+        impl Sub for $time {
+            type Output = $span;
+            fn sub(self, earlier: $time) -> $span {
+                $span(self.0 - earlier.0)
+            }
+        }
+
+        impl Add for $span {
+            type Output = $span;
+            fn add(self, other: $span) -> $span {
+                $span(self.0 + other.0)
+            }
+        }
+
+        impl Sub for $span {
+            type Output = $span;
+            fn sub(self, other: $span) -> $span {
+                $span(self.0 - other.0)
+            }
+        }
+    };
 }
 
-impl Sub<Span> for Time {
-    type Output = Time;
-    fn sub(self, span: Span) -> Time {
-        Time(self.0 - span.0)
-    }
-}
-
-impl Sub for Time {
-    type Output = Span;
-    fn sub(self, earlier: Time) -> Span {
-        Span(self.0 - earlier.0)
-    }
-}
-
-impl Add for Span {
-    type Output = Span;
-    fn add(self, other: Span) -> Span {
-        Span(self.0 + other.0)
-    }
-}
-
-impl Sub for Span {
-    type Output = Span;
-    fn sub(self, other: Span) -> Span {
-        Span(self.0 - other.0)
-    }
-}
+arithmetic!(Time, Span);
+arithmetic!(TimeMs, SpanMs);
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,5 +125,17 @@ impl fmt::Display for Time {
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} s", self.0)
+    }
+}
+
+impl fmt::Display for TimeMs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ms", self.0)
+    }
+}
+
+impl fmt::Display for SpanMs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ms", self.0)
     }
 }

@@ -11,6 +11,7 @@ pub mod federation;
 pub mod history;
 pub mod mapping;
 pub mod nodes;
+pub mod optional;
 pub mod profile;
 pub mod reallocation;
 pub mod tuning;

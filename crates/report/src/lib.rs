@@ -6,6 +6,7 @@
 
 mod bootstrap;
 mod comparison;
+mod exploration;
 mod files;
 pub mod html;
 mod metrics;
@@ -13,6 +14,7 @@ mod quantile;
 
 pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
 pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
+pub use exploration::{ExplorationSummary, deserved, summarize_exploration};
 pub use files::{
     FileError, FileFormat, Folder, RESULT_FILES, prepare_folder, read_folder, write_folder, write_formats,
 };

@@ -9,6 +9,7 @@ pub mod campaign;
 mod engine;
 pub mod faults;
 pub mod limits;
+pub mod optional;
 pub mod protocol;
 mod ready;
 pub mod recorded;

@@ -49,6 +49,25 @@ const COLUMNS: &[Column] = &[
     column("util. %", "utilization", 100.0, 1, 5),
 ];
 
+/// Of campaigns of optional computations.
+const REQUESTS: &[Column] = &[
+    column("users", "users", 1.0, 1, 2),
+    column("unhappy", "unhappy_users", 1.0, 1, 0),
+    column("unfairness", "unfairness", 1.0, 3, 0),
+    column("useful unf.", "useful_unfairness", 1.0, 3, 3),
+    column("completed", "completed_requests", 1.0, 0, 0),
+    column("killed", "killed_requests", 1.0, 1, 1),
+    column("wasted %", "wasted_percent", 1.0, 2, 1),
+    column("mandatory s", "mean_mandatory_s", 1.0, 2, 2),
+    column("stored", "stored_requests", 1.0, 0, 3),
+];
+
+/// The columns for what the cells are of.
+fn columns(cells: &[Cell]) -> &'static [Column] {
+    let requests = |cell: &Cell| cell.metrics.contains_key("unfairness");
+    if cells.iter().any(requests) { REQUESTS } else { COLUMNS }
+}
+
 /// What tells cells apart: title and text.
 type Word = (&'static str, fn(&Cell) -> String);
 
@@ -104,7 +123,7 @@ fn describe(cells: &[Cell]) -> String {
         cells.iter().filter_map(|cell| cell.metrics.get(column.metric)).all(|spread| spread.mean == 0.0)
     };
     let (zero, columns): (Vec<&Column>, Vec<&Column>) =
-        COLUMNS.iter().filter(|column| has(column)).partition(|column| is_zero(column));
+        columns(cells).iter().filter(|column| has(column)).partition(|column| is_zero(column));
     let words_of = |cell| common.iter().map(move |(title, text)| format!("{title} {}", text(cell)));
     let zeros = zero.iter().map(|column| format!("{} 0", column.title));
     let common: Vec<String> = cells.first().into_iter().flat_map(words_of).chain(zeros).collect();

@@ -16,6 +16,27 @@ pub(super) struct Figure {
     pub(super) boxes: Vec<Vec<Option<Quartiles>>>,
 }
 
+/// A figure of more boxes than this cannot be read.
+const BOXES_MOST: usize = 150;
+
+impl Figure {
+    /// The figure, or one for each workload if it has too many boxes.
+    fn in_parts(self) -> Vec<Figure> {
+        if self.workloads.len() * self.policies.len() <= BOXES_MOST {
+            return vec![self];
+        }
+        let Figure { metric, dedicated, workloads, policies, boxes } = self;
+        let part = |(workload, boxes)| Figure {
+            metric: metric.clone(),
+            dedicated,
+            workloads: vec![workload],
+            policies: policies.clone(),
+            boxes: vec![boxes],
+        };
+        workloads.into_iter().zip(boxes).map(part).collect()
+    }
+}
+
 /// The figures of a campaign, dedicated platforms first. A metric that is 0 in every run makes none.
 pub(super) fn figures(table: &CampaignTable) -> Vec<Figure> {
     let keys: BTreeSet<&str> =
@@ -27,7 +48,7 @@ pub(super) fn figures(table: &CampaignTable) -> Vec<Figure> {
         for key in &keys {
             let figure = figure(table, key, dedicated);
             if figure.boxes.iter().flatten().flatten().any(|found| found.min != 0.0 || found.max != 0.0) {
-                figures.push(figure);
+                figures.extend(figure.in_parts());
             }
         }
     }
@@ -95,6 +116,22 @@ mod tests {
         assert_eq!(found[0].boxes[0][0].unwrap().count, 2);
         assert_eq!(found[0].boxes[0][1], None);
         assert_eq!((found[1].metric.as_str(), found[1].dedicated), ("impacted_percent", false));
+    }
+
+    #[test]
+    fn a_figure_of_too_many_boxes_is_one_for_each_workload() {
+        let rows = |policies: usize| {
+            let each = |workload| {
+                (0..policies).map(move |one| row(workload, true, &format!("p{one}"), 1, "wait_s", 1.0))
+            };
+            CampaignTable { rows: ["june", "may", "march"].into_iter().flat_map(each).collect() }
+        };
+        let workloads = |policies| -> Vec<Vec<String>> {
+            figures(&rows(policies)).into_iter().map(|figure| figure.workloads).collect()
+        };
+        assert_eq!(workloads(50), [["june", "may", "march"]]);
+        assert_eq!(workloads(51), [["june"], ["may"], ["march"]]);
+        assert_eq!(figures(&rows(51))[2].boxes[0].len(), 51);
     }
 
     #[test]

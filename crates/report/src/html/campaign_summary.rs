@@ -22,7 +22,7 @@ enum Best {
     Greatest,
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 16] = [
     ("refused", "Refused", "Jobs that no cluster could take; the other columns are without them", None),
     ("impacted_percent", "Impacted", "Federated jobs whose completion differs from the reference", None),
     ("reallocations_percent", "Moves / job", "Moves over federated jobs; can exceed 100 %", None),
@@ -49,6 +49,21 @@ const COLUMNS: [Column; 11] = [
     ("mean_wait_s", "Mean wait", "Submission to start, all jobs", Some(Best::Least)),
     ("mean_response_s", "Mean response", "Submission to end, all jobs", Some(Best::Least)),
     ("utilization", "Utilization", "Used processor time over all processor time to the makespan", None),
+    (
+        "unhappy_users",
+        "Unhappy users",
+        "Users whose mandatory requests were not completed by their deadline",
+        Some(Best::Least),
+    ),
+    (
+        "unfairness",
+        "Unfairness",
+        "The greatest satisfaction minus the least: what users had over what they deserved",
+        Some(Best::Least),
+    ),
+    ("completed_requests", "Completed", "Requests that were completed", Some(Best::Greatest)),
+    ("killed_requests", "Killed", "Runs of optional requests that were ended for a mandatory one", None),
+    ("wasted_percent", "Wasted", "Resource time of runs that were killed or cancelled", None),
 ];
 
 /// The summary of a campaign as a section of its page.

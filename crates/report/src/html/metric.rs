@@ -43,7 +43,7 @@ impl Unit {
 }
 
 /// Metrics in the order of the paper's figures, which are always shown; others follow by name, folded away.
-const KNOWN: [(&str, &str, Unit, Option<f64>); 11] = [
+const KNOWN: [(&str, &str, Unit, Option<f64>); 14] = [
     ("impacted_percent", "Jobs whose completion changed", Unit::Percent, None),
     ("reallocations_percent", "Moves over jobs", Unit::Percent, None),
     ("early_percent", "Changed jobs that ended earlier", Unit::Percent, Some(50.0)),
@@ -55,6 +55,9 @@ const KNOWN: [(&str, &str, Unit, Option<f64>); 11] = [
     ("mean_response_s", "Mean response", Unit::Seconds, None),
     ("mean_bounded_slowdown", "Mean bounded slowdown", Unit::Number, None),
     ("utilization", "Utilization", Unit::Share, None),
+    ("unhappy_users", "Unhappy users", Unit::Number, None),
+    ("unfairness", "Unfairness", Unit::Number, None),
+    ("completed_requests", "Completed requests", Unit::Number, None),
 ];
 
 /// Metrics whose keys alone do not make a good title.

@@ -11,10 +11,11 @@ use pliant_trace::platform::BUILT_IN;
 use pliant_trace::toml_file::Source;
 use toml::Spanned;
 
-use super::file::{File, Move, PolicyTable, Repair, Word, WorkloadTable};
+use super::file::{File, Kind, Move, PolicyTable, Repair, Word, WorkloadTable};
 use super::recipe::Misfit;
 use super::{
-    Campaign, CampaignError, Generator, JobSource, Moldable, PlatformChoice, Recipe, Variant, Workload,
+    Campaign, CampaignError, Generator, JobSource, Moldable, PlatformChoice, Recipe, Treatment, Variant,
+    Workload,
 };
 use crate::{Policies, limits};
 
@@ -33,18 +34,21 @@ impl Campaign {
     }
 
     fn understand(source: &Source<'_>, path: &Path) -> Result<Campaign, CampaignError> {
-        let file: File = source.parse(KEYS_HINT)?;
-        Reader { source, path }.campaign(file)
+        let reader = Reader { source, path };
+        match source.parse::<Kind>(KEYS_HINT)?.scenario {
+            Some(_) => reader.explorations(source.parse(KEYS_HINT)?),
+            None => reader.campaign(source.parse(KEYS_HINT)?),
+        }
     }
 }
 
 /// Checks what the syntax cannot, and says where.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     source: &'a Source<'a>,
-    path: &'a Path,
+    pub(super) path: &'a Path,
 }
 
-type Checked<T> = Result<T, CampaignError>;
+pub(super) type Checked<T> = Result<T, CampaignError>;
 
 impl Reader<'_> {
     fn campaign(&self, file: File) -> Checked<Campaign> {
@@ -52,16 +56,7 @@ impl Reader<'_> {
         self.filled(&file.seeds, file.seeds.get_ref().0.is_empty(), "seeds = { from = 1, count = 10 }")?;
         self.distinct(&file.seeds, &file.seeds.get_ref().0)?;
         let policies = self.policies(&file)?;
-        let reference = match &file.reference {
-            None => 0,
-            Some(name) => policies.iter().position(|one| &one.name == name.get_ref()).ok_or_else(|| {
-                self.at(
-                    name.span(),
-                    format!("expected the name of a [[policy]], found `{}`", name.get_ref()),
-                    "",
-                )
-            })?,
-        };
+        let reference = self.reference(file.reference.as_ref(), &policies, "policy")?;
         Ok(Campaign {
             base: self.path.parent().unwrap_or(Path::new("")).to_owned(),
             dedicated_shares: self.shares(file.dedicated_shares.as_ref())?,
@@ -71,6 +66,20 @@ impl Reader<'_> {
             seeds: file.seeds.into_inner().0,
             policies,
             reference,
+        })
+    }
+
+    /// The position of the policy that the others are compared with.
+    pub(super) fn reference(
+        &self,
+        given: Option<&Spanned<String>>,
+        policies: &[Variant],
+        table: &str,
+    ) -> Checked<usize> {
+        let Some(name) = given else { return Ok(0) };
+        policies.iter().position(|one| &one.name == name.get_ref()).ok_or_else(|| {
+            let problem = format!("expected the name of a [[{table}]], found `{}`", name.get_ref());
+            self.at(name.span(), problem, "")
         })
     }
 
@@ -243,17 +252,16 @@ impl Reader<'_> {
                 })?;
             }
             let usual = Policies::default();
-            policies.push(Variant {
-                name: given.name.get_ref().clone(),
-                batch: given.batch.as_ref().map(|name| name.get_ref().clone()),
-                policies: Policies {
-                    tuner: given.tuner.or(file.tuner).map_or(usual.tuner, |word| word.0),
-                    mapping: given.mapping.or(file.mapping).map_or(usual.mapping, |word| word.0),
-                    ties: given.ties.or(file.ties).map_or(usual.ties, |word| word.0),
-                    reallocation: self.reallocation(table.span(), given)?,
-                    ..usual
-                },
-            });
+            let batch = given.batch.as_ref().map(|name| name.get_ref().clone());
+            let chosen = Policies {
+                tuner: given.tuner.or(file.tuner).map_or(usual.tuner, |word| word.0),
+                mapping: given.mapping.or(file.mapping).map_or(usual.mapping, |word| word.0),
+                ties: given.ties.or(file.ties).map_or(usual.ties, |word| word.0),
+                reallocation: self.reallocation(table.span(), given)?,
+                ..usual
+            };
+            let treatment = Treatment::Jobs { policies: chosen, batch };
+            policies.push(Variant { name: given.name.get_ref().clone(), treatment });
         }
         Ok(policies)
     }
@@ -286,7 +294,7 @@ impl Reader<'_> {
         Ok(Some(policy))
     }
 
-    fn within<T>(&self, given: &Spanned<i64>, range: RangeInclusive<T>) -> Checked<T>
+    pub(super) fn within<T>(&self, given: &Spanned<i64>, range: RangeInclusive<T>) -> Checked<T>
     where
         T: TryFrom<i64> + PartialOrd + fmt::Display,
     {
@@ -298,26 +306,30 @@ impl Reader<'_> {
         })
     }
 
-    fn name(&self, given: &Spanned<String>) -> Checked<()> {
+    pub(super) fn name(&self, given: &Spanned<String>) -> Checked<()> {
         if is_name(given.get_ref()) {
             return Ok(());
         }
         Err(self.at(given.span(), format!("expected a name, found `{}`", given.get_ref()), NAME_HINT))
     }
 
-    fn repeated(&self, given: &Spanned<String>) -> CampaignError {
+    pub(super) fn repeated(&self, given: &Spanned<String>) -> CampaignError {
         let problem = format!("expected unique names, found `{}` twice", given.get_ref());
         self.at(given.span(), problem, "results are told apart by these names")
     }
 
-    fn filled<T>(&self, given: &Spanned<T>, empty: bool, hint: &str) -> Checked<()> {
+    pub(super) fn filled<T>(&self, given: &Spanned<T>, empty: bool, hint: &str) -> Checked<()> {
         if empty {
             return Err(self.at(given.span(), "expected at least one, found none".to_owned(), hint));
         }
         Ok(())
     }
 
-    fn distinct<T, V: PartialEq + fmt::Debug>(&self, given: &Spanned<T>, values: &[V]) -> Checked<()> {
+    pub(super) fn distinct<T, V: PartialEq + fmt::Debug>(
+        &self,
+        given: &Spanned<T>,
+        values: &[V],
+    ) -> Checked<()> {
         for (index, value) in values.iter().enumerate() {
             if values[..index].contains(value) {
                 let problem = format!("expected each value once, found {value:?} twice");
@@ -328,7 +340,7 @@ impl Reader<'_> {
     }
 
     /// An error at a place of the text. No hint of its own: where the keys are listed.
-    fn at(&self, place: Range<usize>, problem: String, hint: &str) -> CampaignError {
+    pub(super) fn at(&self, place: Range<usize>, problem: String, hint: &str) -> CampaignError {
         let message = self.source.about_key(&place, problem);
         let hint = if hint.is_empty() { KEYS_HINT } else { hint };
         self.source.error(place, message, hint.to_owned()).into()

@@ -10,8 +10,11 @@ use rayon::prelude::*;
 
 use super::jobs::{Cache, sim_jobs};
 use super::store::{Manifest, Store, Stored};
-use super::{Campaign, CampaignError, Damage, Group, Measure, Record, Results, Shard, Variant};
-use crate::{Silent, SimJob, simulate};
+use super::{
+    Campaign, CampaignError, Damage, Group, JobSource, Measure, Measured, Record, Results, Shard, Treatment,
+};
+use crate::optional::{self, Scenario, System};
+use crate::{Policies, Silent, SimJob, simulate};
 
 /// The most threads that a campaign is run on: more than any machine has cores. Each costs memory even if
 /// there is nothing for it to do.
@@ -61,8 +64,8 @@ pub fn run(
         return Err(CampaignError::NoWorkload);
     }
     // A mistake in one of them is told before anything is written or simulated.
-    for platform in campaign.workloads.iter().flat_map(|workload| &workload.platforms) {
-        platform.load(&campaign.base)?;
+    for workload in campaign.workloads.iter().filter(|one| !matches!(one.source, JobSource::Scenario(_))) {
+        workload.platforms.iter().try_for_each(|platform| platform.load(&campaign.base).map(drop))?;
     }
     let store = Store::create(dir, Manifest::of(campaign)?)?;
     let groups = campaign.groups();
@@ -127,28 +130,79 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Simulates `policies` of a group. The reference is simulated even if its own result is there: the
-    /// others are compared with it job by job, and only results are kept on disk.
+    /// Simulates `policies` of a group.
     fn run_group(&self, group: &Group, policies: &[usize]) -> Result<(), CampaignError> {
+        match &self.campaign.workloads[group.workload].source {
+            JobSource::Scenario(scenario) => self.run_requests(group, policies, scenario),
+            JobSource::File { .. } | JobSource::Generated { .. } => self.run_jobs(group, policies),
+        }
+    }
+
+    /// The reference is simulated even if its own result is there: the others are compared with it job by job, and
+    /// only results are kept on disk.
+    fn run_jobs(&self, group: &Group, policies: &[usize]) -> Result<(), CampaignError> {
         let workload = self.cache.get(group)?;
         let jobs = sim_jobs(workload.jobs.clone(), group.moldable, group.share, group.seed);
         let reference = self.campaign.reference;
         let (reference_run, mut seconds) = self.simulate(group, reference, &workload.platform, &jobs)?;
         for &policy in policies {
-            let key = self.campaign.key(group, policy);
-            let metrics = if policy == reference {
-                (self.measure)(&reference_run, None)
+            let run;
+            let measured = if policy == reference {
+                Measured::Jobs { run: &reference_run, reference: None }
             } else {
-                let (run, taken) = self.simulate(group, policy, &workload.platform, &jobs)?;
-                seconds = taken;
-                (self.measure)(&run, Some(&reference_run))
+                (run, seconds) = self.simulate(group, policy, &workload.platform, &jobs)?;
+                Measured::Jobs { run: &run, reference: Some(&reference_run) }
             };
-            let metrics = metrics.map_err(|problem| CampaignError::Measure { key: key.clone(), problem })?;
-            self.store.write_run(&self.record(group, policy, metrics))?;
-            self.timing.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), seconds);
-            self.progress.finished(&key);
+            self.keep(group, policy, measured, seconds)?;
         }
         Ok(())
+    }
+
+    fn run_requests(
+        &self,
+        group: &Group,
+        policies: &[usize],
+        scenario: &Scenario,
+    ) -> Result<(), CampaignError> {
+        for &policy in policies {
+            let begun = Instant::now();
+            let run = optional::simulate(scenario, &self.system(policy), group.seed);
+            self.keep(group, policy, Measured::Requests(&run), begun.elapsed().as_secs_f64())?;
+        }
+        Ok(())
+    }
+
+    /// Measures a run and keeps its result.
+    fn keep(
+        &self,
+        group: &Group,
+        policy: usize,
+        measured: Measured<'_>,
+        seconds: f64,
+    ) -> Result<(), CampaignError> {
+        let key = self.campaign.key(group, policy);
+        let failed = |problem| CampaignError::Measure { key: key.clone(), problem };
+        let metrics = (self.measure)(measured).map_err(failed)?;
+        self.store.write_run(&self.record(group, policy, metrics))?;
+        self.timing.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), seconds);
+        self.progress.finished(&key);
+        Ok(())
+    }
+
+    /// What is done with requests.
+    fn system(&self, policy: usize) -> System {
+        match self.campaign.policies[policy].treatment {
+            Treatment::Requests(system) => system,
+            Treatment::Jobs { .. } => unreachable!("scenarios are read with systems only"),
+        }
+    }
+
+    /// What is done with jobs.
+    fn policies(&self, policy: usize) -> (Policies, Option<&str>) {
+        match &self.campaign.policies[policy].treatment {
+            Treatment::Jobs { policies, batch } => (policies.clone(), batch.as_deref()),
+            Treatment::Requests(_) => unreachable!("workloads are read with policies only"),
+        }
     }
 
     fn simulate(
@@ -158,8 +212,7 @@ impl Shared<'_> {
         platform: &Platform,
         jobs: &[SimJob],
     ) -> Result<(Run, f64), CampaignError> {
-        let Variant { policies, batch, .. } = &self.campaign.policies[policy];
-        let mut policies = policies.clone();
+        let (mut policies, batch) = self.policies(policy);
         policies.seed = group.seed;
         // Moves are counted; which job moved where is not kept in a campaign.
         policies.keep_moves = false;

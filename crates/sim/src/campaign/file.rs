@@ -20,6 +20,12 @@ use super::words::find;
 use super::{Generator, Moldable, month};
 use crate::Ties;
 
+/// What tells campaigns of optional computations from those of jobs.
+#[derive(Deserialize)]
+pub(super) struct Kind {
+    pub(super) scenario: Option<de::IgnoredAny>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {

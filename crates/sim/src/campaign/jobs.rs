@@ -92,6 +92,7 @@ impl<'a> Cache<'a> {
             JobSource::Generated { recipe, seed, per_seed } => {
                 recipe.generate(&platform, if *per_seed { group.seed } else { *seed })
             }
+            JobSource::Scenario(_) => unreachable!("a scenario has no jobs"),
         };
         workload.resolve_origins(&platform);
         Ok(Loaded { platform, jobs: workload.jobs })

@@ -1,6 +1,9 @@
 //! Campaigns: a matrix `workload x platform x moldable x dedicated x seed x policy` of simulations, run in
 //! parallel and resumable (`docs/campaigns.md`).
 //!
+//! A campaign of optional computations (paper 004) has scenarios instead of workloads and systems instead of policies; the
+//! rest of the matrix is the same.
+//!
 //! One task per group of runs that share a reference: the reference run is simulated once, kept in memory
 //! while its group runs, and each variant is measured against it. Results hold no times of day and no
 //! durations and are written in the order of the matrix, so they are the same bytes on any number of
@@ -17,6 +20,7 @@
 mod check;
 mod error;
 mod execute;
+mod explorations;
 mod file;
 mod jobs;
 mod matrix;
@@ -31,7 +35,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pliant_model::Run;
+use pliant_model::{ExplorationRun, Run};
 use serde::{Deserialize, Serialize};
 
 pub use error::CampaignError;
@@ -45,6 +49,7 @@ pub use table::{Cell, Spread, cells};
 pub use words::Moldable;
 
 use crate::Policies;
+use crate::optional::{Scenario, System};
 
 /// A campaign, as its file says.
 #[derive(Clone, PartialEq, Debug)]
@@ -99,6 +104,8 @@ pub enum JobSource {
         /// True if the generator is given the seed of each run instead, so that every seed has other jobs.
         per_seed: bool,
     },
+    /// None: users with mandatory and optional requests, and servers.
+    Scenario(Box<Scenario>),
 }
 
 /// A platform of a campaign.
@@ -115,10 +122,22 @@ pub enum PlatformChoice {
 pub struct Variant {
     /// Its name in keys and tables.
     pub name: String,
-    /// The policies of its runs; the seed is set for each run.
-    pub policies: Policies,
-    /// The batch policy of every cluster, where it is not the platform's.
-    pub batch: Option<String>,
+    /// What is done with jobs or requests.
+    pub treatment: Treatment,
+}
+
+/// What a policy of the matrix does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Treatment {
+    /// With the jobs of a workload.
+    Jobs {
+        /// The policies of its runs; the seed is set for each run.
+        policies: Policies,
+        /// The batch policy of every cluster, where it is not the platform's.
+        batch: Option<String>,
+    },
+    /// With the requests of a scenario.
+    Requests(System),
 }
 
 /// The result of one run.
@@ -143,6 +162,19 @@ pub struct Record {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// Says what a run was worth, by itself and against its reference (none if it is the reference). Must
-/// depend on its arguments only. An error is a sentence for the user.
-pub type Measure<'a> = dyn Fn(&Run, Option<&Run>) -> Result<BTreeMap<String, f64>, String> + Sync + 'a;
+/// A run that is to be measured.
+#[derive(Clone, Copy, Debug)]
+pub enum Measured<'a> {
+    /// Of jobs.
+    Jobs {
+        /// The run.
+        run: &'a Run,
+        /// What it is compared with; none if it is the reference.
+        reference: Option<&'a Run>,
+    },
+    /// Of optional computations.
+    Requests(&'a ExplorationRun),
+}
+
+/// Says what a run was worth. Must depend on its arguments only. An error is a sentence for the user.
+pub type Measure<'a> = dyn Fn(Measured<'_>) -> Result<BTreeMap<String, f64>, String> + Sync + 'a;

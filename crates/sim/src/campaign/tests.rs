@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use pliant_model::Run;
-
 use super::{
-    Campaign, CampaignError, Damage, Options, Progress, Shard, THREADS_MAX, cells, merge, read_results, run,
+    Campaign, CampaignError, Damage, Measured, Options, Progress, Shard, THREADS_MAX, cells, merge,
+    read_results, run,
 };
 
 const GOOD: &str = r#"name = "tiny"
@@ -204,7 +203,8 @@ impl Progress for Unwatched {
 }
 
 /// Sum of ends, and how many jobs end elsewhere than in the reference: enough to tell runs apart.
-fn measure(run: &Run, reference: Option<&Run>) -> Result<BTreeMap<String, f64>, String> {
+fn measure(measured: Measured<'_>) -> Result<BTreeMap<String, f64>, String> {
+    let Measured::Jobs { run, reference } = measured else { return Err("expected a run of jobs".to_owned()) };
     let ends: i64 = run.jobs.iter().map(|job| job.end.0).sum();
     let mut metrics = BTreeMap::from([("ends_s".to_owned(), ends as f64 / 3.0)]);
     if let Some(reference) = reference {

@@ -2,6 +2,7 @@
 //!
 //! What each is fitted to, and what is invented, is in docs/workloads.md.
 
+mod diurnal;
 mod lublin;
 mod site;
 mod uniform;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use pliant_model::rng::stream_seed;
 use pliant_model::{ClusterId, Job, Platform, Procs, Span, Time};
 
+pub use diurnal::{diurnal_arrivals, diurnal_rate};
 pub use lublin::lublin;
 pub use site::{Site, site};
 pub use uniform::{LONGEST_S as UNIFORM_LONGEST_S, gaussian, uniform};

@@ -1,0 +1,351 @@
+//! The client's request dispatcher (paper 004, section 4.1.2; spec A.4.3): one user with mandatory requests, optional
+//! ones and a deadline.
+//!
+//! *Setup*: discovers servers, brings them into an order of its own (or all clients would send their mandatory
+//! requests to the same ones), gives the mandatory requests out in turn and then one optional request to each core.
+//! *Monitoring*: where an optional request is completed the next one goes, so that at most one for each core is
+//! stored on the platform. *Cleanup*: when the deadline has passed and the mandatory requests are completed, what is
+//! left is cancelled.
+//!
+//! Beyond the paper: a server that is lost gives its mandatory requests to others and its optional ones back; one that
+//! comes later is taken in. All of the state is data: a client that begins again sends what it was not answered again,
+//! under the same numbers, and the servers tell what became of it.
+//!
+//! [`Dispatch::Guess`] is the paper's legacy client, which submits a number of requests that its user guessed.
+//!
+//! Cost: O(log n) for each event, and O(servers) for setup and cleanup.
+
+mod losses;
+mod placing;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pliant_model::rng::Draws;
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::names::Name;
+
+/// How long to wait before the agent is asked again if there is no server.
+const PAUSE: SpanMs = SpanMs(1_000);
+
+/// What a user wants.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// Requests that have to be completed (n_min), numbered from 0.
+    pub mandatory: u32,
+    /// All requests, mandatory ones included (n_max).
+    pub most: u32,
+    /// Until when optional requests are worth something.
+    pub deadline: TimeMs,
+    /// The user's weight.
+    pub weight: u32,
+    /// How requests are given out.
+    pub dispatch: Dispatch,
+    /// The order of the servers is drawn from this.
+    pub seed: u64,
+}
+
+/// How requests are given out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dispatch {
+    /// So many optional requests are kept at each core: 1 in the paper.
+    Window(u32),
+    /// So many requests are submitted, mandatory ones included, and no more.
+    Guess(u32),
+}
+
+/// A server that offers the service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Offer {
+    /// Its name.
+    pub server: Name,
+    /// Its cores: each runs one request at a time.
+    pub cores: u32,
+}
+
+/// What happened to the client.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// It is to begin.
+    Begin,
+    /// It is there again, with the state that it had.
+    Resumed,
+    /// The agent named servers; also later, when others have come.
+    Found(Vec<Offer>),
+    /// A server does not take a request.
+    Refused {
+        /// The request.
+        number: u32,
+        /// The server.
+        server: Name,
+    },
+    /// A request has ended.
+    Ended {
+        /// The request.
+        number: u32,
+        /// The server.
+        server: Name,
+        /// False if it failed by itself: it would fail again.
+        completed: bool,
+    },
+    /// A server cannot be reached any more.
+    Lost(Name),
+    /// The user wants to stop: what is completed is kept.
+    Interrupted,
+    /// Time has passed.
+    Due,
+}
+
+/// What the client is to do.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Ask the agent for at most so many servers.
+    Discover {
+        /// How many.
+        most: u32,
+    },
+    /// Submit a request, until it is answered.
+    Submit(Submission),
+    /// Cancel what is left of this exploration at a server.
+    Cancel {
+        /// The server.
+        server: Name,
+    },
+    /// Cancel one request: another server has it now.
+    CancelOne {
+        /// The server.
+        server: Name,
+        /// The request.
+        number: u32,
+    },
+    /// Say [`Event::Due`] then.
+    WakeAt(TimeMs),
+    /// It is over.
+    Done(Outcome),
+}
+
+/// A request on its way to a server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Submission {
+    /// Its number in the exploration, from which its arguments follow.
+    pub number: u32,
+    /// Where it goes.
+    pub server: Name,
+    /// Whether it has to be completed.
+    pub kind: Kind,
+    /// The user's weight.
+    pub weight: u32,
+    /// The user's deadline.
+    pub deadline: TimeMs,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How far it came.
+    pub progress: Progress,
+    /// The user stopped it.
+    pub interrupted: bool,
+}
+
+/// How far an exploration is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Progress {
+    /// Mandatory requests that are completed.
+    pub mandatory: u32,
+    /// Optional requests that are completed.
+    pub optional: u32,
+    /// Requests of either kind that failed by themselves.
+    pub failed: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Phase {
+    Idle,
+    Discovering,
+    /// Waits to ask the agent again.
+    Pausing,
+    Monitoring,
+    Over,
+}
+
+/// A server as the client knows it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Server {
+    cores: u32,
+    /// It can be reached.
+    there: bool,
+    /// Optional requests that it has.
+    optional: u32,
+    /// Requests that it may have, and that others have instead.
+    given_up: Vec<u32>,
+    /// It had requests.
+    used: bool,
+}
+
+/// One exploration on its way.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Explore {
+    plan: Plan,
+    phase: Phase,
+    draws: Draws,
+    servers: BTreeMap<Name, Server>,
+    /// In the order in which mandatory requests are given out.
+    order: Vec<Name>,
+    turn: usize,
+    /// Where each request is that was sent and is not over.
+    sent: BTreeMap<u32, Name>,
+    /// Mandatory requests that are nowhere.
+    homeless: VecDeque<u32>,
+    /// Optional numbers that were given out and came back.
+    returned: Vec<u32>,
+    /// The next optional number.
+    next: u32,
+    /// Mandatory requests that are not over.
+    open: u32,
+    progress: Progress,
+}
+
+impl Explore {
+    /// An exploration that has not begun.
+    pub fn new(plan: Plan) -> Explore {
+        let mandatory = plan.mandatory.min(plan.most);
+        Explore {
+            draws: Draws::new(plan.seed, "servers"),
+            phase: Phase::Idle,
+            servers: BTreeMap::new(),
+            order: Vec::new(),
+            turn: 0,
+            sent: BTreeMap::new(),
+            homeless: (0..mandatory).collect(),
+            returned: Vec::new(),
+            next: mandatory,
+            open: mandatory,
+            progress: Progress::default(),
+            plan,
+        }
+    }
+
+    /// What was wanted.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// True if nothing more is to be done.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// Takes in an event and appends what is to be done. What is late or comes twice changes nothing.
+    pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
+        // What ends at the very deadline is in time: of its instant, only the word that it has passed ends the stay.
+        let deadline = self.plan.deadline;
+        let passed = now > deadline || (now == deadline && event == Event::Due);
+        match (self.phase, event) {
+            (Phase::Over, Event::Ended { .. } | Event::Refused { .. }) => return,
+            (Phase::Over, Event::Resumed) => return self.leave(false, commands),
+            (Phase::Over, _) => return,
+            (Phase::Idle, Event::Begin) | (Phase::Pausing, Event::Due) => self.discover(commands),
+            (Phase::Idle | Phase::Discovering | Phase::Pausing, Event::Resumed) => self.discover(commands),
+            (Phase::Monitoring, Event::Resumed) => self.resume(commands),
+            (Phase::Idle, _) => return,
+            (_, Event::Interrupted) => return self.leave(true, commands),
+            (_, Event::Found(offers)) => self.found(now, offers, commands),
+            (_, Event::Ended { number, server, completed }) => {
+                self.ended(number, &server, completed, commands)
+            }
+            (_, Event::Refused { number, server }) => self.refused(now, number, &server, commands),
+            (_, Event::Lost(server)) => self.lost(now, &server, commands),
+            (_, Event::Begin | Event::Due) => {}
+        }
+        let nothing_left =
+            self.sent.is_empty() && self.homeless.is_empty() && self.phase == Phase::Monitoring;
+        let exhausted = nothing_left && !self.has_optional();
+        if self.open == 0 && (passed || exhausted) {
+            self.leave(false, commands);
+        }
+    }
+
+    fn discover(&mut self, commands: &mut Vec<Command>) {
+        self.phase = Phase::Discovering;
+        commands.push(Command::Discover { most: self.plan.most });
+        commands.push(Command::WakeAt(self.plan.deadline));
+    }
+
+    /// Sends again what was not answered: the servers know the numbers.
+    fn resume(&mut self, commands: &mut Vec<Command>) {
+        let again = self.sent.iter().map(|(number, server)| self.submission(*number, server.clone()));
+        commands.extend(again.map(Command::Submit));
+        commands.push(Command::Discover { most: self.plan.most });
+        commands.push(Command::WakeAt(self.plan.deadline));
+    }
+
+    fn found(&mut self, now: TimeMs, mut offers: Vec<Offer>, commands: &mut Vec<Command>) {
+        self.draws.shuffle(&mut offers);
+        for Offer { server, cores } in offers {
+            match self.servers.get_mut(&server) {
+                Some(known) => {
+                    (known.there, known.cores) = (true, cores);
+                    for number in std::mem::take(&mut known.given_up) {
+                        commands.push(Command::CancelOne { server: server.clone(), number });
+                    }
+                }
+                None => {
+                    let new = Server { cores, there: true, optional: 0, given_up: Vec::new(), used: false };
+                    self.servers.insert(server.clone(), new);
+                    self.order.push(server);
+                }
+            }
+        }
+        if !self.servers.values().any(|server| server.there) {
+            self.phase = Phase::Pausing;
+            return commands.push(Command::WakeAt(now + PAUSE));
+        }
+        self.phase = Phase::Monitoring;
+        self.place_mandatory(now, commands);
+        match self.plan.dispatch {
+            Dispatch::Window(_) => {
+                for server in self.order.clone() {
+                    self.fill(&server, commands);
+                }
+            }
+            Dispatch::Guess(_) => self.place_guessed(commands),
+        }
+    }
+
+    fn ended(&mut self, number: u32, name: &Name, completed: bool, commands: &mut Vec<Command>) {
+        if !self.take_off(number, name) && !self.ended_elsewhere(number, name, commands) {
+            return;
+        }
+        match (completed, self.kind(number)) {
+            (true, Kind::Mandatory) => self.progress.mandatory += 1,
+            (true, Kind::Optional) => self.progress.optional += 1,
+            (false, _) => self.progress.failed += 1,
+        }
+        match self.kind(number) {
+            Kind::Mandatory => self.open -= 1,
+            Kind::Optional => self.fill(name, commands),
+        }
+    }
+
+    /// The cleanup phase.
+    fn leave(&mut self, interrupted: bool, commands: &mut Vec<Command>) {
+        self.phase = Phase::Over;
+        let left: std::collections::BTreeSet<&Name> = self.sent.values().collect();
+        let asked = |(name, server): &(&Name, &Server)| left.contains(name) || !server.given_up.is_empty();
+        let cancel = |(server, _): (&Name, &Server)| Command::Cancel { server: server.clone() };
+        commands.extend(self.servers.iter().filter(asked).map(cancel));
+        commands.push(Command::Done(Outcome { progress: self.progress, interrupted }));
+    }
+}

@@ -1,0 +1,422 @@
+//! The requests of one server: a queue of its own before its cores, beside the batch queue (paper 004, section 4.1.1).
+//!
+//! A request is known by the exploration it belongs to and its number there ([`RequestKey`]): submitted twice it is run
+//! once, and whoever submits it again is told how it stands, so that repeating a submission is also how a client asks.
+//! What is cancelled is remembered, so that a submission that was overtaken by its cancellation does not run.
+//!
+//! Everything that changes the state is an [`Event`], to be journaled before its commands are carried out. Ties are
+//! drawn by counting, so a journal told again gives the same commands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pliant_model::rng::Draws;
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::{Cancelled, Decision, Ended, Kind, Order, Queue, Request, RequestId, UserId};
+use serde::{Deserialize, Serialize};
+
+use crate::names::{Key, User};
+use crate::reason::{Cause, Reason};
+use crate::server::Token;
+
+/// How long an exploration is remembered after its last request is over: longer than a client repeats itself.
+const KEPT: SpanMs = SpanMs(3_600_000);
+
+/// A request, wherever it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct RequestKey {
+    /// The exploration, by the key that its client drew.
+    pub exploration: Key,
+    /// The request's number in it.
+    pub number: u32,
+}
+
+/// What a server is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Config {
+    /// The order of its queue.
+    pub order: Order,
+    /// Its cores: one request on each.
+    pub cores: u32,
+    /// How many optional requests of an exploration may be here for each core; none for any number. More would gain
+    /// their user nothing, and the platform must not be filled by one user (section 4.1).
+    pub optional_per_core: Option<u32>,
+    /// What ties are drawn from.
+    pub draws: Draws,
+}
+
+/// A request as it is submitted.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Submit {
+    /// Which.
+    pub key: RequestKey,
+    /// Whose: the driver has made sure of it.
+    pub user: User,
+    /// The user's weight.
+    pub weight: u32,
+    /// Whether it has to be completed.
+    pub kind: Kind,
+    /// The user's deadline, for the grace of those in its way.
+    pub deadline: Option<TimeMs>,
+    /// What to run: the driver's own note.
+    pub launch: String,
+}
+
+/// What changes the state.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Somebody submits a request, perhaps again.
+    Submit {
+        /// Whom to answer.
+        reply: Token,
+        /// What.
+        submit: Box<Submit>,
+    },
+    /// Its user wants a request no more.
+    Cancel {
+        /// Whom to answer.
+        reply: Token,
+        /// Which.
+        key: RequestKey,
+        /// Who.
+        user: User,
+    },
+    /// Its user wants nothing of an exploration any more.
+    CancelAll {
+        /// Whom to answer.
+        reply: Token,
+        /// Which.
+        exploration: Key,
+        /// Who.
+        user: User,
+    },
+    /// The process of a request is gone.
+    Ended {
+        /// Which.
+        request: RequestId,
+        /// How.
+        exit: Exit,
+    },
+    /// The other events of this instant are in.
+    Due,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exit {
+    /// By itself, with exit code 0.
+    Completed,
+    /// By itself, in any other way.
+    Failed,
+    /// It was ended, as was asked for.
+    Killed,
+}
+
+/// How a request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// It waits.
+    Waiting,
+    /// It runs.
+    Running,
+    /// It was completed.
+    Completed,
+    /// It failed by itself.
+    Failed,
+    /// Its user has cancelled it.
+    Cancelled,
+}
+
+/// The answer to a call.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// How the request stands.
+    Stands(Standing),
+    /// All of the exploration is cancelled.
+    AllCancelled,
+    /// It is not taken.
+    Refused(Reason),
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Answer a call.
+    Reply {
+        /// Whom.
+        to: Token,
+        /// What.
+        answer: Answer,
+    },
+    /// Run a request on a core.
+    Run {
+        /// Which.
+        request: RequestId,
+        /// Where.
+        core: u32,
+        /// What.
+        launch: String,
+    },
+    /// End a running request; that it is gone is told.
+    End {
+        /// Which.
+        request: RequestId,
+    },
+    /// A request is over: tell its client, if it listens. One that does not hear of it asks.
+    Tell {
+        /// Which.
+        key: RequestKey,
+        /// How it stands.
+        standing: Standing,
+    },
+}
+
+/// A request that waits or runs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Kept {
+    key: RequestKey,
+    launch: String,
+    cancelled: bool,
+}
+
+/// What is known of an exploration.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Exploration {
+    user: User,
+    /// Requests that are here, by their numbers in it.
+    here: BTreeMap<u32, RequestId>,
+    /// Optional ones among them.
+    optional: u32,
+    /// Requests that are over, and how they stand.
+    over: BTreeMap<u32, Standing>,
+    /// Nothing of it is wanted any more.
+    cancelled: bool,
+    /// When something was last heard of it.
+    heard: TimeMs,
+}
+
+/// The requests of one server. All of it is data: its snapshot is itself.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Requests {
+    config: Config,
+    queue: Queue,
+    users: BTreeMap<User, UserId>,
+    requests: BTreeMap<RequestId, Kept>,
+    optional: BTreeSet<RequestId>,
+    explorations: BTreeMap<Key, Exploration>,
+    next: u32,
+    /// Something has happened since the last decisions.
+    changed: bool,
+}
+
+impl Requests {
+    /// A server without requests.
+    pub fn new(config: Config) -> Requests {
+        Requests {
+            queue: Queue::new(config.order, config.cores),
+            config,
+            users: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            optional: BTreeSet::new(),
+            explorations: BTreeMap::new(),
+            next: 0,
+            changed: false,
+        }
+    }
+
+    /// Takes in an event and appends what is to be done. O(log requests), and for [`Event::Due`] what
+    /// [`Queue::decide`] costs.
+    pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
+        match event {
+            Event::Submit { reply, submit } => {
+                let answer = self.submit(now, *submit);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Cancel { reply, key, user } => {
+                let answer = match self.exploration(now, key.exploration, &user) {
+                    Some(_) => Answer::Stands(self.cancel(now, key, commands)),
+                    None => not_yours(),
+                };
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::CancelAll { reply, exploration, user } => {
+                let answer = self.cancel_all(now, exploration, &user, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Ended { request, exit } => self.ended(now, request, exit, commands),
+            Event::Due => self.due(now, commands),
+        }
+    }
+
+    /// When [`Event::Due`] is to be told next if nothing else happens.
+    pub fn next_due(&self, now: TimeMs) -> Option<TimeMs> {
+        if self.changed { Some(now) } else { self.queue.next_due() }
+    }
+
+    /// The queue, for those who ask how busy it is.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Whose request that is, while it is here.
+    pub fn key(&self, request: RequestId) -> Option<RequestKey> {
+        self.requests.get(&request).map(|kept| kept.key)
+    }
+
+    /// Optional requests of an exploration that are here.
+    pub fn optional_of(&self, exploration: Key) -> u32 {
+        self.explorations.get(&exploration).map_or(0, |known| known.optional)
+    }
+
+    /// The exploration of that key; none if it is another user's.
+    fn exploration(&mut self, now: TimeMs, key: Key, user: &User) -> Option<&mut Exploration> {
+        let new = || Exploration {
+            user: user.clone(),
+            here: BTreeMap::new(),
+            optional: 0,
+            over: BTreeMap::new(),
+            cancelled: false,
+            heard: now,
+        };
+        let exploration = self.explorations.entry(key).or_insert_with(new);
+        exploration.heard = now;
+        (exploration.user == *user).then_some(exploration)
+    }
+
+    fn submit(&mut self, now: TimeMs, submit: Submit) -> Answer {
+        let Submit { key, user, weight, kind, deadline, launch } = submit;
+        let most = self.config.optional_per_core.map(|most| most * self.config.cores);
+        let id = RequestId(self.next);
+        let Some(exploration) = self.exploration(now, key.exploration, &user) else { return not_yours() };
+        if let Some(standing) = exploration.over.get(&key.number) {
+            return Answer::Stands(*standing);
+        }
+        if let Some(here) = exploration.here.get(&key.number).copied() {
+            return Answer::Stands(self.standing(here));
+        }
+        if exploration.cancelled {
+            return Answer::Stands(Standing::Cancelled);
+        }
+        if kind == Kind::Optional {
+            if let Some(most) = most.filter(|most| exploration.optional >= *most) {
+                let why =
+                    format!("expected at most {most} optional requests of an exploration, found one more");
+                return Answer::Refused(Cause::TooMany.because(why));
+            }
+            exploration.optional += 1;
+        }
+        exploration.here.insert(key.number, id);
+        self.next += 1;
+        let users = self.users.len() as u32;
+        let user = *self.users.entry(user).or_insert(UserId(users));
+        if kind == Kind::Optional {
+            self.optional.insert(id);
+        }
+        self.queue.submit(now, Request { id, user, weight, kind, deadline });
+        self.requests.insert(id, Kept { key, launch, cancelled: false });
+        self.changed = true;
+        Answer::Stands(Standing::Waiting)
+    }
+
+    fn standing(&self, request: RequestId) -> Standing {
+        match self.requests.get(&request) {
+            Some(kept) if kept.cancelled => Standing::Cancelled,
+            _ if self.queue.waits(request) => Standing::Waiting,
+            _ => Standing::Running,
+        }
+    }
+
+    fn cancel(&mut self, now: TimeMs, key: RequestKey, commands: &mut Vec<Command>) -> Standing {
+        let Some(exploration) = self.explorations.get_mut(&key.exploration) else {
+            return Standing::Cancelled;
+        };
+        if let Some(standing) = exploration.over.get(&key.number) {
+            return *standing;
+        }
+        let Some(request) = exploration.here.get(&key.number).copied() else {
+            // It may come yet.
+            exploration.over.insert(key.number, Standing::Cancelled);
+            return Standing::Cancelled;
+        };
+        self.changed = true;
+        match self.queue.cancel(now, request) {
+            Cancelled::Running => {
+                if let Some(kept) = self.requests.get_mut(&request).filter(|kept| !kept.cancelled) {
+                    kept.cancelled = true;
+                    commands.push(Command::End { request });
+                }
+            }
+            Cancelled::Withdrawn | Cancelled::Unknown => {
+                self.over(request, Standing::Cancelled);
+            }
+        }
+        Standing::Cancelled
+    }
+
+    fn cancel_all(&mut self, now: TimeMs, key: Key, user: &User, commands: &mut Vec<Command>) -> Answer {
+        let Some(exploration) = self.exploration(now, key, user) else { return not_yours() };
+        exploration.cancelled = true;
+        let numbers: Vec<u32> = exploration.here.keys().copied().collect();
+        for number in numbers {
+            self.cancel(now, RequestKey { exploration: key, number }, commands);
+        }
+        Answer::AllCancelled
+    }
+
+    fn ended(&mut self, now: TimeMs, request: RequestId, exit: Exit, commands: &mut Vec<Command>) {
+        let Some(kept) = self.requests.get(&request) else { return };
+        let cancelled = kept.cancelled;
+        let how = if exit == Exit::Killed { Ended::Killed } else { Ended::Over };
+        let waits = self.queue.ended(now, request, how);
+        self.changed = true;
+        if waits {
+            return;
+        }
+        let standing = match exit {
+            // Completed before its end was heard of.
+            Exit::Completed => Standing::Completed,
+            _ if cancelled => Standing::Cancelled,
+            Exit::Failed | Exit::Killed => Standing::Failed,
+        };
+        if let Some(key) = self.over(request, standing) {
+            commands.push(Command::Tell { key, standing });
+        }
+    }
+
+    /// A request is here no more.
+    fn over(&mut self, request: RequestId, standing: Standing) -> Option<RequestKey> {
+        let key = self.requests.remove(&request)?.key;
+        let optional = self.optional.remove(&request);
+        if let Some(exploration) = self.explorations.get_mut(&key.exploration) {
+            exploration.here.remove(&key.number);
+            exploration.optional -= u32::from(optional);
+            exploration.over.insert(key.number, standing);
+        }
+        Some(key)
+    }
+
+    fn due(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
+        self.changed = false;
+        let mut decisions = Vec::new();
+        self.queue.decide(now, &mut self.config.draws, &mut decisions);
+        for decision in decisions {
+            commands.push(match decision {
+                Decision::Start { request, core } => {
+                    let launch =
+                        self.requests.get(&request).map(|kept| kept.launch.clone()).unwrap_or_default();
+                    Command::Run { request, core, launch }
+                }
+                Decision::End { request } => Command::End { request },
+            });
+        }
+        self.explorations.retain(|_, known| !known.here.is_empty() || now - known.heard < KEPT);
+    }
+}
+
+fn not_yours() -> Answer {
+    Answer::Refused(Cause::KeyTaken.because("another user's exploration has this key"))
+}

@@ -1,0 +1,176 @@
+//! The dispatcher of an exploration, told what happens in words.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use pliant_control::names::Name;
+use pliant_control::optional::explore::{Command, Dispatch, Event, Explore, Offer, Plan};
+use pliant_model::TimeMs;
+
+const DEADLINE: TimeMs = TimeMs(100_000);
+
+fn plan(mandatory: u32, most: u32, dispatch: Dispatch) -> Plan {
+    Plan { mandatory, most, deadline: DEADLINE, weight: 1, dispatch, seed: 1 }
+}
+
+fn name(server: &str) -> Name {
+    server.parse().unwrap()
+}
+
+fn offers(servers: &[(&str, u32)]) -> Event {
+    Event::Found(
+        servers.iter().map(|(server, cores)| Offer { server: name(server), cores: *cores }).collect(),
+    )
+}
+
+fn ended(number: u32, server: &str) -> Event {
+    Event::Ended { number, server: name(server), completed: true }
+}
+
+/// Tells an event at a time and says what is done about it: `submit 3 a`, `cancel a`, `cancel 3 a`, `wake`, `done 3+5`.
+fn tell_at(machine: &mut Explore, now: TimeMs, event: Event) -> Vec<String> {
+    let mut commands = Vec::new();
+    machine.on(now, event, &mut commands);
+    let word = |command: Command| match command {
+        Command::Discover { most } => format!("discover {most}"),
+        Command::Submit(submission) => format!("submit {} {}", submission.number, submission.server),
+        Command::Cancel { server } => format!("cancel {server}"),
+        Command::CancelOne { server, number } => format!("cancel {number} {server}"),
+        Command::WakeAt(at) => format!("wake {}", at.0),
+        Command::Done(outcome) => format!(
+            "done {}+{}{}",
+            outcome.progress.mandatory,
+            outcome.progress.optional,
+            if outcome.interrupted { " interrupted" } else { "" }
+        ),
+    };
+    commands.into_iter().map(word).collect()
+}
+
+fn tell(machine: &mut Explore, event: Event) -> Vec<String> {
+    tell_at(machine, TimeMs(5), event)
+}
+
+/// An exploration on one server with one core and on one with two, after setup.
+fn begun(mandatory: u32, most: u32) -> Explore {
+    let mut machine = Explore::new(plan(mandatory, most, Dispatch::Window(1)));
+    tell(&mut machine, Event::Begin);
+    tell(&mut machine, offers(&[("a", 1), ("b", 2)]));
+    machine
+}
+
+#[test]
+fn setup_gives_out_mandatory_requests_in_turn_and_one_optional_request_to_each_core() {
+    let mut machine = Explore::new(plan(3, 100, Dispatch::Window(1)));
+    assert_eq!(tell(&mut machine, Event::Begin), ["discover 100", "wake 100000"]);
+    let found = tell(&mut machine, offers(&[("a", 1), ("b", 2)]));
+    let (first, second) = if found[0].ends_with('a') { ("a", "b") } else { ("b", "a") };
+    let mandatory = [format!("submit 0 {first}"), format!("submit 1 {second}"), format!("submit 2 {first}")];
+    assert_eq!(found[..3], mandatory);
+    let at = |server| found[3..].iter().filter(|word| word.ends_with(server)).count();
+    assert_eq!((found.len(), at("a"), at("b")), (6, 1, 2));
+}
+
+#[test]
+fn clients_bring_servers_into_orders_of_their_own() {
+    let first = |seed| {
+        let mut machine = Explore::new(Plan { seed, ..plan(1, 1, Dispatch::Window(1)) });
+        tell(&mut machine, Event::Begin);
+        tell(&mut machine, offers(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]))[0].clone()
+    };
+    let firsts: std::collections::BTreeSet<String> = (0..50).map(first).collect();
+    assert_eq!(firsts.len(), 4);
+}
+
+#[test]
+fn where_an_optional_request_ends_the_next_one_goes_until_there_are_enough() {
+    let mut machine = begun(0, 5);
+    let on_a = (0..3).find(|number| tell(&mut machine.clone(), ended(*number, "a")) != Vec::<String>::new());
+    let on_a = on_a.unwrap();
+    assert_eq!(tell(&mut machine, ended(on_a, "a")), ["submit 3 a"]);
+    assert_eq!(tell(&mut machine, ended(on_a, "a")), [""; 0], "twice");
+    assert_eq!(tell(&mut machine, ended(3, "a")), ["submit 4 a"]);
+    assert_eq!(tell(&mut machine, ended(4, "a")), [""; 0], "five are enough");
+    let left: Vec<u32> = (0..3).filter(|number| *number != on_a).collect();
+    assert_eq!(tell(&mut machine, ended(left[0], "b")), [""; 0]);
+    assert_eq!(tell(&mut machine, ended(left[1], "b")), ["done 0+5"], "nothing is left to wait for");
+}
+
+#[test]
+fn the_deadline_ends_it_when_the_mandatory_requests_are_completed() {
+    let mut machine = begun(1, 100);
+    assert_eq!(
+        tell_at(&mut machine.clone(), DEADLINE, Event::Due),
+        [""; 0],
+        "it waits for the mandatory one"
+    );
+    let has = |machine: &Explore, server: &str| {
+        let mut copy = machine.clone();
+        tell(&mut copy, ended(0, server));
+        copy.progress().mandatory == 1
+    };
+    let home = if has(&machine, "a") { "a" } else { "b" };
+    let mut late = machine.clone();
+    tell_at(&mut late, DEADLINE, Event::Due);
+    let done = tell_at(&mut late, TimeMs(100_001), ended(0, home));
+    assert_eq!(done, ["cancel a", "cancel b", "done 1+0"]);
+    // What ends at the very deadline counts: only the word that it has passed ends the stay.
+    tell(&mut machine, ended(0, home));
+    assert_eq!(tell_at(&mut machine, DEADLINE, Event::Due), ["cancel a", "cancel b", "done 1+0"]);
+    assert_eq!(tell_at(&mut machine, DEADLINE, ended(1, "a")), [""; 0]);
+    assert!(machine.is_over());
+}
+
+#[test]
+fn an_interruption_cancels_what_is_left_and_keeps_what_is_done() {
+    let mut machine = begun(1, 100);
+    assert_eq!(tell(&mut machine, Event::Interrupted), ["cancel a", "cancel b", "done 0+0 interrupted"]);
+}
+
+#[test]
+fn what_a_lost_server_had_goes_elsewhere_and_counts_once() {
+    let mut machine = Explore::new(plan(1, 100, Dispatch::Window(1)));
+    tell(&mut machine, Event::Begin);
+    assert_eq!(tell(&mut machine, offers(&[("a", 1)])), ["submit 0 a", "submit 1 a"]);
+    assert_eq!(tell(&mut machine, Event::Lost(name("a"))), ["wake 1005"], "there is no other");
+    assert_eq!(tell(&mut machine, Event::Due), ["discover 100", "wake 100000"]);
+    assert_eq!(tell(&mut machine, offers(&[("b", 1)])), ["submit 0 b", "submit 1 b"]);
+    // The lost server has run the mandatory request after all: the other one need not.
+    assert_eq!(tell(&mut machine.clone(), ended(0, "a")), ["cancel 0 b"]);
+    // It is there again: what others have is cancelled there, and it is supplied.
+    assert_eq!(tell(&mut machine, offers(&[("a", 1)])), ["cancel 0 a", "cancel 1 a", "submit 2 a"]);
+    tell(&mut machine, ended(0, "b"));
+    assert_eq!(tell(&mut machine, ended(0, "a")), [""; 0]);
+    assert_eq!(machine.progress().mandatory, 1);
+}
+
+#[test]
+fn a_refusal_sends_a_request_elsewhere() {
+    let mut machine = Explore::new(plan(2, 2, Dispatch::Window(1)));
+    tell(&mut machine, Event::Begin);
+    let sent = tell(&mut machine, offers(&[("a", 1), ("b", 1)]));
+    let (refuser, other) = if sent[0] == "submit 0 a" { ("a", "b") } else { ("b", "a") };
+    let refused = Event::Refused { number: 0, server: name(refuser) };
+    assert_eq!(tell(&mut machine, refused), [format!("submit 0 {other}")]);
+}
+
+#[test]
+fn who_begins_again_sends_again_what_was_not_answered() {
+    let mut machine = begun(1, 100);
+    let text = serde_json::to_string(&machine).unwrap();
+    let mut again: Explore = serde_json::from_str(&text).unwrap();
+    assert_eq!(again, machine);
+    let sent = tell(&mut again, Event::Resumed);
+    assert_eq!(sent.iter().filter(|word| word.starts_with("submit")).count(), 4);
+    assert!(sent.ends_with(&["discover 100".to_owned(), "wake 100000".to_owned()]), "{sent:?}");
+    assert_eq!(tell(&mut machine, offers(&[("a", 1), ("b", 2)])), [""; 0], "they are known, and supplied");
+}
+
+#[test]
+fn the_legacy_client_submits_what_its_user_guessed_and_no_more() {
+    let mut machine = Explore::new(plan(3, 1_000, Dispatch::Guess(7)));
+    tell(&mut machine, Event::Begin);
+    let sent = tell(&mut machine, offers(&[("a", 1), ("b", 1)]));
+    let numbers: Vec<&str> = sent.iter().map(|word| word.split(' ').nth(1).unwrap()).collect();
+    assert_eq!(numbers, ["0", "1", "2", "3", "4", "5", "6"]);
+    let on_a = sent.iter().filter(|word| word.ends_with('a')).count();
+    assert!((3..=4).contains(&on_a), "in turn: {sent:?}");
+}

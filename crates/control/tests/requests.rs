@@ -1,0 +1,137 @@
+//! The requests of a server: what is sent twice, too early, too late, or by somebody else.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use pliant_control::names::{Key, User};
+use pliant_control::optional::server::{
+    Answer, Command, Config, Event, Exit, RequestKey, Requests, Standing, Submit,
+};
+use pliant_control::reason::Cause;
+use pliant_control::server::Token;
+use pliant_model::rng::Draws;
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::{Fairness, Kind, Order, RequestId};
+
+fn server() -> Requests {
+    let order = Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs::ZERO };
+    Requests::new(Config { order, cores: 1, optional_per_core: Some(1), draws: Draws::new(1, "ties") })
+}
+
+fn user(name: &str) -> User {
+    name.parse().unwrap()
+}
+
+fn key(number: u32) -> RequestKey {
+    RequestKey { exploration: Key([1; 16]), number }
+}
+
+fn submit(owner: &str, number: u32, kind: Kind) -> Event {
+    let submit = Submit {
+        key: key(number),
+        user: user(owner),
+        weight: 1,
+        kind,
+        deadline: None,
+        launch: format!("run {number}"),
+    };
+    Event::Submit { reply: Token(9), submit: Box::new(submit) }
+}
+
+fn tell(server: &mut Requests, now: i64, event: Event) -> Vec<Command> {
+    let mut commands = Vec::new();
+    server.on(TimeMs(now), event, &mut commands);
+    commands
+}
+
+fn stands(standing: Standing) -> Vec<Command> {
+    vec![Command::Reply { to: Token(9), answer: Answer::Stands(standing) }]
+}
+
+fn ended(request: u32, exit: Exit) -> Event {
+    Event::Ended { request: RequestId(request), exit }
+}
+
+#[test]
+fn what_is_submitted_twice_runs_once_and_says_how_it_stands() {
+    let mut server = server();
+    let again = || submit("ann", 1, Kind::Mandatory);
+    assert_eq!(tell(&mut server, 0, again()), stands(Standing::Waiting));
+    assert_eq!(server.next_due(TimeMs(0)), Some(TimeMs(0)));
+    let run = Command::Run { request: RequestId(0), core: 0, launch: "run 1".to_owned() };
+    assert_eq!(tell(&mut server, 0, Event::Due), [run]);
+    assert_eq!(server.next_due(TimeMs(0)), None);
+    assert_eq!(tell(&mut server, 1, again()), stands(Standing::Running));
+    let told = Command::Tell { key: key(1), standing: Standing::Completed };
+    assert_eq!(tell(&mut server, 9, ended(0, Exit::Completed)), [told]);
+    assert_eq!(tell(&mut server, 10, again()), stands(Standing::Completed));
+    assert_eq!(tell(&mut server, 10, Event::Due), []);
+}
+
+#[test]
+fn what_is_cancelled_before_it_comes_does_not_run() {
+    for all in [true, false] {
+        let mut server = server();
+        let (reply, user) = (Token(9), user("ann"));
+        let cancel = match all {
+            true => Event::CancelAll { reply, exploration: Key([1; 16]), user },
+            false => Event::Cancel { reply, key: key(1), user },
+        };
+        tell(&mut server, 0, cancel);
+        assert_eq!(tell(&mut server, 1, submit("ann", 1, Kind::Mandatory)), stands(Standing::Cancelled));
+        assert_eq!(tell(&mut server, 1, Event::Due), []);
+    }
+}
+
+#[test]
+fn a_cancelled_run_is_ended_and_may_have_completed_before() {
+    for (exit, expected) in [(Exit::Killed, Standing::Cancelled), (Exit::Completed, Standing::Completed)] {
+        let mut server = server();
+        tell(&mut server, 0, submit("ann", 1, Kind::Optional));
+        tell(&mut server, 0, Event::Due);
+        let cancel = || Event::CancelAll { reply: Token(9), exploration: Key([1; 16]), user: user("ann") };
+        let answer = Command::Reply { to: Token(9), answer: Answer::AllCancelled };
+        assert_eq!(tell(&mut server, 1, cancel()), [Command::End { request: RequestId(0) }, answer.clone()]);
+        assert_eq!(tell(&mut server, 2, cancel()), [answer], "ended once");
+        assert_eq!(tell(&mut server, 3, ended(0, exit)), [Command::Tell { key: key(1), standing: expected }]);
+        assert_eq!(server.queue().counts(), (0, 0));
+    }
+}
+
+#[test]
+fn nobody_touches_anothers_exploration_and_nobody_fills_the_server() {
+    let mut server = server();
+    let refused = |commands: Vec<Command>| match &commands[0] {
+        Command::Reply { answer: Answer::Refused(reason), .. } => reason.cause,
+        other => panic!("{other:?}"),
+    };
+    tell(&mut server, 0, submit("ann", 1, Kind::Optional));
+    assert_eq!(refused(tell(&mut server, 0, submit("bob", 2, Kind::Optional))), Cause::KeyTaken);
+    let cancel = Event::CancelAll { reply: Token(9), exploration: Key([1; 16]), user: user("bob") };
+    assert_eq!(refused(tell(&mut server, 0, cancel)), Cause::KeyTaken);
+    assert_eq!(refused(tell(&mut server, 0, submit("ann", 2, Kind::Optional))), Cause::TooMany);
+    assert_eq!(tell(&mut server, 0, submit("ann", 3, Kind::Mandatory)), stands(Standing::Waiting));
+    assert_eq!(server.queue().counts(), (2, 0));
+}
+
+#[test]
+fn it_is_data_and_forgets_what_nobody_asks_for_any_more() {
+    let mut server = server();
+    tell(&mut server, 0, submit("ann", 1, Kind::Mandatory));
+    tell(&mut server, 0, submit("ann", 2, Kind::Optional));
+    tell(&mut server, 0, Event::Due);
+    let text = serde_json::to_string(&server).unwrap();
+    let mut again: Requests = serde_json::from_str(&text).unwrap();
+    assert_eq!(again, server);
+    for machine in [&mut server, &mut again] {
+        tell(machine, 5, ended(0, Exit::Completed));
+        tell(machine, 5, Event::Due);
+        tell(machine, 9, ended(1, Exit::Failed));
+        assert_eq!(tell(machine, 10, submit("ann", 2, Kind::Optional)), stands(Standing::Failed));
+        tell(machine, 4_000_000, Event::Due);
+        assert_eq!(
+            tell(machine, 4_000_000, submit("bob", 2, Kind::Optional)),
+            stands(Standing::Waiting),
+            "a new one"
+        );
+    }
+    assert_eq!(again, server);
+}

@@ -1,0 +1,190 @@
+//! What each user has had on one server, and who is to be next: rule 4 of the queue order.
+//!
+//! A change of an account, and the rank of a user, cost O(log users).
+
+use std::collections::BTreeMap;
+
+use pliant_model::{SpanMs, TimeMs};
+
+use super::UserId;
+
+crate::named_enum! {
+    /// In which sense the user with the fewest allocated resources comes first. What is allocated is the resource time
+    /// consumed on this server, over the user's weight, runs that were ended early and the present ones included.
+    Fairness, "sense of fairness", {
+        /// Since the server began: the rule as it is printed. Whoever comes late has precedence until all others are
+        /// caught up with, so it is fair only between users who come together (spec A.4.7).
+        Cumulative = "cumulative",
+        /// Start-time fair queueing (Goyal, Vin and Cheng 1996): a user who comes, or returns, begins where those who
+        /// are there have got to, so that from then on all have equal shares.
+        VirtualTime = "virtual-time",
+        /// Over what the user deserved on this server: an equal share of its cores while there.
+        Satisfaction = "satisfaction",
+    }
+}
+
+/// Parts of a millisecond that virtual times and deserved shares are counted in.
+const PARTS: u64 = 1 << 10;
+
+/// A user who is away for less than this was only between two requests: the next one is on its way.
+const BETWEEN_REQUESTS: SpanMs = SpanMs(5_000);
+
+/// What is known of a user.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Account {
+    weight: u32,
+    /// Requests here, waiting and running.
+    requests: u32,
+    /// Since when there is none.
+    away_since: TimeMs,
+    /// By runs that are over.
+    consumed: SpanMs,
+    /// How many run now, and the sum of the times at which they started.
+    running: u32,
+    started: i64,
+    /// Virtual time: where the user began, in parts, so that what was consumed is to be added.
+    began: u64,
+    /// Deserved in earlier stays, in parts, and the server's count when this one began.
+    deserved: u64,
+    entitled_before: u64,
+}
+
+/// The accounts of a server's users.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Accounts {
+    fairness: Fairness,
+    cores: u32,
+    users: BTreeMap<UserId, Account>,
+    /// Virtual time of the server: where the user began whose optional request was started last, in parts.
+    virtual_time: u64,
+    /// What a user of weight 1 who was always there deserved until `counted`, in parts.
+    entitled: u64,
+    counted: TimeMs,
+    /// The weights of the users who are there.
+    present: u64,
+}
+
+impl Accounts {
+    pub(super) fn new(fairness: Fairness, cores: u32) -> Accounts {
+        Accounts {
+            fairness,
+            cores,
+            users: BTreeMap::new(),
+            virtual_time: 0,
+            entitled: 0,
+            counted: TimeMs::ZERO,
+            present: 0,
+        }
+    }
+
+    /// A request of the user has come.
+    pub(super) fn came(&mut self, now: TimeMs, user: UserId, weight: u32) {
+        self.count(now);
+        let account = self.users.entry(user).or_insert(Account {
+            weight: weight.max(1),
+            requests: 0,
+            away_since: now - BETWEEN_REQUESTS,
+            consumed: SpanMs::ZERO,
+            running: 0,
+            started: 0,
+            began: 0,
+            deserved: 0,
+            entitled_before: 0,
+        });
+        if account.requests == 0 {
+            // Kept through a stay: what was had before is had at that weight.
+            account.weight = weight.max(1);
+            account.entitled_before = self.entitled;
+            self.present += u64::from(account.weight);
+            if now - account.away_since >= BETWEEN_REQUESTS {
+                let had = account.consumed_parts(now);
+                account.began = account.began.max(self.virtual_time.saturating_sub(had));
+            }
+        }
+        account.requests += 1;
+    }
+
+    /// A request of the user is gone.
+    pub(super) fn left(&mut self, now: TimeMs, user: UserId) {
+        self.count(now);
+        let entitled = self.entitled;
+        if let Some(account) = self.users.get_mut(&user) {
+            account.requests -= 1;
+            if account.requests == 0 {
+                account.away_since = now;
+                account.deserved += u64::from(account.weight) * (entitled - account.entitled_before);
+                self.present -= u64::from(account.weight);
+            }
+        }
+    }
+
+    /// A request of the user starts.
+    pub(super) fn started(&mut self, now: TimeMs, user: UserId, optional: bool) {
+        if let Some(account) = self.users.get_mut(&user) {
+            if optional {
+                self.virtual_time = self.virtual_time.max(account.began + account.consumed_parts(now));
+            }
+            account.running += 1;
+            account.started += now.0;
+        }
+    }
+
+    /// A request of the user that was started at `since` runs no more.
+    pub(super) fn stopped(&mut self, now: TimeMs, user: UserId, since: TimeMs) {
+        if let Some(account) = self.users.get_mut(&user) {
+            account.running -= 1;
+            account.started -= since.0;
+            account.consumed = account.consumed + (now - since);
+        }
+    }
+
+    /// Resource time that the user has consumed.
+    pub(super) fn consumed(&self, now: TimeMs, user: UserId) -> SpanMs {
+        self.users.get(&user).map_or(SpanMs::ZERO, |account| account.consumed(now))
+    }
+
+    /// The rank of a user: the least comes first. Ranks of one instant can be compared.
+    pub(super) fn rank(&self, now: TimeMs, user: UserId) -> u128 {
+        let Some(account) = self.users.get(&user) else { return 0 };
+        match self.fairness {
+            Fairness::Cumulative => account.consumed_parts(now).into(),
+            Fairness::VirtualTime => u128::from(account.began) + u128::from(account.consumed_parts(now)),
+            Fairness::Satisfaction => {
+                let stay = match account.requests {
+                    0 => 0,
+                    _ => u64::from(account.weight) * (self.entitled_at(now) - account.entitled_before),
+                };
+                let allocated = u128::from(account.consumed(now).0.unsigned_abs()) * u128::from(PARTS);
+                match u128::from(account.deserved + stay) {
+                    0 if allocated == 0 => 0,
+                    0 => u128::MAX,
+                    deserved => (allocated << 32) / deserved,
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, now: TimeMs) {
+        self.entitled = self.entitled_at(now);
+        self.counted = now;
+    }
+
+    fn entitled_at(&self, now: TimeMs) -> u64 {
+        let passed = (now - self.counted).0.max(0).unsigned_abs();
+        let shared = passed * u64::from(self.cores) * PARTS;
+        self.entitled + shared.checked_div(self.present).unwrap_or(0)
+    }
+}
+
+impl Account {
+    fn consumed(&self, now: TimeMs) -> SpanMs {
+        self.consumed + SpanMs(i64::from(self.running) * now.0 - self.started)
+    }
+
+    /// What was consumed over the weight, in parts.
+    fn consumed_parts(&self, now: TimeMs) -> u64 {
+        self.consumed(now).0.unsigned_abs() * PARTS / u64::from(self.weight)
+    }
+}

@@ -1,0 +1,213 @@
+//! The queue order on hand-made queues.
+
+use pliant_model::rng::Draws;
+use pliant_model::{SpanMs, TimeMs};
+
+use super::*;
+
+const FAIR: Order = Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs::ZERO };
+
+/// A server that is told what happens in a few letters, and the order in which it starts requests.
+struct Server {
+    queue: Queue,
+    draws: Draws,
+    now: TimeMs,
+}
+
+impl Server {
+    fn new(order: Order, cores: u32) -> Server {
+        Server { queue: Queue::new(order, cores), draws: Draws::new(1, "ties"), now: TimeMs::ZERO }
+    }
+
+    fn at(&mut self, now: i64) -> &mut Server {
+        self.now = TimeMs(now);
+        self
+    }
+
+    fn submit(&mut self, id: u32, user: u32, kind: Kind) -> &mut Server {
+        self.submit_weighted(id, user, kind, 1)
+    }
+
+    fn submit_weighted(&mut self, id: u32, user: u32, kind: Kind, weight: u32) -> &mut Server {
+        let (id, user) = (RequestId(id), UserId(user));
+        self.queue.submit(self.now, Request { id, user, weight, kind, deadline: None });
+        self
+    }
+
+    fn over(&mut self, id: u32) -> &mut Server {
+        self.queue.ended(self.now, RequestId(id), Ended::Over);
+        self
+    }
+
+    /// Decides, ending what is to be ended at once. Started requests as numbers, ended ones as negative numbers.
+    fn decide(&mut self) -> Vec<i64> {
+        let mut said = Vec::new();
+        loop {
+            let mut decisions = Vec::new();
+            self.queue.decide(self.now, &mut self.draws, &mut decisions);
+            let mut ended = false;
+            for decision in decisions {
+                match decision {
+                    Decision::Start { request, .. } => said.push(i64::from(request.0)),
+                    Decision::End { request } => {
+                        said.push(-i64::from(request.0));
+                        self.queue.ended(self.now, request, Ended::Killed);
+                        ended = true;
+                    }
+                }
+            }
+            if !ended {
+                return said;
+            }
+        }
+    }
+}
+
+use Kind::{Mandatory, Optional};
+
+#[test]
+fn g004_1_the_queue_is_in_the_order_of_the_five_rules() {
+    let mut server = Server::new(FAIR, 1);
+    // User 1 has had a second, user 2 nothing.
+    server.submit(1, 1, Optional);
+    assert_eq!(server.decide(), [1]);
+    server.at(1_000).over(1);
+    server.submit(2, 1, Optional).submit(3, 2, Optional).submit(4, 1, Mandatory).submit(5, 2, Mandatory);
+    let mut order = Vec::new();
+    for now in 1..=4 {
+        let started = server.at(now * 1_000).decide();
+        server.at(now * 1_000 + 1_000).over(started[0] as u32);
+        order.extend(started);
+    }
+    assert_eq!(order, [4, 5, 3, 2], "mandatory as they came, then optional by what users have had");
+}
+
+#[test]
+fn g004_2_a_mandatory_request_ends_an_optional_one_which_returns_and_never_a_mandatory_one() {
+    let mut server = Server::new(FAIR, 1);
+    server.submit(1, 1, Optional);
+    assert_eq!(server.decide(), [1]);
+    assert_eq!(server.at(400).submit(2, 2, Optional).decide(), [], "an optional one does not");
+    assert_eq!(server.submit(3, 2, Mandatory).decide(), [-1, 3]);
+    assert!(server.queue.waits(RequestId(1)));
+    assert_eq!(server.at(900).submit(4, 1, Mandatory).decide(), [], "not even for an older user");
+    assert_eq!(server.at(1_400).over(3).decide(), [4]);
+    assert_eq!(server.queue.consumed(TimeMs(1_400), UserId(1)), SpanMs(400), "what was lost was had");
+    // User 2 began where user 1 had got to and has had 1,000 since; user 1 400, and 1,000 by the mandatory one.
+    assert_eq!(server.at(2_400).over(4).decide(), [2]);
+    assert_eq!(server.at(3_400).over(2).decide(), [1]);
+}
+
+#[test]
+fn a_run_that_is_being_ended_keeps_its_core_and_may_complete() {
+    let mut queue = Queue::new(FAIR, 1);
+    let mut draws = Draws::new(1, "ties");
+    let request = |id, kind| Request { id: RequestId(id), user: UserId(id), weight: 1, kind, deadline: None };
+    let decide = |queue: &mut Queue, draws: &mut Draws, now| {
+        let mut decisions = Vec::new();
+        queue.decide(TimeMs(now), draws, &mut decisions);
+        decisions
+    };
+    queue.submit(TimeMs(0), request(1, Optional));
+    assert_eq!(decide(&mut queue, &mut draws, 0), [Decision::Start { request: RequestId(1), core: 0 }]);
+    queue.submit(TimeMs(5), request(2, Mandatory));
+    assert_eq!(decide(&mut queue, &mut draws, 5), [Decision::End { request: RequestId(1) }]);
+    assert_eq!(decide(&mut queue, &mut draws, 6), [], "asked once");
+    assert!(!queue.ended(TimeMs(7), RequestId(1), Ended::Over), "it was faster");
+    assert_eq!(decide(&mut queue, &mut draws, 7), [Decision::Start { request: RequestId(2), core: 0 }]);
+    assert_eq!(queue.counts(), (0, 1));
+    // What is cancelled while it is being ended does not return.
+    queue.submit(TimeMs(8), request(3, Optional));
+    queue.ended(TimeMs(9), RequestId(2), Ended::Over);
+    assert_eq!(decide(&mut queue, &mut draws, 9), [Decision::Start { request: RequestId(3), core: 0 }]);
+    queue.submit(TimeMs(10), request(4, Mandatory));
+    decide(&mut queue, &mut draws, 10);
+    assert_eq!(queue.cancel(TimeMs(10), RequestId(3)), Cancelled::Running);
+    assert!(!queue.ended(TimeMs(11), RequestId(3), Ended::Killed));
+    assert_eq!(queue.cancel(TimeMs(11), RequestId(3)), Cancelled::Unknown);
+    assert_eq!(queue.cancel(TimeMs(11), RequestId(4)), Cancelled::Withdrawn);
+    assert_eq!(queue.counts(), (0, 0));
+}
+
+#[test]
+fn with_several_cores_the_user_who_has_had_most_makes_room() {
+    let mut server = Server::new(FAIR, 2);
+    server.submit(1, 1, Optional);
+    assert_eq!(server.decide(), [1]);
+    assert_eq!(server.at(500).submit(2, 2, Optional).decide(), [2]);
+    // User 2 began where user 1 had begun: 900 against 400.
+    assert_eq!(server.at(900).submit(3, 3, Mandatory).decide(), [-1, 3]);
+    assert_eq!(server.at(1_000).submit(4, 3, Mandatory).submit(5, 4, Mandatory).decide(), [-2, 4]);
+}
+
+/// Seconds that two users get of a minute of one-second requests, the second one coming after 20 s.
+fn shares(fairness: Fairness, weights: [u32; 2]) -> [i64; 2] {
+    let order = Order::Fair { fairness, grace: SpanMs::ZERO };
+    let mut server = Server::new(order, 1);
+    server.submit_weighted(0, 0, Optional, weights[0]);
+    let mut id = 2;
+    for second in 0..60 {
+        server.at(second * 1_000);
+        if second == 20 {
+            server.submit_weighted(1, 1, Optional, weights[1]);
+        }
+        let started = server.decide()[0] as u32;
+        let user = usize::from(started % 2 == 1);
+        server.at(second * 1_000 + 1_000).over(started);
+        let next = id + user as u32;
+        server.submit_weighted(next, user as u32, Optional, weights[user]);
+        id += 2;
+    }
+    [0, 1].map(|user| server.queue.consumed(TimeMs(60_000), UserId(user)).0 / 1_000)
+}
+
+#[test]
+fn the_senses_of_fairness_differ_in_what_a_newcomer_gets() {
+    // A newcomer begins where the run of that moment began, so it may be a request ahead.
+    let check = |fairness, least: i64| {
+        let [first, second] = shares(fairness, [1, 1]);
+        assert_eq!(first + second, 60);
+        assert!((least..=least + 1).contains(&second), "{fairness}: {first}, {second}");
+    };
+    check(Fairness::Cumulative, 30);
+    check(Fairness::VirtualTime, 20);
+    check(Fairness::Satisfaction, 20);
+}
+
+#[test]
+fn shares_follow_weights() {
+    let [first, second] = shares(Fairness::VirtualTime, [1, 3]);
+    assert!((29..=31).contains(&second), "30 of the 40 seconds together: {first}, {second}");
+    let [first, second] = shares(Fairness::Satisfaction, [1, 3]);
+    assert!((29..=31).contains(&second), "{first}, {second}");
+}
+
+#[test]
+fn a_mandatory_request_waits_for_what_is_nearly_complete_if_its_deadline_allows() {
+    let check = |deadline: Option<i64>, at: i64, expected: &[i64], due: Option<i64>| {
+        let grace = SpanMs(300);
+        let mut server = Server::new(Order::Fair { fairness: Fairness::VirtualTime, grace }, 1);
+        server.submit(1, 1, Optional).decide();
+        server.at(1_000).over(1).submit(2, 1, Optional).decide();
+        server.at(at);
+        let deadline = deadline.map(TimeMs);
+        let request = Request { id: RequestId(3), user: UserId(2), weight: 1, kind: Mandatory, deadline };
+        server.queue.submit(server.now, request);
+        assert_eq!(server.decide(), expected, "{deadline:?} at {at}");
+        assert_eq!(server.queue.next_due(), due.map(TimeMs));
+    };
+    check(Some(3_000), 1_700, &[], Some(2_000));
+    check(Some(2_999), 1_700, &[-2, 3], None);
+    check(None, 1_700, &[-2, 3], None);
+    check(Some(9_000), 1_699, &[-2, 3], None);
+    check(Some(9_000), 2_000, &[-2, 3], None);
+}
+
+#[test]
+fn fcfs_knows_no_kinds_and_ends_nothing() {
+    let mut server = Server::new(Order::Fcfs, 1);
+    server.submit(1, 1, Optional).submit(2, 1, Optional).submit(3, 2, Mandatory);
+    assert_eq!(server.decide(), [1]);
+    assert_eq!(server.at(10).over(1).decide(), [2]);
+    assert_eq!(server.at(20).over(2).decide(), [3]);
+}

@@ -1,0 +1,347 @@
+//! The direct speed: clients are machines of `control`, servers are queues of `policy`, and a submission arrives when
+//! it is sent.
+//!
+//! The events of one instant come in this order: completions, clients who are told of them, servers that go or come,
+//! users who arrive, submissions and cancellations, then clients who want to be told that time has passed. A completion
+//! at the very deadline counts (spec A.4.5). When all are in, servers decide what starts.
+
+use std::collections::BTreeMap;
+
+use pliant_control::names::Name;
+use pliant_control::optional::explore::{Command, Event, Explore, Offer, Plan, Submission};
+use pliant_model::rng::Draws;
+use pliant_model::{ExplorationRun, SpanMs, TimeMs};
+use pliant_policy::optional::{Cancelled, Decision, Ended, Kind, Queue, Request, RequestId, UserId};
+use rustc_hash::FxHashMap;
+
+use super::scenario::{Scenario, System, UserDraw};
+use super::tally::{RunEnd, Tally};
+
+/// What is to happen. The order is that of one instant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Ended,
+    Told,
+    Outage,
+    Arrive,
+    Sent,
+    Due,
+}
+
+enum Happening {
+    /// A run ends: on which server, which request, since when it ran.
+    Ended(usize, RequestId, TimeMs),
+    /// The client of a user is told of something.
+    Told(usize, Event),
+    /// A server goes (false) or comes back.
+    Outage(usize, bool),
+    /// A user arrives.
+    Arrive(usize),
+    /// A submission of a user arrives.
+    Submit(usize, Submission),
+    /// A cancellation of a user arrives at a server.
+    Cancel(usize, usize),
+    /// The client of a user wants to be told.
+    Due(usize),
+    /// A server wants to look again: a grace has ended.
+    Look(usize),
+}
+
+struct Server {
+    name: Name,
+    queue: Queue,
+    draws: Draws,
+    speed: f64,
+    there: bool,
+    /// What runs, and since when.
+    running: BTreeMap<RequestId, TimeMs>,
+}
+
+struct Client {
+    machine: Explore,
+    runtime: SpanMs,
+    /// When the last of its messages is sent.
+    free: TimeMs,
+}
+
+/// What the driver knows of a request on the platform.
+#[derive(Clone, Copy)]
+struct Stored {
+    user: usize,
+    number: u32,
+    server: usize,
+    kind: Kind,
+}
+
+struct Direct {
+    pace: SpanMs,
+    now: TimeMs,
+    happenings: BTreeMap<(TimeMs, Class, u64), Happening>,
+    scheduled: u64,
+    servers: Vec<Server>,
+    by_name: BTreeMap<Name, usize>,
+    clients: Vec<Client>,
+    stored: FxHashMap<RequestId, Stored>,
+    by_number: FxHashMap<(usize, u32), RequestId>,
+    next: u32,
+    /// Servers that something happened to at this instant.
+    touched: Vec<usize>,
+    tally: Tally,
+}
+
+/// Simulates a scenario under a system.
+pub fn simulate(scenario: &Scenario, system: &System, seed: u64) -> ExplorationRun {
+    let users = scenario.draw_users(seed);
+    Direct::new(scenario, system, seed, &users).run()
+}
+
+/// The name of a server: `s0`, `s1`, ...
+pub(super) fn server_name(number: usize) -> Name {
+    format!("s{number}").parse().expect("a letter and digits are a name")
+}
+
+impl Direct {
+    fn new(scenario: &Scenario, system: &System, seed: u64, users: &[UserDraw]) -> Direct {
+        let tally = Tally::new(scenario, users);
+        let server = |(number, speed): (usize, &f64)| Server {
+            name: server_name(number),
+            queue: Queue::new(system.order, scenario.cores),
+            draws: Draws::new(seed, &format!("ties of {number}")),
+            speed: *speed,
+            there: true,
+            running: BTreeMap::new(),
+        };
+        let servers: Vec<Server> = scenario.speeds.iter().enumerate().map(server).collect();
+        let clients = super::plans(scenario, system, seed, users).zip(users);
+        let client = |(plan, user): (Plan, &UserDraw)| Client {
+            machine: Explore::new(plan),
+            runtime: user.runtime,
+            free: TimeMs::ZERO,
+        };
+        let mut direct = Direct {
+            pace: scenario.pace,
+            now: TimeMs::ZERO,
+            happenings: BTreeMap::new(),
+            scheduled: 0,
+            by_name: servers.iter().map(|server| server.name.clone()).zip(0..).collect(),
+            servers,
+            clients: clients.map(client).collect(),
+            stored: FxHashMap::default(),
+            by_number: FxHashMap::default(),
+            next: 0,
+            touched: Vec::new(),
+            tally,
+        };
+        for (number, user) in users.iter().enumerate() {
+            direct.schedule(user.arrival, Class::Arrive, Happening::Arrive(number));
+        }
+        for (at, server, there) in scenario.draw_outages(super::last_deadline(scenario, users), seed) {
+            direct.schedule(at, Class::Outage, Happening::Outage(server, there));
+        }
+        direct
+    }
+
+    fn schedule(&mut self, at: TimeMs, class: Class, happening: Happening) {
+        self.happenings.insert((at.max(self.now), class, self.scheduled), happening);
+        self.scheduled += 1;
+    }
+
+    fn run(mut self) -> ExplorationRun {
+        while let Some(((at, ..), happening)) = self.happenings.pop_first() {
+            self.now = at;
+            self.take(happening);
+            if self.happenings.first_key_value().is_none_or(|((next, ..), _)| *next > at) {
+                self.decide();
+            }
+        }
+        self.tally.conclude()
+    }
+
+    fn take(&mut self, happening: Happening) {
+        match happening {
+            Happening::Ended(server, id, since) => {
+                if self.servers[server].running.get(&id) == Some(&since) {
+                    self.stop(server, id, Ended::Over);
+                }
+            }
+            Happening::Told(user, event) => self.tell(user, event),
+            Happening::Outage(server, there) => self.outage(server, there),
+            Happening::Cancel(user, server) => self.cancel(user, server),
+            Happening::Arrive(user) => self.tell(user, Event::Begin),
+            Happening::Submit(user, submission) => self.submit(user, submission),
+            Happening::Due(user) => self.tell(user, Event::Due),
+            Happening::Look(server) => self.touched.push(server),
+        }
+    }
+
+    /// Tells a client, and does what it wants.
+    fn tell(&mut self, user: usize, event: Event) {
+        let mut commands = Vec::new();
+        self.clients[user].machine.on(self.now, event, &mut commands);
+        for command in commands {
+            match command {
+                Command::Discover { .. } => {
+                    let offers =
+                        self.servers.iter().filter(|server| server.there).map(Server::offer).collect();
+                    self.tell(user, Event::Found(offers));
+                }
+                Command::Submit(submission) => self.send(user, Happening::Submit(user, submission)),
+                Command::Cancel { server } => self.send(user, Happening::Cancel(user, self.by_name[&server])),
+                Command::CancelOne { server, number } => {
+                    if let Some(id) = self.by_number.get(&(user, number)).copied() {
+                        self.cancel_one(self.by_name[&server], id);
+                    }
+                }
+                Command::WakeAt(at) => self.schedule(at, Class::Due, Happening::Due(user)),
+                Command::Done(_) => self.tally.left(self.now, user),
+            }
+        }
+    }
+
+    /// A client sends one message after the other.
+    fn send(&mut self, user: usize, message: Happening) {
+        let client = &mut self.clients[user];
+        client.free = client.free.max(self.now) + self.pace;
+        let sent = client.free;
+        self.schedule(sent, Class::Sent, message);
+    }
+
+    fn submit(&mut self, user: usize, submission: Submission) {
+        let Submission { number, server, kind, weight, deadline } = submission;
+        let at = self.by_name[&server];
+        if self.clients[user].machine.is_over() {
+            return;
+        }
+        self.tally.submissions += 1;
+        if !self.servers[at].there {
+            return self.tell(user, Event::Refused { number, server });
+        }
+        let id = RequestId(self.next);
+        self.next += 1;
+        self.stored.insert(id, Stored { user, number, server: at, kind });
+        self.by_number.insert((user, number), id);
+        if kind == Kind::Optional {
+            self.tally.stored();
+        }
+        let request = Request { id, user: UserId(user as u32), weight, kind, deadline: Some(deadline) };
+        self.servers[at].queue.submit(self.now, request);
+        self.touched.push(at);
+    }
+
+    /// A run is gone from its server.
+    fn stop(&mut self, at: usize, id: RequestId, how: Ended) {
+        let server = &mut self.servers[at];
+        let Some(since) = server.running.remove(&id) else { return };
+        let waits = server.queue.ended(self.now, id, how);
+        self.touched.push(at);
+        let Some(stored) = self.stored.get(&id).copied() else { return };
+        let end = match how {
+            Ended::Over if self.clients[stored.user].machine.is_over() => RunEnd::Cancelled,
+            Ended::Over => RunEnd::Completed(stored.kind),
+            Ended::Killed if waits => RunEnd::Killed,
+            Ended::Killed => RunEnd::Cancelled,
+        };
+        self.tally.ran(self.now, stored.user, self.now - since, self.servers[at].speed, end);
+        if !waits {
+            self.forget(id);
+        }
+        if how == Ended::Over {
+            let (number, server) = (stored.number, self.servers[at].name.clone());
+            let event = Event::Ended { number, server, completed: true };
+            self.schedule(self.now, Class::Told, Happening::Told(stored.user, event));
+        }
+    }
+
+    fn forget(&mut self, id: RequestId) {
+        if let Some(Stored { user, number, kind, .. }) = self.stored.remove(&id) {
+            self.by_number.remove(&(user, number));
+            if kind == Kind::Optional {
+                self.tally.unstored();
+            }
+        }
+    }
+
+    fn cancel(&mut self, user: usize, server: usize) {
+        let of_user = self.stored.iter().filter(|(_, stored)| stored.user == user && stored.server == server);
+        let mut ids: Vec<RequestId> = of_user.map(|(id, _)| *id).collect();
+        ids.sort();
+        for id in ids {
+            self.cancel_one(server, id);
+        }
+    }
+
+    fn cancel_one(&mut self, server: usize, id: RequestId) {
+        match self.servers[server].queue.cancel(self.now, id) {
+            Cancelled::Withdrawn => self.forget(id),
+            Cancelled::Running => self.stop(server, id, Ended::Killed),
+            Cancelled::Unknown => {}
+        }
+        self.touched.push(server);
+    }
+
+    /// A server goes, with all that it has, or comes back with nothing; clients hear of it at once.
+    fn outage(&mut self, at: usize, there: bool) {
+        self.servers[at].there = there;
+        let resources = self.servers[at].speed * f64::from(self.servers[at].queue.cores());
+        self.tally.resources(self.now, if there { resources } else { -resources });
+        if !there {
+            let mut here: Vec<RequestId> =
+                self.stored.iter().filter(|(_, stored)| stored.server == at).map(|(id, _)| *id).collect();
+            here.sort();
+            for id in here {
+                self.cancel_one(at, id);
+            }
+        }
+        for user in 0..self.clients.len() {
+            let name = self.servers[at].name.clone();
+            let event = if there { Event::Found(vec![self.servers[at].offer()]) } else { Event::Lost(name) };
+            self.tell(user, event);
+        }
+    }
+
+    /// All of this instant is in.
+    fn decide(&mut self) {
+        self.touched.sort_unstable();
+        self.touched.dedup();
+        for at in std::mem::take(&mut self.touched) {
+            let mut decisions = Vec::new();
+            loop {
+                let server = &mut self.servers[at];
+                server.queue.decide(self.now, &mut server.draws, &mut decisions);
+                let mut ended = false;
+                for decision in decisions.drain(..) {
+                    match decision {
+                        Decision::Start { request, .. } => self.start(at, request),
+                        Decision::End { request } => {
+                            ended = true;
+                            self.stop(at, request, Ended::Killed);
+                        }
+                    }
+                }
+                if !ended {
+                    break;
+                }
+            }
+            if let Some(due) = self.servers[at].queue.next_due() {
+                self.schedule(due, Class::Due, Happening::Look(at));
+            }
+        }
+        self.touched.clear();
+    }
+
+    fn start(&mut self, at: usize, id: RequestId) {
+        let Some(stored) = self.stored.get(&id) else { return };
+        let runtime = self.clients[stored.user].runtime;
+        let server = &mut self.servers[at];
+        let took = (runtime.0 as f64 / server.speed).ceil() as i64;
+        server.running.insert(id, self.now);
+        let now = self.now;
+        self.schedule(now + SpanMs(took.max(1)), Class::Ended, Happening::Ended(at, id, now));
+    }
+}
+
+impl Server {
+    fn offer(&self) -> Offer {
+        Offer { server: self.name.clone(), cores: self.queue.cores() }
+    }
+}

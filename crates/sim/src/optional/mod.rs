@@ -1,0 +1,41 @@
+//! Simulation of optional computations (paper 004): users with a few mandatory and many optional requests, on servers
+//! that run one request per core.
+//!
+//! [`simulate`] is the direct speed: the clients' machines call the servers' queues. [`simulate_network`] has the machines
+//! exchange messages over a network, which may be a bad one, and checks what they promise.
+
+mod direct;
+mod network;
+mod scenario;
+mod tally;
+
+use pliant_control::optional::explore::Plan;
+use pliant_model::{TimeMs, rng::stream_seed};
+
+pub use direct::simulate;
+pub use network::{Bug, NetworkRun, Weather, simulate_faulty, simulate_network};
+pub use scenario::{Arrivals, Outages, Scenario, System};
+
+use scenario::UserDraw;
+
+/// What the client of each user is to do.
+fn plans<'a>(
+    scenario: &'a Scenario,
+    system: &'a System,
+    seed: u64,
+    users: &'a [UserDraw],
+) -> impl Iterator<Item = Plan> + 'a {
+    users.iter().enumerate().map(move |(number, user)| Plan {
+        mandatory: scenario.mandatory,
+        most: scenario.most,
+        deadline: user.arrival + scenario.deadline,
+        weight: user.weight,
+        dispatch: system.dispatch,
+        seed: stream_seed(seed, &format!("client {number}")),
+    })
+}
+
+/// When the last user's deadline is.
+fn last_deadline(scenario: &Scenario, users: &[UserDraw]) -> TimeMs {
+    users.iter().map(|user| user.arrival + scenario.deadline).max().unwrap_or(TimeMs::ZERO)
+}

@@ -1,0 +1,136 @@
+//! Servers, with the processes that they start.
+
+use pliant_control::optional::server::{Answer, Command, Event, Exit, RequestKey};
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::{Kind, RequestId};
+
+use super::super::tally::RunEnd;
+use super::{Class, Happening, ToClient, World};
+
+impl World<'_> {
+    pub(super) fn tell_server(&mut self, at: usize, event: Event) {
+        let server = &mut self.servers[at];
+        if !server.up {
+            // Nobody listens; who wants an answer asks again.
+            return;
+        }
+        server.journal.push((self.now, event.clone()));
+        let before = server.machine.queue().optional();
+        let key = match &event {
+            Event::Submit { submit, .. } => Some(submit.key),
+            Event::Cancel { key, .. } => Some(*key),
+            Event::Ended { request, .. } => server.machine.key(*request),
+            Event::CancelAll { .. } | Event::Due => None,
+        };
+        let mut commands = Vec::new();
+        server.machine.on(self.now, event, &mut commands);
+        let after = self.servers[at].machine.queue().optional();
+        (before..after).for_each(|_| self.tally.stored());
+        (after..before).for_each(|_| self.tally.unstored());
+        self.check_bound(at);
+        for command in commands {
+            self.carry_out(at, key, command);
+        }
+        let server = &mut self.servers[at];
+        let due = server.machine.next_due(self.now);
+        if due != server.due {
+            server.due = due;
+            if let Some(due) = due {
+                self.schedule(due, Class::ServerDue(at), Happening::ServerDue);
+            }
+        }
+    }
+
+    pub(super) fn server_due(&mut self, at: usize) {
+        if self.servers[at].due.is_some_and(|due| due <= self.now) {
+            self.servers[at].due = None;
+            self.tell_server(at, Event::Due);
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, at: usize, key: Option<RequestKey>, command: Command) {
+        match command {
+            Command::Reply { to, answer } => {
+                let number = key.map_or(0, |key| key.number);
+                let told = match answer {
+                    Answer::Stands(standing) => ToClient::Stands(at, number, standing),
+                    Answer::AllCancelled => ToClient::AllCancelled(at),
+                    Answer::Refused(_) => ToClient::Refused(at, number),
+                };
+                self.send_to_client(to.0 as usize, told);
+            }
+            Command::Tell { key, standing } => {
+                let user = self.by_key[&key.exploration];
+                self.send_to_client(user, ToClient::Stands(at, key.number, standing));
+            }
+            Command::Run { request, core, .. } => self.run_process(at, request, core),
+            Command::End { request } => self.end_process(at, request),
+        }
+    }
+
+    pub(super) fn run_process(&mut self, at: usize, request: RequestId, core: u32) {
+        let Some(key) = self.servers[at].machine.key(request) else {
+            return self.violations.push(format!("server {at} runs {request:?}, which it does not have"));
+        };
+        let runtime = self.clients[self.by_key[&key.exploration]].runtime;
+        let server = &mut self.servers[at];
+        if server.running.values().any(|(_, other)| *other == core) {
+            self.violations.push(format!("server {at} runs two requests on core {core}"));
+        }
+        server.running.insert(request, (self.now, core));
+        let took = SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1));
+        let now = self.now;
+        self.schedule(now + took, Class::Ended, Happening::Ended(at, request, now));
+    }
+
+    pub(super) fn end_process(&mut self, at: usize, request: RequestId) {
+        if let Some((since, _)) = self.servers[at].running.get(&request).copied() {
+            self.schedule(self.now, Class::Ended, Happening::Ended(at, request, since));
+        }
+    }
+
+    /// A process is gone: it has run for its time, or was ended before.
+    pub(super) fn process_ended(&mut self, at: usize, request: RequestId, since: TimeMs) {
+        let Some((began, core)) = self.servers[at].running.remove(&request) else { return };
+        if began != since {
+            self.servers[at].running.insert(request, (began, core));
+            return;
+        }
+        let Some(key) = self.servers[at].machine.key(request) else {
+            return self.violations.push(format!("server {at} has forgotten {request:?}, which runs"));
+        };
+        let user = self.by_key[&key.exploration];
+        let (runtime, speed) = (self.clients[user].runtime, self.servers[at].speed);
+        let took = self.now - since;
+        let whole = took >= SpanMs(((runtime.0 as f64 / speed).ceil() as i64).max(1));
+        let kind = self.kind(user, key.number);
+        let exit = if whole { Exit::Completed } else { Exit::Killed };
+        if !whole && self.fair && kind == Kind::Mandatory {
+            self.violations.push(format!("mandatory request {} of user {user} was ended", key.number));
+        }
+        let over = self.clients[user].machine.is_over();
+        let first = whole && !over && !self.completed[user].contains_key(&key.number);
+        if whole {
+            *self.completed[user].entry(key.number).or_default() += 1;
+        }
+        let waits = exit == Exit::Killed;
+        let end = if first {
+            RunEnd::Completed(kind)
+        } else if waits && !over {
+            RunEnd::Killed
+        } else {
+            RunEnd::Cancelled
+        };
+        self.tally.ran(self.now, user, took, speed, end);
+        let event = Event::Ended { request, exit };
+        if self.servers[at].up {
+            self.tell_server(at, event);
+        } else {
+            self.servers[at].missed.push(event);
+        }
+    }
+
+    pub(super) fn kind(&self, user: usize, number: u32) -> Kind {
+        if number < self.clients[user].machine.plan().mandatory { Kind::Mandatory } else { Kind::Optional }
+    }
+}

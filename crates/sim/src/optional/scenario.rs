@@ -1,0 +1,192 @@
+//! The scenarios of paper 004 (section 5; spec A.4.6), and what is measured beyond them.
+
+use pliant_control::optional::explore::Dispatch;
+use pliant_model::rng::stream_seed;
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::UnknownName;
+use pliant_policy::optional::{Fairness, Order};
+use pliant_trace::generate::diurnal_arrivals;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Which users come, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrivals {
+    /// All at once (section 5.1.1).
+    Simultaneous,
+    /// One every 0.1 s (section 5.1.2).
+    Consecutive,
+    /// One every 10 s (section 5.1.3).
+    Regular,
+    /// Over a working day of 100 s (section 5.1.4).
+    Diurnal,
+    /// The same, each with requests of 0.75 to 2 s (section 5.1.4).
+    DiurnalRandom,
+}
+
+impl Arrivals {
+    /// Every one, in the order of the paper.
+    pub const ALL: [Arrivals; 5] =
+        [Self::Simultaneous, Self::Consecutive, Self::Regular, Self::Diurnal, Self::DiurnalRandom];
+
+    /// The stable name, as in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Simultaneous => "simultaneous",
+            Self::Consecutive => "consecutive",
+            Self::Regular => "regular",
+            Self::Diurnal => "diurnal",
+            Self::DiurnalRandom => "diurnal-random",
+        }
+    }
+}
+
+impl std::str::FromStr for Arrivals {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Arrivals, UnknownName> {
+        let expected = Self::ALL.map(Self::name).to_vec();
+        let found = Self::ALL.into_iter().find(|one| one.name() == text);
+        found.ok_or_else(|| UnknownName { what: "pattern of arrivals", found: text.to_owned(), expected })
+    }
+}
+
+/// A scenario: users and servers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// Which users come, and when.
+    pub arrivals: Arrivals,
+    /// How many; drawn for those who arrive over a day.
+    pub users: u32,
+    /// Their weights, in turn; empty if all have the same.
+    pub weights: Vec<u32>,
+    /// Mandatory requests of each (n_min).
+    pub mandatory: u32,
+    /// All requests of each (n_max).
+    pub most: u32,
+    /// How long each stays (d), after the arrival (spec A004-1).
+    pub deadline: SpanMs,
+    /// How long a request takes on a server of speed 1 (T).
+    pub runtime: SpanMs,
+    /// The speed of each server.
+    pub speeds: Vec<f64>,
+    /// Cores of each server.
+    pub cores: u32,
+    /// How long a client takes to send a submission or a cancellation: those of clients who come together interleave
+    /// (spec A.4.4). The paper's clients sent 14,100 submissions in 13 s (section 5.2).
+    pub pace: SpanMs,
+    /// How servers come and go; none if they are always there.
+    pub outages: Option<Outages>,
+}
+
+/// How servers come and go: each for itself, after exponentially distributed times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outages {
+    /// How long a server is there, on average.
+    pub up: SpanMs,
+    /// How long it is away then, on average.
+    pub down: SpanMs,
+}
+
+impl Scenario {
+    /// The paper's: 10 servers, 10 users, 3 to 1,000 requests of 1 s in 100 s.
+    pub fn paper(arrivals: Arrivals) -> Scenario {
+        Scenario {
+            arrivals,
+            users: 10,
+            weights: Vec::new(),
+            mandatory: 3,
+            most: 1_000,
+            deadline: SpanMs(100_000),
+            runtime: SpanMs(1_000),
+            speeds: vec![1.0; 10],
+            cores: 1,
+            pace: SpanMs(1),
+            outages: None,
+        }
+    }
+
+    /// The paper's experiment on scalability (section 5.2): 138 servers, 100 users at once, up to 10,000 requests.
+    /// `setup` is how long all of them together take to submit the first ones: 13 s there.
+    pub fn scalability(setup: SpanMs) -> Scenario {
+        let paper = Scenario::paper(Arrivals::Simultaneous);
+        let pace = SpanMs(setup.0 / (3 + 138));
+        Scenario { users: 100, most: 10_000, speeds: vec![1.0; 138], pace, ..paper }
+    }
+
+    /// The users, in the order of arrival.
+    pub(super) fn draw_users(&self, seed: u64) -> Vec<UserDraw> {
+        let spaced = |gap: i64| (0..i64::from(self.users)).map(|user| TimeMs(user * gap)).collect();
+        let arrivals: Vec<TimeMs> = match self.arrivals {
+            Arrivals::Simultaneous => spaced(0),
+            Arrivals::Consecutive => spaced(100),
+            Arrivals::Regular => spaced(10_000),
+            Arrivals::Diurnal | Arrivals::DiurnalRandom => diurnal_arrivals(100, seed)
+                .into_iter()
+                .map(|second| TimeMs(i64::from(second) * 1_000))
+                .collect(),
+        };
+        let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "runtimes"));
+        let draw = |(number, arrival): (usize, TimeMs)| UserDraw {
+            arrival,
+            runtime: match self.arrivals {
+                Arrivals::DiurnalRandom => SpanMs(self.runtime.0 * rng.random_range(750..=2_000) / 1_000),
+                _ => self.runtime,
+            },
+            weight: self.weights.get(number % self.weights.len().max(1)).copied().unwrap_or(1),
+        };
+        arrivals.into_iter().enumerate().map(draw).collect()
+    }
+
+    /// When each server goes (false) and comes back (true), up to `until`, in order.
+    pub(super) fn draw_outages(&self, until: TimeMs, seed: u64) -> Vec<(TimeMs, usize, bool)> {
+        let Some(Outages { up, down }) = self.outages else { return Vec::new() };
+        let mut changes = Vec::new();
+        for server in 0..self.speeds.len() {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, &format!("outages of {server}")));
+            let mut now = TimeMs::ZERO;
+            let mut there = true;
+            loop {
+                let mean = if there { up } else { down };
+                let drawn = -(1.0 - rng.random::<f64>()).ln() * mean.0 as f64;
+                now += SpanMs((drawn as i64).max(1));
+                if now >= until {
+                    break;
+                }
+                there = !there;
+                changes.push((now, server, there));
+            }
+        }
+        changes.sort();
+        changes
+    }
+}
+
+/// A user as drawn for a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct UserDraw {
+    pub(super) arrival: TimeMs,
+    pub(super) runtime: SpanMs,
+    pub(super) weight: u32,
+}
+
+/// What is compared: how servers order requests, and how clients give them out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct System {
+    /// The servers' order.
+    pub order: Order,
+    /// The clients' dispatch.
+    pub dispatch: Dispatch,
+}
+
+impl System {
+    /// The paper's system, with rule 4 in this sense.
+    pub const fn ethic(fairness: Fairness) -> System {
+        System { order: Order::Fair { fairness, grace: SpanMs::ZERO }, dispatch: Dispatch::Window(1) }
+    }
+
+    /// The legacy system: one line, and all users guess that many requests.
+    pub const fn legacy(submit: u32) -> System {
+        System { order: Order::Fcfs, dispatch: Dispatch::Guess(submit) }
+    }
+}

@@ -1,0 +1,102 @@
+//! What each user of a simulation has had so far: the part of the drivers that ends in an [`ExplorationRun`].
+
+use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
+use pliant_policy::optional::Kind;
+
+use super::scenario::{Scenario, UserDraw};
+
+/// The counts of a run.
+pub(super) struct Tally {
+    explorations: Vec<Exploration>,
+    mandatory: Vec<u32>,
+    capacity: Vec<Capacity>,
+    stored: u32,
+    stored_most: u32,
+    pub(super) submissions: u64,
+}
+
+/// How a run on a server ended, as far as users are concerned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunEnd {
+    Completed(Kind),
+    Killed,
+    Cancelled,
+}
+
+impl Tally {
+    pub(super) fn new(scenario: &Scenario, users: &[UserDraw]) -> Tally {
+        let exploration = |user: &UserDraw| Exploration {
+            arrival: user.arrival,
+            deadline: user.arrival + scenario.deadline,
+            weight: user.weight,
+            mandatory: scenario.mandatory,
+            mandatory_done: None,
+            completed: 0,
+            consumed: SpanMs::ZERO,
+            useful: SpanMs::ZERO,
+            killed: 0,
+            left: user.arrival,
+        };
+        let resources = scenario.speeds.iter().sum::<f64>() * f64::from(scenario.cores);
+        Tally {
+            explorations: users.iter().map(exploration).collect(),
+            mandatory: vec![0; users.len()],
+            capacity: vec![Capacity { since: TimeMs::ZERO, resources }],
+            stored: 0,
+            stored_most: 0,
+            submissions: 0,
+        }
+    }
+
+    /// A server comes or goes.
+    pub(super) fn resources(&mut self, now: TimeMs, change: f64) {
+        let resources = self.capacity.last().map_or(0.0, |last| last.resources) + change;
+        self.capacity.push(Capacity { since: now, resources });
+    }
+
+    /// An optional request is on the platform.
+    pub(super) fn stored(&mut self) {
+        self.stored += 1;
+        self.stored_most = self.stored_most.max(self.stored);
+    }
+
+    /// It is there no more.
+    pub(super) fn unstored(&mut self) {
+        self.stored -= 1;
+    }
+
+    /// A run has ended.
+    pub(super) fn ran(&mut self, now: TimeMs, user: usize, took: SpanMs, speed: f64, end: RunEnd) {
+        let resources = SpanMs((took.0 as f64 * speed).round() as i64);
+        let exploration = &mut self.explorations[user];
+        exploration.consumed = exploration.consumed + resources;
+        match end {
+            RunEnd::Completed(kind) => {
+                exploration.completed += 1;
+                exploration.useful = exploration.useful + resources;
+                if kind == Kind::Mandatory {
+                    self.mandatory[user] += 1;
+                    if self.mandatory[user] == exploration.mandatory {
+                        exploration.mandatory_done = Some(now);
+                    }
+                }
+            }
+            RunEnd::Killed => exploration.killed += 1,
+            RunEnd::Cancelled => {}
+        }
+    }
+
+    /// A user is done with everything.
+    pub(super) fn left(&mut self, now: TimeMs, user: usize) {
+        self.explorations[user].left = now;
+    }
+
+    pub(super) fn conclude(self) -> ExplorationRun {
+        ExplorationRun {
+            capacity: self.capacity,
+            explorations: self.explorations,
+            stored_most: self.stored_most,
+            submissions: self.submissions,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The machines of optional computations over a network: without faults the run is the direct one, and with them no
+//! promise is broken.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::{Fairness, Order};
+use pliant_report::summarize_exploration;
+use pliant_sim::optional::{
+    Arrivals, Bug, Scenario, System, Weather, simulate, simulate_faulty, simulate_network,
+};
+
+const GRACE: System = System {
+    order: Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs(1_000) },
+    ..System::ethic(Fairness::VirtualTime)
+};
+
+#[test]
+fn over_a_perfect_network_every_run_is_the_direct_one() {
+    let several_cores = Scenario { cores: 2, ..Scenario::paper(Arrivals::Regular) };
+    let speeds = Scenario { speeds: vec![0.5, 1.0, 2.0, 4.0], ..Scenario::paper(Arrivals::Diurnal) };
+    let weights = Scenario { weights: vec![1, 2, 4], ..Scenario::paper(Arrivals::Consecutive) };
+    let scenarios = Arrivals::ALL.map(Scenario::paper).into_iter().chain([several_cores, speeds, weights]);
+    for scenario in scenarios {
+        for system in [
+            System::ethic(Fairness::Cumulative),
+            System::ethic(Fairness::VirtualTime),
+            GRACE,
+            System::legacy(60),
+        ] {
+            let found = simulate_network(&scenario, &system, Weather::default(), 7);
+            assert_eq!(found.violations, Vec::<String>::new(), "{scenario:?} {system:?}");
+            let mut direct = simulate(&scenario, &system, 7);
+            // Who asks how a long wait goes sends more; nothing else follows from it.
+            direct.submissions = found.run.submissions;
+            let users = found.run.explorations.iter().zip(&direct.explorations).enumerate();
+            for (number, (networked, direct)) in users {
+                assert_eq!(networked, direct, "user {number} of {scenario:?} under {system:?}");
+            }
+            assert_eq!(found.run, direct, "{scenario:?} {system:?}");
+        }
+    }
+}
+
+/// Weather of a seed: each kind of fault in some of them.
+fn weather(seed: u64) -> Weather {
+    Weather {
+        latency: SpanMs(1 + (seed % 3) as i64 * 20),
+        spread: SpanMs((seed % 4) as i64 * 100),
+        lost: (seed % 5) as u32 * 30,
+        doubled: (seed % 7) as u32 * 20,
+        crash_every: SpanMs((seed % 6) as i64 * 3_000),
+        until: TimeMs(150_000),
+    }
+}
+
+#[test]
+fn no_promise_is_broken_in_bad_weather() {
+    let mut crashes = 0;
+    for seed in 1..=40 {
+        let arrivals = Arrivals::ALL[seed as usize % 5];
+        let scenario = Scenario { most: 60 + seed as u32 * 20, ..Scenario::paper(arrivals) };
+        let system = if seed % 3 == 0 { GRACE } else { System::ethic(Fairness::VirtualTime) };
+        let found = simulate_network(&scenario, &system, weather(seed), seed);
+        assert_eq!(found.violations, Vec::<String>::new(), "seed {seed}, {:?}", weather(seed));
+        assert_eq!(summarize_exploration(&found.run).users_without_mandatory, 0, "seed {seed}");
+        crashes += found.crashes;
+    }
+    assert!(crashes > 500, "the weather was too good: {crashes} crashes");
+}
+
+#[test]
+fn bad_weather_leaves_users_who_come_together_their_shares() {
+    for seed in 1..=12 {
+        let system = System::ethic(Fairness::VirtualTime);
+        let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, weather(seed), seed);
+        let summary = summarize_exploration(&found.run);
+        assert!(summary.unfairness < 0.4, "seed {seed}, {:?}: {summary:?}", weather(seed));
+    }
+}
+
+#[test]
+fn the_checkers_find_bugs() {
+    for bug in [Bug::ForgetsJournal, Bug::SendsOnce] {
+        let finds = |seed: &u64| {
+            let scenario = Scenario { most: 40, ..Scenario::paper(Arrivals::Consecutive) };
+            let system = System::ethic(Fairness::VirtualTime);
+            !simulate_faulty(&scenario, &system, weather(*seed), Some(bug), *seed).violations.is_empty()
+        };
+        let found = (1..=20).filter(finds).count();
+        assert!(found >= 5, "{bug:?} was found in {found} of 20 schedules");
+    }
+}
+
+#[test]
+fn a_slow_network_keeps_the_platform_fair_and_busy() {
+    for seed in 1..=5 {
+        let weather = Weather { latency: SpanMs(5), spread: SpanMs(20), ..Weather::default() };
+        let system = System::ethic(Fairness::VirtualTime);
+        let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, weather, seed);
+        let summary = summarize_exploration(&found.run);
+        assert_eq!(summary.unhappy_users, 0);
+        assert!(summary.unfairness < 0.1 && summary.completed_requests >= 980, "{summary:?}");
+    }
+}
