@@ -16,4 +16,5 @@ mod replay;
 mod security;
 mod slurm;
 mod standby;
+mod together;
 mod transfers;
