@@ -197,9 +197,9 @@ fn a_job_with_copies_may_be_moved() {
     let mut bench = Bench::with_copies();
     bench.propose("lyon.2", "lyon", "nancy", false);
     let calls = std::mem::take(&mut bench.calls);
-    let [abort, prepare] = &calls[..] else { panic!("{calls:?}") };
+    let [prepare, abort] = &calls[..] else { panic!("{calls:?}") };
     assert_eq!((abort.call.clone(), abort.id.attempt, prepare.id.attempt), (Call::Abort, 1, 3));
-    // They overtake one another.
+    // In the order in which they are sent: the abort is of the earlier attempt.
     let prepared = bench.make(prepare.clone());
     assert_eq!((bench.make(abort.clone()), bench.holds("nancy")), (Reply::Done, 1));
     bench.answered(prepare, prepared);

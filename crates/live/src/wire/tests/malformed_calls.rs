@@ -113,7 +113,13 @@ fn answers_to_submissions() {
 fn explanations() {
     type Damage = fn(&mut proto::explain_reply::Wait);
     let release = proto::explain_reply::Release { handle: String::new(), end: 5, procs: 2 };
-    let wait = proto::explain_reply::Wait { ahead: 1, plan: Some(estimate()), free: 0, until: vec![release] };
+    let wait = proto::explain_reply::Wait {
+        ahead: 1,
+        plan: Some(estimate()),
+        free: 0,
+        until: vec![release],
+        copies: Vec::new(),
+    };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|wait| wait.plan = None, "waits.plan", "an estimate", "nothing"),
         (|wait| wait.until[0].procs = 0, "waits.until[0].procs", PROCS, "0"),
