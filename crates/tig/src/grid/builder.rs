@@ -55,6 +55,11 @@ impl GridBuilder {
         Ok(node)
     }
 
+    /// What a node is.
+    pub fn level(&self, node: NodeId) -> Level {
+        self.nodes[node.index()].level
+    }
+
     /// The bandwidth between any two children of a node that no link names; inside a LAN, of its machines.
     pub fn bandwidth(&mut self, node: NodeId, mbps: f64) {
         self.nodes[node.index()].bandwidth_mbps = Some(mbps);
