@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use rand::Rng;
 
-use crate::{Grid, GridBuilder, Machine};
+use crate::{Grid, GridBuilder, GridError, Machine, NodeId};
 
 /// The parameters of Tiers, by its own names in brackets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,59 +117,86 @@ pub fn tiers(
 ) -> Result<Grid, Misfit> {
     shape.check()?;
     check_ranges(bandwidths, machines)?;
-    let mut left = machines.count;
-    let mut builder = GridBuilder::new("grid");
-    let mut wans = Vec::new();
-    let built = |error: crate::GridError| Misfit {
-        what: "grid",
-        expected: "a platform that can be mapped onto",
-        found: error.to_string(),
-    };
-    for wan_at in 0..shape.wans {
-        if left == 0 {
-            break;
-        }
-        let wan = builder.node(Grid::ROOT, &format!("wan{wan_at}")).map_err(built)?;
-        let backbone = Network::draw(shape.wan_routers, shape.wan_redundancy, bandwidths.wan, rng);
-        let mut mans = Vec::new();
-        for man_at in 0..shape.mans_per_wan {
-            if left == 0 {
-                break;
-            }
-            let man = builder.node(wan, &format!("man{wan_at}.{man_at}")).map_err(built)?;
-            let network = Network::draw(shape.man_routers, shape.man_redundancy, bandwidths.man, rng);
-            let mut lans = Vec::new();
-            for lan_at in 0..shape.lans_per_man {
-                if left == 0 {
-                    break;
-                }
-                let lan = builder.node(man, &format!("lan{wan_at}.{man_at}.{lan_at}")).map_err(built)?;
-                let inside: f64 = (0..shape.lan_redundancy).map(|_| draw(bandwidths.lan, rng)).sum();
-                builder.bandwidth(lan, inside);
-                for _ in 0..shape.lan_hosts.min(left) {
-                    let name = format!("m{}", machines.count - left);
-                    let power_mflops = draw(machines.power_mflops, rng);
-                    builder.machine(lan, Machine { name, power_mflops, load: draw(machines.load, rng) });
-                    left -= 1;
-                }
-                lans.push((lan, network.attach(shape.lan_man_redundancy, bandwidths.man, rng)));
-            }
-            join(&mut builder, &network, &lans);
-            mans.push((man, backbone.attach(shape.man_wan_redundancy, bandwidths.wan, rng)));
-        }
-        join(&mut builder, &backbone, &mans);
-        wans.push(wan);
-    }
-    for (at, one) in wans.iter().enumerate() {
-        for other in &wans[at + 1..] {
-            builder.link(*one, *other, draw(bandwidths.root, rng));
-        }
-    }
-    if left > 0 {
+    let builder = GridBuilder::new("grid");
+    let mut drawing = Drawing { shape, bandwidths, machines, rng, builder, left: machines.count };
+    let grid = drawing.wans().and_then(|()| drawing.builder.build("lan0.0.0"));
+    if drawing.left > 0 {
         let found = format!("{} machines", machines.count);
         return Err(Misfit { what: "machines", expected: "as many as the LANs hold at most", found });
     }
-    builder.build("lan0.0.0").map_err(built)
+    grid.map_err(|error| Misfit {
+        what: "grid",
+        expected: "a platform that can be mapped onto",
+        found: error.to_string(),
+    })
+}
+
+/// A platform in the making.
+struct Drawing<'a, R> {
+    shape: &'a Tiers,
+    bandwidths: &'a BandwidthRanges,
+    machines: &'a Machines,
+    rng: &'a mut R,
+    builder: GridBuilder,
+    /// Machines that have no LAN yet.
+    left: usize,
+}
+
+impl<R: Rng> Drawing<'_, R> {
+    fn wans(&mut self) -> Result<(), GridError> {
+        let mut wans: Vec<NodeId> = Vec::new();
+        while self.left > 0 && wans.len() < self.shape.wans {
+            let name = wans.len().to_string();
+            let wan = self.builder.node(Grid::ROOT, &format!("wan{name}"))?;
+            self.mans(wan, &name)?;
+            wans.push(wan);
+        }
+        for (at, one) in wans.iter().enumerate() {
+            for other in &wans[at + 1..] {
+                self.builder.link(*one, *other, draw(self.bandwidths.root, self.rng));
+            }
+        }
+        Ok(())
+    }
+
+    fn mans(&mut self, wan: NodeId, name: &str) -> Result<(), GridError> {
+        let Tiers { wan_routers, wan_redundancy, man_wan_redundancy, .. } = *self.shape;
+        let backbone = Network::draw(wan_routers, wan_redundancy, self.bandwidths.wan, self.rng);
+        let mut mans = Vec::new();
+        while self.left > 0 && mans.len() < self.shape.mans_per_wan {
+            let name = format!("{name}.{}", mans.len());
+            let man = self.builder.node(wan, &format!("man{name}"))?;
+            self.lans(man, &name)?;
+            mans.push((man, backbone.attach(man_wan_redundancy, self.bandwidths.wan, self.rng)));
+        }
+        join(&mut self.builder, &backbone, &mans);
+        Ok(())
+    }
+
+    fn lans(&mut self, man: NodeId, name: &str) -> Result<(), GridError> {
+        let Tiers { man_routers, man_redundancy, lan_redundancy, lan_man_redundancy, .. } = *self.shape;
+        let network = Network::draw(man_routers, man_redundancy, self.bandwidths.man, self.rng);
+        let mut lans = Vec::new();
+        while self.left > 0 && lans.len() < self.shape.lans_per_man {
+            let lan = self.builder.node(man, &format!("lan{name}.{}", lans.len()))?;
+            let inside: f64 = (0..lan_redundancy).map(|_| draw(self.bandwidths.lan, self.rng)).sum();
+            self.builder.bandwidth(lan, inside);
+            for _ in 0..self.shape.lan_hosts.min(self.left) {
+                self.host(lan);
+            }
+            lans.push((lan, network.attach(lan_man_redundancy, self.bandwidths.man, self.rng)));
+        }
+        join(&mut self.builder, &network, &lans);
+        Ok(())
+    }
+
+    fn host(&mut self, lan: NodeId) {
+        let name = format!("m{}", self.machines.count - self.left);
+        let power_mflops = draw(self.machines.power_mflops, self.rng);
+        let load = draw(self.machines.load, self.rng);
+        self.builder.machine(lan, Machine { name, power_mflops, load });
+        self.left -= 1;
+    }
 }
 
 fn check_ranges(bandwidths: &BandwidthRanges, machines: &Machines) -> Result<(), Misfit> {
@@ -260,7 +287,7 @@ impl Network {
 }
 
 /// Links between all networks below one.
-fn join(builder: &mut GridBuilder, network: &Network, below: &[(crate::NodeId, Vec<Attachment>)]) {
+fn join(builder: &mut GridBuilder, network: &Network, below: &[(NodeId, Vec<Attachment>)]) {
     for (at, (one, attached)) in below.iter().enumerate() {
         for (other, others) in &below[at + 1..] {
             builder.link(*one, *other, network.between(attached, others));
