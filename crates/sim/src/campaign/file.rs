@@ -23,6 +23,9 @@ use crate::Ties;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    /// Read before the rest ([`super::Kind`]).
+    #[serde(default, rename = "kind")]
+    _kind: serde::de::IgnoredAny,
     pub(super) name: Spanned<String>,
     pub(super) seeds: Spanned<Seeds>,
     pub(super) dedicated_shares: Option<Spanned<Vec<Spanned<f64>>>>,
