@@ -61,7 +61,15 @@ const FIGURES: [Drawn; 7] = [
 const BEYOND: [Drawn; 6] = [
     drawn("", "Failures by tasks", Axis::Tasks, None, 100.0, "failed, %", false),
     drawn("", "Failures by machines", Axis::Machines, None, 100.0, "failed, %", false),
-    drawn("", "Least affinity by machines", Axis::Machines, Some("affinity_min"), 1.0, "affinity", false),
+    drawn(
+        "",
+        "Least affinity by machines, on the applications mapped on every grid",
+        Axis::MachinesPaired,
+        Some("affinity_min"),
+        1.0,
+        "affinity",
+        false,
+    ),
     drawn("", "LAN hit ratio by tasks", Axis::Tasks, Some("lan_hit_ratio"), 100.0, "tasks, %", false),
     drawn(
         "",
@@ -167,7 +175,7 @@ fn axis_name(axis: Axis) -> &'static str {
         Axis::Tasks | Axis::TasksOnSmallLans => "tasks",
         Axis::ClusterSize => "tasks per cluster, at most on average",
         Axis::Mcr => "MCR, MFlop/s",
-        Axis::Machines => "machines",
+        Axis::Machines | Axis::MachinesPaired => "machines",
         Axis::LanHosts => "machines per LAN",
     }
 }

@@ -23,9 +23,6 @@ use crate::Ties;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    /// Read before the rest ([`super::Kind`]).
-    #[serde(default, rename = "kind")]
-    _kind: serde::de::IgnoredAny,
     pub(super) name: Spanned<String>,
     pub(super) seeds: Spanned<Seeds>,
     pub(super) dedicated_shares: Option<Spanned<Vec<Spanned<f64>>>>,
@@ -37,6 +34,9 @@ pub(super) struct File {
     pub(super) ties: Option<Word<Ties>>,
     pub(super) workload: Spanned<Vec<Spanned<WorkloadTable>>>,
     pub(super) policy: Spanned<Vec<Spanned<PolicyTable>>>,
+    /// Read before the rest ([`super::Kind`]).
+    #[serde(default, rename = "kind")]
+    _kind: serde::de::IgnoredAny,
 }
 
 #[derive(Deserialize)]

@@ -37,13 +37,13 @@ impl Kind {
     /// The kind of a campaign file.
     pub fn of_file(path: &Path) -> Result<Kind, CampaignError> {
         let source = Source::read(path)?;
-        let file: File = source.parse("docs/campaigns.md describes campaign files")?;
+        let file: File = source.parse("docs/campaigns.md lists every key")?;
         let Some(word) = file.kind else { return Ok(Kind::Simulations) };
         let found = Kind::ALL.iter().copied().find(|kind| kind.name() == word.get_ref());
         found.ok_or_else(|| {
             let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
             let message = unknown_word("kind", "a kind of campaign", word.get_ref(), &names);
-            source.error(word.span(), message, "docs/campaigns.md describes campaign files".to_owned()).into()
+            source.error(word.span(), message, "docs/campaigns.md lists every key".to_owned()).into()
         })
     }
 

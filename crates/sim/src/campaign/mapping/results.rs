@@ -77,6 +77,9 @@ pub enum Axis {
     Mcr,
     /// Machines of the grid.
     Machines,
+    /// Machines of the grid, over the applications that the policy mapped on every such grid: the same ones at
+    /// each value.
+    MachinesPaired,
     /// Machines per LAN.
     LanHosts,
     /// Tasks of the graph on grids of four machines per LAN, or whatever the least is: Figure 8.
@@ -159,7 +162,7 @@ pub struct UseCaseRow {
     pub cut_percent: f64,
 }
 
-/// Mean times of a policy on graphs of one size.
+/// Median times of a policy on graphs of one size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
@@ -284,11 +287,28 @@ fn cells(campaign: &MappingCampaign, trials: &[Trial]) -> Vec<Cell> {
     add(Axis::ClusterSize, classes, &|_, trial| Some(trial.class[1] as f64));
     add(Axis::Mcr, campaign.mcr_mflops.clone(), &|_, trial| Some(trial.mcr_mflops));
     add(Axis::Machines, numbers(&campaign.machines), &|_, trial| Some(trial.machines as f64));
+    let paired = paired(campaign, trials);
+    add(Axis::MachinesPaired, numbers(&campaign.machines), &|at, trial| {
+        paired[at].then_some(trial.machines as f64)
+    });
     add(Axis::LanHosts, numbers(&campaign.lan_hosts), &|_, trial| Some(trial.lan_hosts as f64));
     add(Axis::TasksOnSmallLans, numbers(&campaign.tasks), &|_, trial| {
         (trial.lan_hosts == small).then_some(trial.tasks as f64)
     });
     cells
+}
+
+/// Which trials are of an application that their policy mapped on grids of every number of machines (with LANs of
+/// one size).
+fn paired(campaign: &MappingCampaign, trials: &[Trial]) -> Vec<bool> {
+    let key = |trial: &Trial| {
+        (trial.policy, trial.tasks, trial.seed, trial.class, trial.mcr_mflops.to_bits(), trial.lan_hosts)
+    };
+    let mut mapped = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| trial.metrics.is_some()) {
+        *mapped.entry(key(trial)).or_insert(0) += 1;
+    }
+    trials.iter().map(|trial| mapped.get(&key(trial)) == Some(&campaign.machines.len())).collect()
 }
 
 fn cell(axis: Axis, value: f64, policy: &str, trials: &[&Trial]) -> Cell {
@@ -309,14 +329,17 @@ fn timing(campaign: &MappingCampaign, trials: &[Trial]) -> Vec<Timing> {
         for tasks in &campaign.tasks {
             let of = trials.iter().filter(|trial| trial.policy == policy && trial.tasks == *tasks);
             let of: Vec<&Trial> = of.collect();
-            let mean_ms = |seconds: fn(&Trial) -> f64| {
-                1e3 * of.iter().map(|trial| seconds(trial)).sum::<f64>() / of.len().max(1) as f64
+            // The median: a mean would be of the moments in which something else had the processor.
+            let median_ms = |seconds: fn(&Trial) -> f64| {
+                let mut all: Vec<f64> = of.iter().map(|trial| seconds(trial)).collect();
+                all.sort_by(f64::total_cmp);
+                1e3 * all.get(all.len() / 2).copied().unwrap_or(0.0)
             };
             rows.push(Timing {
                 policy: chosen.name.clone(),
                 tasks: *tasks,
-                map_ms: mean_ms(|trial| trial.map_seconds),
-                cut_ms: mean_ms(|trial| trial.cut_seconds),
+                map_ms: median_ms(|trial| trial.map_seconds),
+                cut_ms: median_ms(|trial| trial.cut_seconds),
             });
         }
     }
