@@ -87,7 +87,8 @@ pub(crate) fn percent(graph: &TaskGraph, counts: impl Fn(TaskId, TaskId) -> bool
     let counted: f64 =
         graph.edges().iter().filter(|edge| counts(edge.ends[0], edge.ends[1])).map(|edge| edge.rqoc).sum();
     let all = graph.traffic();
-    if all > 0.0 { 100.0 * counted / all } else { 0.0 }
+    // An empty sum is -0.
+    if all > 0.0 { 100.0 * counted / all + 0.0 } else { 0.0 }
 }
 
 /// What links carry of an application's traffic: nothing of what stays on one machine.

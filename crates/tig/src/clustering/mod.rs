@@ -109,7 +109,9 @@ impl Clustering {
     pub fn cost(&self, weights: &Weights) -> f64 {
         let cut = |weight: &Weight| self.of[weight.ends[0]] != self.of[weight.ends[1]];
         let missed = |weight: &&Weight| cut(weight) == (weight.value > 0.0);
-        weights.edges().iter().filter(missed).map(|weight| weight.value.abs()).sum()
+        let missed = weights.edges().iter().filter(missed).map(|weight| weight.value.abs());
+        // An empty sum is -0.
+        missed.sum::<f64>() + 0.0
     }
 
     /// The traffic between clusters, in % of all traffic.

@@ -62,7 +62,9 @@ pub fn relax(weights: &Weights) -> Result<Relaxation, NotSolved> {
             variables.iter().map(|variable| solution.var_value(*variable).clamp(0.0, 1.0)).collect();
         let violated = separate(weights, &graph, &values);
         if violated.is_empty() {
-            let bound = weights.edges().iter().zip(&values).map(|(edge, y)| edge.value.abs() * y).sum();
+            let costs = weights.edges().iter().zip(&values).map(|(edge, y)| edge.value.abs() * y);
+            // An empty sum is -0.
+            let bound = costs.sum::<f64>() + 0.0;
             return Ok(Relaxation { bound, values, rows, rounds: round });
         }
         rows += violated.len();
