@@ -14,6 +14,7 @@
 
 mod drawing;
 mod job;
+mod present;
 #[cfg(test)]
 mod tests;
 
@@ -106,7 +107,7 @@ impl Foreign {
     fn drawn(&self) -> Picture {
         let unlisted = self.jobs.values().filter(|job| !job.is_listed && job.waits());
         drawing::draw(
-            &self.mirror,
+            &self.present(),
             &self.rules,
             self.partition.as_deref(),
             unlisted.map(|job| job.submission),
@@ -143,7 +144,7 @@ impl Foreign {
             }
             Event::Released { job } => {
                 if let Some(job) = self.jobs.get_mut(&job) {
-                    (job.held, job.releasing) = (false, false);
+                    (job.held, job.releasing, job.released_at) = (false, false, now);
                 }
             }
             Event::Withdrawal { job, outcome } => self.withdrawal(job, outcome, effects),
@@ -188,7 +189,8 @@ impl Foreign {
             }
             let is_over = listed.iter().all(|one| one.phase() == Phase::Over);
             let is_known = job.is_listed || changes.at > job.queued_at;
-            if is_over && is_known && !job.looking {
+            // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
+            if is_over && is_known && !job.looking && !job.withdrawing {
                 job.looking = true;
                 give(job.look(listed.last().map(|one| (*one).clone())), effects);
             }

@@ -130,13 +130,13 @@ fn exact(
     })
 }
 
-/// The fewest processors with the same walltime: whole seconds make some sizes equal, and the tuners
+/// The fewest processors that are as quick: whole seconds, or minutes, make some sizes equal, and the tuners
 /// prefer the smaller one.
 pub(crate) fn fewest_with(walltime: Span, least: Procs, procs: Procs, walltimes: &Walltimes<'_>) -> Procs {
     let (mut low, mut high) = (least.0, procs.0);
     while low < high {
         let middle = low.midpoint(high);
-        if walltimes.at(Procs(middle)) == walltime {
+        if walltimes.at(Procs(middle)) <= walltime {
             high = middle;
         } else {
             low = middle + 1;

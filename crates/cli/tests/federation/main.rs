@@ -15,4 +15,5 @@ mod replay;
 mod security;
 mod slurm;
 mod standby;
+mod together;
 mod transfers;

@@ -148,6 +148,16 @@ pub struct Queue {
     pub again: bool,
 }
 
+const LONG_AGO: Time = Time(i64::MIN);
+
+fn long_ago() -> Time {
+    LONG_AGO
+}
+
+fn is_long_ago(time: &Time) -> bool {
+    *time == LONG_AGO
+}
+
 /// One of our jobs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
@@ -160,6 +170,9 @@ pub(super) struct Job {
     pub(super) again: bool,
     /// When it was said to be queued.
     pub(super) queued_at: Time,
+    /// When it was said to be released, if it was held.
+    #[serde(default = "long_ago", skip_serializing_if = "is_long_ago")]
+    pub(super) released_at: Time,
     /// The last listing had it.
     pub(super) is_listed: bool,
     /// It has started, and that was told.
@@ -182,7 +195,8 @@ impl Job {
             ids: Vec::new(),
             queueing: true,
             again: false,
-            queued_at: Time(i64::MIN),
+            queued_at: LONG_AGO,
+            released_at: LONG_AGO,
             is_listed: false,
             started: false,
             held,
@@ -194,9 +208,9 @@ impl Job {
         }
     }
 
-    /// True if it waits for its turn, as far as is known.
+    /// True if it waits for its turn, as far as is known, or will once it is released.
     pub(super) fn waits(&self) -> bool {
-        !self.started && !self.held && !self.looking
+        !self.started && !self.looking
     }
 
     /// It was forgotten: as if it had never been submitted, but for what may still come of that.

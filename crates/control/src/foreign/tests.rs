@@ -260,6 +260,39 @@ fn a_job_is_withdrawn_or_stays() {
     assert_eq!(bench.act(withdraw), (vec![], vec![News::Stays { job: JOB }]));
 }
 
+/// By our own hand: that is no end of the job, which goes on elsewhere.
+#[test]
+fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
+    for outcome in [Withdrawal::Withdrawn, Withdrawal::Stays] {
+        let mut bench = Bench::queued(false);
+        bench.list(vec![listed("41", Some(7), State::Pending)]);
+        bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+        let cancelled = || vec![listed("41", Some(7), State::Cancelled)];
+        assert_eq!(bench.list(cancelled()), (vec![], vec![]));
+        let (commands, news) = bench.tell(Event::Withdrawal { job: JOB, outcome });
+        let (expected, looks) = match outcome {
+            Withdrawal::Withdrawn => (News::Withdrawn { job: JOB }, 0),
+            // Somebody else had cancelled it.
+            Withdrawal::Stays => (News::Stays { job: JOB }, 1),
+        };
+        assert_eq!((commands, news), (vec![], vec![expected]));
+        let (commands, news) = bench.list(cancelled());
+        let looked = commands.iter().filter(|command| matches!(command, Command::Look { .. })).count();
+        assert_eq!((looked, commands.len(), news), (looks, looks, vec![]), "{commands:?}");
+    }
+}
+
+fn request() -> Request {
+    Request {
+        id: JobId(8),
+        submit: Time(100),
+        procs: Procs(4),
+        walltime: Span(300),
+        speedup: Speedup::Rigid,
+        origin: None,
+    }
+}
+
 #[test]
 fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let mut bench = Bench::new();
@@ -269,14 +302,7 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     local.places = ["n1", "n2"].map(|node| Place { node: node.to_owned(), cores: Some(2) }).to_vec();
     bench.list(vec![local, stranger("10", State::Pending), stranger("11", State::Held)]);
     bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
-    let request = Request {
-        id: JobId(8),
-        submit: bench.now,
-        procs: Procs(4),
-        walltime: Span(300),
-        speedup: Speedup::Rigid,
-        origin: None,
-    };
+    let request = request();
     let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
     let found = bench.foreign.estimate(bench.now, &walltimes, Tuner::Exact);
     let mut nodes = Nodes::from_picture(bench.now, &bench.foreign.nodes(bench.now).unwrap()).unwrap();
@@ -289,6 +315,36 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let Usage { free, running, waiting } = bench.foreign.usage();
     assert_eq!((free, running, waiting), (Procs(4), 1, 3));
     assert_eq!(bench.foreign.waiting(bench.now).len(), 2, "nobody knows when one that is held starts");
+}
+
+/// A listing is older than what was done since: a job that was let go still stands in it as held, one that was withdrawn
+/// as waiting.
+#[test]
+fn plans_reckon_with_what_was_done_since_the_listing() {
+    let check = |bench: &mut Bench, at_once, why: &str| {
+        let (request, now) = (request(), bench.now);
+        let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
+        let start = bench.foreign.estimate(now, &walltimes, Tuner::Exact).unwrap().start;
+        assert_eq!(start == now, at_once, "{why}: {start}");
+    };
+    let taken = || Listed {
+        shape: Shape { cores: 8, nodes: Some(2), exclusive: false },
+        ..listed("41", Some(7), State::Held)
+    };
+    let mut bench = Bench::queued(true);
+    check(&mut bench, true, "two cores are kept for it, six are left");
+    bench.list(vec![taken()]);
+    check(&mut bench, false, "it is held, and will be let go");
+    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    bench.tell(Event::Released { job: JOB });
+    check(&mut bench, false, "it was let go");
+    bench.list(vec![taken()]);
+    check(&mut bench, true, "somebody else holds it");
+    bench.list(vec![Listed { state: State::Pending, ..taken() }]);
+    check(&mut bench, false, "it waits");
+    bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    check(&mut bench, true, "it is gone");
 }
 
 #[test]

@@ -113,7 +113,8 @@ pub(super) fn at(
     Some(Place { start, on: choose(&stretch.free, timeline.cores(), shape)? })
 }
 
-/// The best size of a request at the end of the queue, by whatever tuner. The exact one looks once at every
+/// The best size of a request at the end of the queue, by whatever tuner, with the walltime that the batch system
+/// will list: what waits and what might wait are compared alike. The exact one looks once at every
 /// interval that could still lead to an earlier completion: there the size begins as large as the instant
 /// allows and shrinks as the look goes on, until its walltime fits; that is the largest size that can start
 /// there, and the best, because walltimes never grow with the size. It costs about as much as
@@ -132,9 +133,9 @@ pub(super) fn tune(
         return None;
     }
     let estimate = |procs: Procs| {
-        let walltime = walltimes.at(procs);
+        let walltime = rounded(walltimes.at(procs), rules);
         let shape = layout.shape(Shape::of(procs));
-        let place = earliest(timeline, rules, shape, rounded(walltime, rules), now)?;
+        let place = earliest(timeline, rules, shape, walltime, now)?;
         Some(Estimate { procs, walltime, start: place.start })
     };
     match tuner {
@@ -155,7 +156,7 @@ fn exact(
 ) -> Option<Estimate> {
     let intervals = timeline.intervals();
     let mut stretch = Stretch::new(timeline, rules);
-    let quickest = walltimes.at(most);
+    let quickest = rounded(walltimes.at(most), rules);
     let mut best: Option<Estimate> = None;
     let key = |one: &Estimate| (one.completion(), one.procs);
     for (index, interval) in intervals.iter().enumerate().skip(timeline.at(now.0)) {
@@ -169,11 +170,11 @@ fn exact(
         }
         stretch.begin(index);
         loop {
-            let found = Estimate { procs: size, walltime: walltimes.at(size), start };
+            let found = Estimate { procs: size, walltime: rounded(walltimes.at(size), rules), start };
             if best.is_some_and(|best| key(&best) <= key(&found)) {
                 break;
             }
-            let until = start.0 + rounded(found.walltime, rules).0;
+            let until = start.0 + found.walltime.0;
             // Counts first: they are cheaper.
             let free = match timeline.short(index, until, rules.strict_holes, size.0.into()) {
                 Some(short) => intervals[short].total,

@@ -1,7 +1,8 @@
 //! Single rules, one picture each, and the scheduler's own verbs.
 
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
+    Cluster, ClusterId, Estimate, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
+    Time,
 };
 use pliant_policy::batch::{BatchScheduler, Submission, by_name};
 use pliant_policy::federation::{Federation, Tracked};
@@ -135,6 +136,24 @@ fn a_request_may_stand_before_others() {
     check(1, 160, 8);
     check(2, 220, 8);
     check(9, 220, 8);
+}
+
+/// Otherwise a job would seem to gain wherever it does not wait yet, by the seconds that are rounded off there.
+#[test]
+fn a_request_is_estimated_with_the_walltime_that_is_listed_once_it_waits() {
+    for tuner in [Tuner::Exact, Tuner::Binary, Tuner::Exhaustive] {
+        let text = format!("{HALF}wait 2 cores=8 walltime=60\n");
+        let mut nodes = cluster(&text, Rules::slurm(Span(30)));
+        let request = request(8, 95);
+        let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
+        let estimate = nodes.estimate(Time::ZERO, &walltimes, tuner).unwrap();
+        // 760 core-seconds: in two minutes on seven cores.
+        let expected = Estimate { procs: Procs(7), walltime: Span(120), start: Time(160) };
+        assert_eq!(estimate, expected, "{tuner}");
+        let Estimate { procs, walltime, .. } = estimate;
+        nodes.submit(Time::ZERO, Submission { job: JobId(3), procs, walltime });
+        assert_eq!(nodes.plan(Time::ZERO, JobId(3)), Some(estimate), "{tuner}");
+    }
 }
 
 #[test]

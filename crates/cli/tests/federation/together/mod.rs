@@ -1,0 +1,95 @@
+//! Everything together: three real Slurm clusters that local users load directly, moldable jobs that come through an
+//! agent which moves them while they wait, and daemons that are killed in the middle of moves.
+
+mod site;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pliant_control::agent::Proposal;
+use pliant_control::job::{Exit, JobState};
+use pliant_testing::slurm::{SlurmClusters, Wanted};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::harness::*;
+use site::{SERVERS, Site};
+use workload::{Amount, Workload};
+
+const MOVING: &str = "[reallocation]\nalgorithm = \"regular\"\nperiod_s = 10\nthreshold_s = 5\nearly_s = 5\n";
+const AMOUNT: Amount = Amount { clusters: SERVERS.len(), locals: 6, moldable: 60, seconds: 40 };
+
+/// Who is killed in the middle of a move.
+#[derive(Clone, Copy, Debug)]
+enum Victim {
+    Agent,
+    Source,
+    Target,
+}
+
+impl Victim {
+    fn of(self, proposal: &Proposal) -> String {
+        match self {
+            Victim::Agent => MASTER.to_owned(),
+            Victim::Source => proposal.from.to_string(),
+            Victim::Target => proposal.to.to_string(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sixty_jobs_move_between_three_loaded_clusters_and_each_runs_once_whoever_is_killed() {
+    let wanted = Wanted { clusters: SERVERS.len() as u32, nodes: 4, cpus: 4, accounts: false };
+    let Some(slurm) = SlurmClusters::start(wanted) else { return };
+    let mut site = Site::start(slurm.clusters(), MOVING).await;
+    let work = Workload::draw(60, AMOUNT);
+    let playing = site.play(&work);
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    let operator = site.federation.operator();
+    let mut killed_in_moves = 0;
+    for victim in [Victim::Agent, Victim::Source, Victim::Target, Victim::Agent, Victim::Source] {
+        let proposal = until("a job to have a better place", async || {
+            let planned = operator.reallocate(true).await.ok()?;
+            planned.proposals.into_iter().next()
+        })
+        .await;
+        let victim = victim.of(&proposal);
+        let asked = site.federation.operator();
+        let round = tokio::spawn(async move { asked.reallocate(false).await });
+        tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 100))).await;
+        killed_in_moves += u32::from(!round.is_finished());
+        site.federation.kill(&victim);
+        // Whatever was answered, if anything was.
+        let _ = round.await.unwrap();
+        site.federation.revive(&victim);
+        site.federation.attached(SERVERS.len()).await;
+    }
+    let accepted = playing.await.unwrap();
+    let alice = site.federation.client("alice");
+    let ended = site.ended(&alice, &accepted).await;
+    let mut expected = BTreeMap::new();
+    for job in &ended {
+        assert_eq!((job.state, &job.exit), (JobState::Completed, &Some(Exit::Code(0))), "{job:?}");
+        let stdout = &fetched(&alice, &job.handle).await["stdout"];
+        assert_eq!(*stdout, format!("I am {}\n", job.handle).into_bytes());
+        expected.insert(job.handle.to_string(), 1);
+    }
+    assert_eq!(expected.len(), AMOUNT.moldable);
+    assert_eq!(runs(&site.lines()), expected, "each ran once");
+    until("nothing to be left in any queue", async || site.left().is_empty().then_some(())).await;
+    assert_eq!(
+        site.local_runs(),
+        (0..work.locals.len() as u32).collect::<Vec<_>>(),
+        "local jobs were left alone"
+    );
+    let moves: usize = ended.iter().map(|job| job.hops.len()).sum();
+    assert!(moves > 0 && killed_in_moves > 0, "{moves} moves, {killed_in_moves} kills in the middle of one");
+    let last = ended.iter().filter_map(|job| job.ended).max().unwrap();
+    let first = ended.iter().map(|job| job.submitted).min().unwrap();
+    eprintln!(
+        "{} jobs in {}: {moves} moves, {killed_in_moves} of 5 kills in the middle of one",
+        ended.len(),
+        last - first
+    );
+}

@@ -1,0 +1,79 @@
+//! Days of work for clusters, drawn and compressed: what local users submit to each, and what comes through Pliant.
+
+use pliant_control::job::Work;
+use pliant_model::{Procs, Span, Speedup};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// A job that its user submits to one cluster directly.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Local {
+    /// When, in seconds from the beginning.
+    pub(crate) at: u64,
+    /// To which cluster.
+    pub(crate) cluster: usize,
+    pub(crate) cores: u32,
+    pub(crate) limit_min: u32,
+    pub(crate) runtime_s: u32,
+}
+
+/// A moldable job that is submitted to the federation.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Moldable {
+    /// When, in seconds from the beginning.
+    pub(crate) at: u64,
+    pub(crate) work: Work,
+    /// How much of its walltime it takes, in thousandths, wherever it runs.
+    pub(crate) share: u32,
+}
+
+/// Work for some clusters.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Workload {
+    pub(crate) locals: Vec<Local>,
+    pub(crate) moldable: Vec<Moldable>,
+}
+
+/// How much work, and over how long it comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amount {
+    pub(crate) clusters: usize,
+    /// Of each cluster.
+    pub(crate) locals: usize,
+    pub(crate) moldable: usize,
+    pub(crate) seconds: u64,
+}
+
+impl Workload {
+    /// Draws one. Users ask for a multiple of what their jobs need, as in real logs, so that clusters become free earlier
+    /// than anybody expects; one cluster is more in demand than the others, and that changes half-way.
+    pub(crate) fn draw(seed: u64, amount: Amount) -> Workload {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut draw = |from: u32, to: u32| from + random.next_u32() % (to - from + 1);
+        let mut locals = Vec::new();
+        for cluster in 0..amount.clusters {
+            for number in 0..amount.locals {
+                // Two clusters get half of their jobs at once, at the beginning or half-way.
+                let at = match (cluster, number % 2) {
+                    (0, 0) => 0,
+                    (1, 0) => amount.seconds as u32 / 2,
+                    _ => draw(0, amount.seconds as u32),
+                };
+                let (cores, limit_min) = (draw(1, 8), draw(1, 5));
+                let runtime_s = limit_min * 60 * draw(50, 150) / 1000;
+                locals.push(Local { at: at.into(), cluster, cores, limit_min, runtime_s });
+            }
+        }
+        let mut moldable = Vec::new();
+        for _ in 0..amount.moldable {
+            let at = draw(0, amount.seconds as u32).into();
+            let speedup =
+                Speedup::Amdahl { parallel: f64::from(draw(80, 99)) / 100.0, limit: Procs(draw(2, 8)) };
+            let work = Work { procs: Procs(1), walltime: Span(draw(90, 600).into()), speedup };
+            moldable.push(Moldable { at, work, share: draw(30, 150) });
+        }
+        locals.sort_by_key(|local| local.at);
+        moldable.sort_by_key(|job| job.at);
+        Workload { locals, moldable }
+    }
+}
