@@ -7,6 +7,7 @@ mod federation;
 mod input;
 mod job;
 mod local;
+mod mapping_page;
 mod measure;
 mod moment;
 mod moving;
@@ -96,6 +97,8 @@ enum Verb {
     Work(verbs::work::Work),
     /// Replays a workload on a cluster or a federation under chosen policies.
     Simulate(Box<verbs::simulate::Arguments>),
+    /// Maps an application of communicating tasks onto the machines of a grid.
+    Map(Box<verbs::map::Arguments>),
     /// Looks at, converts or generates workloads.
     #[command(subcommand)]
     Trace(Trace),
@@ -167,6 +170,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
         Verb::Work(work) => verbs::work::run(output, &work),
         Verb::Simulate(arguments) => verbs::simulate::run(output, &arguments),
+        Verb::Map(arguments) => verbs::map::run(output, &arguments),
         Verb::Trace(Trace::Info(arguments)) => verbs::trace_info::run(output, &arguments),
         Verb::Trace(Trace::Convert(arguments)) => verbs::trace_convert::run(output, &arguments),
         Verb::Trace(Trace::Generate(arguments)) => verbs::trace_generate::run(output, &arguments),

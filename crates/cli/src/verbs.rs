@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod ca;
+pub(crate) mod campaign_mapping;
 pub(crate) mod campaign_merge;
 pub(crate) mod campaign_run;
 pub(crate) mod campaign_show;
@@ -14,6 +15,7 @@ pub(crate) mod down;
 pub(crate) mod explain;
 pub(crate) mod fetch;
 pub(crate) mod logs;
+pub(crate) mod map;
 pub(crate) mod moves;
 pub(crate) mod policies;
 pub(crate) mod queue;

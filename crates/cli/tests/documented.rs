@@ -27,6 +27,7 @@ fn every_option_of_every_verb_is_on_the_page_and_no_other() {
         ("simulate", &["simulate"][..]),
         ("trace", &["trace info", "trace convert", "trace generate"]),
         ("campaign", &["campaign run", "campaign merge", "campaign show"]),
+        ("map", &["map"]),
         ("report", &["report"]),
         ("demo", &["demo"]),
         ("policies", &["policies"]),

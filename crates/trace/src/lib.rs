@@ -1,5 +1,5 @@
 //! Workloads and platforms in and out: SWF, GWF and Batsim logs, their repairs, workload files that join
-//! several logs, platform files, and seeded generators.
+//! several logs, platform files, task interaction graphs and grids, and seeded generators.
 //!
 //! [`load`] reads any workload, [`stream()`] a log job by job; [`generate`] makes one; [`moldable`] decides how
 //! its jobs scale.
@@ -24,6 +24,7 @@ mod save;
 mod scenario;
 mod stream;
 pub mod swf;
+pub mod tig;
 pub mod toml_file;
 mod workload;
 

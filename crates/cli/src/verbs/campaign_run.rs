@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pliant_sim::campaign::{self, Campaign, Options, Shard, THREADS_MAX};
+use pliant_sim::campaign::{self, Campaign, Kind, Options, Shard, THREADS_MAX};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -11,6 +11,7 @@ use crate::measure::measure;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::Runs;
+use crate::verbs::campaign_mapping;
 use crate::verbs::campaign_warnings::{Warnings, nothing_ran};
 
 #[derive(Args)]
@@ -34,6 +35,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    if Kind::of_file(&arguments.file)? == Kind::Mapping {
+        let Arguments { file, out, threads, shard, .. } = arguments;
+        return campaign_mapping::run(output, file, out, *threads, *shard);
+    }
     let mut warnings = Warnings::default();
     let mut campaign = Campaign::read(&arguments.file)?;
     warnings.skipped(&campaign.skip_absent());

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pliant_sim::campaign::{self, Cell};
+use pliant_sim::campaign::{self, Cell, Kind};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, decimals};
+use crate::verbs::campaign_mapping;
 use crate::verbs::campaign_warnings::Warnings;
 
 /// The widest table, in characters.
@@ -88,6 +89,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    if Kind::of_folder(&arguments.dir) == Kind::Mapping {
+        return campaign_mapping::show(output, &arguments.dir);
+    }
     let results = campaign::read_results(&arguments.dir)?;
     let cells = campaign::cells(&results);
     let mut warnings = Warnings::default();

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pliant_report::html::{CampaignRow, CampaignTable, NamedRun, render_campaign, render_runs};
 use pliant_report::{Summary, read_folder};
-use pliant_sim::campaign::{self, Record, Results};
+use pliant_sim::campaign::{self, Kind, Record, Results};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{counted, grouped};
+use crate::verbs::campaign_mapping;
 use crate::verbs::campaign_warnings::Warnings;
 
 #[derive(Args)]
@@ -26,6 +27,13 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let dir = &arguments.dir;
+    if Kind::of_folder(dir) == Kind::Mapping {
+        let page = campaign_mapping::page(dir)?;
+        let out = arguments.out.clone().unwrap_or_else(|| dir.join("report.html"));
+        write_page(&out, &page)?;
+        let value = campaign_mapping::told(&out, page.len());
+        return output.print("report", || format!("wrote {}\n", out.display()), value);
+    }
     let mut warnings = Warnings::default();
     let (kind, page) = if dir.join("campaign.json").is_file() {
         let results = campaign::read_results(dir)?;

@@ -1,4 +1,4 @@
-//! One self-contained HTML file that opens offline: a run, several runs of one comparison, or a campaign.
+//! One self-contained HTML file that opens offline: a run, several runs of one comparison, a campaign, or a mapping.
 //!
 //! Tables are written here; charts are drawn in the page by the scripts in `assets/`, from data embedded
 //! as JSON and packed columns. The page asks the network for nothing and its policy forbids it to.
@@ -8,7 +8,11 @@ mod boxes;
 mod campaign;
 mod campaign_summary;
 mod charts;
+mod figures;
 mod layout;
+mod lines;
+mod mapping;
+mod mapping_picture;
 mod metric;
 mod number;
 mod pack;
@@ -20,6 +24,8 @@ mod tables;
 
 use std::collections::BTreeMap;
 
+pub use figures::{LineFigure, Section, Series, TextTable, render_figures};
+pub use mapping::{MappedApplication, render_mapping};
 use pliant_model::Run;
 use serde::{Deserialize, Serialize};
 

@@ -19,6 +19,22 @@ const POLICY: &str =
 
 /// A whole page around `body` (HTML) with `data` for the scripts.
 pub(super) fn page(title: &str, note: &str, body: &str, data: &serde_json::Value) -> String {
+    let mut scripts =
+        format!("<script type=\"application/json\" id=\"pliant-data\">{}</script>\n", embed(data));
+    scripts.push_str("<script>\n\"use strict\";\n");
+    for script in SCRIPTS {
+        scripts.push_str(script);
+    }
+    scripts.push_str("</script>\n");
+    frame(title, note, body, " Times are relative to the first submission.", &scripts)
+}
+
+/// A whole page around `body` (HTML) that is drawn already: without scripts.
+pub(super) fn still_page(title: &str, note: &str, body: &str) -> String {
+    frame(title, note, body, "", "")
+}
+
+fn frame(title: &str, note: &str, body: &str, remark: &str, scripts: &str) -> String {
     let mut html = String::with_capacity(1 << 20);
     let safe_title = escape(title);
     html.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -33,17 +49,8 @@ pub(super) fn page(title: &str, note: &str, body: &str, data: &serde_json::Value
         let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(note));
     }
     let _ = writeln!(html, "</header>\n<main>\n{body}</main>");
-    let _ = writeln!(
-        html,
-        "<footer>Written by pliant {}. Times are relative to the first submission.</footer>",
-        env!("CARGO_PKG_VERSION")
-    );
-    let _ = writeln!(html, "<script type=\"application/json\" id=\"pliant-data\">{}</script>", embed(data));
-    html.push_str("<script>\n\"use strict\";\n");
-    for script in SCRIPTS {
-        html.push_str(script);
-    }
-    html.push_str("</script>\n</body>\n</html>\n");
+    let _ = writeln!(html, "<footer>Written by pliant {}.{remark}</footer>", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(html, "{scripts}</body>\n</html>");
     html
 }
 

@@ -97,7 +97,7 @@ pub fn run(
 }
 
 /// How many threads; 0 for one per core.
-fn threads(asked: usize) -> Result<usize, CampaignError> {
+pub(super) fn threads(asked: usize) -> Result<usize, CampaignError> {
     let said = || std::env::var("RAYON_NUM_THREADS").ok().and_then(|threads| threads.parse().ok());
     let threads = if asked > 0 { asked } else { said().unwrap_or(0) };
     if threads > THREADS_MAX { Err(CampaignError::TooManyThreads(threads)) } else { Ok(threads) }

@@ -40,6 +40,9 @@ pub(super) struct File {
     pub(super) ties: Option<Word<Ties>>,
     pub(super) workload: Spanned<Vec<Spanned<WorkloadTable>>>,
     pub(super) policy: Spanned<Vec<Spanned<PolicyTable>>>,
+    /// Read before the rest ([`super::Kind`]).
+    #[serde(default, rename = "kind")]
+    _kind: serde::de::IgnoredAny,
 }
 
 #[derive(Deserialize)]

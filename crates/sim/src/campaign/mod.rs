@@ -9,6 +9,8 @@
 //! durations and are written in the order of the matrix, so they are the same bytes on any number of
 //! threads, after any number of kills, and from any number of shards.
 //!
+//! [`mapping`] holds campaigns of another kind: task interaction graphs on grids.
+//!
 //! What a run was worth is the caller's to say ([`Measure`]): this crate knows no metrics, so that reports
 //! and simulations do not depend on each other.
 #![allow(
@@ -23,6 +25,8 @@ mod execute;
 mod explorations;
 mod file;
 mod jobs;
+mod kind;
+pub mod mapping;
 mod matrix;
 mod merge;
 mod recipe;
@@ -41,6 +45,7 @@ use serde::{Deserialize, Serialize};
 pub use error::CampaignError;
 pub use execute::{Finished, Options, Progress, THREADS_MAX, run};
 pub use jobs::{SimJobs, Skipped, sim_jobs};
+pub use kind::Kind;
 pub use matrix::{Group, Shard};
 pub use merge::{Merged, merge};
 pub use recipe::{Generator, LONGEST_RANGE_S, Misfit, Recipe, month};

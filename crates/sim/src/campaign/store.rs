@@ -335,7 +335,7 @@ fn not_as_written(error: &serde_json::Error) -> String {
     format!("expected a file as Pliant writes it, found something else at line {line}, column {column}")
 }
 
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), CampaignError> {
+pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), CampaignError> {
     let mut bytes = serde_json::to_vec_pretty(value)
         .map_err(|source| CampaignError::io(path, "write this file", source.into()))?;
     bytes.push(b'\n');
@@ -343,7 +343,7 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), CampaignError>
 }
 
 /// Writes a whole file or none: under a temporary name of this process, then renamed.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".partial-{}", std::process::id()));
     let temporary = path.with_file_name(name);

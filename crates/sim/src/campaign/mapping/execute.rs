@@ -1,0 +1,159 @@
+//! Running a campaign of mappings: graphs and grids are drawn, graphs cut once, then every trial is mapped.
+
+use std::path::Path;
+use std::time::Instant;
+
+use pliant_model::rng::stream_seed;
+use pliant_tig::clustering::{self, Clustering, Weights, threshold};
+use pliant_tig::generate::{self, Connected, Machines, Tiers};
+use pliant_tig::{Grid, Metrics, TaskGraph};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::results::{self, ClusteringRow, Results, Trial};
+use super::{Algorithm, ClusteringChoice, MappingCampaign, use_case};
+use crate::campaign::{CampaignError, execute::threads};
+
+/// Runs a campaign into `dir`, with that many threads (0: one per core).
+pub fn run(campaign: &MappingCampaign, dir: &Path, asked: usize) -> Result<Results, CampaignError> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads(asked)?)
+        .build()
+        .map_err(|error| CampaignError::Threads(error.to_string()))?;
+    let use_cases = use_case::run(campaign)?;
+    let (clusterings, trials) = pool.install(|| {
+        let cut = cut_all(campaign)?;
+        let trials = map_all(campaign, &cut)?;
+        Ok::<_, CampaignError>((cut.into_iter().map(|cut| cut.row).collect(), trials))
+    })?;
+    results::write(campaign, dir, trials, clusterings, use_cases)
+}
+
+/// A graph that was cut into clusters of one class.
+struct Cut {
+    /// By MCR, in the order of the campaign.
+    graphs: Vec<TaskGraph>,
+    seed: u64,
+    class: [usize; 2],
+    contraction: Clustering,
+    capped: Clustering,
+    relaxation: Clustering,
+    seconds: f64,
+    row: ClusteringRow,
+}
+
+impl Cut {
+    fn clusters(&self, choice: ClusteringChoice) -> &Clustering {
+        match choice {
+            ClusteringChoice::Contraction => &self.contraction,
+            ClusteringChoice::Capped => &self.capped,
+            ClusteringChoice::Relaxation => &self.relaxation,
+        }
+    }
+}
+
+fn failed(key: &str, problem: impl ToString) -> CampaignError {
+    CampaignError::Measure { key: key.to_owned(), problem: problem.to_string() }
+}
+
+fn cut_all(campaign: &MappingCampaign) -> Result<Vec<Cut>, CampaignError> {
+    let mut wanted: Vec<(usize, u64, [usize; 2])> = Vec::new();
+    for tasks in &campaign.tasks {
+        for seed in &campaign.seeds {
+            wanted.extend(campaign.cluster_sizes.iter().map(|class| (*tasks, *seed, *class)));
+        }
+    }
+    wanted
+        .into_par_iter()
+        .with_max_len(1)
+        .map(|(tasks, seed, class)| cut(campaign, tasks, seed, class))
+        .collect()
+}
+
+fn cut(campaign: &MappingCampaign, tasks: usize, seed: u64, class: [usize; 2]) -> Result<Cut, CampaignError> {
+    let key = format!("{tasks} tasks, seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, &format!("graph {tasks}")));
+    let what = Connected {
+        tasks,
+        edges_per_task: campaign.edges_per_task,
+        weights: campaign.weights,
+        mcr_mflops: campaign.mcr_mflops[0],
+        bandwidth_mbps: campaign.bandwidth_mbps,
+    };
+    let graph = generate::connected(&what, &mut rng).map_err(|error| failed(&key, error))?;
+    let sizes = class.map(|size| size as f64);
+    let begun = Instant::now();
+    let (delta, contraction) = threshold::of_mean_size(&graph, sizes, usize::MAX);
+    let seconds = begun.elapsed().as_secs_f64();
+    let (_, capped) = threshold::of_mean_size(&graph, sizes, class[1]);
+    let weights = Weights::of(&graph, delta);
+    let relaxation = clustering::relax(&weights).map_err(|error| failed(&key, error))?;
+    let rounded = clustering::round(&weights, &relaxation);
+    let searched = clustering::improve(&weights, rounded.clone(), usize::MAX);
+    let row = ClusteringRow {
+        tasks,
+        seed,
+        class,
+        edges: graph.edges().len(),
+        delta,
+        mean_size: contraction.mean_size(),
+        max_size: contraction.max_size(),
+        bound: relaxation.bound,
+        rows: relaxation.rows,
+        rounds: relaxation.rounds,
+        contraction: clustering::cluster(&weights, usize::MAX).cost(&weights),
+        rounding: rounded.cost(&weights),
+        rounding_searched: searched.cost(&weights),
+        cut_percent: contraction.cut_percent(&graph),
+    };
+    let with_mcr = |mcr: &f64| graph.with_mcr(*mcr).map_err(|error| failed(&key, error));
+    let graphs = campaign.mcr_mflops.iter().map(with_mcr).collect::<Result<_, _>>()?;
+    Ok(Cut { graphs, seed, class, contraction, capped, relaxation: rounded, seconds, row })
+}
+
+/// The grid of that many machines and machines per LAN.
+fn draw_grid(campaign: &MappingCampaign, machines: usize, lan_hosts: usize) -> Result<Grid, CampaignError> {
+    let key = format!("{machines} machines, {lan_hosts} per LAN");
+    let Tiers { mans_per_wan, lans_per_man, .. } = campaign.tiers;
+    let per_wan = mans_per_wan.saturating_mul(lans_per_man).saturating_mul(lan_hosts).max(1);
+    let shape = Tiers { wans: machines.div_ceil(per_wan), lan_hosts, ..campaign.tiers };
+    let what = Machines { count: machines, power_mflops: campaign.power_mflops, load: campaign.load };
+    let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(campaign.seeds[0], &format!("grid {key}")));
+    generate::tiers(&shape, &campaign.bandwidths, &what, &mut rng).map_err(|error| failed(&key, error))
+}
+
+fn map_all(campaign: &MappingCampaign, cuts: &[Cut]) -> Result<Vec<Trial>, CampaignError> {
+    let mut grids = Vec::with_capacity(campaign.grids());
+    for machines in &campaign.machines {
+        for lan_hosts in &campaign.lan_hosts {
+            grids.push((*machines, *lan_hosts, draw_grid(campaign, *machines, *lan_hosts)?));
+        }
+    }
+    let pairs: Vec<(&Cut, &(usize, usize, Grid))> =
+        cuts.iter().flat_map(|cut| grids.iter().map(move |grid| (cut, grid))).collect();
+    let trials = pairs.into_par_iter().flat_map_iter(|(cut, (machines, lan_hosts, grid))| {
+        let applications = cut.graphs.iter().zip(&campaign.mcr_mflops);
+        applications.flat_map(move |(graph, mcr)| {
+            campaign.policies.iter().enumerate().map(move |(policy, chosen)| {
+                let clusters = cut.clusters(chosen.clustering);
+                let begun = Instant::now();
+                let mapping = chosen.map(graph, grid, clusters);
+                let map_seconds = begun.elapsed().as_secs_f64();
+                Trial {
+                    tasks: graph.tasks().len(),
+                    seed: cut.seed,
+                    class: cut.class,
+                    mcr_mflops: *mcr,
+                    machines: *machines,
+                    lan_hosts: *lan_hosts,
+                    policy,
+                    metrics: mapping.ok().map(|mapping| Metrics::of(graph, grid, clusters, &mapping)),
+                    map_seconds,
+                    cut_seconds: if chosen.algorithm == Algorithm::Wase { cut.seconds } else { 0.0 },
+                }
+            })
+        })
+    });
+    Ok(trials.collect())
+}

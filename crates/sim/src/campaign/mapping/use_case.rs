@@ -1,0 +1,56 @@
+//! Applications that are given as files, on platforms that are: the table of paper 003, section 5.4.
+
+use pliant_tig::clustering::threshold;
+use pliant_tig::{Metrics, TaskGraph};
+use pliant_trace::tig::{read_graph, read_grid};
+
+use super::results::UseCaseRow;
+use super::{MappingCampaign, UseCase};
+use crate::campaign::CampaignError;
+
+/// Every use case under the policy of reference.
+pub(super) fn run(campaign: &MappingCampaign) -> Result<Vec<UseCaseRow>, CampaignError> {
+    let mut rows = Vec::new();
+    for case in &campaign.use_cases {
+        let graph = read_graph(&campaign.path(&case.application))?;
+        rows.extend(rows_of(campaign, case, &graph)?);
+    }
+    Ok(rows)
+}
+
+fn rows_of(
+    campaign: &MappingCampaign,
+    case: &UseCase,
+    graph: &TaskGraph,
+) -> Result<Vec<UseCaseRow>, CampaignError> {
+    let grid = read_grid(&campaign.path(&case.grid))?;
+    let lan_names: Vec<String> = grid.lans().map(|lan| grid.node(lan).name.clone()).collect();
+    let mut rows = Vec::new();
+    for count in &case.clusters {
+        let (_, clusters) = threshold::of_count(graph, *count, usize::MAX);
+        for mcr in &case.mcr_mflops {
+            let graph = graph.with_mcr(*mcr).map_err(|error| CampaignError::Measure {
+                key: case.name.clone(),
+                problem: error.to_string(),
+            })?;
+            let mapping = campaign.policies[campaign.reference].map(&graph, &grid, &clusters).ok();
+            let metrics = mapping.as_ref().map(|mapping| Metrics::of(&graph, &grid, &clusters, mapping));
+            let on = |lan| {
+                let placements = mapping.iter().flat_map(|mapping| &mapping.placements);
+                placements.filter(|placed| grid.lan_of(placed.machine) == lan).count()
+            };
+            rows.push(UseCaseRow {
+                name: case.name.clone(),
+                clusters: clusters.count(),
+                wanted_clusters: *count,
+                mcr_mflops: *mcr,
+                lans: lan_names.iter().cloned().zip(grid.lans().map(on)).collect(),
+                affinity_mean: metrics.as_ref().map(|metrics| metrics.affinity_mean),
+                affinity_min: metrics.as_ref().map(|metrics| metrics.affinity_min),
+                inter_lan_percent: metrics.as_ref().map(|metrics| metrics.inter_lan_percent),
+                cut_percent: clusters.cut_percent(&graph),
+            });
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,83 @@
+//! Greedy additive edge contraction (Keuper et al. 2015), then [`improve`].
+//!
+//! Every task begins alone; the two clusters with the largest positive weight between them become one, and their
+//! weights to others are added up, until no weight is positive. O(e log e) with the smaller side moved.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::{Clustering, Weights, improve};
+
+/// A good clustering, with at most `size_max` tasks in a cluster.
+pub fn greedy(weights: &Weights, size_max: usize) -> Clustering {
+    let contracted = contract(weights, size_max.max(1));
+    improve(weights, contracted, size_max.max(1))
+}
+
+/// A pair of clusters that may be joined. Stale as soon as the weight between them has changed.
+struct Join {
+    weight: f64,
+    ends: [usize; 2],
+}
+
+impl Ord for Join {
+    fn cmp(&self, other: &Join) -> Ordering {
+        // The largest weight first; ties to the first tasks.
+        self.weight.total_cmp(&other.weight).then_with(|| other.ends.cmp(&self.ends))
+    }
+}
+
+impl PartialOrd for Join {
+    fn partial_cmp(&self, other: &Join) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Join {
+    fn eq(&self, other: &Join) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Join {}
+
+fn contract(weights: &Weights, size_max: usize) -> Clustering {
+    let mut between: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); weights.tasks()];
+    for edge in weights.edges() {
+        let [one, other] = edge.ends;
+        *between[one].entry(other).or_default() += edge.value;
+        *between[other].entry(one).or_default() += edge.value;
+    }
+    let mut heap: BinaryHeap<Join> = BinaryHeap::new();
+    for (one, others) in between.iter().enumerate() {
+        let joins = others.range(one + 1..).filter(|(_, weight)| **weight > 0.0);
+        heap.extend(joins.map(|(other, weight)| Join { weight: *weight, ends: [one, *other] }));
+    }
+    let mut labels: Vec<usize> = (0..weights.tasks()).collect();
+    let mut members: Vec<Vec<usize>> = (0..weights.tasks()).map(|task| vec![task]).collect();
+    while let Some(Join { weight, ends: [one, other] }) = heap.pop() {
+        let current = between[one].get(&other) == Some(&weight);
+        if !current || members[one].len() + members[other].len() > size_max {
+            continue;
+        }
+        let (kept, gone) =
+            if between[one].len() >= between[other].len() { (one, other) } else { (other, one) };
+        for (third, weight) in std::mem::take(&mut between[gone]) {
+            between[third].remove(&gone);
+            if third == kept {
+                continue;
+            }
+            let sum = between[kept].entry(third).or_default();
+            *sum += weight;
+            let sum = *sum;
+            between[third].insert(kept, sum);
+            if sum > 0.0 {
+                heap.push(Join { weight: sum, ends: [kept.min(third), kept.max(third)] });
+            }
+        }
+        let moved = std::mem::take(&mut members[gone]);
+        moved.iter().for_each(|task| labels[*task] = kept);
+        members[kept].extend(moved);
+    }
+    Clustering::of_labels(&labels)
+}

@@ -1,0 +1,185 @@
+//! The linear relaxation of correlation clustering, by cycle separation: a lower bound on every clustering.
+//!
+//! Demaine and Immorlica's program (paper 003's [12]) has a distance for every pair of tasks and a triangle
+//! inequality for every three. The same optimum has a variable `y` for every edge (the distance where the
+//! weight is positive, one less the distance where it is negative) and one row for every negative edge and
+//! every path of positive edges around it: `y_edge + sum of y on the path >= 1`; spec A.3.2. The rows are found
+//! when they are needed, by shortest paths: O(e log t) for each negative edge and round.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::fmt;
+
+use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
+
+use super::Weights;
+
+/// A row that is violated by less than this is satisfied.
+const TOLERANCE: f64 = 1e-7;
+
+/// Rounds of separation after which the program is given up. The hardest graphs of 128 tasks take fifteen.
+const ROUNDS_MAX: usize = 500;
+
+/// The optimum of the linear program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Relaxation {
+    /// Its value: no clustering costs less.
+    pub bound: f64,
+    /// `y` of each edge, in the order of the weights, within 0 and 1.
+    pub values: Vec<f64>,
+    /// Rows that were needed.
+    pub rows: usize,
+    /// Rounds of separation.
+    pub rounds: usize,
+}
+
+/// A linear program that the solver did not solve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotSolved {
+    /// What the solver says.
+    pub problem: String,
+}
+
+impl fmt::Display for NotSolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected the optimum of the clustering's linear program: {}", self.problem)
+    }
+}
+
+impl std::error::Error for NotSolved {}
+
+/// Solves the relaxation.
+pub fn relax(weights: &Weights) -> Result<Relaxation, NotSolved> {
+    let mut problem = Problem::new(OptimizationDirection::Minimize);
+    // No row asks for more than 1, so no value above 1 is of use.
+    let variables: Vec<Variable> =
+        weights.edges().iter().map(|edge| problem.add_var(edge.value.abs(), (0.0, 1.0))).collect();
+    let graph = Positive::of(weights);
+    let mut solution = problem.solve().map_err(not_solved)?;
+    let mut rows = 0;
+    for round in 0..ROUNDS_MAX {
+        let values: Vec<f64> =
+            variables.iter().map(|variable| solution.var_value(*variable).clamp(0.0, 1.0)).collect();
+        let violated = separate(weights, &graph, &values);
+        if violated.is_empty() {
+            let costs = weights.edges().iter().zip(&values).map(|(edge, y)| edge.value.abs() * y);
+            // An empty sum is -0.
+            let bound = costs.sum::<f64>() + 0.0;
+            return Ok(Relaxation { bound, values, rows, rounds: round });
+        }
+        rows += violated.len();
+        solution = add_rows(solution, &variables, violated)?;
+    }
+    Err(NotSolved { problem: format!("no end after {ROUNDS_MAX} rounds and {rows} rows") })
+}
+
+fn not_solved(error: microlp::Error) -> NotSolved {
+    NotSolved { problem: error.to_string() }
+}
+
+fn add_rows(
+    mut solution: Solution,
+    variables: &[Variable],
+    rows: Vec<Vec<usize>>,
+) -> Result<Solution, NotSolved> {
+    for row in rows {
+        let terms: Vec<(Variable, f64)> = row.iter().map(|edge| (variables[*edge], 1.0)).collect();
+        solution = solution.add_constraint(&terms[..], ComparisonOp::Ge, 1.0).map_err(not_solved)?;
+    }
+    Ok(solution)
+}
+
+/// For each negative edge the row of its shortest path, if that is violated: positions of edges.
+fn separate(weights: &Weights, graph: &Positive, values: &[f64]) -> Vec<Vec<usize>> {
+    let mut rows: Vec<Vec<usize>> = Vec::new();
+    for (at, edge) in weights.edges().iter().enumerate().filter(|(_, edge)| edge.value < 0.0) {
+        let room = 1.0 - values[at] - TOLERANCE;
+        if room > 0.0
+            && let Some(path) = graph.shortest_path(edge.ends, values, room)
+        {
+            rows.push(path.into_iter().chain([at]).collect());
+        }
+    }
+    rows
+}
+
+/// The positive edges.
+pub(super) struct Positive {
+    /// By task: the other end and the position of the edge.
+    neighbours: Vec<Vec<(usize, usize)>>,
+}
+
+/// A task that has been reached.
+struct Reached {
+    distance: f64,
+    task: usize,
+}
+
+impl Ord for Reached {
+    fn cmp(&self, other: &Reached) -> Ordering {
+        // A heap gives the greatest: the nearest.
+        other.distance.total_cmp(&self.distance).then_with(|| other.task.cmp(&self.task))
+    }
+}
+
+impl PartialOrd for Reached {
+    fn partial_cmp(&self, other: &Reached) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Reached {
+    fn eq(&self, other: &Reached) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Reached {}
+
+impl Positive {
+    pub(super) fn of(weights: &Weights) -> Positive {
+        let mut neighbours = vec![Vec::new(); weights.tasks()];
+        for (at, edge) in weights.edges().iter().enumerate().filter(|(_, edge)| edge.value > 0.0) {
+            let [one, other] = edge.ends;
+            neighbours[one].push((other, at));
+            neighbours[other].push((one, at));
+        }
+        Positive { neighbours }
+    }
+
+    /// Distances from a task over positive edges of these lengths, up to `most`, and the edge before each.
+    pub(super) fn distances(&self, from: usize, lengths: &[f64], most: f64) -> (Vec<f64>, Vec<usize>) {
+        let mut distances = vec![f64::INFINITY; self.neighbours.len()];
+        let mut before = vec![usize::MAX; self.neighbours.len()];
+        let mut heap = BinaryHeap::from([Reached { distance: 0.0, task: from }]);
+        distances[from] = 0.0;
+        while let Some(Reached { distance, task }) = heap.pop() {
+            if distance > distances[task] {
+                continue;
+            }
+            for (next, edge) in &self.neighbours[task] {
+                let further = distance + lengths[*edge];
+                if further < distances[*next] && further <= most {
+                    (distances[*next], before[*next]) = (further, *edge);
+                    heap.push(Reached { distance: further, task: *next });
+                }
+            }
+        }
+        (distances, before)
+    }
+
+    /// The edges of the shortest path between two tasks, if it is shorter than `room`.
+    fn shortest_path(&self, [from, to]: [usize; 2], lengths: &[f64], room: f64) -> Option<Vec<usize>> {
+        let (distances, before) = self.distances(from, lengths, room);
+        if distances[to] >= room {
+            return None;
+        }
+        let (mut path, mut at) = (Vec::new(), to);
+        while at != from {
+            let edge = before[at];
+            path.push(edge);
+            at = self.neighbours[at].iter().find(|(_, through)| *through == edge)?.0;
+        }
+        Some(path)
+    }
+}

@@ -1,0 +1,127 @@
+//! What can be wrong with a platform.
+
+use std::fmt;
+
+use pliant_model::NameError;
+
+use super::Level;
+
+/// A platform that nothing can be mapped onto. `at` is the position of the node, machine or link in the order
+/// in which it was added; node 0 is the root.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the message of each says what its fields are")]
+pub enum GridError {
+    /// A name cannot be shown.
+    Name { item: GridItem, source: NameError },
+    /// Two things have one name.
+    SameName { item: GridItem, name: String },
+    /// A network below a LAN.
+    BelowLan { lan: String, found: String },
+    /// A machine outside every LAN.
+    NotOnLan { at: usize, machine: String, node: String },
+    /// A power that is not above 0.
+    Power { at: usize, machine: String, found: f64 },
+    /// A load outside 0 to 1.
+    Load { at: usize, machine: String, found: f64 },
+    /// A network of nothing.
+    Empty { at: usize, node: String, level: Level },
+    /// A bandwidth that is not above 0.
+    Bandwidth { item: GridItem, found: f64 },
+    /// A link between two that are no siblings.
+    NotSiblings { at: usize, ends: [String; 2] },
+    /// Two siblings without a bandwidth.
+    NoBandwidth { at: usize, ends: [String; 2] },
+    /// The user's LAN is none of the grid's.
+    UserLan { found: String, lans: Vec<String> },
+}
+
+/// What of a grid an error is about, for those who know where it was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GridItem {
+    /// The grid as a whole.
+    Whole,
+    /// The user's LAN.
+    UserLan,
+    /// The node that was added at this position; 0 is the root.
+    Node(usize),
+    /// The machine that was added at this position.
+    Machine(usize),
+    /// The link that was added at this position.
+    Link(usize),
+}
+
+/// How many LANs an error names.
+const LANS_NAMED: usize = 8;
+
+impl GridError {
+    /// What it is about.
+    pub fn item(&self) -> GridItem {
+        match self {
+            Self::Name { item, .. } | Self::SameName { item, .. } | Self::Bandwidth { item, .. } => *item,
+            Self::BelowLan { .. } => GridItem::Whole,
+            Self::NotOnLan { at, .. } | Self::Power { at, .. } | Self::Load { at, .. } => {
+                GridItem::Machine(*at)
+            }
+            Self::Empty { at, .. } | Self::NoBandwidth { at, .. } => GridItem::Node(*at),
+            Self::NotSiblings { at, .. } => GridItem::Link(*at),
+            Self::UserLan { .. } => GridItem::UserLan,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Name { .. } | Self::SameName { .. } => "mappings name networks and machines by it",
+            Self::BelowLan { .. } => "networks are WANs of MANs of LANs, no deeper",
+            Self::NotOnLan { .. } => "machines are at the LANs",
+            Self::Power { .. } => "the power is in MFlop/s, or in any unit that the MCR is in too",
+            Self::Load { .. } => "the load is the share of a machine's power that others use",
+            Self::Empty { .. } => "give it a network or a machine, or leave it out",
+            Self::Bandwidth { .. } => "bandwidths are in Mb/s",
+            Self::NotSiblings { .. } => "links join two LANs of one MAN, two MANs of one WAN, or two WANs",
+            Self::NoBandwidth { .. } => "give a link between them, or a bandwidth to the network they are in",
+            Self::UserLan { .. } => "the search for machines begins at the user's LAN",
+        }
+    }
+}
+
+impl fmt::Display for GridError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name { source, .. } => source.fmt(f),
+            Self::SameName { name, .. } => write!(f, "expected unique names, found `{name}` twice"),
+            Self::BelowLan { lan, found } => {
+                write!(f, "expected no network below LAN `{lan}`, found `{found}`")
+            }
+            Self::NotOnLan { machine, node, .. } => {
+                write!(f, "machine `{machine}`: expected a LAN, found `{node}` above it")
+            }
+            Self::Power { machine, found, .. } => {
+                write!(f, "machine `{machine}`: expected a power above 0, found {found}")
+            }
+            Self::Load { machine, found, .. } => {
+                write!(f, "machine `{machine}`: expected a load of 0 to 1, found {found}")
+            }
+            Self::Empty { node, level: Level::Lan, .. } => {
+                write!(f, "LAN `{node}`: expected a machine, found none")
+            }
+            Self::Empty { node, level, .. } => {
+                write!(f, "{} `{node}`: expected a network in it, found none", level.name())
+            }
+            Self::Bandwidth { found, .. } => write!(f, "expected a bandwidth above 0, found {found}"),
+            Self::NotSiblings { ends: [one, other], .. } => {
+                write!(f, "expected a link between two networks of one father, found `{one}` and `{other}`")
+            }
+            Self::NoBandwidth { ends: [one, other], .. } => {
+                write!(f, "expected a bandwidth between `{one}` and `{other}`, found none")
+            }
+            Self::UserLan { found, lans } => {
+                let named = lans.iter().take(LANS_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = if lans.len() > LANS_NAMED { ", ..." } else { "" };
+                write!(f, "expected the user's LAN to be one of the grid's ({named}{more}), found `{found}`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for GridError {}

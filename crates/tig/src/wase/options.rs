@@ -1,0 +1,67 @@
+//! What of WASE can be chosen: the paper's way is the default, the others go beyond it.
+
+/// How a mapping is made.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Options {
+    /// Which LANs may take a cluster.
+    pub suitability: Suitability,
+    /// Which of them does.
+    pub search: Search,
+    /// Which machine takes a task.
+    pub fit: Fit,
+    /// Whether links must have room for the traffic: the authors' second soft requirement (section 6). It needs
+    /// an application that says its bandwidth.
+    pub bandwidth: bool,
+}
+
+/// Which LANs may take a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Suitability {
+    /// Mean and deviation (eqs. 7 to 9), neither necessary nor sufficient (A003-10).
+    #[default]
+    Mean,
+    /// Those that hold all its tasks; if none does, the one that holds most of them.
+    Packing,
+}
+
+/// Which of the suitable LANs takes a cluster.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Search {
+    /// The first in closest-first order (section 4).
+    #[default]
+    Closest,
+    /// The one with the largest suitability over `(1 + per_hop)^hops`, hops as of [`crate::Grid::hops`] from the
+    /// user's LAN: power against distance.
+    Weighed {
+        /// By how much a LAN one hop further must be more suitable; 0 is blind to distance.
+        per_hop: f64,
+    },
+}
+
+/// Which machine takes a task, among those with room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fit {
+    /// The one with the highest affinity, that is with most power left (Algorithm 2).
+    #[default]
+    Worst,
+    /// The one with least power left.
+    Best,
+}
+
+impl Fit {
+    /// The position of the machine that takes a task, ties to the first.
+    pub fn choose(self, demand: f64, powers: impl IntoIterator<Item = f64>) -> Option<usize> {
+        let mut chosen: Option<(usize, f64)> = None;
+        for (at, power) in powers.into_iter().enumerate().filter(|(_, power)| *power >= demand) {
+            let better = match (chosen, self) {
+                (None, _) => true,
+                (Some((_, best)), Fit::Worst) => power > best,
+                (Some((_, best)), Fit::Best) => power < best,
+            };
+            if better {
+                chosen = Some((at, power));
+            }
+        }
+        chosen.map(|(at, _)| at)
+    }
+}
