@@ -115,6 +115,7 @@ fn how_jobs_ended() {
     check("14", State::TimedOut, None, true);
     check("15", State::Failed, Some(Status::Signal(9)), true);
     check("16", State::Completed, Some(Status::Code(0)), true);
+    assert_eq!((jobs["19"].shape.cores, jobs["19"].walltime), (2, Some(Span(600))), "the size that it had");
     // Its folder was not there.
     check("17", State::Failed, None, true);
     check("18", State::Cancelled, None, false);
