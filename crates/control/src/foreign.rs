@@ -252,8 +252,11 @@ impl Foreign {
                     job.ids.push(one.id.clone());
                 }
             }
+            if let Some(begun) = listed.iter().find(|one| one.ever_started()) {
+                // Perhaps it is over already, and its start is told when somebody has looked.
+                job.takes(begun);
+            }
             if let Some(running) = listed.iter().find(|one| one.phase() == Phase::Runs) {
-                job.takes(running);
                 job.starts(running.started.unwrap_or(now), effects);
             }
             let is_over = job.may_be_over(&listed);

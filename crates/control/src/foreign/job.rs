@@ -254,11 +254,11 @@ impl Job {
         self.ids.clear();
     }
 
-    /// It runs in the size that the batch system has chosen, if that was left to it.
-    pub(super) fn takes(&mut self, running: &Listed) {
-        if !self.started && !self.alternatives.is_empty() && running.shape.cores > 0 {
-            self.submission.procs = Procs(running.shape.cores);
-            self.submission.walltime = running.walltime.unwrap_or(self.submission.walltime);
+    /// It runs, or ran, in the size that the batch system has chosen, if that was left to it.
+    pub(super) fn takes(&mut self, begun: &Listed) {
+        if !self.started && !self.alternatives.is_empty() && begun.shape.cores > 0 {
+            self.submission.procs = Procs(begun.shape.cores);
+            self.submission.walltime = begun.walltime.unwrap_or(self.submission.walltime);
         }
     }
 

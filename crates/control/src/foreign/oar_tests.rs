@@ -106,6 +106,23 @@ fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
 }
 
 #[test]
+fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
+    let mut foreign = cluster(vec![]);
+    let request = request(1);
+    let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
+    let submission = Submission { job: JOB, procs: Procs(1), walltime: Span(400) };
+    foreign.submit_moldable(NOW, submission, &walltimes, &mut Effects::default());
+    tell(&mut foreign, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    let ran = listed("41", Some(7), State::Running, 3, 134);
+    assert_eq!(list(&mut foreign, vec![Listed { state: State::Completed, ..ran }]), []);
+    let (exit, started) = (Exit::Code(0), Some(Time(995)));
+    let news =
+        tell(&mut foreign, Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) });
+    let started = News::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(995) };
+    assert_eq!(news, [started, News::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
+}
+
+#[test]
 fn what_is_held_keeps_its_sizes_until_it_is_released() {
     let mut foreign = cluster(vec![]);
     let request = request(2);

@@ -106,8 +106,8 @@ const SILENCE: &[&str] = &[
 
 /// The last complaint: before it stand the remarks of admission rules, behind it the summary of oarsub.
 fn told(stderr: &str) -> String {
-    let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-    let said = lines.filter(|line| !line.contains("please verify your request syntax")).next_back();
+    let mut lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let said = lines.rfind(|line| !line.contains("please verify your request syntax"));
     shown(said.unwrap_or("nothing on its standard error"))
 }
 

@@ -146,15 +146,15 @@ fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> L
         }
         Phase::Runs => {
             listed.started = instant(&job.started);
-            if !job.assigned_resources.is_empty() {
-                let cores = job.assigned_resources.len() as u32;
-                listed.shape = Shape { cores, nodes: None, exclusive: false };
-            }
         }
         Phase::Over => {
             listed.started = instant(&job.started).filter(|_| !listed.places.is_empty());
             listed.ended = instant(&job.stopped);
         }
+    }
+    if listed.ever_started() && !job.assigned_resources.is_empty() {
+        let cores = job.assigned_resources.len() as u32;
+        listed.shape = Shape { cores, nodes: None, exclusive: false };
     }
     listed
 }

@@ -115,6 +115,7 @@ fn how_jobs_ended() {
     check("14", State::TimedOut, None, true);
     check("15", State::Failed, Some(Status::Signal(9)), true);
     check("16", State::Completed, Some(Status::Code(0)), true);
+    assert_eq!((jobs["19"].shape.cores, jobs["19"].walltime), (2, Some(Span(600))), "the size that it had");
     // Its folder was not there.
     check("17", State::Failed, None, true);
     check("18", State::Cancelled, None, false);
@@ -181,11 +182,12 @@ fn what_is_not_understood() {
 #[test]
 fn what_jobs_ask_for() {
     let size = Size { nodes: 3, node_cores: 8, cores: 20 };
-    let check = |text: &str, expected: Option<&[(u32, Option<u32>, bool, i64)]>| {
+    type Plain = (u32, Option<u32>, bool, i64);
+    let check = |text: &str, expected: Option<&[Plain]>| {
         let found = wanted::read(text, size);
         let found = found.map(|all| {
             let plain = |one: &Wanted| (one.cores, one.nodes, one.exclusive, one.walltime.0);
-            all.iter().map(plain).collect::<Vec<_>>()
+            all.iter().map(plain).collect::<Vec<Plain>>()
         });
         assert_eq!(found.as_deref(), expected, "{text}");
     };

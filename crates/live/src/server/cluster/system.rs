@@ -26,8 +26,8 @@ pub(crate) enum Settings {
 /// A batch system that has answered.
 #[derive(Debug)]
 pub(super) enum System {
-    Slurm(Slurm),
-    Oar(Oar),
+    Slurm(Box<Slurm>),
+    Oar(Box<Oar>),
 }
 
 /// A job to be submitted.
@@ -85,8 +85,10 @@ impl Settings {
 impl System {
     pub(super) async fn connect(settings: &Settings, server: &Name) -> Result<System, Fault> {
         Ok(match settings {
-            Settings::Slurm(settings) => System::Slurm(Slurm::connect(settings.clone(), server).await?),
-            Settings::Oar(settings) => System::Oar(Oar::connect(settings.clone(), server).await?),
+            Settings::Slurm(settings) => {
+                System::Slurm(Box::new(Slurm::connect(settings.clone(), server).await?))
+            }
+            Settings::Oar(settings) => System::Oar(Box::new(Oar::connect(settings.clone(), server).await?)),
         })
     }
 
