@@ -30,6 +30,7 @@ fn prepare() -> Prepare {
         hops: Vec::new(),
         before: now() + Span(36_000),
         latest: now() + Span(3_600),
+        copy: false,
         reason: MoveReason::EarlierCompletion,
         request: "test".to_owned(),
     }
@@ -46,7 +47,9 @@ async fn prepared(server: &mut ServerClient<Channel>) -> Told {
 }
 
 async fn commit(server: &mut ServerClient<Channel>) -> Told {
-    told(server.commit(proto::CommitRequest { id: Some((&id()).into()), cancelled: false }).await)
+    told(
+        server.commit(proto::CommitRequest { id: Some((&id()).into()), cancelled: false, attempts: 1 }).await,
+    )
 }
 
 async fn abort(server: &mut ServerClient<Channel>) -> Told {
@@ -68,7 +71,7 @@ async fn only_the_server_that_hands_a_job_over_has_a_say_in_that() {
         denied(prepared(&mut lyon).await, name, why);
         denied(commit(&mut lyon).await, name, why);
         denied(abort(&mut lyon).await, name, why);
-        let verdict = lyon.inquire(proto::InquireRequest { id: Some((&id()).into()) }).await;
+        let verdict = lyon.inquire(proto::InquireRequest { id: Some((&id()).into()), ready: false }).await;
         denied(verdict.map(|_| Reply::Done), name, why);
     }
     let mut paris = federation.server_client(Role::Server, "paris", "lyon");

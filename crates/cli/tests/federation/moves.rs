@@ -141,11 +141,11 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
     let id = HandoffId { job: waiting.handle.clone(), attempt: 1 };
     for (asks, may) in [("lyon", true), ("rennes", false)] {
         let mut paris = federation.server_client(Role::Server, asks, "paris");
-        let verdict = paris.inquire(proto::InquireRequest { id: Some((&id).into()) }).await;
+        let verdict = paris.inquire(proto::InquireRequest { id: Some((&id).into()), ready: false }).await;
         match verdict {
             Ok(verdict) if may => {
                 let verdict = Verdict::try_from(verdict.into_inner()).unwrap();
-                assert_eq!(verdict, Verdict::Commit { cancelled: false });
+                assert_eq!(verdict, Verdict::Commit { cancelled: false, attempts: 1 });
             }
             Err(status) if !may => assert_eq!(status.code(), Code::PermissionDenied, "{status:?}"),
             other => panic!("{asks} was told {other:?}"),

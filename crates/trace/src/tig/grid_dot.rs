@@ -56,7 +56,7 @@ struct Reader<'a> {
 }
 
 /// `kind` of a statement; a machine has none.
-fn kind<'a>(statement: &'a NodeStatement) -> Option<&'a str> {
+fn kind(statement: &NodeStatement) -> Option<&str> {
     dot::find(&statement.attributes, "kind").map(|kind| kind.value.as_str())
 }
 
