@@ -73,15 +73,16 @@ fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
     let one = (1..20_i64, shape, 1..300_i64, 1..=100_i64, prop::bool::weighted(0.8), 0..4_u32);
     prop::collection::vec(one, 1..60).prop_map(|drawn| {
         let mut submit = 0;
-        let job = |(number, drawn): (u64, (i64, (u32, Speedup), i64, i64, bool, u32))| {
-            let (gap, (procs, speedup), walltime, percent, managed, origin) = drawn;
+        let mut number = 0;
+        let job = |(gap, (procs, speedup), walltime, percent, managed, origin)| {
+            number += 1;
             submit += gap;
             let runtime = (walltime * percent / 100).max(1);
             let mut one = common::job(number, submit, procs, walltime, runtime);
             one.job.origin = Some(ClusterId(origin));
             SimJob { speedup, managed, ..one }
         };
-        (1..).zip(drawn).map(job).collect()
+        drawn.into_iter().map(job).collect()
     })
 }
 

@@ -265,6 +265,7 @@ fn queue(waiting: u32) -> Found {
         work: Work { procs: Procs(8), walltime: Span(86_400), speedup: Speedup::Rigid },
         submitted: Time(1_795_258_985),
         moves: 0,
+        copies: Vec::new(),
     };
     let placed = (1..=waiting).map(|number| Waiting { job: JobId(number), plan: estimate }).collect();
     let info = ServerInfo {
