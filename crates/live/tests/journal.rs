@@ -159,7 +159,7 @@ fn check_version_1(place: &dyn Place, mark: &str) {
         assert_eq!(journal.load().unwrap().entries, entries(1, 3));
         let mut archive = journal.archive().unwrap();
         let at = |server: &str| Filter { server: Some(server.to_owned()), limit: 9, ..Filter::default() };
-        assert_eq!(archive.jobs(&at("north")).unwrap(), [stayed.clone()]);
+        assert_eq!(archive.jobs(&at("north")).unwrap(), std::slice::from_ref(&stayed));
         assert_eq!(archive.jobs(&at("west")).unwrap(), [job("west", 1, 30), moved.clone()]);
         assert_eq!(archive.accuracy(Some("west"), 9).unwrap().len(), 2);
         assert_eq!(archive.last_number("north").unwrap(), Some(2), "numbers are the accepting server's");

@@ -65,6 +65,10 @@ impl Archives {
     }
 }
 
+/// The time since the job before, the shape, the walltime, the share of it that is used in percent, whether it is managed,
+/// and the cluster it comes from.
+type Drawn = (i64, (u32, Speedup), i64, i64, bool, u32);
+
 /// Jobs whose order is told by their times, and whose limits are nowhere longer than where they were asked for: what they
 /// took is then known to the second.
 fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
@@ -74,7 +78,7 @@ fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
     prop::collection::vec(one, 1..60).prop_map(|drawn| {
         let mut submit = 0;
         let mut number = 0;
-        let job = |(gap, (procs, speedup), walltime, percent, managed, origin)| {
+        let job = |(gap, (procs, speedup), walltime, percent, managed, origin): Drawn| {
             number += 1;
             submit += gap;
             let runtime = (walltime * percent / 100).max(1);
