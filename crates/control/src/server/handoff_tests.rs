@@ -431,7 +431,7 @@ fn a_held_job_that_ends_at_its_target_is_not_lost() {
     let prepared = bench.make(prepare.clone());
     assert!(matches!(prepared, Reply::Prepared(_)));
     let nancy = bench.servers.get_mut(&name("nancy")).unwrap();
-    nancy.is_not_held(1, &Exit::Cancelled, &mut Vec::new());
+    nancy.is_not_held(Time(7), 1, &Exit::Cancelled, &mut Vec::new());
     bench.answered(&prepare, prepared);
     bench.step();
     assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Canceled, "nancy")));

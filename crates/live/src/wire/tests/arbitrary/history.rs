@@ -45,7 +45,7 @@ fn local_job() -> impl Strategy<Value = LocalJob> {
 }
 
 pub(in super::super) fn locals_page() -> impl Strategy<Value = LocalsPage> {
-    let tuner = select(&pliant_policy::tuning::Tuner::ALL[..]);
+    let tuner = select(pliant_policy::tuning::Tuner::ALL);
     let parts = (tuner, option::of(nodes_picture()), vec(local_job(), 0..4), option::of(local_place()));
     parts.prop_map(|(tuner, nodes, jobs, next)| LocalsPage { tuner, nodes, jobs, next })
 }
