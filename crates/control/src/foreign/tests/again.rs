@@ -71,7 +71,7 @@ fn what_was_not_removed_when_a_server_went_down_is_removed_when_it_is_there_agai
     bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
     let (commands, _) = bench.list(vec![listed("42", Some(7), State::Held)]);
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
-    assert_eq!(commands, [remove.clone()]);
+    assert_eq!(commands, std::slice::from_ref(&remove));
     assert_eq!(bench.again().unanswered(), [Outer::Foreign(remove)]);
 }
 
