@@ -16,7 +16,9 @@ use pliant_live::client::Client;
 use pliant_live::config::ClientFile;
 use pliant_live::identity::{self, Authority, ClientTls, Credentials, Identity, Role, Timeouts};
 use pliant_live::processes;
+use pliant_live::wire::ServerStatus;
 use pliant_live::wire::proto::server_client::ServerClient;
+use pliant_model::Procs;
 use pliant_testing::oar::User;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -50,7 +52,7 @@ impl Federation {
         for cluster in clusters {
             federation.add_server(cluster);
         }
-        federation.attached(clusters.len()).await;
+        federation.sized(clusters.len()).await;
         federation
     }
 
@@ -292,6 +294,17 @@ impl Federation {
         until(&format!("{count} servers attached"), async || {
             let found = client.servers().await.ok()?;
             (found.servers.iter().filter(|server| server.attached).count() == count).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until so many servers are there and know their clusters: those in front of a real one have to list it first.
+    pub(crate) async fn sized(&self, count: usize) {
+        let client = self.operator();
+        until(&format!("{count} servers that know their clusters"), async || {
+            let found = client.servers().await.ok()?;
+            let is_sized = |server: &&ServerStatus| server.attached && server.info.procs > Procs(0);
+            (found.servers.iter().filter(is_sized).count() == count).then_some(())
         })
         .await;
     }

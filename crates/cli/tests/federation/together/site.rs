@@ -31,7 +31,7 @@ impl Site {
             federation
                 .add_server(&Cluster { slurm: Some(cluster.conf.clone()), ..Cluster::new(name, 0, 1.0) });
         }
-        federation.attached(slurm.len()).await;
+        federation.sized(slurm.len()).await;
         Site { federation, slurm: slurm.to_vec() }
     }
 
