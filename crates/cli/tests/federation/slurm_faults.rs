@@ -147,7 +147,7 @@ async fn a_controller_that_is_away_is_a_delay() {
     behind.federation.attached(2).await;
     let alice = behind.federation.client("alice");
     assert_eq!(asked(&alice, "paris", 1, 60).await, Err(Cause::BatchSystem));
-    behind.federation.logged("paris", &["slurm cannot be listed"]).await;
+    behind.federation.logged("paris", &["cannot be listed"]).await;
     let lines = behind.federation.path().join("lines");
     let gate = behind.federation.path().join("gate");
     let once = |rest: &str| rigid(&noting(&lines, rest), 2, 600);
