@@ -66,7 +66,7 @@ fn what_cannot_be_mapped_says_why() {
         assert!(said.stderr.contains(expected), "{}", said.stderr);
     };
     check(&["--mcr", "100000"], "expected a LAN of suitability 1 for cluster");
-    check(&["--algorithm", "best-fit", "--mcr", "100000"], "expected a machine with 400000.0 MFlop/s left");
+    check(&["--algorithm", "best-fit", "--mcr", "100000"], "expected a machine with 450000.0 MFlop/s left");
     check(&["--mcr", "0"], "--mcr: expected an MCR above 0, found 0");
     check(&["--user-lan", "nowhere"], "expected the user's LAN to be one of the grid's (isti, cnit, iet)");
     check(&["--bandwidth"], "expected `bandwidth_mbps` with --bandwidth, found none");

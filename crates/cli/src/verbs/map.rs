@@ -41,10 +41,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DELTA", default_value_t = 0.5, value_parser = threshold_value, allow_negative_numbers = true)]
     threshold: f64,
     /// Looks for the threshold that gives about so many clusters.
-    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000), conflicts_with = "threshold")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize), conflicts_with = "threshold")]
     clusters: Option<usize>,
     /// At most so many tasks in a cluster.
-    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize))]
     cluster_max: Option<usize>,
     /// Which LANs may take a cluster.
     #[arg(long, value_enum, default_value_t = SuitabilityTest::Mean)]
