@@ -45,9 +45,8 @@ impl Foreign {
 
     /// What happened ends the plan, unless no picture shows it.
     pub(super) fn plan_after(&mut self, event: &Event) {
-        if !matches!(event, Event::Queued { .. } | Event::Terminated { .. } | Event::Removed { .. }) {
-            self.plan = None;
-        }
+        let _ = event;
+        self.plan = None;
     }
 
     pub(super) fn drawn(&self) -> Drawn {
