@@ -1,5 +1,6 @@
 //! Everything together: three real Slurm clusters that local users load directly, moldable jobs that come through an
-//! agent which moves them while they wait, and daemons that are killed in the middle of moves.
+//! agent which moves them while they wait, and daemons that are killed in the middle of rounds that move some. `moves.rs` kills them
+//! at random moments of single handoffs.
 
 mod site;
 mod workload;
@@ -20,7 +21,7 @@ use workload::{Amount, Workload};
 const MOVING: &str = "[reallocation]\nalgorithm = \"regular\"\nperiod_s = 10\nthreshold_s = 5\nearly_s = 5\n";
 const AMOUNT: Amount = Amount { clusters: SERVERS.len(), locals: 6, moldable: 60, seconds: 40 };
 
-/// Who is killed in the middle of a move.
+/// Who is killed in the middle of a round, as seen from the first move that it proposes.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Agent,
@@ -47,7 +48,7 @@ async fn sixty_jobs_move_between_three_loaded_clusters_and_each_runs_once_whoeve
     let playing = site.play(&work);
     let mut random = ChaCha8Rng::seed_from_u64(9);
     let operator = site.federation.operator();
-    let mut killed_in_moves = 0;
+    let mut killed_in_rounds = 0;
     for victim in [Victim::Agent, Victim::Source, Victim::Target, Victim::Agent, Victim::Source] {
         let proposal = until("a job to have a better place", async || {
             let planned = operator.reallocate(true).await.ok()?;
@@ -58,7 +59,7 @@ async fn sixty_jobs_move_between_three_loaded_clusters_and_each_runs_once_whoeve
         let asked = site.federation.operator();
         let round = tokio::spawn(async move { asked.reallocate(false).await });
         tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 100))).await;
-        killed_in_moves += u32::from(!round.is_finished());
+        killed_in_rounds += u32::from(!round.is_finished());
         site.federation.kill(&victim);
         // Whatever was answered, if anything was.
         let _ = round.await.unwrap();
@@ -84,11 +85,14 @@ async fn sixty_jobs_move_between_three_loaded_clusters_and_each_runs_once_whoeve
         "local jobs were left alone"
     );
     let moves: usize = ended.iter().map(|job| job.hops.len()).sum();
-    assert!(moves > 0 && killed_in_moves > 0, "{moves} moves, {killed_in_moves} kills in the middle of one");
+    assert!(
+        moves > 0 && killed_in_rounds > 0,
+        "{moves} moves, {killed_in_rounds} kills in the middle of a round"
+    );
     let last = ended.iter().filter_map(|job| job.ended).max().unwrap();
     let first = ended.iter().map(|job| job.submitted).min().unwrap();
     eprintln!(
-        "{} jobs in {}: {moves} moves, {killed_in_moves} of 5 kills in the middle of one",
+        "{} jobs in {}: {moves} moves, {killed_in_rounds} of 5 kills in the middle of a round",
         ended.len(),
         last - first
     );
