@@ -37,7 +37,7 @@ fn a_mapping_is_told_and_drawn() {
     assert_eq!(value["clusters"].as_array().unwrap().len(), 5);
     let page = fs::read_to_string(dir.path().join("map.html")).unwrap();
     assert_eq!(page.matches("<circle").count(), 14, "one circle for each task");
-    assert_eq!(page.matches("RQoC ").count(), 21, "one line for each edge");
+    assert_eq!(page.matches("RQoC ").count(), 18, "one line for each edge");
     assert!(!page.contains("<script"), "the picture needs no script");
 }
 

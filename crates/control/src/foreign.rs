@@ -167,14 +167,10 @@ impl Foreign {
 
     fn queue_one(&mut self, now: Time, job: Job, effects: &mut Effects) {
         let submission = job.submission;
-        match job.held {
-            true => self.plan = None,
-            false => self.plan_behind(now, submission),
-        }
+        self.plan_behind(now, submission);
         give(job.queue(), effects);
         self.jobs.insert(submission.job, job);
-        let (lowest, highest) = self.numbers.unwrap_or((submission.job, submission.job));
-        self.numbers = Some((lowest.min(submission.job), highest.max(submission.job)));
+        self.numbers = Some(self.numbers_with(submission.job));
     }
 
     fn foreign(&mut self, now: Time, event: Event, effects: &mut Effects) {

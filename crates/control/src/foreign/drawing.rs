@@ -68,9 +68,9 @@ pub(super) fn draw(
             pending.push(one);
         }
     }
-    pending.extend(unlisted.map(|Submission { job, procs, walltime }| {
-        Pending::of(job, Shape::of(procs), bounded(Some(walltime)))
-    }));
+    pending.extend(
+        unlisted.map(|Submission { job, procs, walltime }| Pending::of(job, Shape::of(procs), walltime)),
+    );
     let node = |node: &&listing::Node| Node {
         name: node.name.clone(),
         cores: Procs(node.cores),
@@ -126,6 +126,7 @@ pub(super) fn shape(job: &Listed, largest: u32) -> Shape {
     }
 }
 
-fn bounded(walltime: Option<Span>) -> Span {
+/// A walltime that plans can have.
+pub(super) fn bounded(walltime: Option<Span>) -> Span {
     walltime.unwrap_or(WITHOUT_LIMIT).clamp(Span(1), WITHOUT_LIMIT)
 }

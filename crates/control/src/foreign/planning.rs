@@ -1,11 +1,13 @@
 //! What is planned of the mirror, and when a plan is made anew.
 //!
-//! A plan is that of the state as it is, at a second. Whatever changes the picture ends it; a job that is submitted in the
-//! same second is put behind it, as it is behind all others there: those of a burst cost a search each, and not a plan.
+//! A plan is that of the state as it is, at a second: jobs that no listing shows yet are put behind all others, by their
+//! numbers. A job that is submitted in the same second is put behind a plan that is there, so that those of a burst cost
+//! a search each. Whatever else changes the picture ends the plan. So it never depends on who asked when, and a journal
+//! that is told again gives the same answers.
 
 use std::collections::BTreeSet;
 
-use pliant_model::{Estimate, Span, Time};
+use pliant_model::{Estimate, JobId, Span, Time};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{Nodes, Picture};
 use pliant_policy::used::Expect;
@@ -25,7 +27,10 @@ impl Foreign {
     /// The plan of this moment; none if the picture makes no sense.
     pub(super) fn planned(&mut self, now: Time) -> Option<&mut Nodes> {
         if self.plan.as_ref().is_none_or(|(at, _)| *at != now) {
-            let nodes = Nodes::from_picture(now, &self.drawn().picture).ok()?;
+            let mut nodes = Nodes::from_picture(now, &self.drawn(&[]).picture).ok()?;
+            // The plan of those that are listed comes first.
+            nodes.next_start();
+            self.unlisted().into_iter().for_each(|job| nodes.submit(now, planned_as(job.submission)));
             self.plan = Some((now, nodes));
             #[cfg(test)]
             {
@@ -35,31 +40,53 @@ impl Foreign {
         self.plan.as_mut().map(|(_, nodes)| nodes)
     }
 
-    /// A job is submitted: it is behind all others.
+    /// A job is submitted, or held for a while: it is behind all others, if it changes nothing else.
     pub(super) fn plan_behind(&mut self, now: Time, submission: Submission) {
+        let number = submission.job;
+        let numbers = self.numbers_with(number);
+        let is_ours = |range: Option<(JobId, JobId)>, number: JobId| {
+            range.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&number))
+        };
+        // A listed job that was nobody's may be taken for this one, or for one of ours that is gone, from now on.
+        let shown = self.mirror.jobs.iter().filter_map(|job| job.ours.map(JobId));
+        let changes = |shown: &JobId| {
+            *shown == number || (is_ours(Some(numbers), *shown) && !is_ours(self.numbers, *shown))
+        };
+        let mut others = shown.filter(changes);
+        let is_last = self.jobs.keys().next_back().is_none_or(|last| *last < number);
         match &mut self.plan {
-            Some((at, nodes)) if *at == now => nodes.submit(now, submission),
+            Some((at, nodes)) if *at == now && is_last && others.next().is_none() => {
+                nodes.submit(now, planned_as(submission));
+            }
             _ => self.plan = None,
         }
     }
 
-    /// What happened ends the plan, unless no picture shows it.
-    pub(super) fn plan_after(&mut self, event: &Event) {
-        let _ = event;
-        self.plan = None;
+    /// The lowest and the highest number that was submitted here, once this one is.
+    pub(super) fn numbers_with(&self, number: JobId) -> (JobId, JobId) {
+        let (lowest, highest) = self.numbers.unwrap_or((number, number));
+        (lowest.min(number), highest.max(number))
     }
 
-    pub(super) fn drawn(&self) -> Drawn {
+    /// What happened ends the plan, unless no picture shows it.
+    pub(super) fn plan_after(&mut self, event: &Event) {
+        if !matches!(event, Event::Queued { .. } | Event::Terminated { .. } | Event::Removed { .. }) {
+            self.plan = None;
+        }
+    }
+
+    /// The picture, with those at the end of the queue.
+    pub(super) fn drawn(&self, unlisted: &[&Job]) -> Drawn {
         match self.expect {
-            Expect::Limits => self.drawn_with(&|_, _| None),
-            Expect::History => self.drawn_with(&|job, elapsed| {
+            Expect::Limits => self.drawn_with(unlisted, &|_, _| None),
+            Expect::History => self.drawn_with(unlisted, &|job, elapsed| {
                 self.used.expected(&job.owner, &job.partition, job.walltime?, elapsed)
             }),
         }
     }
 
-    fn drawn_with(&self, expected: &dyn Fn(&Listed, Span) -> Option<Span>) -> Drawn {
-        let unlisted = self.unlisted().into_iter().map(|job| job.submission);
+    fn drawn_with(&self, unlisted: &[&Job], expected: &dyn Fn(&Listed, Span) -> Option<Span>) -> Drawn {
+        let unlisted = unlisted.iter().map(|job| planned_as(job.submission));
         drawing::draw(&self.present(), &self.rules, self.target(), expected, unlisted)
     }
 
@@ -79,7 +106,7 @@ impl Foreign {
     /// When each waiting job of the listing is expected to start, by what the batch system calls it: what a plan can be
     /// judged by. A job that the batch system does not plan is left out.
     pub fn starts(&self, now: Time) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.drawn())
+        self.planned_starts(now, self.drawn(&self.unlisted()))
     }
 
     /// The same if so much were known of how long jobs run: of a job, and for how long it has run.
@@ -88,7 +115,7 @@ impl Foreign {
         now: Time,
         expected: &dyn Fn(&Listed, Span) -> Option<Span>,
     ) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.drawn_with(expected))
+        self.planned_starts(now, self.drawn_with(&self.unlisted(), expected))
     }
 
     fn planned_starts(&self, now: Time, Drawn { picture, ids }: Drawn) -> Vec<(String, Time)> {
@@ -105,6 +132,11 @@ impl Foreign {
     }
 
     pub(super) fn picture(&self) -> Picture {
-        self.drawn().picture
+        self.drawn(&self.unlisted()).picture
     }
+}
+
+/// A job that is not listed yet, as plans have it.
+fn planned_as(submission: Submission) -> Submission {
+    Submission { walltime: drawing::bounded(Some(submission.walltime)), ..submission }
 }
