@@ -229,10 +229,11 @@ async fn whoever_is_killed_in_a_move_each_job_runs_once_and_nothing_stays_held()
         let victim = ["lyon", "paris", "master"][random.next_u32() as usize % 3];
         tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 60))).await;
         federation.kill(victim);
+        tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 500))).await;
+        federation.revive(victim);
         if let Ok(Ok(report)) = report.await {
             moves += moved(&report).len();
         }
-        federation.revive(victim);
         federation.attached(2).await;
     }
     for (_, gate) in &blockers {

@@ -10,7 +10,10 @@
 //! everything are carried out like those of the regular one, one job at a time, and jobs that stay keep their place in
 //! the queue. Copies are proposed as soon as a job waits, and in every round for those that have none somewhere.
 
-use std::collections::{BTreeMap, VecDeque};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pliant_model::{ClusterId, Estimate, JobId, Reason, Span, Time};
 use pliant_policy::batch::{self, BatchScheduler};
@@ -94,6 +97,8 @@ pub(super) struct Round {
     left: Option<VecDeque<(Proposal, Order)>>,
     /// The one that is being carried out.
     current: Option<Proposal>,
+    /// Servers that did not answer: nothing more is proposed to them or of their jobs.
+    silent: BTreeSet<Name>,
     report: Report,
 }
 
@@ -171,7 +176,16 @@ impl Agent {
         commands: &mut Vec<Command>,
     ) {
         let report = Report::default();
-        self.round = Some(Round { reply, dry_run, policy, again: false, left: None, current: None, report });
+        self.round = Some(Round {
+            reply,
+            dry_run,
+            policy,
+            again: false,
+            left: None,
+            current: None,
+            silent: BTreeSet::new(),
+            report,
+        });
         self.ask_in_round(now, What::Pictures, None, None, commands);
     }
 
@@ -194,8 +208,12 @@ impl Agent {
         let Some(round) = &mut self.round else { return };
         match round.current.take() {
             Some(proposal) => {
-                let silent = || MoveOutcome::Stays(Stays::Silent);
-                let outcome = Some(found.outcome.unwrap_or_else(silent));
+                let silent = MoveOutcome::Stays(Stays::Silent);
+                match &found.outcome {
+                    None => round.silent.insert(proposal.from.clone()),
+                    Some(outcome) => *outcome == silent && round.silent.insert(proposal.to.clone()),
+                };
+                let outcome = Some(found.outcome.unwrap_or(silent));
                 round.report.proposals.push(Proposal { outcome, ..proposal });
             }
             None => round.decide(now, found),
@@ -205,8 +223,7 @@ impl Agent {
 
     fn next_proposal(&mut self, now: Time, commands: &mut Vec<Command>) {
         let Some(round) = &mut self.round else { return };
-        let next = round.left.as_mut().and_then(VecDeque::pop_front);
-        match next {
+        match round.next() {
             Some((proposal, order)) => {
                 let from = proposal.from.clone();
                 round.current = Some(proposal);
@@ -227,6 +244,18 @@ impl Agent {
 }
 
 impl Round {
+    /// What is to be proposed next. A server that is silent would cost its patience each time.
+    fn next(&mut self) -> Option<(Proposal, Order)> {
+        loop {
+            let (proposal, order) = self.left.as_mut()?.pop_front()?;
+            if !self.silent.contains(&proposal.from) && !self.silent.contains(&proposal.to) {
+                return Some((proposal, order));
+            }
+            let outcome = Some(MoveOutcome::Stays(Stays::Silent));
+            self.report.proposals.push(Proposal { outcome, ..proposal });
+        }
+    }
+
     /// The queues are known: decides what is to be moved.
     fn decide(&mut self, now: Time, found: Found) {
         let Found { mut pictures, silent, .. } = found;

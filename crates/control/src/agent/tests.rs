@@ -7,11 +7,11 @@ use crate::names::Key;
 use crate::reason::{Cause, Survey};
 use crate::vector::cut;
 
-fn name(text: &str) -> Name {
+pub(super) fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-fn info(server: &str) -> ServerInfo {
+pub(super) fn info(server: &str) -> ServerInfo {
     ServerInfo {
         name: name(server),
         address: "127.0.0.1:1".to_owned(),
