@@ -93,8 +93,8 @@ fn the_checkers_find_bugs() {
         (Bug::IgnoresClaims, Mixed, 0..40, &["once"]),
         (Bug::LeavesFolders, Mixed, 0..400, &["once", "two servers"]),
         (Bug::TrustsIds, Mixed, 140..175, &["strangers"]),
-        (Bug::ForgottenIsOver, Mixed, 0..20, &["cancelled"]),
-        (Bug::LeavesCopies, Mixed, 0..20, &["settled"]),
+        (Bug::ForgottenIsOver, Mixed, 20..40, &["cancelled"]),
+        (Bug::LeavesCopies, Mixed, 140..160, &["settled"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, batch, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

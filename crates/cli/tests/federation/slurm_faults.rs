@@ -100,8 +100,10 @@ async fn what_others_do_in_a_cluster_is_known() {
     refuses(&alice, "lyon", 1, 60, Cause::BatchSystem).await;
 
     // A node goes down below a job.
-    let exit = ends(&alice, "paris", "sleep 600", 600, async |tag| {
-        runs_there(&behind, tag).await;
+    let begun = behind.federation.path().join("begun");
+    let text = format!("touch {}; sleep 600", begun.display());
+    let exit = ends(&alice, "paris", &text, 600, async |_| {
+        until("it to begin", async || begun.exists().then_some(())).await;
         let all = format!("NodeName={}[1-2]", paris.name);
         paris.run(&["scontrol", "update", &all, "State=DOWN", "Reason=test"]);
     })

@@ -95,7 +95,8 @@ impl Cluster {
             return Event::Unclaimed { job: number };
         };
         let exit = match last.exit() {
-            Some(Exit::Cancelled) if !last.ever_started() => Exit::Cancelled,
+            // By somebody else, perhaps when its batch script had only just begun.
+            Some(Exit::Cancelled) => Exit::Cancelled,
             Some(exit) => {
                 let why = job.dir.as_deref().and_then(complained);
                 Exit::NotStarted(

@@ -243,12 +243,10 @@ impl Task {
                 return Next::In(LOOK);
             }
             Word::Lost => Exit::Lost("its supervisor died".to_owned()),
-            Word::Unclaimed => match listed.as_ref().and_then(|last| Some((last.exit()?, last))) {
+            Word::Unclaimed => match listed.as_deref().and_then(Listed::exit) {
                 None => return Next::Tell(Event::Unclaimed { job }),
-                Some((Exit::Cancelled, last)) if !last.ever_started() => Exit::Cancelled,
-                Some((exit, _)) => {
-                    Exit::NotStarted(format!("its batch script ended before it began: {exit}"))
-                }
+                Some(Exit::Cancelled) => Exit::Cancelled,
+                Some(exit) => Exit::NotStarted(format!("its batch script ended before it began: {exit}")),
             },
         };
         if let (Word::Unclaimed, Some(folder)) = (word, &self.folder) {
