@@ -213,20 +213,22 @@ impl Oar {
     /// [`OarError::UnknownJob`]; where [`OarError::may_pass`], it may be resumed later.
     pub async fn release(&self, number: u32, id: &str) -> Result<(), OarError> {
         let begin = Instant::now();
-        let mut asked = false;
+        let mut asked = None;
         loop {
             let Some(job) = self.look(number, id).await? else {
                 return Err(OarError::UnknownJob { id: id.to_owned() });
             };
-            match job.state {
-                State::Held if !asked => {
-                    self.runner.run(&call::resume(id)).await?;
-                    asked = true;
-                }
-                State::Held if begin.elapsed() > self.runner.deadline => {
+            match (&job.state, asked) {
+                (State::Held, None) => asked = Some(self.runner.run(&call::resume(id)).await.map(drop)),
+                // Refused since an earlier request was worked off late, it is held no more.
+                (State::Held, Some(Err(error))) => return Err(error),
+                (State::Held, Some(Ok(()))) if begin.elapsed() > self.runner.deadline => {
                     return Err(undone("oarresume", &job, self.runner.deadline));
                 }
-                State::Held => tokio::time::sleep(LOOK).await,
+                (State::Held, Some(Ok(()))) => {
+                    tokio::time::sleep(LOOK).await;
+                    asked = Some(Ok(()));
+                }
                 _ => return Ok(()),
             }
         }
