@@ -3,7 +3,7 @@
 
 use pliant_model::{MoveReason, Time};
 
-use super::handoff_tests::{Bench, Wanted, config, handle, name, order_answer};
+use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
 use super::*;
 use crate::handoff::Stays;
 use crate::replay::Machine;

@@ -11,6 +11,8 @@ mod copies;
 #[cfg(test)]
 mod copies_tests;
 #[cfg(test)]
+mod handoff_bench;
+#[cfg(test)]
 mod handoff_tests;
 mod learning;
 mod queries;

@@ -9,7 +9,7 @@
 //! - [`open_sqlite`]: a file in the daemon's folder, for one daemon at a time.
 //! - [`open_postgres`]: a database that a second agent can stand by on.
 //!
-//! What both promise, and `tests/journal.rs` shows on both:
+//! What both promise, and `tests/journal` shows on both:
 //!
 //! - A commit that returns survives `kill -9`. It was synced to the disk, so it survives the loss of power too if the
 //!   disk keeps what it says it has (which no test here shows).

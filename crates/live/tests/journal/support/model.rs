@@ -113,7 +113,7 @@ impl Model {
 
 /// Whatever is done to a journal, it holds what it should.
 pub(crate) fn check(cases: u32, place: impl Fn() -> Box<dyn Place>) {
-    let config = Config { cases, ..Config::with_source_file("tests/journal.rs") };
+    let config = Config { cases, ..Config::with_source_file("tests/journal/support/model.rs") };
     let outcome = TestRunner::new(config).run(&calls(), |calls| {
         let place = place();
         let mut journal = place.open().unwrap();

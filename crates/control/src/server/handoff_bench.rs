@@ -1,0 +1,200 @@
+//! Three servers that hand jobs over to each other: what the tests of handoffs and of copies are made of.
+
+use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
+use pliant_policy::tuning::Tuner;
+
+use super::*;
+use crate::job::Work;
+
+/// A call that a server wants made.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Wanted {
+    pub(super) from: Name,
+    pub(super) to: Name,
+    pub(super) id: HandoffId,
+    pub(super) call: Call,
+}
+
+/// The servers `lyon`, `nancy` and `oslo`, of four processors each, and what they want of each other.
+pub(super) struct Bench {
+    pub(super) servers: BTreeMap<Name, Server>,
+    pub(super) now: Time,
+    pub(super) commands: Vec<Command>,
+    pub(super) calls: Vec<Wanted>,
+    tokens: u64,
+}
+
+pub(super) fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+pub(super) fn handle(text: &str) -> Handle {
+    text.parse().unwrap()
+}
+
+pub(super) fn config(server: &Name) -> ServerConfig {
+    ServerConfig {
+        name: server.clone(),
+        address: format!("{server}:1"),
+        procs: Procs(4),
+        speed: Speed::REFERENCE,
+        policy: "cbf".to_owned(),
+        tuner: Tuner::Exact,
+        waiting_per_user: 10,
+    }
+}
+
+impl Bench {
+    /// `lyon` is busy for 1000 s; `lyon.2` waits for that.
+    pub(super) fn new() -> Bench {
+        let names = ["lyon", "nancy", "oslo"].map(name);
+        let servers = names.map(|one| (one.clone(), Server::new(config(&one), Time(100)).unwrap()));
+        let servers = BTreeMap::from(servers);
+        let mut bench = Bench { servers, now: Time(100), commands: Vec::new(), calls: Vec::new(), tokens: 0 };
+        bench.submit("lyon", 1, 1000);
+        bench.at(100);
+        bench.submit("lyon", 2, 50);
+        bench
+    }
+
+    /// Tells a server; returns what it replies.
+    pub(super) fn tell(&mut self, at: &str, event: impl FnOnce(Token) -> Event) -> Vec<(Token, Answer)> {
+        self.tokens += 1;
+        self.commands.clear();
+        let server = self.servers.get_mut(&name(at)).unwrap();
+        server.on(self.now, event(Token(self.tokens)), &mut self.commands);
+        let wanted = self.commands.iter().filter_map(|command| match command.clone() {
+            Command::Call { to, id, call } => Some(Wanted { from: name(at), to: to.name, id, call }),
+            _ => None,
+        });
+        self.calls.extend(wanted);
+        let replies = self.commands.iter().filter_map(|command| match command {
+            Command::Reply { to, answer } => Some((*to, answer.clone())),
+            _ => None,
+        });
+        replies.collect()
+    }
+
+    pub(super) fn submit(&mut self, at: &str, key: u8, walltime: i64) {
+        let work = Work { procs: Procs(4), walltime: Span(walltime), speedup: Speedup::Rigid };
+        let submit = Submit {
+            key: Key([key; 16]),
+            owner: "alice".parse().unwrap(),
+            name: "test".to_owned(),
+            work,
+            own_time: false,
+            pinned: false,
+            latest: None,
+            compared: Vec::new(),
+            survey: crate::reason::Survey::default(),
+            launch: String::new(),
+            lesson: None,
+        };
+        let answer = self.tell(at, |reply| Event::Submit { reply, submit: Box::new(submit) });
+        assert!(matches!(&answer[..], [(_, Answer::Accepted(_))]), "{answer:?}");
+    }
+
+    /// Lets time pass at every server.
+    pub(super) fn at(&mut self, now: i64) {
+        self.now = Time(now);
+        for at in ["lyon", "nancy", "oslo"] {
+            while self.servers[&name(at)].next_due().is_some_and(|due| due <= self.now) {
+                self.tell(at, |_| Event::Due);
+            }
+        }
+    }
+
+    /// An agent proposes to move the job.
+    pub(super) fn order(&mut self, job: &str, from: &str, to: &str) -> Vec<(Token, Answer)> {
+        self.propose(job, from, to, false)
+    }
+
+    /// An agent proposes to move the job, or to queue a copy of it.
+    pub(super) fn propose(&mut self, job: &str, from: &str, to: &str, copy: bool) -> Vec<(Token, Answer)> {
+        let order = Order {
+            job: handle(job),
+            to: name(to),
+            address: format!("{to}:1"),
+            // Whatever the target gives is early enough.
+            expected: Estimate { procs: Procs(4), walltime: Span(50), start: Time(1_000_000) },
+            gain: None,
+            reason: if copy { MoveReason::FirstStart } else { MoveReason::EarlierCompletion },
+            patience: Span(60),
+            copy,
+        };
+        self.tell(from, |reply| Event::Order { reply, order: Box::new(order) })
+    }
+
+    /// The only call that is wanted and was not made.
+    pub(super) fn wanted(&mut self) -> Wanted {
+        let call = self.calls.pop().expect("a call is wanted");
+        assert_eq!(self.calls, [], "and no other one");
+        call
+    }
+
+    /// Makes a call; returns the answer.
+    pub(super) fn make(&mut self, Wanted { to, id, call, .. }: Wanted) -> Reply {
+        let answers = self.tell(to.as_str(), |reply| match call {
+            Call::Prepare(handoff) => Event::Prepare { reply, handoff },
+            Call::Commit { cancelled, attempts } => Event::Commit { reply, id, cancelled, attempts },
+            Call::Abort => Event::Abort { reply, id },
+            Call::Inquire | Call::Ready => panic!("it is answered by a verdict"),
+        });
+        match answers.last() {
+            Some((_, Answer::Handoff(reply))) => reply.clone(),
+            other => panic!("expected an answer to the call, found {other:?}"),
+        }
+    }
+
+    pub(super) fn answered(&mut self, call: &Wanted, reply: Reply) -> Vec<(Token, Answer)> {
+        let id = call.id.clone();
+        self.tell(call.from.as_str(), |_| Event::Answered { id, reply })
+    }
+
+    /// Makes the call that is wanted and tells its answer.
+    pub(super) fn step(&mut self) -> Vec<(Token, Answer)> {
+        let call = self.wanted();
+        let reply = self.make(call.clone());
+        self.answered(&call, reply)
+    }
+
+    pub(super) fn cancel(&mut self, job: &str, at: &str) -> Vec<(Token, Answer)> {
+        let number = self.servers[&name(at)].number_of(&handle(job)).unwrap();
+        let caller = Caller { user: "alice".parse().unwrap(), operator: false };
+        self.tell(at, |reply| Event::Cancel { reply, number, caller })
+    }
+
+    /// What a server has of a job: its state, and where it says that the job is.
+    pub(super) fn has(&self, at: &str, job: &str) -> Option<(JobState, &str)> {
+        let server = &self.servers[&name(at)];
+        let record = server.job(server.number_of(&handle(job))?)?;
+        Some((record.state, record.server().as_str()))
+    }
+
+    pub(super) fn holds(&self, at: &str) -> usize {
+        self.servers[&name(at)].held().count()
+    }
+
+    pub(super) fn is_leaving(&self, at: &str) -> bool {
+        self.servers[&name(at)].leaving().count() > 0
+    }
+
+    pub(super) fn verdict(&self, at: &str, attempt: u32) -> Verdict {
+        self.servers[&name(at)].verdict(&HandoffId { job: handle("lyon.2"), attempt })
+    }
+
+    pub(super) fn handed_over(&mut self, job: &str, from: &str, to: &str) {
+        self.order(job, from, to);
+        self.step();
+        self.step();
+        assert_eq!(self.has(to, job), Some((JobState::Queued, to)));
+        assert!(!self.is_leaving(from));
+    }
+}
+
+pub(super) fn order_answer(answers: &[(Token, Answer)]) -> &MoveOutcome {
+    match answers {
+        [(_, Answer::Order(outcome))] => outcome,
+        other => panic!("expected what came of the order, found {other:?}"),
+    }
+}
