@@ -10,9 +10,9 @@ use super::words::{instant, state, status};
 /// The fields of sacct; the name, which others write freely, comes last.
 pub(super) const ACCOUNTS: &str =
     "JobIDRaw,State,ExitCode,Submit,Start,End,UID,NCPUS,Partition,NodeList,JobName";
-/// The fields of squeue that `-o` does not have: what a job's process ended with.
-pub(super) const EXITS: &str =
-    "jobid:0\u{1f},state:0\u{1f},exit_code:0\u{1f},starttime:0\u{1f},endtime:0\u{1f},nodelist:0\u{1f}";
+/// The fields of squeue that `-o` does not have: what a job's process ended with. The name comes last here, too.
+pub(super) const EXITS: &str = "jobid:0\u{1f},state:0\u{1f},exit_code:0\u{1f},starttime:0\u{1f},endtime:0\u{1f},\
+                                nodelist:0\u{1f},userid:0\u{1f},name:0\u{1f}";
 
 /// Reads what sacct printed: the jobs of our user. Not all have a name: of a short job the accounts may hear the end
 /// before the beginning.
@@ -53,18 +53,22 @@ pub(super) fn read_accounts(printed: &str, who: &Who) -> Result<Vec<Listed>, Unr
     Ok(jobs)
 }
 
-/// Reads what squeue printed in [`EXITS`]. It asks for jobs by their ids, so nothing is said of whose they are.
-pub(super) fn read_exits(printed: &str) -> Result<Vec<Listed>, Unreadable> {
+/// Reads what squeue printed in [`EXITS`]: the jobs of our user. Ids begin anew where a controller's state was lost.
+pub(super) fn read_exits(printed: &str, who: &Who) -> Result<Vec<Listed>, Unreadable> {
     let wrong = |place: &str, expected, found: &str| Unreadable::new("squeue", place, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {
-        let fields: Vec<&str> = line.split('\u{1f}').collect();
-        let &[id, word, exit, start, end, nodes, ""] = fields.as_slice() else {
-            return Err(wrong("a job", "6 fields", line));
+        let fields: Vec<&str> = line.splitn(8, '\u{1f}').collect();
+        let &[id, word, exit, start, end, nodes, user, name] = fields.as_slice() else {
+            return Err(wrong("a job", "8 fields", line));
         };
+        if user != who.user.to_string() {
+            continue;
+        }
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = Listed {
             id: id.to_owned(),
+            ours: who.number(name.trim_end_matches('\u{1f}')),
             state: state(word, ""),
             places: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             ..Listed::default()

@@ -87,6 +87,14 @@ impl SlurmError {
         }
     }
 
+    /// The same of what was not asked for by itself: the rest may be done later.
+    pub(super) fn left_open(self) -> SlurmError {
+        match self {
+            SlurmError::Refused { command, why } => SlurmError::NoAnswer { command, why },
+            other => other,
+        }
+    }
+
     pub(super) fn silent(command: &'static str, waited: Duration) -> SlurmError {
         SlurmError::NoAnswer { command, why: format!("nothing within {} s", waited.as_secs()) }
     }

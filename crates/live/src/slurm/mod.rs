@@ -147,7 +147,8 @@ impl Slurm {
     /// # Errors
     /// As for [`Slurm::submit`].
     pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, SlurmError> {
-        let found = self.find_by_tag(&[job.number]).await?;
+        // Whatever is said to the question, it says nothing of the job.
+        let found = self.find_by_tag(&[job.number]).await.map_err(SlurmError::left_open)?;
         if found.is_empty() {
             return Ok(vec![self.submit(job).await?]);
         }
@@ -155,7 +156,8 @@ impl Slurm {
     }
 
     /// The jobs that carry the tags of these numbers: in the queue, over but still remembered, and, where there are
-    /// accounts, in those of the last days. After a restart, all doubts in one question.
+    /// accounts, over in those of the last days. What waits or runs the controller alone knows: the accounts go on with
+    /// jobs that it has forgotten.
     ///
     /// # Errors
     /// The controller, or the accounts, do not answer, or not as expected.
@@ -170,8 +172,8 @@ impl Slurm {
                 let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS);
                 let accounted = accounts::read_accounts(&self.runner.run(&call).await?.stdout, &self.who)?;
                 let listed: BTreeSet<String> = found.iter().map(|job| job.id.clone()).collect();
-                let further = accounted.into_iter().filter(|job| !listed.contains(&job.id));
-                found.extend(further.filter(is_wanted));
+                let is_further = |job: &Listed| job.phase() == Phase::Over && !listed.contains(&job.id);
+                found.extend(accounted.into_iter().filter(is_further).filter(is_wanted));
             }
         }
         Ok(found)
@@ -267,8 +269,8 @@ impl Slurm {
     }
 
     /// What became of these jobs, by id, with how their processes ended: those that are over and that Slurm still
-    /// knows. One that is missing runs, waits, was over too long ago, or was forgotten. Only the id is asked for: that it
-    /// is still the job's own is to be known from a listing.
+    /// knows. One that is missing runs, waits, was over too long ago, was forgotten, or is another user's by now. One of
+    /// ours may have the id of an earlier one: see [`Listed::ours`].
     ///
     /// # Errors
     /// Neither the accounts nor the controller answer.
@@ -301,7 +303,7 @@ impl Slurm {
             Err(SlurmError::UnknownJob { .. }) => return Ok(Vec::new()),
             printed => printed?.stdout,
         };
-        Ok(accounts::read_exits(&printed)?)
+        Ok(accounts::read_exits(&printed, &self.who)?)
     }
 
     async fn accounted(&self, ids: &[&str]) -> Result<Vec<Listed>, SlurmError> {
@@ -367,20 +369,19 @@ impl Slurm {
                 continue;
             }
             let key = (job.id.clone(), job.started.unwrap_or_default());
-            if !locked(&self.spreads).get(&key).is_some_and(|spread| fill(job, spread)) {
-                unknown.push((key.clone(), job));
+            match locked(&self.spreads).get(&key) {
+                Some(spread) => _ = fill(job, spread),
+                None => unknown.push((key.clone(), job)),
             }
             running.insert(key);
         }
         if !unknown.is_empty() {
             let mut told = nodes::spreads(&self.runner.run(&call::details()).await?.stdout);
             for ((id, started), job) in unknown {
-                // An array's task and a part have a number of their own there: these stay unknown, bounded by totals.
-                if let Some(spread) = told.remove(&id)
-                    && fill(job, &spread)
-                {
-                    locked(&self.spreads).insert((id, started), spread);
-                }
+                // An array's task and a part have a number of their own there: these stay unknown, bounded by totals,
+                // and are not asked for again.
+                let spread = told.remove(&id).filter(|spread| fill(job, spread)).unwrap_or_default();
+                locked(&self.spreads).insert((id, started), spread);
             }
         }
         locked(&self.spreads).retain(|key, _| running.contains(key));

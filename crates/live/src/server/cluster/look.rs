@@ -128,7 +128,11 @@ impl Cluster {
         let mut pause = Pause::new("see how a job ended", job.number);
         loop {
             match system.ended(&ids).await {
-                Ok(ended) => return ended.into_values().last(),
+                // A batch system that has lost its state gives the same ids again, perhaps to another job of ours.
+                Ok(ended) => {
+                    let is_its = |one: &Listed| one.ours.is_none_or(|ours| ours == job.number);
+                    return ended.into_values().rfind(is_its);
+                }
                 Err(error) if error.may_pass() => pause.after(&error).await,
                 Err(error) => {
                     tracing::warn!(job = job.number, %error, "the batch system does not say how a job ended");

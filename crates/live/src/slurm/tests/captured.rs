@@ -240,7 +240,7 @@ fn a_record_that_is_not_understood_is_told_and_left_out_unless_it_is_ours() {
 fn no_jobs_are_an_empty_listing() {
     assert_eq!(queue::read("", &mark(), &who()).unwrap(), Queue::default());
     assert_eq!(nodes::read("").unwrap(), nodes::Nodes::default());
-    assert_eq!(accounts::read_exits("").unwrap(), []);
+    assert_eq!(accounts::read_exits("", &who()).unwrap(), []);
     assert_eq!(accounts::read_accounts("", &who()).unwrap(), []);
 }
 
@@ -251,18 +251,20 @@ fn two_marks_differ() {
 
 #[test]
 fn how_jobs_ended_is_told_by_the_controller() {
-    let found: Vec<(String, Option<Exit>)> =
-        accounts::read_exits(EXITS).unwrap().into_iter().map(|job| (job.id.clone(), job.exit())).collect();
+    let jobs = accounts::read_exits(EXITS, &who()).unwrap();
+    let found: Vec<(&str, Option<u32>, Option<Exit>)> =
+        jobs.iter().map(|job| (job.id.as_str(), job.ours, job.exit())).collect();
+    // Another user's, with a name like ours, is left out.
     let expected = [
-        ("1046", Some(Exit::Cancelled)),
-        ("1037", Some(Exit::Code(0))),
-        ("1036", Some(Exit::Code(3))),
-        ("1038", Some(Exit::Signal(9))),
-        ("1054", None),
-        ("1040", None),
-        ("1035", Some(Exit::OverWalltime)),
+        ("1046", Some(8), Some(Exit::Cancelled)),
+        ("1037", Some(2), Some(Exit::Code(0))),
+        ("1036", Some(1), Some(Exit::Code(3))),
+        ("1038", None, Some(Exit::Signal(9))),
+        ("1054", None, None),
+        ("1040", Some(5), None),
+        ("1035", None, Some(Exit::OverWalltime)),
     ];
-    assert_eq!(found, expected.map(|(id, exit)| (id.to_owned(), exit)));
+    assert_eq!(found, expected);
 }
 
 #[test]
