@@ -12,6 +12,8 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// What is taken in of its standard output: a job takes a few hundred bytes to two kilobytes in a listing.
 pub(crate) const OUTPUT_LIMIT: usize = 256 << 20;
 const COMPLAINT_LIMIT: usize = 64 << 10;
+/// How many commands run at once: after a restart, or behind a controller that hangs, there is one to do for every job.
+pub(crate) const AT_ONCE: usize = 8;
 
 /// A command that has come to its end. Bytes that are no text are replaced.
 #[derive(Debug)]

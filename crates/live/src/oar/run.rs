@@ -1,19 +1,23 @@
 //! Runs a command of OAR.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::process::Command;
+use tokio::sync::Semaphore;
 
 use super::call::Call;
 use super::error::OarError;
 use super::settings::Settings;
-use crate::commands::{self, Finished, OUTPUT_LIMIT, PATH, Unfinished};
+use crate::commands::{self, AT_ONCE, Finished, OUTPUT_LIMIT, PATH, Unfinished};
 
 /// How commands are run.
 #[derive(Clone, Debug)]
 pub(super) struct Runner {
     commands: Option<PathBuf>,
+    /// Of those that run at once.
+    places: Arc<Semaphore>,
     pub(super) deadline: Duration,
 }
 
@@ -21,6 +25,7 @@ impl Runner {
     pub(super) fn new(settings: &Settings) -> Runner {
         Runner {
             commands: settings.commands.clone(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
             deadline: Duration::from_secs(settings.deadline_s.into()),
         }
     }
@@ -28,6 +33,8 @@ impl Runner {
     /// Runs a command to its end, and gives what it printed. One that takes too long, or whose caller has gone, is
     /// killed: OAR's commands wait without end for a database that is away.
     pub(super) async fn run(&self, call: &Call) -> Result<String, OarError> {
+        // Never closed. Whoever waits for a place has its whole deadline after that.
+        let _place = self.places.acquire().await;
         let program = match &self.commands {
             Some(folder) => folder.join(call.command).into_os_string(),
             None => call.command.into(),

@@ -1,20 +1,24 @@
 //! Runs a command of Slurm.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::process::Command;
+use tokio::sync::Semaphore;
 
 use super::call::Call;
 use super::error::SlurmError;
 use super::settings::Settings;
-use crate::commands::{self, Finished, OUTPUT_LIMIT, PATH, Unfinished};
+use crate::commands::{self, AT_ONCE, Finished, OUTPUT_LIMIT, PATH, Unfinished};
 
 /// How commands are run.
 #[derive(Clone, Debug)]
 pub(super) struct Runner {
     conf: Option<PathBuf>,
     commands: Option<PathBuf>,
+    /// Of those that run at once.
+    places: Arc<Semaphore>,
     deadline: Duration,
 }
 
@@ -29,6 +33,7 @@ impl Runner {
         Runner {
             conf: settings.conf.clone(),
             commands: settings.commands.clone(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
             deadline: Duration::from_secs(settings.deadline_s.into()),
         }
     }
@@ -36,6 +41,8 @@ impl Runner {
     /// Runs a command to its end. One that takes too long, or whose caller has gone, is killed.
     pub(super) async fn run(&self, call: &Call) -> Result<Printed, SlurmError> {
         let command = call.command;
+        // Never closed. Whoever waits for a place has its whole deadline after that.
+        let _place = self.places.acquire().await;
         let Finished { status, stdout, stderr } =
             match commands::run(self.command(call), call.input, self.deadline).await {
                 Ok(finished) => finished,
