@@ -20,6 +20,8 @@ use super::throttle::Throttle;
 
 /// How often a cancellation is looked for that came without a signal.
 const CANCEL_PERIOD: Duration = Duration::from_secs(1);
+/// Who wakes up so much later than asked for was stopped, with all of the job, as batch systems suspend jobs.
+const SUSPENDED: Duration = Duration::from_secs(2);
 /// How often killing is repeated, and how long at most, for a process that the kernel does not let go.
 const KILL_PERIOD: Duration = Duration::from_millis(20);
 const KILL_AT_MOST: Duration = Duration::from_secs(5);
@@ -101,7 +103,7 @@ impl Watch<'_> {
         let mut throttle =
             self.spec.cpu_share.map(|share| Throttle::new(getpid(), self.leader, share, self.started_at));
         // A walltime beyond what the clock can express is none.
-        let deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
+        let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
         let mut cancel_due = self.started_at;
         let mut ending: Option<(Reason, Option<Instant>)> = None;
         let status = loop {
@@ -144,7 +146,13 @@ impl Watch<'_> {
                     None => {}
                 },
             }
+            let asleep = Instant::now();
             self.signals.wait(wake_in);
+            let late = asleep.elapsed().saturating_sub(wake_in);
+            if late >= SUSPENDED {
+                // The batch system had stopped the whole job: that time is not the job's.
+                deadline = deadline.and_then(|deadline| deadline.checked_add(late));
+            }
         };
         let ended_at = Instant::now();
         self.end_rest();

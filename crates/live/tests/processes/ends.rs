@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::time::Duration;
 
 use pliant_live::processes::{Found, Outcome, RunSpec, find, recorded, spawn, terminate};
 use rustix::process::{Pid, Signal, kill_process};
@@ -54,6 +55,22 @@ async fn walltime_is_enforced() {
     let busy = "trap 'echo bye; exit 3' TERM; while :; do :; done";
     check(busy, Some(0.01), 600, Outcome::ExitCode(3), "bye\n").await;
     check("trap 'echo bye; exit 3' TERM; kill -STOP $$", None, 600, Outcome::ExitCode(3), "bye\n").await;
+}
+
+/// As a batch system suspends a job, with its supervisor and everything.
+#[tokio::test]
+async fn time_for_which_a_job_is_suspended_is_not_its_own() {
+    let text = "echo on; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done; echo done";
+    let scratch = Scratch::with(&RunSpec { walltime_s: 4, ..script(text) });
+    let mut running = spawn(&supervisor(), &scratch.dir()).unwrap();
+    scratch.wait_for("stdout", |text| text == "on\n");
+    let all = || scratch.processes().into_iter().filter_map(Pid::from_raw);
+    all().for_each(|process| _ = kill_process(process, Signal::STOP));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    all().for_each(|process| _ = kill_process(process, Signal::CONT));
+    let exit = exit(&mut running).await;
+    assert_eq!((exit.outcome, exit.over_walltime), (Outcome::ExitCode(0), false));
+    assert_eq!(scratch.text("stdout"), "on\ndone\n");
 }
 
 #[tokio::test]
