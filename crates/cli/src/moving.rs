@@ -23,9 +23,12 @@ pub(crate) fn set(policy: &mut Reallocation, key: &str, value: &str) -> Result<b
     Ok(true)
 }
 
-/// A length of time of at least so many seconds.
+/// A length of time of at least so many seconds. None at all is `0`, with or without a unit.
 pub(crate) fn span(key: &str, value: &str, least: i64) -> Result<Span, Failure> {
+    let found = match value {
+        "0" | "0s" => Ok(Span(0)),
+        _ => pliant_live::services::parse_duration(value),
+    };
     let wrong = || Failure::input(format!("{key}: expected a time like 30s, 5m or 1h, found `{value}`"));
-    let found = pliant_live::services::parse_duration(value).map_err(|_| wrong())?;
-    if found.0 < least { Err(wrong()) } else { Ok(found) }
+    found.ok().filter(|found| found.0 >= least).ok_or_else(wrong)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use pliant_control::agent::{Moving, Proposal, Report};
 use pliant_control::handoff::MoveOutcome;
 use pliant_live::config::ReallocationFile;
-use pliant_live::services::{parse_duration, show_duration};
+use pliant_live::services::show_duration;
 use pliant_live::wire::MovingChange;
 use pliant_model::Span;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::federation::Access;
 use crate::job::estimate;
 use crate::moment::{from_now, now, signed};
+use crate::moving::span;
 use crate::output::Output;
 use crate::table::{Table, counted};
 
@@ -65,8 +66,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let report = session.run(client.reallocate(arguments.dry_run))?;
     if let Some(why) = &report.refused {
-        let failure = Failure::input(why.clone());
-        return Err(failure.hint("`pliant reallocate --set algorithm=regular` switches it on"));
+        let hint = match session.run(client.moving())? {
+            None => "`pliant reallocate --set algorithm=regular` switches it on",
+            Some(_) => "ask again in a moment",
+        };
+        return Err(Failure::input(why.clone()).hint(hint));
     }
     output.print("reallocate", || report_text(&report, arguments.dry_run), report_value(&report))
 }
@@ -82,8 +86,8 @@ fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failur
         match key {
             "algorithm" => value.clone_into(&mut file.algorithm),
             "heuristic" => value.clone_into(&mut file.heuristic),
-            "period" => file.period_s = seconds(key, value)?,
-            "threshold" => file.threshold_s = seconds(key, value)?,
+            "period" => file.period_s = span(key, value, 0)?.0,
+            "threshold" => file.threshold_s = span(key, value, 0)?.0,
             "window" => {
                 let wrong = || {
                     let most = u32::MAX;
@@ -92,7 +96,7 @@ fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failur
                 file.window = value.parse().map_err(|_| Failure::input(wrong()))?;
             }
             "early" if value == "off" => file.early_s = 0,
-            "early" => file.early_s = seconds(key, value)?,
+            "early" => file.early_s = span(key, value, 0)?.0,
             _ => {
                 let expected = "algorithm, heuristic, period, threshold, window or early";
                 return Err(Failure::input(format!("expected one of {expected}, found `{key}`")));
@@ -103,15 +107,6 @@ fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failur
         let key = key.trim_start_matches("reallocation.").trim_end_matches("_s");
         Failure::input(format!("{key}: {why}"))
     })
-}
-
-/// A length of time of a change. None at all is `0`, with or without a unit.
-fn seconds(key: &str, value: &str) -> Result<i64, Failure> {
-    if matches!(value, "0" | "0s") {
-        return Ok(0);
-    }
-    let wrong = || Failure::input(format!("{key}: expected a time like 30s, 5m or 1h, found `{value}`"));
-    parse_duration(value).map(|found| found.0).map_err(|_| wrong())
 }
 
 fn moving_value(moving: &Moving) -> Value {
