@@ -18,6 +18,8 @@ const TOP: f64 = 20.0;
 /// Between two tasks of a machine.
 const TASK: f64 = 26.0;
 const RADIUS: f64 = 10.0;
+/// How far aside the bend of an edge is, for the height that it crosses.
+const BEND: f64 = 0.35;
 /// Tasks in a row of a machine.
 const TASKS_IN_ROW: usize = 5;
 /// Above the tasks of a machine: its name.
@@ -171,10 +173,12 @@ fn edges(svg: &mut String, mapped: &MappedApplication<'_>, layout: &Layout) {
         let (stroke, opacity) = if cut { ("var(--moved)", 0.75) } else { ("var(--quiet)", 0.4) };
         let width = 0.6 + 2.8 * edge.rqoc / most;
         let [one, other] = edge.ends.map(|end| escape(&mapped.graph.task(end).name));
+        // Bent to the right: those of one column would be drawn over each other.
+        let (bend_x, bend_y) = (f64::midpoint(x1, x2) + (y2 - y1).abs() * BEND, f64::midpoint(y1, y2));
         let _ = write!(
             svg,
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{stroke}\" stroke-opacity=\"{opacity}\" \
-             stroke-width=\"{width:.2}\"><title>{one} - {other}: RQoC {:.2}</title></line>",
+            "<path d=\"M{x1:.1} {y1:.1}Q{bend_x:.1} {bend_y:.1} {x2:.1} {y2:.1}\" fill=\"none\" stroke=\"{stroke}\" \
+             stroke-opacity=\"{opacity}\" stroke-width=\"{width:.2}\"><title>{one} - {other}: RQoC {:.2}</title></path>",
             edge.rqoc
         );
     }
