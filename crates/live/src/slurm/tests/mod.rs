@@ -3,4 +3,5 @@
 
 mod asked;
 mod captured;
+mod forgotten;
 mod words;
