@@ -10,8 +10,9 @@ use pliant_policy::nodes::Nodes;
 use pliant_policy::tuning::Tuner;
 
 use super::*;
-use crate::batch::Command as Outer;
+use crate::batch::{BatchSystem, Command as Outer, Usage};
 use crate::listing::{self, Place, Shape, State};
+use crate::local::LocalJob;
 
 mod again;
 

@@ -4,7 +4,7 @@ use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;
 
 use super::*;
-use crate::handoff::Stays;
+use crate::handoff::{Call, HandoffId, MoveOutcome, Order, Reply, Stays, Verdict};
 use crate::job::Work;
 use crate::replay::Machine;
 

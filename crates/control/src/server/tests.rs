@@ -3,6 +3,7 @@ use pliant_policy::tuning::Tuner;
 
 use super::*;
 use crate::batch::Run;
+use crate::handoff::{Handoff, HandoffId, Peer, Reply};
 use crate::job::Work;
 use crate::names::{Handle, User};
 use crate::reason::Survey;
