@@ -85,6 +85,11 @@ pub enum News {
         /// The job.
         job: JobId,
     },
+    /// A tentative job was released when it had lost its turn: it did not start, and never will under this number.
+    Missed {
+        /// The job.
+        job: JobId,
+    },
     /// It was withdrawn while it waited, and will not run here.
     Withdrawn {
         /// The job.

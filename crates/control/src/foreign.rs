@@ -41,7 +41,7 @@ use crate::listing::{Changes, Listed, Listing, Phase};
 
 pub use drawing::WITHOUT_LIMIT;
 use job::Job;
-pub use job::{Command, Event, Queue, Withdrawal};
+pub use job::{Command, DECIDED_WITHIN, Event, Queue, Withdrawal};
 pub use system::{OAR, SLURM, System};
 use target::Target;
 
@@ -197,6 +197,7 @@ impl Foreign {
                     (job.held, job.releasing, job.released_at) = (false, false, now);
                 }
             }
+            Event::Missed { job } => self.missed(job, effects),
             Event::Withdrawal { job, outcome } => self.withdrawal(job, outcome, effects),
             Event::Terminated { job } => {
                 // Of one whose submission nobody has answered only its folder was told.
@@ -241,6 +242,7 @@ impl Foreign {
                 seen.entry(JobId(number)).or_default().push(listed);
             }
         }
+        let mut lost_turn = Vec::new();
         for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.queueing) {
             let listed = seen.remove(number).unwrap_or_default();
             job.is_listed = !listed.is_empty();
@@ -254,12 +256,23 @@ impl Foreign {
                 // Perhaps it is over already, and its start is told when somebody has looked.
                 job.takes(begun);
             }
-            if let Some(running) = listed.iter().find(|one| one.phase() == Phase::Runs) {
-                job.starts(running.started.unwrap_or(now), effects);
-            }
             let is_over = job.may_be_over(&listed);
             let is_known = job.is_listed || changes.at > job.queued_at;
             job.keep_asking(&listed, changes.at, effects);
+            let running = listed.iter().find(|one| one.phase() == Phase::Runs);
+            if job.is_tentative() {
+                match running {
+                    // Whether it was heard is about to be told.
+                    _ if job.releasing => {}
+                    Some(_) => job.has_turn(effects),
+                    None if is_over && is_known => lost_turn.push(*number),
+                    None => {}
+                }
+                continue;
+            }
+            if let Some(running) = running {
+                job.starts(running.started.unwrap_or(now), effects);
+            }
             // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
             if is_over && is_known && !job.looking && !job.withdrawing {
                 job.looking = true;
@@ -267,6 +280,20 @@ impl Foreign {
                 give(job.look(last.map(|one| (*one).clone())), effects);
             }
         }
+        let left = self.left(seen);
+        for job in lost_turn {
+            // Nobody has begun it: it was not released.
+            self.end(job, Exit::NotStarted("it lost its turn".to_owned()), None, effects);
+        }
+        for (job, ids) in left {
+            // Submitted twice, or by a controller that worked off late what nobody waited for any more.
+            self.removing.insert(job);
+            give(Command::Remove { job, ids }, effects);
+        }
+    }
+
+    /// What waits in the queue of jobs that are over for us.
+    fn left(&self, mut seen: BTreeMap<JobId, Vec<&Listed>>) -> Vec<(JobId, Vec<String>)> {
         seen.retain(|number, _| !self.jobs.contains_key(number) && !self.removing.contains(number));
         let left = seen.into_iter().filter_map(|(job, listed)| {
             // Those of an earlier journal are not ours to touch.
@@ -275,11 +302,21 @@ impl Foreign {
             let ids: Vec<String> = waiting.map(|one| one.id.clone()).collect();
             (!ids.is_empty()).then_some((job, ids))
         });
-        for (job, ids) in left.collect::<Vec<_>>() {
-            // Submitted twice, or by a controller that worked off late what nobody waited for any more.
-            self.removing.insert(job);
-            give(Command::Remove { job, ids }, effects);
+        left.collect()
+    }
+
+    /// A tentative job was released too late: whoever was to start it has gone.
+    fn missed(&mut self, number: JobId, effects: &mut Effects) {
+        let is_asked = |job: &&Job| job.is_tentative() && job.releasing;
+        let Some(job) = self.jobs.get(&number).filter(is_asked) else { return };
+        if job.cancelled {
+            return self.end(number, Exit::Cancelled, None, effects);
         }
+        // As it never runs, it is withdrawn if that was asked for.
+        let withdrawn = job.withdrawing;
+        self.jobs.remove(&number);
+        let (job, news) = (number, &mut effects.news);
+        news.push(if withdrawn { News::Withdrawn { job } } else { News::Missed { job } });
     }
 
     fn withdrawal(&mut self, number: JobId, outcome: Withdrawal, effects: &mut Effects) {

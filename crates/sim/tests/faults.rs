@@ -33,11 +33,12 @@ fn schedules_end_well() {
 fn schedules_with_foreign_batch_systems_end_well() {
     let total =
         (0..400).map(|seed| check(seed, Batch::Mixed)).fold(Summary::default(), |total, one| total + one);
-    let Summary { events, jobs, moves, cancelled, crashes, .. } = total;
+    let Summary { events, jobs, moves, copies, cancelled, crashes } = total;
     assert!(
         events > 1_000_000 && jobs > 8_000 && moves > 800 && cancelled > 1_000 && crashes > 2_000,
         "{total}"
     );
+    assert!(copies > 150, "{total}");
 }
 
 #[test]
@@ -91,6 +92,7 @@ fn the_checkers_find_bugs() {
         (Bug::ConsentsUnlocked, Embedded, 0..20, &["two servers"]),
         (Bug::ForgetsNews, Embedded, 0..5, &["settled"]),
         (Bug::IgnoresClaims, Mixed, 0..40, &["once"]),
+        (Bug::WaitsForNobody, Mixed, 0..10, &["once", "two servers"]),
         (Bug::LeavesFolders, Mixed, 0..400, &["once", "two servers"]),
         (Bug::TrustsIds, Mixed, 140..175, &["strangers"]),
         (Bug::ForgottenIsOver, Mixed, 0..20, &["cancelled"]),

@@ -8,7 +8,6 @@ use pliant_policy::tuning::Tuner;
 use super::job::Job;
 use super::{Command, Dump, Foreign, give, locals};
 use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
-use crate::job::Exit;
 use crate::listing::{Listing, Phase};
 use crate::local::LocalJob;
 
@@ -46,9 +45,8 @@ impl BatchSystem for Foreign {
         self.queue_moldable(now, submission, walltimes, true, effects);
     }
 
-    fn submit_tentatively(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
-        let exit = Exit::NotStarted("copies do not wait in this batch system".to_owned());
-        effects.news.push(News::Ended { job: submission.job, exit, elapsed_ms: None });
+    fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
+        self.queue_one(now, Job::tentative(submission), effects);
     }
 
     fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {

@@ -268,6 +268,7 @@ impl Server {
             News::Held { job } => self.is_held(job.0, commands),
             News::Local(job) => commands.push(Command::KeepLocal(Box::new(job))),
             News::Turn { job } => self.its_turn(now, job.0, commands),
+            News::Missed { job } => self.queue_anew(now, job.0, commands),
             News::Withdrawn { job } => self.withdrawn(now, job.0, commands),
             News::Stays { job } => self.stays(job.0, commands),
             News::Started { job, procs, walltime, at } => {
