@@ -50,6 +50,7 @@
 //! both left the group and overwrote its environment escapes this, as does one that runs as another user.
 
 mod allotted;
+mod consent;
 mod folder;
 mod jobs;
 mod output;
@@ -61,6 +62,7 @@ mod table;
 mod throttle;
 mod watch;
 
+pub use consent::{Consent, await_consent, decide, has_come};
 pub use folder::FolderError;
 pub(crate) use folder::may_pass;
 pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};

@@ -9,10 +9,11 @@ mod folders;
 mod fresh;
 mod listings;
 mod look;
+mod rooms;
 mod system;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
 pub(super) use self::fresh::Fresh;
+pub(super) use self::rooms::remove as remove_room;
 
 use self::fresh::Last;
 use super::launch::{Host, Launch};
@@ -127,7 +129,8 @@ impl Cluster {
             last: seen,
             news: news.clone(),
         };
-        around.runtime.spawn(listings.keep(stop));
+        around.runtime.spawn(listings.keep(stop.clone()));
+        around.runtime.spawn(rooms::watch_rooms(around.host.clone(), news.clone(), stop));
         let cluster = Cluster { around, system, last, news, turn: Arc::default() };
         for command in machine.unanswered() {
             if let batch::Command::Foreign(command) = command {
@@ -152,8 +155,9 @@ impl Cluster {
                 let turn = own.turn();
                 own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, turn));
             }
-            Command::Release { job: number, ids, alternatives } => {
-                own.clone().spawn(job(number), |own, job| own.release(job, ids, alternatives));
+            Command::Release { job: number, ids, alternatives, tentative } => {
+                own.clone()
+                    .spawn(job(number), move |own, job| own.release(job, ids, alternatives, tentative));
             }
             Command::Withdraw { job: number, ids } => {
                 own.clone().spawn(job(number), |own, job| own.withdraw(job, ids));
@@ -214,19 +218,25 @@ impl Cluster {
     }
 
     async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {
-        let Queue { job: number, procs, walltime, held, mut again, alternatives } = queue;
+        let Queue { job: number, procs, walltime, held, tentative, mut again, alternatives } = queue;
         let Some(dir) = job.dir.clone() else {
             return Event::Refused { job: number, why: "nobody knows it any more".to_owned() };
         };
-        // What is held gets its folder when it is released.
-        let ready = if held { Ok(()) } else { self.prepared(&job, procs, walltime, &alternatives).await };
-        if let Err(why) = ready {
-            return Event::Refused { job: number, why };
-        }
+        // What is held or tentative gets its folder when it is released.
+        let ready = match (held, tentative) {
+            (_, true) => self.furnished(&job, &dir).await,
+            (true, _) => Ok((dir.clone(), self.program(&dir))),
+            _ => {
+                let prepared = self.prepared(&job, procs, walltime, &alternatives).await;
+                prepared.map(|()| (dir.clone(), self.program(&dir)))
+            }
+        };
+        let (folder, program) = match ready {
+            Ok(ready) => ready,
+            Err(why) => return Event::Refused { job: number, why },
+        };
         let system = self.system().await;
-        let mut program: Vec<OsString> = self.around.supervisor.to_vec();
-        program.push(dir.clone().into());
-        let (folder, program, alternatives) = (&*dir, &*program, &*alternatives);
+        let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
         let order = Order { number: job.number, folder, program, procs, walltime, alternatives, held };
         let mut pause = Pause::new("submit a job", job.number);
         let mut turn = Some(turn.come().await);
@@ -252,7 +262,19 @@ impl Cluster {
         }
     }
 
-    async fn release(self, job: Job, ids: Vec<String>, alternatives: Vec<Alternative>) -> Event {
+    /// What runs a job.
+    fn program(&self, dir: &Path) -> Vec<OsString> {
+        let words = self.around.supervisor.iter().cloned();
+        words.chain([dir.into()]).collect()
+    }
+
+    async fn release(
+        self,
+        job: Job,
+        ids: Vec<String>,
+        alternatives: Vec<Alternative>,
+        tentative: bool,
+    ) -> Event {
         let number = JobId(job.number);
         let (system, size) =
             (self.system().await, job.what.as_ref().map(|what| (what.0.procs, what.0.walltime)));
@@ -261,10 +283,14 @@ impl Cluster {
             None => Err("nobody knows it any more".to_owned()),
         };
         if let Err(why) = ready {
-            // It is still held: nothing of it has run.
+            // It is still held, or waits to be told: nothing of it has run.
+            self.refuse(&job).await;
             self.end_there(&system, &job, &ids).await;
             let exit = Exit::NotStarted(why);
             return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
+        }
+        if tentative {
+            return self.let_go_on(&job).await;
         }
         for id in &ids {
             let mut pause = Pause::new("release a job", job.number);
@@ -292,6 +318,7 @@ impl Cluster {
             outcome = Withdrawal::Stays;
         }
         if outcome == Withdrawal::Withdrawn {
+            self.clear(&job).await;
             self.take_out(&system, &job, &ids).await;
         }
         tracing::info!(job = job.number, ?outcome, "withdrawn");
@@ -320,6 +347,7 @@ impl Cluster {
 
     async fn remove(self, job: Job, ids: Vec<String>) -> Event {
         let system = self.system().await;
+        self.clear(&job).await;
         for id in ids {
             // If one has started meanwhile it finds nothing to run, or that it was run.
             let outcome = self.keep_back(&system, &job, &id).await;
@@ -332,6 +360,7 @@ impl Cluster {
     }
 
     async fn terminate(self, job: Job, ids: Vec<String>) -> Event {
+        self.refuse(&job).await;
         self.ask_end(&job).await;
         // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();

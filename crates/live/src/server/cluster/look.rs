@@ -97,7 +97,8 @@ impl Cluster {
         let exit = match last.exit() {
             Some(Exit::Cancelled) if !last.ever_started() => Exit::Cancelled,
             Some(exit) => {
-                let why = job.dir.as_deref().and_then(complained);
+                let room = self.around.host.room(job.number);
+                let why = job.dir.as_deref().and_then(complained).or_else(|| complained(&room));
                 Exit::NotStarted(
                     why.unwrap_or_else(|| format!("its batch script ended before it began: {exit}")),
                 )
