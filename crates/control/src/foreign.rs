@@ -10,6 +10,10 @@
 //! more is looked up in its own folder ([`Command::Look`]): only where nobody claimed it, it is submitted again. A job
 //! may be there twice then; the claim in its folder lets one of them run.
 //!
+//! A *tentative* job, the copy of one that waits at another server, is queued like any other: no batch system knows of such
+//! a thing. Whoever starts it waits there to be told ([`Command::Release`]) and gives up after a while, so that a release
+//! may come too late ([`Event::Missed`]); until then nobody has begun it, whatever becomes of it.
+//!
 //! Cost: a listing is linear in its jobs; the first question after a change, or in a new second, is one plan of the queue.
 
 mod batch_system;

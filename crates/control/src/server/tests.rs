@@ -1,3 +1,5 @@
+mod foreign_copies;
+
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;
 

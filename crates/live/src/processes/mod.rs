@@ -19,6 +19,9 @@
 //!
 //! The folder must be on a local file system: `flock` is what tells the living from the dead.
 //!
+//! A supervisor that a foreign batch system starts for a copy first waits in another folder, the copy's *room*, until it may
+//! go on to this one (module `consent`): `waits` is there once it has come, the link `decided` says what it may do.
+//!
 //! # Why no job is started twice, and none is forgotten
 //!
 //! *Twice*: `started.json` is created with `O_EXCL` by a supervisor that holds the lock, before it starts anything. A
