@@ -55,6 +55,6 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Ci => lint::run().and_then(|()| testing::run(false)),
         Verb::Fuzz { seconds } => fuzz::run(seconds),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
-        Verb::WorthIt { rounds, seed } => worth_it::run(rounds, seed),
+        Verb::WorthIt { rounds, seed, seconds } => worth_it::run(rounds, seed, seconds),
     }
 }

@@ -17,9 +17,9 @@ use super::site::{SERVERS, Site};
 use super::workload::{Amount, Workload};
 use crate::harness::*;
 
-/// How many times, with which seeds: `ROUNDS FIRST`.
+/// How many times, with which seeds, and in how many seconds the work comes: `ROUNDS FIRST SECONDS`.
 const ROUNDS: &str = "PLIANT_WORTH_IT";
-const AMOUNT: Amount = Amount { clusters: SERVERS.len(), locals: 10, moldable: 60, seconds: 60 };
+const MOLDABLE: usize = 60;
 
 /// What becomes of waiting jobs.
 struct Policy {
@@ -67,7 +67,8 @@ fn response(job: &JobRecord) -> f64 {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes and nine clusters: `cargo xtask worth-it`"]
 async fn moves_and_copies_against_neither() {
-    let (rounds, first) = rounds();
+    let (rounds, first, seconds) = rounds();
+    let amount = Amount { clusters: SERVERS.len(), locals: 10, moldable: MOLDABLE, seconds };
     let wanted =
         Wanted { clusters: (POLICIES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
@@ -79,7 +80,7 @@ async fn moves_and_copies_against_neither() {
     println!("{}", machine("at the beginning"));
     for seed in first..first + rounds {
         let began = Instant::now();
-        let work = Workload::draw(seed, AMOUNT);
+        let work = Workload::draw(seed, amount);
         let playing: Vec<_> = sites.iter().map(|site| site.play(&work)).collect();
         for ((site, playing), measured) in sites.iter().zip(playing).zip(&mut all) {
             let ended = site.ended(&site.federation.client("alice"), &playing.await.unwrap()).await;
@@ -103,17 +104,17 @@ async fn moves_and_copies_against_neither() {
     for (site, policy) in sites.iter().zip(POLICIES) {
         let runs = runs(&site.lines());
         let once = runs.values().all(|count| *count == 1);
-        assert!(once && runs.len() == AMOUNT.moldable * rounds as usize, "{}: {runs:?}", policy.name);
+        assert!(once && runs.len() == MOLDABLE * rounds as usize, "{}: {runs:?}", policy.name);
     }
 }
 
-fn rounds() -> (u64, u64) {
+fn rounds() -> (u64, u64, u64) {
     let words = std::env::var(ROUNDS).unwrap_or_default();
     let numbers: Vec<u64> = words.split_whitespace().map(|word| word.parse().unwrap()).collect();
     match numbers[..] {
-        [] => (1, 60),
-        [rounds, first] => (rounds, first),
-        _ => panic!("expected ROUNDS FIRST in {ROUNDS}, found {words}"),
+        [] => (1, 60, 60),
+        [rounds, first, seconds] => (rounds, first, seconds),
+        _ => panic!("expected ROUNDS FIRST SECONDS in {ROUNDS}, found {words}"),
     }
 }
 
