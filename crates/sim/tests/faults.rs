@@ -96,7 +96,8 @@ fn the_checkers_find_bugs() {
         (Bug::LeavesFolders, Mixed, 0..400, &["once", "two servers"]),
         (Bug::TrustsIds, Mixed, 140..175, &["strangers"]),
         (Bug::ForgottenIsOver, Mixed, 0..20, &["cancelled"]),
-        (Bug::LeavesCopies, Mixed, 0..20, &["settled"]),
+        // Rare: what is left has to be held, or it starts, finds nothing to run and is gone.
+        (Bug::LeavesCopies, Mixed, 140..155, &["settled"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, batch, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();
