@@ -16,6 +16,7 @@ mod soak;
 mod step;
 mod testing;
 mod verb;
+mod worth_it;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -54,5 +55,6 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Ci => lint::run().and_then(|()| testing::run(false)),
         Verb::Fuzz { seconds } => fuzz::run(seconds),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
+        Verb::WorthIt { rounds, seed, seconds } => worth_it::run(rounds, seed, seconds),
     }
 }

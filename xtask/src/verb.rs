@@ -15,6 +15,11 @@ Usage: cargo xtask VERB
   soak [--seeds N] [--from S]
                    run N fault schedules (default 10000) of agents, servers and clients, from seed S on (default 0); says
                    which fail and shows the first one, which then becomes a row of crates/sim/tests/faults.rs
+  worth-it [--rounds N] [--seed S] [--seconds T]
+                   gives the same work to three federations of three real Slurm clusters each at the same time, one without
+                   moves, one with reallocation, one with copies, N times (default 1) from seed S on (default 60), and prints
+                   the mean responses beside what the simulator predicted; the work comes within T seconds (default 60): the
+                   fewer, the longer are the queues; needs root, Debian and some minutes a round
   ci               lint, then test
   help             this text
 
@@ -28,6 +33,10 @@ const FUZZ_SECONDS: u32 = 60;
 
 /// How many fault schedules are run when the command line does not say.
 const SOAK_SEEDS: u64 = 10_000;
+
+/// How often work is given to real clusters, the first seed, and within how many seconds it comes, when the command line
+/// does not say.
+const WORTH_IT: (u64, u64, u64) = (1, 60, 60);
 
 /// One task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +63,15 @@ pub(crate) enum Verb {
         seeds: u64,
         /// The first one.
         from: u64,
+    },
+    /// Compares policies on real clusters.
+    WorthIt {
+        /// How many times.
+        rounds: u64,
+        /// The first seed.
+        seed: u64,
+        /// Within how many seconds the work comes.
+        seconds: u64,
     },
 }
 
@@ -98,6 +116,12 @@ impl Verb {
                 let (from, rest) = number("--from", rest, 0)?;
                 (Verb::Soak { seeds, from }, "soak", rest)
             }
+            "worth-it" => {
+                let (rounds, rest) = number("--rounds", rest, WORTH_IT.0)?;
+                let (seed, rest) = number("--seed", rest, WORTH_IT.1)?;
+                let (seconds, rest) = number("--seconds", rest, WORTH_IT.2)?;
+                (Verb::WorthIt { rounds, seed, seconds }, "worth-it", rest)
+            }
             _ => return Err(UsageError::UnknownVerb(first.clone())),
         };
         match rest.first() {
@@ -133,10 +157,10 @@ impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             UsageError::Missing => {
-                write!(f, "expected a verb (test, lint, fuzz, soak, ci, help), found none")?
+                write!(f, "expected a verb (test, lint, fuzz, soak, worth-it, ci, help), found none")?
             }
             UsageError::UnknownVerb(found) => {
-                write!(f, "expected a verb (test, lint, fuzz, soak, ci, help), found `{found}`")?;
+                write!(f, "expected a verb (test, lint, fuzz, soak, worth-it, ci, help), found `{found}`")?;
             }
             UsageError::Unexpected { verb, found } => {
                 write!(f, "expected no further argument to `{verb}`, found `{found}`")?;
@@ -176,6 +200,11 @@ mod tests {
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
         check("soak --seeds 5 --from 7", Ok(Verb::Soak { seeds: 5, from: 7 }));
+        check("worth-it", Ok(Verb::WorthIt { rounds: 1, seed: 60, seconds: 60 }));
+        check(
+            "worth-it --rounds 3 --seed 7 --seconds 20",
+            Ok(Verb::WorthIt { rounds: 3, seed: 7, seconds: 20 }),
+        );
     }
 
     #[test]

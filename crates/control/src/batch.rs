@@ -85,6 +85,11 @@ pub enum News {
         /// The job.
         job: JobId,
     },
+    /// A tentative job was released when it had lost its turn: it did not start, and never will under this number.
+    Missed {
+        /// The job.
+        job: JobId,
+    },
     /// It was withdrawn while it waited, and will not run here.
     Withdrawn {
         /// The job.
@@ -173,7 +178,7 @@ pub trait BatchSystem: Send {
 
     /// Queues a job tentatively: it keeps its place like any other job, but when its turn comes it
     /// takes its processors and nothing is started before it is released. That it is in the queue is told as
-    /// [`News::Held`], its turn as [`News::Turn`].
+    /// [`News::Held`], its turn as [`News::Turn`], that it was released too late as [`News::Missed`].
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects);
 
     /// Lets a job start that is held or tentative.

@@ -6,12 +6,17 @@
 //!
 //! What a real batch system does to those who rely on it shapes the rest. A command may be carried out although nobody
 //! answered, so each is the same however often it is done, and is given again until it is answered
-//! ([`BatchSystem::unanswered`]). A controller that was killed forgets jobs that it had taken, so a job that is listed no
+//! ([`unanswered`](crate::batch::BatchSystem::unanswered)). A controller that was killed forgets jobs that it had taken, so a job that is listed no
 //! more is looked up in its own folder ([`Command::Look`]): only where nobody claimed it, it is submitted again. A job
 //! may be there twice then; the claim in its folder lets one of them run.
 //!
+//! A *tentative* job, the copy of one that waits at another server, is queued like any other: no batch system knows of such
+//! a thing. Whoever starts it waits there to be told ([`Command::Release`]) and gives up after a while, so that a release
+//! may come too late ([`Event::Missed`]); until then nobody has begun it, whatever becomes of it.
+//!
 //! Cost: a listing is linear in its jobs; the first question after a change, or in a new second, is one plan of the queue.
 
+mod batch_system;
 mod drawing;
 mod job;
 mod learning;
@@ -27,22 +32,20 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
+use pliant_model::{JobId, Procs, Time, Walltimes};
 use pliant_policy::alternatives;
-use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
-use pliant_policy::nodes::{Nodes, Picture, Rules};
-use pliant_policy::tuning::Tuner;
+use pliant_policy::batch::Submission;
+use pliant_policy::nodes::{Nodes, Rules};
 use pliant_policy::used::{Expect, Shares, Used};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
+use crate::batch::{self, Effects, News};
 use crate::job::Exit;
 use crate::listing::{Changes, Listed, Listing, Phase};
-use crate::local::LocalJob;
 
 pub use drawing::WITHOUT_LIMIT;
 use job::Job;
-pub use job::{Command, Event, Queue, Withdrawal};
+pub use job::{Command, DECIDED_WITHIN, Event, Queue, Withdrawal};
 pub use system::{OAR, SLURM, System};
 use target::Target;
 
@@ -198,6 +201,7 @@ impl Foreign {
                     (job.held, job.releasing, job.released_at) = (false, false, now);
                 }
             }
+            Event::Missed { job } => self.missed(job, effects),
             Event::Withdrawal { job, outcome } => self.withdrawal(job, outcome, effects),
             Event::Terminated { job } => {
                 // Of one whose submission nobody has answered only its folder was told.
@@ -242,6 +246,7 @@ impl Foreign {
                 seen.entry(JobId(number)).or_default().push(listed);
             }
         }
+        let mut lost_turn = Vec::new();
         for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.queueing) {
             let listed = seen.remove(number).unwrap_or_default();
             job.is_listed = !listed.is_empty();
@@ -255,12 +260,23 @@ impl Foreign {
                 // Perhaps it is over already, and its start is told when somebody has looked.
                 job.takes(begun);
             }
-            if let Some(running) = listed.iter().find(|one| one.phase() == Phase::Runs) {
-                job.starts(running.started.unwrap_or(now), effects);
-            }
             let is_over = job.may_be_over(&listed);
             let is_known = job.is_listed || changes.at > job.queued_at;
             job.keep_asking(&listed, changes.at, effects);
+            let running = listed.iter().find(|one| one.phase() == Phase::Runs);
+            if job.is_tentative() {
+                match running {
+                    // Whether it was heard is about to be told.
+                    _ if job.releasing => {}
+                    Some(_) => job.has_turn(effects),
+                    None if is_over && is_known => lost_turn.push(*number),
+                    None => {}
+                }
+                continue;
+            }
+            if let Some(running) = running {
+                job.starts(running.started.unwrap_or(now), effects);
+            }
             // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
             if is_over && is_known && !job.looking && !job.withdrawing {
                 job.looking = true;
@@ -268,6 +284,20 @@ impl Foreign {
                 give(job.look(last.map(|one| (*one).clone())), effects);
             }
         }
+        let left = self.left(seen);
+        for job in lost_turn {
+            // Nobody has begun it: it was not released.
+            self.end(job, Exit::NotStarted("it lost its turn".to_owned()), None, effects);
+        }
+        for (job, ids) in left {
+            // Submitted twice, or by a controller that worked off late what nobody waited for any more.
+            self.removing.insert(job);
+            give(Command::Remove { job, ids }, effects);
+        }
+    }
+
+    /// What waits in the queue of jobs that are over for us.
+    fn left(&self, mut seen: BTreeMap<JobId, Vec<&Listed>>) -> Vec<(JobId, Vec<String>)> {
         seen.retain(|number, _| !self.jobs.contains_key(number) && !self.removing.contains(number));
         let left = seen.into_iter().filter_map(|(job, listed)| {
             // Those of an earlier journal are not ours to touch.
@@ -276,11 +306,21 @@ impl Foreign {
             let ids: Vec<String> = waiting.map(|one| one.id.clone()).collect();
             (!ids.is_empty()).then_some((job, ids))
         });
-        for (job, ids) in left.collect::<Vec<_>>() {
-            // Submitted twice, or by a controller that worked off late what nobody waited for any more.
-            self.removing.insert(job);
-            give(Command::Remove { job, ids }, effects);
+        left.collect()
+    }
+
+    /// A tentative job was released too late: whoever was to start it has gone.
+    fn missed(&mut self, number: JobId, effects: &mut Effects) {
+        let is_asked = |job: &&Job| job.is_tentative() && job.releasing;
+        let Some(job) = self.jobs.get(&number).filter(is_asked) else { return };
+        if job.cancelled {
+            return self.end(number, Exit::Cancelled, None, effects);
         }
+        // As it never runs, it is withdrawn if that was asked for.
+        let withdrawn = job.withdrawing;
+        self.jobs.remove(&number);
+        let (job, news) = (number, &mut effects.news);
+        news.push(if withdrawn { News::Withdrawn { job } } else { News::Missed { job } });
     }
 
     fn withdrawal(&mut self, number: JobId, outcome: Withdrawal, effects: &mut Effects) {
@@ -338,181 +378,4 @@ pub fn capacity(listing: &Listing, partition: Option<&str>) -> Procs {
 
 fn give(command: Command, effects: &mut Effects) {
     effects.commands.push(batch::Command::Foreign(command));
-}
-
-impl BatchSystem for Foreign {
-    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
-        // Behind all who wait.
-        self.planned(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
-    }
-
-    fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
-        self.queue(now, submission, false, effects);
-    }
-
-    fn submit_moldable(
-        &mut self,
-        now: Time,
-        submission: Submission,
-        walltimes: &Walltimes<'_>,
-        effects: &mut Effects,
-    ) {
-        self.queue_moldable(now, submission, walltimes, false, effects);
-    }
-
-    fn hold(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
-        self.queue(now, submission, true, effects);
-    }
-
-    fn hold_moldable(
-        &mut self,
-        now: Time,
-        submission: Submission,
-        walltimes: &Walltimes<'_>,
-        effects: &mut Effects,
-    ) {
-        self.queue_moldable(now, submission, walltimes, true, effects);
-    }
-
-    fn submit_tentatively(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
-        let exit = Exit::NotStarted("copies do not wait in this batch system".to_owned());
-        effects.news.push(News::Ended { job: submission.job, exit, elapsed_ms: None });
-    }
-
-    fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
-        self.plan = None;
-        let Some(job) = self.jobs.get_mut(&job).filter(|job| job.held && !job.releasing) else { return };
-        job.releasing = true;
-        if !job.queueing {
-            give(job.release(), effects);
-        }
-    }
-
-    fn withdraw(&mut self, _now: Time, number: JobId, effects: &mut Effects) {
-        self.plan = None;
-        match self.jobs.get_mut(&number) {
-            Some(job) if !job.started => {
-                job.withdrawing = true;
-                if !job.queueing {
-                    give(job.withdraw(), effects);
-                }
-            }
-            _ => effects.news.push(News::Stays { job: number }),
-        }
-    }
-
-    fn cancel(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
-        self.plan = None;
-        let Some(job) = self.jobs.get_mut(&job) else { return };
-        (job.cancelled, job.terminating) = (true, true);
-        // Also while nobody has answered its submission: it may be there, and start.
-        give(job.terminate(), effects);
-    }
-
-    fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
-        match event {
-            batch::Event::Foreign(event) => {
-                self.plan_after(&event);
-                self.foreign(now, event, effects);
-            }
-            batch::Event::Ended { job, exit, elapsed_ms } => {
-                self.plan = None;
-                self.end(job, exit, elapsed_ms, effects);
-            }
-        }
-    }
-
-    fn due(&mut self, _now: Time, _effects: &mut Effects) {}
-
-    /// Never: whoever lists the jobs has a clock.
-    fn next_due(&self) -> Option<Time> {
-        None
-    }
-
-    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
-        self.planned(now)?.plan(now, job)
-    }
-
-    fn waiting(&mut self, now: Time) -> Vec<Waiting> {
-        let mut waiting = Vec::new();
-        if let Some(nodes) = self.planned(now) {
-            nodes.list(now, &mut waiting);
-        }
-        waiting
-    }
-
-    fn usage(&self) -> Usage {
-        let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
-        let unlisted = self.unlisted().len();
-        let Picture { nodes, running, .. } = self.picture();
-        let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
-        for share in running.iter().flat_map(|holder| &holder.on) {
-            let node = &mut free[share.node as usize];
-            *node = share.cores.map_or(0, |cores| node.saturating_sub(cores.0));
-        }
-        Usage {
-            free: Procs(free.iter().sum()),
-            running: count(Phase::Runs),
-            waiting: count(Phase::Waits) + unlisted as u32,
-        }
-    }
-
-    fn capacity(&self) -> Option<Procs> {
-        Some(self.target().capacity())
-    }
-
-    fn bounds(&self) -> Bounds {
-        self.target().bounds()
-    }
-
-    fn closed(&self) -> Option<String> {
-        if self.mirror == Listing::default() {
-            return Some("the batch system has not answered yet".to_owned());
-        }
-        self.target().closed()
-    }
-
-    fn picture(&mut self, _now: Time) -> pliant_policy::batch::Dump {
-        pliant_policy::batch::Dump::default()
-    }
-
-    fn nodes(&mut self, _now: Time) -> Option<Picture> {
-        Some(Foreign::picture(self))
-    }
-
-    fn mirror(&self) -> Option<&Listing> {
-        Some(&self.mirror)
-    }
-
-    fn local_jobs(&self) -> Vec<LocalJob> {
-        locals::present(&self.mirror, self.partition.as_deref())
-    }
-
-    fn unanswered(&self) -> Vec<batch::Command> {
-        let listed = |job: JobId| self.mirror.jobs.iter().filter(move |one| one.ours == Some(job.0));
-        let looks = self.jobs.values().filter(|job| job.looking);
-        let looks = looks.map(|job| job.look(listed(job.submission.job).next_back().cloned()));
-        let removals = self.removing.iter().map(|job| {
-            let waiting = listed(*job).filter(|one| one.phase() == Phase::Waits);
-            Command::Remove { job: *job, ids: waiting.map(|one| one.id.clone()).collect() }
-        });
-        let commands = self.jobs.values().flat_map(Job::unanswered).chain(looks).chain(removals);
-        commands.map(batch::Command::Foreign).collect()
-    }
-
-    fn dump(&mut self, _now: Time) -> batch::Dump {
-        // Whoever goes on from the dump plans anew, and so does this one.
-        self.plan = None;
-        batch::Dump::Foreign(Box::new(Dump {
-            system: self.system,
-            rules: self.rules.clone(),
-            partition: self.partition.clone(),
-            expect: self.expect,
-            used: self.used.dump(),
-            mirror: self.mirror.clone(),
-            ours: self.jobs.values().cloned().collect(),
-            numbers: self.numbers,
-            removing: self.removing.clone(),
-        }))
-    }
 }

@@ -33,11 +33,12 @@ fn schedules_end_well() {
 fn schedules_with_foreign_batch_systems_end_well() {
     let total =
         (0..400).map(|seed| check(seed, Batch::Mixed)).fold(Summary::default(), |total, one| total + one);
-    let Summary { events, jobs, moves, cancelled, crashes, .. } = total;
+    let Summary { events, jobs, moves, copies, cancelled, crashes } = total;
     assert!(
         events > 1_000_000 && jobs > 8_000 && moves > 800 && cancelled > 1_000 && crashes > 2_000,
         "{total}"
     );
+    assert!(copies > 150, "{total}");
 }
 
 #[test]
@@ -68,6 +69,7 @@ fn what_failed_once_ends_well() {
         (99, Mixed, "of a job that was there twice one copy ran and ended, and the other kept it open"),
         (150, Mixed, "a job whose submission was not answered ran after it was cancelled"),
         (281, Mixed, "a submission was judged by a plan that no journal makes again"),
+        (21_287, Mixed, "a controller that was killed went on with a hold of a withdrawal that had come too late"),
     ] {
         check(seed, batch);
     }
@@ -91,10 +93,12 @@ fn the_checkers_find_bugs() {
         (Bug::ConsentsUnlocked, Embedded, 0..20, &["two servers"]),
         (Bug::ForgetsNews, Embedded, 0..5, &["settled"]),
         (Bug::IgnoresClaims, Mixed, 0..40, &["once"]),
+        (Bug::WaitsForNobody, Mixed, 0..10, &["once", "two servers"]),
         (Bug::LeavesFolders, Mixed, 0..400, &["once", "two servers"]),
         (Bug::TrustsIds, Mixed, 140..175, &["strangers"]),
         (Bug::ForgottenIsOver, Mixed, 20..40, &["cancelled"]),
-        (Bug::LeavesCopies, Mixed, 140..160, &["settled"]),
+        // Rare: what is left has to be held, or it starts, finds nothing to run and is gone.
+        (Bug::LeavesCopies, Mixed, 140..155, &["settled"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, batch, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

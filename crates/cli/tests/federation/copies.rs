@@ -19,7 +19,7 @@ use crate::harness::*;
 const NAMES: [&str; 3] = ["lyon", "oslo", "paris"];
 
 /// Copies as soon as a job waits, and every so many seconds for those that have none somewhere.
-fn copies(period: i64) -> Moving {
+pub(crate) fn copies(period: i64) -> Moving {
     let policy = Reallocation::new(Algorithm::Copies, Heuristic::Mct);
     Moving { policy: Reallocation { period: Span(period), ..policy }, early: None }
 }

@@ -17,6 +17,7 @@ mod renewed;
 mod replay;
 mod security;
 mod slurm;
+mod slurm_copies;
 mod slurm_faults;
 mod standby;
 mod steps;

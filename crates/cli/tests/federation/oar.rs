@@ -16,6 +16,7 @@ use pliant_model::{Procs, Span, Speedup};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_testing::oar::OarCluster;
 
+use crate::copies::copies;
 use crate::harness::*;
 use crate::replay::server;
 
@@ -209,6 +210,48 @@ async fn a_waiting_job_moves_from_oar_to_another_batch_system_and_back() {
     fs::write(&gate, "").unwrap();
     alice.wait(&blocker.handle, |_| {}).await.unwrap();
     behind.is_left(&[]).await;
+}
+
+/// Where a job has a copy in OAR's queue, and where OAR's own has one elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_job_and_its_copy_in_oar_the_first_to_start_runs() {
+    let Some(behind) = Behind::start(1, 2, &[Cluster::new("sophia", 2, 1.0)]).await else { return };
+    let federation = &behind.federation;
+    let alice = federation.client("alice");
+    federation.operator().change_moving(&MovingChange::Set(copies(2))).await.unwrap();
+    let lines = federation.path().join("lines");
+    let gate = federation.path().join("gate-sophia");
+    let blocker = submit(&alice, &order_to("sophia", rigid(&waiting_for(&gate), 2, 600))).await;
+    federation.reaches(&alice, &blocker.handle, JobState::Active).await;
+    behind.take(2, 30);
+    behind.seen(&alice, 1).await;
+    let first = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
+    assert_eq!(first.server().as_str(), "sophia", "it is expected to be free first: {first:?}");
+    until("its copy to wait in OAR", async || {
+        behind.queue().iter().any(|job| job.starts_with("pliant:") && job.ends_with(" Waiting")).then_some(())
+    })
+    .await;
+    behind.open();
+    let ended = alice.wait(&first.handle, |_| {}).await.unwrap();
+    assert_eq!((ended.server().as_str(), &ended.exit), (NANCY, &Some(Exit::Code(0))), "{ended:?}");
+    behind.is_left(&[]).await;
+
+    fs::remove_file(behind.gate()).unwrap();
+    behind.take(2, 5);
+    behind.seen(&alice, 1).await;
+    let second = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
+    assert_eq!(second.server().as_str(), NANCY, "it is expected to be free first: {second:?}");
+    until("a copy of it", async || {
+        let waits = alice.explain(&second.handle).await.ok()?.waits?;
+        (waits.copies.len() == 1).then_some(())
+    })
+    .await;
+    fs::write(&gate, "").unwrap();
+    let ended = alice.wait(&second.handle, |_| {}).await.unwrap();
+    assert_eq!((ended.server().as_str(), &ended.exit), ("sophia", &Some(Exit::Code(0))), "{ended:?}");
+    behind.is_left(&["local Running"]).await;
+    behind.open();
+    assert_eq!(runs(&lines), [&first, &second].map(|job| (job.handle.to_string(), 1)).into());
 }
 
 #[tokio::test(flavor = "multi_thread")]

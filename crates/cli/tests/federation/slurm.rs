@@ -28,7 +28,7 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    async fn start(nodes: u32, cpus: u32) -> Option<Behind> {
+    pub(crate) async fn start(nodes: u32, cpus: u32) -> Option<Behind> {
         let mut behind = Behind::without_servers(nodes, cpus)?;
         for name in NAMES {
             behind.add_server(name, "period_s = 1\n");
@@ -243,7 +243,7 @@ async fn each_job_runs_once_whenever_the_server_is_killed() {
 
 impl Behind {
     /// Waits until the servers know that so many cores have to be waited for.
-    async fn seen(&self, client: &Client, taken: &[(&str, u32)]) {
+    pub(crate) async fn seen(&self, client: &Client, taken: &[(&str, u32)]) {
         for (name, cores) in taken {
             until(&format!("{name} to be seen taken"), async || {
                 let probe = submit(client, &order_to(name, rigid("true", *cores, 60))).await;

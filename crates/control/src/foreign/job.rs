@@ -8,7 +8,7 @@ use pliant_policy::used::Expect;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{self, Effects, News};
-use crate::job::Exit;
+use crate::job::{Exit, is_false};
 use crate::listing::{Changes, Listed, Phase, State};
 
 /// What is told of a foreign batch system.
@@ -49,6 +49,11 @@ pub enum Event {
     },
     /// A job may start.
     Released {
+        /// The job.
+        job: JobId,
+    },
+    /// A tentative job was to be released, and whoever was to start it has given up waiting: nothing of it ever runs.
+    Missed {
         /// The job.
         job: JobId,
     },
@@ -119,6 +124,9 @@ pub enum Command {
         /// The sizes among which the batch system chooses: see [`Queue::alternatives`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         alternatives: Vec<Alternative>,
+        /// It is tentative: whoever was started for it waits to be told.
+        #[serde(default, skip_serializing_if = "is_false")]
+        tentative: bool,
     },
     /// Withdraw a job if it waits, and leave it alone otherwise.
     Withdraw {
@@ -159,16 +167,22 @@ pub struct Queue {
     pub job: JobId,
     /// Its processors.
     pub procs: Procs,
-    /// Its limit.
+    /// Its limit, with what a tentative job may wait for its release added.
     pub walltime: Span,
     /// Whether it must not start before it is released.
     pub held: bool,
+    /// Whether it is to start like any other, but begin nothing before it is released.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tentative: bool,
     /// It may be there already.
     pub again: bool,
     /// The sizes among which the batch system is to choose, the smallest first; empty if there is only the one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
 }
+
+/// How long a tentative job may wait for its release once it has its processors. Whoever waits for that gives up sooner.
+pub const DECIDED_WITHIN: Span = Span(30);
 
 const LONG_AGO: Time = Time(i64::MIN);
 
@@ -207,6 +221,12 @@ pub(super) struct Job {
     /// It was submitted held at first.
     #[serde(default)]
     pub(super) was_held: bool,
+    /// It was submitted tentatively: until it is released it counts as held here, while the batch system knows nothing of that.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) tentative: bool,
+    /// Its turn came while it was tentative, and that was told.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) had_turn: bool,
     // What was asked for and is not answered.
     pub(super) releasing: bool,
     pub(super) withdrawing: bool,
@@ -235,11 +255,31 @@ impl Job {
             started: false,
             held,
             was_held: held,
+            tentative: false,
+            had_turn: false,
             releasing: false,
             withdrawing: false,
             terminating: false,
             looking: false,
             cancelled: false,
+        }
+    }
+
+    /// One that begins nothing before it is released, and whose turn comes like that of any other.
+    pub(super) fn tentative(submission: Submission) -> Job {
+        Job { tentative: true, held: true, ..Job::new(submission, false) }
+    }
+
+    /// True if it is tentative: nobody begins it, wherever it is in the queue.
+    pub(super) fn is_tentative(&self) -> bool {
+        self.tentative && self.held
+    }
+
+    /// The batch system has given a tentative job its processors, which is told once.
+    pub(super) fn has_turn(&mut self, effects: &mut Effects) {
+        if !self.had_turn {
+            self.had_turn = true;
+            effects.news.push(News::Turn { job: self.submission.job });
         }
     }
 
@@ -303,13 +343,15 @@ impl Job {
 
     pub(super) fn queue(&self) -> Command {
         let Submission { job, procs, walltime } = self.submission;
-        let alternatives = self.alternatives.clone();
-        Command::Queue(Queue { job, procs, walltime, held: self.held, again: self.again, alternatives })
+        let (alternatives, tentative) = (self.alternatives.clone(), self.is_tentative());
+        let walltime = if tentative { walltime + DECIDED_WITHIN } else { walltime };
+        let held = self.held && !tentative;
+        Command::Queue(Queue { job, procs, walltime, held, tentative, again: self.again, alternatives })
     }
 
     pub(super) fn release(&self) -> Command {
         let (ids, alternatives) = (self.ids.clone(), self.alternatives.clone());
-        Command::Release { job: self.submission.job, ids, alternatives }
+        Command::Release { job: self.submission.job, ids, alternatives, tentative: self.tentative }
     }
 
     pub(super) fn withdraw(&self) -> Command {

@@ -5,7 +5,7 @@ use pliant_policy::alternatives::Alternative;
 use pliant_policy::tuning::Tuner;
 
 use super::*;
-use crate::batch::Command as Outer;
+use crate::batch::{BatchSystem, Command as Outer};
 use crate::listing::{self, Place, Planned, Shape, State};
 
 const JOB: JobId = JobId(7);

@@ -40,6 +40,7 @@ impl Foreign {
         let by_us = |number| {
             self.jobs
                 .get(&number)
+                .filter(|job| !job.tentative)
                 .is_some_and(|job| job.held || job.releasing || self.mirror.at <= job.released_at)
         };
         listed.state == State::Held && listed.ours.map(JobId).is_some_and(by_us)

@@ -3,6 +3,7 @@
 
 mod partitions;
 mod planning;
+mod tentative;
 
 use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Submission};
@@ -10,8 +11,9 @@ use pliant_policy::nodes::Nodes;
 use pliant_policy::tuning::Tuner;
 
 use super::*;
-use crate::batch::Command as Outer;
+use crate::batch::{BatchSystem, Command as Outer, Usage};
 use crate::listing::{self, Place, Shape, State};
+use crate::local::LocalJob;
 
 mod again;
 
@@ -106,6 +108,7 @@ impl Bench {
             procs: Procs(2),
             walltime: Span(600),
             held,
+            tentative: false,
             again: false,
             alternatives: Vec::new(),
         };
@@ -182,6 +185,7 @@ fn what_vanishes_unclaimed_is_submitted_again_and_what_was_not_listed_yet_has_no
         procs: Procs(2),
         walltime: Span(600),
         held: false,
+        tentative: false,
         again: true,
         alternatives: Vec::new(),
     };
@@ -216,7 +220,7 @@ fn what_is_left_of_a_job_that_is_over_is_removed_and_nobody_elses() {
 fn a_held_job_is_released_or_dropped() {
     let mut bench = Bench::queued(true);
     assert_eq!(bench.list(vec![listed("41", Some(7), State::Held)]), (vec![], vec![]));
-    let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new() };
+    let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
     let released = bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
     assert_eq!(released, (vec![release.clone()], vec![]));
     assert_eq!(bench.foreign.unanswered(), [Outer::Foreign(release)]);
@@ -250,7 +254,7 @@ fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
     check(
         |f, now, e| f.release(now, JOB, e),
         true,
-        Command::Release { job: JOB, ids: ids.clone(), alternatives: Vec::new() },
+        Command::Release { job: JOB, ids: ids.clone(), alternatives: Vec::new(), tentative: false },
     );
     check(|f, now, e| f.withdraw(now, JOB, e), false, Command::Withdraw { job: JOB, ids: ids.clone() });
     check(|f, now, e| f.cancel(now, JOB, e), false, Command::Terminate { job: JOB, ids });

@@ -5,7 +5,7 @@ use pliant_model::{MoveReason, Time};
 
 use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
 use super::*;
-use crate::handoff::Stays;
+use crate::handoff::{Call, MoveOutcome, Reply, Stays, Verdict};
 use crate::replay::Machine;
 
 const HELD: [&str; 2] = ["nancy", "oslo"];

@@ -1,8 +1,11 @@
+mod foreign_copies;
+
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;
 
 use super::*;
 use crate::batch::Run;
+use crate::handoff::{Handoff, HandoffId, Peer, Reply};
 use crate::job::Work;
 use crate::names::{Handle, User};
 use crate::reason::Survey;

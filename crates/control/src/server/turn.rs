@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::target::{self, Held};
 use super::{Command, Server};
 use crate::handoff::{Call, HandoffId};
+use crate::job::JobRecord;
 
 /// How often the source of a copy that waits is asked about it, in case it was not heard when it said that the copy
 /// is of no use. Much longer than of a job that is held: a copy waits as long as a job does, and asks in any case when its
@@ -67,6 +68,28 @@ impl Server {
         (held.turn, held.ask_at) = (Turn::ToCome, now + INQUIRE_EVERY);
         let submission = held.submission();
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
+    }
+}
+
+impl Server {
+    /// A copy is ours since its source has let it go, and had lost its turn by then: it waits anew like any other job.
+    pub(super) fn queue_anew(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        let Some(mut kept) = self.jobs.remove(&number) else { return };
+        kept.number = self.next;
+        self.next += 1;
+        let JobRecord { handle, key, procs, walltime, .. } = &kept.record;
+        let submission = Submission { job: JobId(kept.number), procs: *procs, walltime: *walltime };
+        self.keys.insert(*key, kept.number);
+        self.numbers.insert(handle.clone(), kept.number);
+        // It may be about to go on, or have copies.
+        if let Some(leaving) = self.leaving.remove(&number) {
+            self.leaving.insert(kept.number, leaving);
+        }
+        if let Some(copies) = self.copies.remove(&number) {
+            self.copies.insert(kept.number, copies);
+        }
+        self.jobs.insert(kept.number, kept);
+        self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
     }
 }
 

@@ -19,6 +19,9 @@
 //!
 //! The folder must be on a local file system: `flock` is what tells the living from the dead.
 //!
+//! A supervisor that a foreign batch system starts for a copy first waits in another folder, the copy's *room*, until it may
+//! go on to this one (module `consent`): `waits` is there once it has come, the link `decided` says what it may do.
+//!
 //! # Why no job is started twice, and none is forgotten
 //!
 //! *Twice*: `started.json` is created with `O_EXCL` by a supervisor that holds the lock, before it starts anything. A
@@ -50,6 +53,7 @@
 //! both left the group and overwrote its environment escapes this, as does one that runs as another user.
 
 mod allotted;
+mod consent;
 mod folder;
 mod jobs;
 mod output;
@@ -61,6 +65,7 @@ mod table;
 mod throttle;
 mod watch;
 
+pub use consent::{Consent, await_consent, decide, has_come};
 pub use folder::FolderError;
 pub(crate) use folder::may_pass;
 pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};

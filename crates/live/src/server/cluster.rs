@@ -5,13 +5,14 @@
 //! nothing is signalled from here. Each command is tried until it succeeds or is refused for good; a server that was killed
 //! meanwhile is given it again by its machine.
 
+mod folders;
 mod fresh;
 mod listings;
 mod look;
+mod rooms;
 mod system;
 
 use std::ffi::OsString;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,12 +28,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
 pub(super) use self::fresh::Fresh;
+pub(super) use self::rooms::remove as remove_room;
 
 use self::fresh::Last;
 use super::launch::{Host, Launch};
 use crate::agent::driver::locked;
 use crate::daemon::{Clock, Mailbox};
-use crate::processes::{self, Found};
 use crate::staging::Store;
 pub(crate) use system::Settings;
 use system::{Kept, Order, System};
@@ -128,7 +129,8 @@ impl Cluster {
             last: seen,
             news: news.clone(),
         };
-        around.runtime.spawn(listings.keep(stop));
+        around.runtime.spawn(listings.keep(stop.clone()));
+        around.runtime.spawn(rooms::watch_rooms(around.host.clone(), news.clone(), stop));
         let cluster = Cluster { around, system, last, news, turn: Arc::default() };
         for command in machine.unanswered() {
             if let batch::Command::Foreign(command) = command {
@@ -153,8 +155,9 @@ impl Cluster {
                 let turn = own.turn();
                 own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, turn));
             }
-            Command::Release { job: number, ids, alternatives } => {
-                own.clone().spawn(job(number), |own, job| own.release(job, ids, alternatives));
+            Command::Release { job: number, ids, alternatives, tentative } => {
+                own.clone()
+                    .spawn(job(number), move |own, job| own.release(job, ids, alternatives, tentative));
             }
             Command::Withdraw { job: number, ids } => {
                 own.clone().spawn(job(number), |own, job| own.withdraw(job, ids));
@@ -215,19 +218,25 @@ impl Cluster {
     }
 
     async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {
-        let Queue { job: number, procs, walltime, held, mut again, alternatives } = queue;
+        let Queue { job: number, procs, walltime, held, tentative, mut again, alternatives } = queue;
         let Some(dir) = job.dir.clone() else {
             return Event::Refused { job: number, why: "nobody knows it any more".to_owned() };
         };
-        // What is held gets its folder when it is released.
-        let ready = if held { Ok(()) } else { self.prepared(&job, procs, walltime, &alternatives).await };
-        if let Err(why) = ready {
-            return Event::Refused { job: number, why };
-        }
+        // What is held or tentative gets its folder when it is released.
+        let ready = match (held, tentative) {
+            (_, true) => self.furnished(&job, &dir).await,
+            (true, _) => Ok((dir.clone(), self.program(&dir))),
+            _ => {
+                let prepared = self.prepared(&job, procs, walltime, &alternatives).await;
+                prepared.map(|()| (dir.clone(), self.program(&dir)))
+            }
+        };
+        let (folder, program) = match ready {
+            Ok(ready) => ready,
+            Err(why) => return Event::Refused { job: number, why },
+        };
         let system = self.system().await;
-        let mut program: Vec<OsString> = self.around.supervisor.to_vec();
-        program.push(dir.clone().into());
-        let (folder, program, alternatives) = (&*dir, &*program, &*alternatives);
+        let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
         let order = Order { number: job.number, folder, program, procs, walltime, alternatives, held };
         let mut pause = Pause::new("submit a job", job.number);
         let mut turn = Some(turn.come().await);
@@ -253,7 +262,19 @@ impl Cluster {
         }
     }
 
-    async fn release(self, job: Job, ids: Vec<String>, alternatives: Vec<Alternative>) -> Event {
+    /// What runs a job.
+    fn program(&self, dir: &Path) -> Vec<OsString> {
+        let words = self.around.supervisor.iter().cloned();
+        words.chain([dir.into()]).collect()
+    }
+
+    async fn release(
+        self,
+        job: Job,
+        ids: Vec<String>,
+        alternatives: Vec<Alternative>,
+        tentative: bool,
+    ) -> Event {
         let number = JobId(job.number);
         let (system, size) =
             (self.system().await, job.what.as_ref().map(|what| (what.0.procs, what.0.walltime)));
@@ -262,10 +283,14 @@ impl Cluster {
             None => Err("nobody knows it any more".to_owned()),
         };
         if let Err(why) = ready {
-            // It is still held: nothing of it has run.
+            // It is still held, or waits to be told: nothing of it has run.
+            self.refuse(&job).await;
             self.end_there(&system, &job, &ids).await;
             let exit = Exit::NotStarted(why);
             return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
+        }
+        if tentative {
+            return self.let_go_on(&job).await;
         }
         for id in &ids {
             let mut pause = Pause::new("release a job", job.number);
@@ -293,6 +318,7 @@ impl Cluster {
             outcome = Withdrawal::Stays;
         }
         if outcome == Withdrawal::Withdrawn {
+            self.clear(&job).await;
             self.take_out(&system, &job, &ids).await;
         }
         tracing::info!(job = job.number, ?outcome, "withdrawn");
@@ -321,6 +347,7 @@ impl Cluster {
 
     async fn remove(self, job: Job, ids: Vec<String>) -> Event {
         let system = self.system().await;
+        self.clear(&job).await;
         for id in ids {
             // If one has started meanwhile it finds nothing to run, or that it was run.
             let outcome = self.keep_back(&system, &job, &id).await;
@@ -332,17 +359,8 @@ impl Cluster {
         Event::Removed { job: JobId(job.number) }
     }
 
-    /// Has the supervisor of a job end it, or start nothing.
-    async fn ask_end(&self, job: &Job) {
-        let Some(dir) = job.dir.clone() else { return };
-        let is_ours = job.what.is_some();
-        let asked = tokio::task::spawn_blocking(move || ask_end(&dir, is_ours));
-        if let Ok(Err(error)) = asked.await {
-            tracing::error!(job = job.number, error, "cannot ask a job to end: the batch system does");
-        }
-    }
-
     async fn terminate(self, job: Job, ids: Vec<String>) -> Event {
+        self.refuse(&job).await;
         self.ask_end(&job).await;
         // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();
@@ -353,13 +371,6 @@ impl Cluster {
         let system = self.system().await;
         self.end_there(&system, &job, &ids).await;
         Event::Terminated { job: JobId(job.number) }
-    }
-
-    /// True if a supervisor has the job.
-    async fn runs(&self, job: &Job) -> bool {
-        let Some(dir) = job.dir.clone() else { return false };
-        let found = tokio::task::spawn_blocking(move || processes::find(&dir)).await;
-        matches!(found, Ok(Ok(Found::Running(_))))
     }
 
     /// Has the batch system end a job.
@@ -422,59 +433,6 @@ impl Cluster {
             }
         }
     }
-
-    /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
-    /// finds nothing to run. False if somebody has begun it.
-    async fn put_away(&self, job: &Job) -> bool {
-        let Some(dir) = job.dir.clone() else { return true };
-        let aside = dir.with_file_name(format!(".withdrawn-{}", job.number));
-        let mut pause = Pause::new("put away the folder of a job", job.number);
-        loop {
-            let (dir, aside) = (dir.clone(), aside.clone());
-            let put = tokio::task::spawn_blocking(move || put_away(&dir, &aside)).await;
-            match put.unwrap_or_else(|_| Err("internal error".to_owned())) {
-                Ok(is_away) => return is_away,
-                Err(why) => pause.after(&why).await,
-            }
-        }
-    }
-}
-
-/// Asks for the end of a job in its folder. One that is ours gets it now if it has none yet: what is submitted or released
-/// meanwhile starts nothing then.
-fn ask_end(dir: &Path, is_ours: bool) -> Result<(), String> {
-    if is_ours {
-        let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        created.map_err(|error| error.to_string())?;
-    } else if !dir.exists() {
-        return Ok(());
-    }
-    processes::ask_end(dir).map_err(|error| error.to_string())
-}
-
-fn put_away(dir: &Path, aside: &Path) -> Result<bool, String> {
-    let is_unclaimed = |dir: &Path| match processes::find(dir) {
-        Ok(found) => Ok(matches!(found, Found::NeverStarted)),
-        Err(error) => Err(error.to_string()),
-    };
-    if dir.exists() {
-        if !is_unclaimed(dir)? {
-            return Ok(false);
-        }
-        std::fs::rename(dir, aside).map_err(|error| error.to_string())?;
-    }
-    if !aside.exists() {
-        return Ok(true);
-    }
-    if !is_unclaimed(aside)? {
-        // In the instant before.
-        std::fs::rename(aside, dir).map_err(|error| error.to_string())?;
-        return Ok(false);
-    }
-    if let Err(error) = std::fs::remove_dir_all(aside) {
-        tracing::warn!(%error, dir = %aside.display(), "cannot remove the files of a job");
-    }
-    Ok(true)
 }
 
 /// The time before something is tried again: longer every time. The first failure is told.

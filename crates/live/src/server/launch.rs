@@ -1,5 +1,6 @@
 //! What to run, as it is kept with a job from its acceptance on.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -14,6 +15,8 @@ use crate::services::Prepared;
 use crate::staging::{FileSpec, StagingError, Store, put_script};
 use crate::wire::Submitted;
 
+/// The folder of the rooms of copies, beside that of the jobs.
+const ROOMS: &str = "copies";
 /// How much of standard output and of standard error is kept of a job whose service does not say.
 const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 
@@ -103,6 +106,20 @@ impl Host {
     /// Where an input of a job is, once it has its files.
     pub(crate) fn input(&self, job: &Handle, file: &FileSpec) -> PathBuf {
         self.dir(job).join("work").join(file.name.as_str())
+    }
+
+    /// Where the supervisor of a copy with that number waits until it may go on.
+    pub(crate) fn room(&self, number: u32) -> PathBuf {
+        self.folder.with_file_name(ROOMS).join(number.to_string())
+    }
+
+    /// The numbers that have such a room.
+    pub(crate) fn rooms(&self) -> BTreeSet<u32> {
+        // There is no folder before the first copy.
+        let Ok(entries) = std::fs::read_dir(self.folder.with_file_name(ROOMS)) else {
+            return BTreeSet::new();
+        };
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
     /// The jobs that have a folder.

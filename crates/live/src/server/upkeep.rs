@@ -8,6 +8,7 @@ use pliant_control::server::Server;
 use pliant_model::{Span, Time};
 use tokio::sync::watch;
 
+use super::cluster::remove_room;
 use super::launch::Host;
 use crate::agent::archive::{SharedArchive, archived};
 use crate::daemon::{Clock, Mailbox, stopped};
@@ -48,6 +49,16 @@ impl Upkeep {
                 if let Err(error) = fs::remove_dir_all(&dir) {
                     tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a job");
                 }
+            }
+        }
+        for number in self.host.rooms() {
+            let known = move |server: &mut Server, _| {
+                server.job(number).is_some() || server.held_as(number).is_some()
+            };
+            if self.mailbox.ask(known).await == Ok(false)
+                && let Err(error) = remove_room(&self.host.room(number))
+            {
+                tracing::warn!(%error, number, "cannot remove the room of a copy");
             }
         }
         let mut removed = 0;

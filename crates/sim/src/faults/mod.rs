@@ -64,6 +64,8 @@ pub enum Bug {
     ForgetsNews,
     /// A supervisor on a foreign cluster runs its job although another one has claimed it.
     IgnoresClaims,
+    /// A supervisor on a foreign cluster runs a copy without waiting for word from its source.
+    WaitsForNobody,
     /// The folder of a job that was withdrawn from a foreign batch system stays where it was.
     LeavesFolders,
     /// Jobs of a foreign batch system are taken for ours by their ids alone.

@@ -4,6 +4,7 @@
 
 mod site;
 mod workload;
+mod worth_it;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

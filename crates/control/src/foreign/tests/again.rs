@@ -49,7 +49,7 @@ fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
     bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
     bench.tell(Event::Released { job: JOB });
     bench.list(vec![listed("41", Some(7), State::Pending)]);
-    let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new() };
+    let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
     let (held, by_others) =
         (listed("41", Some(7), State::Held), listing::WaitsFor::Other("JobHeldAdmin".to_owned()));
     let theirs = Listed { waits_for: Some(by_others), ..held.clone() };

@@ -98,7 +98,8 @@ impl Cluster {
             // By somebody else, perhaps when its batch script had only just begun.
             Some(Exit::Cancelled) => Exit::Cancelled,
             Some(exit) => {
-                let why = job.dir.as_deref().and_then(complained);
+                let room = self.around.host.room(job.number);
+                let why = job.dir.as_deref().and_then(complained).or_else(|| complained(&room));
                 Exit::NotStarted(
                     why.unwrap_or_else(|| format!("its batch script ended before it began: {exit}")),
                 )

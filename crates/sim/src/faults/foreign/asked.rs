@@ -66,6 +66,7 @@ impl World {
         let now = self.now;
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.folders.signal(folder, id, now);
+        site.rooms.signal(id, folder);
         site.controller.over(id, How::Cancelled, now);
         self.look_at_end(index, folder);
     }

@@ -23,6 +23,8 @@ pub(super) struct Entry {
     pub(super) folder: Option<Handle>,
     pub(super) cores: u32,
     pub(super) walltime: u64,
+    /// Its supervisor waits in the room of that number before it begins.
+    pub(super) tentative: bool,
     submitted: u64,
     pub(super) stage: Stage,
 }
@@ -35,6 +37,7 @@ pub(in super::super) struct Wish {
     pub(super) cores: u32,
     pub(super) walltime: u64,
     pub(super) held: bool,
+    pub(super) tentative: bool,
 }
 
 /// How far it is.
@@ -169,9 +172,9 @@ impl Controller {
     pub(super) fn submit(&mut self, now: u64, wish: Wish) -> u64 {
         let id = self.next;
         self.next += 1;
-        let Wish { number, folder, cores, walltime, held } = wish;
+        let Wish { number, folder, cores, walltime, held, tentative } = wish;
         let stage = if held { Stage::Held } else { Stage::Pending };
-        self.jobs.insert(id, Entry { number, folder, cores, walltime, submitted: now, stage });
+        self.jobs.insert(id, Entry { number, folder, cores, walltime, tentative, submitted: now, stage });
         id
     }
 

@@ -13,6 +13,7 @@ mod controller;
 mod folders;
 mod nodes;
 mod outages;
+mod rooms;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use super::world::{Happening, World};
 use crate::protocol::dues::Peer;
 use controller::{Ask, Controller, Said};
 use folders::Folders;
+use rooms::Rooms;
 use tasks::{Doing, Next, Step, Task};
 
 /// How long an answer is waited for, in milliseconds.
@@ -93,6 +95,11 @@ pub(super) enum Moment {
         id: u64,
         since: u64,
     },
+    /// A supervisor that waits for word looks.
+    Room {
+        id: u64,
+        since: u64,
+    },
     /// A supervisor's job may be over.
     Ends(Handle),
     /// A stranger's job may be over.
@@ -109,6 +116,7 @@ pub(super) struct Site {
     plan: SitePlan,
     controller: Controller,
     folders: Folders,
+    rooms: Rooms,
     /// How often the controller was killed: what was asked of an earlier life is lost.
     generation: u32,
     is_up: bool,
@@ -130,6 +138,7 @@ impl Site {
             plan,
             controller,
             folders: Folders::default(),
+            rooms: Rooms::default(),
             generation: 0,
             is_up: true,
             hangs_until: 0,
@@ -146,7 +155,8 @@ impl Site {
         let ours = |job: &&controller::Entry| job.folder.is_some() && job.is_there();
         let left = self.controller.jobs.values().find(ours);
         let left = left.map(|job| format!("job {:?} is in the queue: {:?}", job.number, job.stage));
-        left.or_else(|| self.folders.running().next().map(|(job, ..)| format!("{job} runs")))
+        let waits = || self.rooms.waits.values().next().map(|wait| format!("{} is waited for", wait.folder));
+        left.or_else(|| self.folders.running().next().map(|(job, ..)| format!("{job} runs"))).or_else(waits)
     }
 }
 
@@ -207,6 +217,7 @@ impl World {
         };
         let (job, doing) = match command {
             Command::Queue(queue) => (queue.job, Doing::Queue { queue, looks: false }),
+            Command::Release { job, tentative: true, .. } => (job, Doing::Decide),
             Command::Release { job, ids, .. } => (job, Doing::Release { ids: ids.into(), looks: false }),
             Command::Withdraw { job, ids } => (job, withdraw(ids, false)),
             Command::Remove { job, .. } if self.bug == Some(Bug::LeavesCopies) => {
@@ -239,7 +250,7 @@ impl World {
             Some(Bug::LeavesFolders) if is_withdrawal => &mut aside,
             _ => &mut site.folders,
         };
-        let next = task.go_on(now, said, folders);
+        let next = task.go_on(now, said, folders, &mut site.rooms);
         task.turn += 1;
         let turn = task.turn;
         let running = task.folder.as_ref().filter(|folder| site.folders.runs(folder)).cloned();
@@ -316,6 +327,7 @@ impl World {
                 }
             }
             Moment::Begins { id, since } => self.node_begins(index, id, since),
+            Moment::Room { id, since } => self.room(index, id, since),
             Moment::Ends(job) => self.node_ends(index, &job),
             Moment::StrangerEnds(id) => self.stranger_ends(index, id),
             Moment::Stranger => self.stranger(index),

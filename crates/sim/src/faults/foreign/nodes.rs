@@ -24,13 +24,26 @@ impl World {
             let end = since + job.walltime;
             return self.after(end.saturating_sub(now), Happening::Site(index, Moment::StrangerEnds(id)));
         };
+        if let (true, Some(number)) = (job.tentative, job.number) {
+            if self.bug != Some(Bug::WaitsForNobody) {
+                return self.waits(index, id, (number, folder), job.walltime, since);
+            }
+            site.folders.prepare(&folder);
+        }
+        self.node_claims(index, id, &folder, job.walltime);
+    }
+
+    /// A supervisor claims the folder of its job, and runs it.
+    pub(super) fn node_claims(&mut self, index: usize, id: u64, folder: &Handle, walltime: u64) {
+        let now = self.now;
         let machine = &self.servers[index].daemon.machine;
-        let record = machine.number_of(&folder).and_then(|number| machine.job(number)).cloned();
+        let record = machine.number_of(folder).and_then(|number| machine.job(number)).cloned();
         let planned =
             record.as_ref().and_then(|record| self.plan.jobs.iter().find(|one| one.key == record.key));
-        let (length, exit) = length(planned, job.walltime);
+        let (length, exit) = length(planned, walltime);
         let claims = self.bug != Some(Bug::IgnoresClaims);
-        let found = site.folders.claim(&folder, id, now, (length, exit), claims);
+        let Some(site) = self.sites.get_mut(&index) else { return };
+        let found = site.folders.claim(folder, id, now, (length, exit), claims);
         self.note(|_| format!("a supervisor of c{index} finds {found:?} for {folder} as {id}"));
         match found {
             Finds::Own => {
@@ -38,12 +51,15 @@ impl World {
                     Some(record) => self.checks.started(index, &record),
                     None => self.wrong("once", format!("c{index} runs {folder}, which it does not know")),
                 }
-                self.after(length, Happening::Site(index, Moment::Ends(folder)));
+                self.after(length, Happening::Site(index, Moment::Ends(folder.clone())));
             }
             Finds::EndAsked | Finds::Nothing | Finds::Claimed => {
                 let Some(site) = self.sites.get_mut(&index) else { return };
                 let how = if found == Finds::EndAsked { How::Completed } else { How::Failed };
-                site.controller.over(id, how, now);
+                let is_it = |entry: &controller::Entry| entry.folder.as_ref() == Some(folder);
+                if site.is_up && site.controller.jobs.get(&id).is_some_and(is_it) {
+                    site.controller.over(id, how, now);
+                }
                 self.pass(index);
             }
         }

@@ -31,6 +31,7 @@ impl World {
             cores: self.rng.random_range(1..=most),
             walltime: self.rng.random_range(2_000..60_000),
             held: self.rng.random_bool(0.2),
+            tentative: false,
         };
         let Some(site) = self.sites.get_mut(&index) else { return };
         let every = site.plan.stranger_every;
@@ -89,15 +90,16 @@ impl World {
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.is_up = true;
         site.controller.begin_again();
-        let running: Vec<(Handle, u64)> =
-            site.folders.running().map(|(job, id, _)| (job.clone(), id)).collect();
+        let runs = site.folders.running().map(|(job, id, _)| (job.clone(), id));
+        let waits = site.rooms.waits.iter().map(|(id, wait)| (wait.folder.clone(), *id));
+        let running: Vec<(Handle, u64)> = runs.chain(waits).collect();
         let mut orphans = Vec::new();
         for (job, id) in &running {
             let is_theirs = |entry: &controller::Entry| {
                 entry.folder.as_ref() == Some(job) && matches!(entry.stage, Stage::Runs { .. })
             };
             if !site.controller.jobs.get(id).is_some_and(is_theirs) {
-                orphans.push(job.clone());
+                orphans.push((job.clone(), *id));
             }
         }
         let known: Vec<u64> = site.controller.jobs.keys().copied().collect();
@@ -119,12 +121,13 @@ impl World {
             self.after(pause, Happening::Site(index, Moment::StrangerEnds(id)));
         }
         self.note(|_| format!("the controller of c{index} is there again, without knowing of {orphans:?}"));
-        for job in orphans {
-            if self.rng.random_bool(0.5) {
+        for (job, id) in orphans {
+            let Some(site) = self.sites.get_mut(&index).filter(|_| self.rng.random_bool(0.5)) else {
+                continue;
+            };
+            if site.rooms.waits.remove(&id).is_none() {
                 self.checks.killed(&job);
-                if let Some(site) = self.sites.get_mut(&index) {
-                    site.folders.kill(&job);
-                }
+                site.folders.kill(&job);
             }
         }
         self.pass(index);

@@ -11,6 +11,7 @@ use pliant_model::JobId;
 
 use super::controller::{Ask, Glance, Said, Wish};
 use super::folders::{Folders, Word};
+use super::rooms::Rooms;
 
 /// How long a supervisor is left to end its job before the batch system does, in milliseconds.
 const NOTICED: u64 = 4_000;
@@ -34,11 +35,29 @@ pub(super) struct Task {
 
 /// What it is, and how far.
 pub(super) enum Doing {
-    Queue { queue: Queue, looks: bool },
-    Release { ids: VecDeque<String>, looks: bool },
-    Withdraw { ids: VecDeque<String>, step: Step, stays: bool, removes: bool },
-    Terminate { ids: VecDeque<String>, looks: bool },
-    Look { listed: Option<Box<Listed>> },
+    Queue {
+        queue: Queue,
+        looks: bool,
+    },
+    Release {
+        ids: VecDeque<String>,
+        looks: bool,
+    },
+    /// Lets a tentative job go on.
+    Decide,
+    Withdraw {
+        ids: VecDeque<String>,
+        step: Step,
+        stays: bool,
+        removes: bool,
+    },
+    Terminate {
+        ids: VecDeque<String>,
+        looks: bool,
+    },
+    Look {
+        listed: Option<Box<Listed>>,
+    },
 }
 
 /// The steps of withdrawing one job.
@@ -67,12 +86,19 @@ pub(super) enum Next {
 
 impl Task {
     /// Goes on with what was said; none at the beginning and after a pause.
-    pub(super) fn go_on(&mut self, now: u64, said: Option<Said>, folders: &mut Folders) -> Next {
+    pub(super) fn go_on(
+        &mut self,
+        now: u64,
+        said: Option<Said>,
+        folders: &mut Folders,
+        rooms: &mut Rooms,
+    ) -> Next {
         match self.doing {
             Doing::Queue { .. } => self.queue(said, folders),
             Doing::Release { .. } => self.release(said, folders),
-            Doing::Withdraw { .. } => self.withdraw(said, folders),
-            Doing::Terminate { .. } => self.terminate(now, said, folders),
+            Doing::Decide => self.decide(folders, rooms),
+            Doing::Withdraw { .. } => self.withdraw(said, folders, rooms),
+            Doing::Terminate { .. } => self.terminate(now, said, folders, rooms),
             Doing::Look { .. } => self.look(now, folders),
         }
     }
@@ -87,8 +113,8 @@ impl Task {
         let Some(folder) = self.folder.clone() else {
             return Next::Tell(Event::Refused { job, why: "nobody knows it any more".to_owned() });
         };
-        // What is held gets its folder when it is released.
-        if !queue.held {
+        // What is held or tentative gets its folder when it is released.
+        if !queue.held && !queue.tentative {
             folders.prepare(&folder);
         }
         let wish = Wish {
@@ -97,6 +123,7 @@ impl Task {
             cores: queue.procs.0,
             walltime: queue.walltime.0.max(0) as u64 * 1000,
             held: queue.held,
+            tentative: queue.tentative,
         };
         match said {
             None if queue.again => {
@@ -140,9 +167,22 @@ impl Task {
         }
     }
 
-    fn terminate(&mut self, now: u64, said: Option<Said>, folders: &mut Folders) -> Next {
+    fn decide(&self, folders: &mut Folders, rooms: &mut Rooms) -> Next {
+        if let Some(folder) = &self.folder {
+            folders.prepare(folder);
+        }
+        let job = self.job();
+        Next::Tell(if rooms.decide(self.number, true) {
+            Event::Released { job }
+        } else {
+            Event::Missed { job }
+        })
+    }
+
+    fn terminate(&mut self, now: u64, said: Option<Said>, folders: &mut Folders, rooms: &mut Rooms) -> Next {
         let job = self.job();
         let Doing::Terminate { ids, looks } = &mut self.doing else { return Next::Again };
+        rooms.decide(self.number, false);
         if let Some(folder) = &self.folder {
             if self.is_ours {
                 // Also before it is made ready: what is submitted or released meanwhile finds it so.
@@ -169,10 +209,9 @@ impl Task {
         }
     }
 
-    fn withdraw(&mut self, said: Option<Said>, folders: &mut Folders) -> Next {
-        let job = self.job();
+    fn withdraw(&mut self, said: Option<Said>, folders: &mut Folders, rooms: &mut Rooms) -> Next {
         let Doing::Withdraw { ids, step, stays, removes } = &mut self.doing else { return Next::Again };
-        let Some(id) = ids.front().cloned() else { return self.withdrawn(folders) };
+        let Some(id) = ids.front().cloned() else { return self.withdrawn(folders, rooms) };
         let look = Next::Ask(Ask::Look(self.number, id.clone()));
         let over: bool = match (*step, said) {
             (_, None) => {
@@ -212,18 +251,22 @@ impl Task {
         *step = Step::Look;
         match ids.front() {
             Some(id) => Next::Ask(Ask::Look(self.number, id.clone())),
-            None if *removes => Next::Tell(Event::Removed { job }),
-            None => self.withdrawn(folders),
+            None if *removes => self.withdrawn(folders, rooms),
+            None => self.withdrawn(folders, rooms),
         }
     }
 
-    fn withdrawn(&self, folders: &mut Folders) -> Next {
+    fn withdrawn(&self, folders: &mut Folders, rooms: &mut Rooms) -> Next {
         let job = self.job();
         let Doing::Withdraw { stays, removes, .. } = self.doing else { return Next::Again };
         if removes {
+            rooms.remove(self.number);
             return Next::Tell(Event::Removed { job });
         }
         let is_away = !stays && self.folder.as_ref().is_none_or(|folder| folders.put_away(folder));
+        if is_away {
+            rooms.remove(self.number);
+        }
         let outcome = if is_away { Withdrawal::Withdrawn } else { Withdrawal::Stays };
         Next::Tell(Event::Withdrawal { job, outcome })
     }

@@ -1,0 +1,193 @@
+//! What moves are worth on real Slurm clusters: the same work, at the same time, for three federations that differ in
+//! nothing but what becomes of waiting jobs, beside what the simulator makes of the recorded work (`cargo xtask worth-it`).
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use pliant_control::job::{Exit, JobRecord};
+use pliant_live::identity::Role;
+use pliant_model::Span;
+use pliant_report::mean_difference;
+use pliant_testing::slurm::{SlurmClusters, Wanted};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::site::{SERVERS, Site};
+use super::workload::{Amount, Workload};
+use crate::harness::*;
+
+/// How many times, with which seeds, and in how many seconds the work comes: `ROUNDS FIRST SECONDS`.
+const ROUNDS: &str = "PLIANT_WORTH_IT";
+const MOLDABLE: usize = 60;
+
+/// What becomes of waiting jobs.
+struct Policy {
+    name: &'static str,
+    /// As a table of the agent's file.
+    table: &'static str,
+    /// As `pliant twin` is told.
+    words: &'static str,
+}
+
+/// The first is what the others are compared with.
+const POLICIES: [Policy; 3] = [
+    Policy { name: "no moves", table: "", words: "none" },
+    Policy {
+        name: "MCT, regular reallocation",
+        table: "[reallocation]\nalgorithm = \"regular\"\nheuristic = \"mct\"\nperiod_s = 10\nthreshold_s = 5\nearly_s = 5\n",
+        words: "regular/mct,period=10s,threshold=5s",
+    },
+    Policy {
+        name: "held copies",
+        table: "[reallocation]\nalgorithm = \"copies\"\nperiod_s = 10\n",
+        words: "copies,period=10s",
+    },
+];
+
+/// What came of all rounds under one policy.
+#[derive(Default)]
+struct Measured {
+    /// The response of each job, in seconds, in the order of submission.
+    responses: Vec<f64>,
+    /// How many ran elsewhere than where they were submitted.
+    elsewhere: usize,
+    /// What the simulator made of the mean response, round by round.
+    predicted: Vec<f64>,
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn response(job: &JobRecord) -> f64 {
+    (job.ended.unwrap() - job.submitted).0 as f64
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes and nine clusters: `cargo xtask worth-it`"]
+async fn moves_and_copies_against_neither() {
+    let (rounds, first, seconds) = rounds();
+    let amount = Amount { clusters: SERVERS.len(), locals: 10, moldable: MOLDABLE, seconds };
+    let wanted =
+        Wanted { clusters: (POLICIES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
+    let Some(slurm) = SlurmClusters::start(wanted) else { return };
+    let mut sites = Vec::new();
+    for (policy, clusters) in POLICIES.iter().zip(slurm.clusters().chunks(SERVERS.len())) {
+        sites.push(Site::start(clusters, policy.table).await);
+    }
+    let mut all: [Measured; 3] = Default::default();
+    println!("{}", machine("at the beginning"));
+    for seed in first..first + rounds {
+        let began = Instant::now();
+        let work = Workload::draw(seed, amount);
+        let playing: Vec<_> = sites.iter().map(|site| site.play(&work)).collect();
+        for ((site, playing), measured) in sites.iter().zip(playing).zip(&mut all) {
+            let ended = site.ended(&site.federation.client("alice"), &playing.await.unwrap()).await;
+            assert!(ended.iter().all(|job| job.exit == Some(Exit::Code(0))), "{ended:?}");
+            measured.responses.extend(ended.iter().map(response));
+            measured.elsewhere += ended.iter().filter(|job| job.server() != &job.handle.server).count();
+        }
+        for site in &sites {
+            while !site.left().is_empty() {
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+        recorded(&sites[0], began, work.locals.len()).await;
+        let told = replayed(&sites[0], began).await;
+        for (measured, policy) in all.iter_mut().zip(POLICIES) {
+            measured.predicted.push(predicted(&told, policy.words));
+        }
+        println!("seed {seed}, after {} s:\n{}", began.elapsed().as_secs(), table(&all));
+    }
+    println!("{}", machine("at the end"));
+    for (site, policy) in sites.iter().zip(POLICIES) {
+        let runs = runs(&site.lines());
+        let once = runs.values().all(|count| *count == 1);
+        assert!(once && runs.len() == MOLDABLE * rounds as usize, "{}: {runs:?}", policy.name);
+    }
+}
+
+fn rounds() -> (u64, u64, u64) {
+    let words = std::env::var(ROUNDS).unwrap_or_default();
+    let numbers: Vec<u64> = words.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    match numbers[..] {
+        [] => (1, 60, 60),
+        [rounds, first, seconds] => (rounds, first, seconds),
+        _ => panic!("expected ROUNDS FIRST SECONDS in {ROUNDS}, found {words}"),
+    }
+}
+
+/// Waits until the record of a round is whole.
+async fn recorded(site: &Site, began: Instant, locals: usize) {
+    let operator = site.federation.operator();
+    until("all of it to be recorded", async || {
+        let history = operator.history(since(began)).await.ok()?;
+        let pages = history.servers.iter();
+        let over = pages.flat_map(|(_, page)| &page.jobs).filter(|job| job.ended.is_some()).count();
+        (over >= locals && history.jobs.iter().all(|job| job.state.is_final())).then_some(())
+    })
+    .await;
+}
+
+/// Since the beginning of a round, and nothing of the one before, which had ended by then.
+fn since(began: Instant) -> Span {
+    Span(began.elapsed().as_secs() as i64 + 1)
+}
+
+/// What `pliant twin` makes of a round.
+async fn replayed(site: &Site, began: Instant) -> Value {
+    let config = site.federation.client_file(Role::Operator, "root");
+    let since = format!("{}s", since(began).0);
+    let run = move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+        command.args(["twin", "--output", "json", "--since", &since]);
+        command.args(POLICIES.iter().flat_map(|policy| ["--policy", policy.words]));
+        command.arg("--config").arg(config).output().unwrap()
+    };
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn predicted(told: &Value, words: &str) -> f64 {
+    let replayed = told["replayed"].as_array().unwrap();
+    let found = replayed.iter().find(|one| one["policy"]["name"] == words);
+    found.unwrap_or_else(|| panic!("no {words} in {told}"))["mean_response_s"].as_f64().unwrap()
+}
+
+/// All rounds so far, for docs/validation.md.
+fn table(all: &[Measured; 3]) -> String {
+    let mut text = "| waiting jobs | mean response | difference, 95 % interval | ran elsewhere | simulated | difference |\n\
+                    |---|---|---|---|---|---|\n"
+        .to_owned();
+    let (base, simulated) = (&all[0], mean(&all[0].predicted));
+    for (measured, policy) in all.iter().zip(POLICIES) {
+        let pairs = measured.responses.iter().zip(&base.responses);
+        let differences: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
+        let share = |difference: f64, of: f64| format!("{:+.1} %", 100.0 * difference / of);
+        let (live, again) = (mean(&measured.responses), mean(&measured.predicted));
+        let interval = mean_difference(&differences, 1).filter(|_| policy.words != POLICIES[0].words);
+        let difference = interval.map_or_else(String::new, |found| {
+            let part = share(found.mean, mean(&base.responses));
+            format!("{:+.1} s ({part}), {:+.1} to {:+.1} s", found.mean, found.low, found.high)
+        });
+        let simulated_difference = match difference.is_empty() {
+            true => String::new(),
+            false => format!("{:+.1} s ({})", again - simulated, share(again - simulated, simulated)),
+        };
+        text += &format!(
+            "| {} | {live:.1} s | {difference} | {} of {} | {again:.1} s | {simulated_difference} |\n",
+            policy.name,
+            measured.elsewhere,
+            measured.responses.len()
+        );
+    }
+    text
+}
+
+fn machine(when: &str) -> String {
+    let load = std::fs::read_to_string(Path::new("/proc/loadavg")).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{cores} cores, load {when}: {}", load.trim())
+}

@@ -1,0 +1,188 @@
+//! What a server asks of a foreign batch system, answered from its picture.
+
+use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
+use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
+use pliant_policy::nodes::Picture;
+use pliant_policy::tuning::Tuner;
+
+use super::job::Job;
+use super::{Command, Dump, Foreign, give, locals};
+use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
+use crate::listing::{Listing, Phase};
+use crate::local::LocalJob;
+
+impl BatchSystem for Foreign {
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        // Behind all who wait.
+        self.planned(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
+    }
+
+    fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
+        self.queue(now, submission, false, effects);
+    }
+
+    fn submit_moldable(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        walltimes: &Walltimes<'_>,
+        effects: &mut Effects,
+    ) {
+        self.queue_moldable(now, submission, walltimes, false, effects);
+    }
+
+    fn hold(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
+        self.queue(now, submission, true, effects);
+    }
+
+    fn hold_moldable(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        walltimes: &Walltimes<'_>,
+        effects: &mut Effects,
+    ) {
+        self.queue_moldable(now, submission, walltimes, true, effects);
+    }
+
+    fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
+        self.queue_one(now, Job::tentative(submission), effects);
+    }
+
+    fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
+        self.plan = None;
+        let Some(job) = self.jobs.get_mut(&job).filter(|job| job.held && !job.releasing) else { return };
+        job.releasing = true;
+        if !job.queueing {
+            give(job.release(), effects);
+        }
+    }
+
+    fn withdraw(&mut self, _now: Time, number: JobId, effects: &mut Effects) {
+        self.plan = None;
+        match self.jobs.get_mut(&number) {
+            Some(job) if !job.started => {
+                job.withdrawing = true;
+                if !job.queueing {
+                    give(job.withdraw(), effects);
+                }
+            }
+            _ => effects.news.push(News::Stays { job: number }),
+        }
+    }
+
+    fn cancel(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
+        self.plan = None;
+        let Some(job) = self.jobs.get_mut(&job) else { return };
+        (job.cancelled, job.terminating) = (true, true);
+        // Also while nobody has answered its submission: it may be there, and start.
+        give(job.terminate(), effects);
+    }
+
+    fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
+        match event {
+            batch::Event::Foreign(event) => {
+                self.plan_after(&event);
+                self.foreign(now, event, effects);
+            }
+            batch::Event::Ended { job, exit, elapsed_ms } => {
+                self.plan = None;
+                self.end(job, exit, elapsed_ms, effects);
+            }
+        }
+    }
+
+    fn due(&mut self, _now: Time, _effects: &mut Effects) {}
+
+    /// Never: whoever lists the jobs has a clock.
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
+
+    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
+        self.planned(now)?.plan(now, job)
+    }
+
+    fn waiting(&mut self, now: Time) -> Vec<Waiting> {
+        let mut waiting = Vec::new();
+        if let Some(nodes) = self.planned(now) {
+            nodes.list(now, &mut waiting);
+        }
+        waiting
+    }
+
+    fn usage(&self) -> Usage {
+        let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
+        let unlisted = self.unlisted().len();
+        let Picture { nodes, running, .. } = self.picture();
+        let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
+        for share in running.iter().flat_map(|holder| &holder.on) {
+            let node = &mut free[share.node as usize];
+            *node = share.cores.map_or(0, |cores| node.saturating_sub(cores.0));
+        }
+        Usage {
+            free: Procs(free.iter().sum()),
+            running: count(Phase::Runs),
+            waiting: count(Phase::Waits) + unlisted as u32,
+        }
+    }
+
+    fn capacity(&self) -> Option<Procs> {
+        Some(self.target().capacity())
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.target().bounds()
+    }
+
+    fn closed(&self) -> Option<String> {
+        if self.mirror == Listing::default() {
+            return Some("the batch system has not answered yet".to_owned());
+        }
+        self.target().closed()
+    }
+
+    fn picture(&mut self, _now: Time) -> pliant_policy::batch::Dump {
+        pliant_policy::batch::Dump::default()
+    }
+
+    fn nodes(&mut self, _now: Time) -> Option<Picture> {
+        Some(Foreign::picture(self))
+    }
+
+    fn mirror(&self) -> Option<&Listing> {
+        Some(&self.mirror)
+    }
+
+    fn local_jobs(&self) -> Vec<LocalJob> {
+        locals::present(&self.mirror, self.partition.as_deref())
+    }
+
+    fn unanswered(&self) -> Vec<batch::Command> {
+        let listed = |job: JobId| self.mirror.jobs.iter().filter(move |one| one.ours == Some(job.0));
+        let looks = self.jobs.values().filter(|job| job.looking);
+        let looks = looks.map(|job| job.look(listed(job.submission.job).next_back().cloned()));
+        let removals = self.removing.iter().map(|job| {
+            let waiting = listed(*job).filter(|one| one.phase() == Phase::Waits);
+            Command::Remove { job: *job, ids: waiting.map(|one| one.id.clone()).collect() }
+        });
+        let commands = self.jobs.values().flat_map(Job::unanswered).chain(looks).chain(removals);
+        commands.map(batch::Command::Foreign).collect()
+    }
+
+    fn dump(&mut self, _now: Time) -> batch::Dump {
+        // Whoever goes on from the dump plans anew, and so does this one.
+        self.plan = None;
+        batch::Dump::Foreign(Box::new(Dump {
+            system: self.system,
+            rules: self.rules.clone(),
+            partition: self.partition.clone(),
+            expect: self.expect,
+            used: self.used.dump(),
+            mirror: self.mirror.clone(),
+            ours: self.jobs.values().cloned().collect(),
+            numbers: self.numbers,
+            removing: self.removing.clone(),
+        }))
+    }
+}

@@ -1,0 +1,145 @@
+//! A copy of another server's job in a foreign batch system, from its turn to its start, and when it is let go too late.
+
+use super::*;
+use crate::foreign::{self, Queue};
+use crate::handoff::{Call, Verdict};
+use crate::listing::{Changes, Listed, Listing, Node, Phase, Place, Shape, State};
+
+/// A cluster of Slurm's with two cores, in front of which a server holds a copy.
+struct Slurm {
+    bench: Bench,
+    listing: Listing,
+}
+
+impl Slurm {
+    fn with_copy() -> (Slurm, HandoffId) {
+        let mut slurm = Slurm { bench: Bench::new(foreign::SLURM, 0), listing: Listing::default() };
+        slurm.list(vec![]);
+        let handoff = Box::new(Handoff { copy: true, ..handed(5, 1) });
+        let id = handoff.id.clone();
+        assert_eq!(slurm.bench.tell(Event::Prepare { reply: Token(51), handoff }), None);
+        let [foreign::Command::Queue(Queue { job: JobId(1), tentative: true, .. })] = &slurm.asked()[..]
+        else {
+            panic!("{:?}", slurm.bench.commands)
+        };
+        let held = slurm.said(foreign::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
+        assert!(matches!(held, Some(Answer::Handoff(Reply::Prepared(_)))), "{held:?}");
+        (slurm, id)
+    }
+
+    fn said(&mut self, event: foreign::Event) -> Option<Answer> {
+        self.bench.now += Span(1);
+        self.bench.tell(Event::Batch(batch::Event::Foreign(event)))
+    }
+
+    fn list(&mut self, jobs: Vec<Listed>) {
+        let node = Node { name: "n1".to_owned(), cores: 2, ..Node::default() };
+        let next = Listing::new(self.bench.now + Span(1), vec![node], jobs);
+        let changes: Changes = next.changes(&self.listing);
+        self.listing = next;
+        self.said(foreign::Event::Listed(changes));
+    }
+
+    /// What is wanted of Slurm since something was told last.
+    fn asked(&self) -> Vec<foreign::Command> {
+        let foreign = |command: &Command| match command {
+            Command::Batch(batch::Command::Foreign(command)) => Some(command.clone()),
+            _ => None,
+        };
+        self.bench.commands.iter().filter_map(foreign).collect()
+    }
+
+    fn calls(&self) -> Vec<Call> {
+        let call = |command: &Command| match command {
+            Command::Call { call, .. } => Some(call.clone()),
+            _ => None,
+        };
+        self.bench.commands.iter().filter_map(call).collect()
+    }
+
+    /// Made again from its state.
+    fn again(&mut self) {
+        let Bench { server, now, .. } = &mut self.bench;
+        let text = serde_json::to_string(&crate::replay::Machine::dump(server, *now)).unwrap();
+        *server = Server::from_state(server.config().clone(), serde_json::from_str(&text).unwrap()).unwrap();
+    }
+}
+
+fn as_41(state: State) -> Listed {
+    let runs = state.phase() == Some(Phase::Runs);
+    Listed {
+        id: "41".to_owned(),
+        ours: Some(1),
+        shape: Shape { cores: 1, ..Shape::default() },
+        places: runs.then(|| Place { node: "n1".to_owned(), cores: Some(1) }).into_iter().collect(),
+        walltime: Some(Span(180)),
+        started: runs.then_some(Time(150)),
+        state,
+        ..Listed::default()
+    }
+}
+
+const COMMIT: Verdict = Verdict::Commit { cancelled: false, attempts: 1 };
+
+#[test]
+fn its_source_is_asked_when_its_turn_has_come_and_then_it_is_let_go() {
+    let (mut slurm, id) = Slurm::with_copy();
+    slurm.list(vec![as_41(State::Pending)]);
+    assert_eq!((slurm.calls(), slurm.asked()), (vec![], vec![]));
+    slurm.list(vec![as_41(State::Running)]);
+    assert_eq!((slurm.calls(), slurm.asked()), (vec![Call::Ready], vec![]));
+    slurm.bench.tell(Event::Judged { id: id.clone(), verdict: COMMIT });
+    let [foreign::Command::Release { job: JobId(1), tentative: true, .. }] = &slurm.asked()[..] else {
+        panic!("{:?}", slurm.bench.commands)
+    };
+    slurm.said(foreign::Event::Released { job: JobId(1) });
+    assert_eq!(slurm.bench.state(1), JobState::Queued, "no listing has shown it since");
+    slurm.list(vec![as_41(State::Running)]);
+    assert_eq!(slurm.bench.state(1), JobState::Active);
+}
+
+#[test]
+fn one_that_another_has_outrun_is_ended_there() {
+    let (mut slurm, id) = Slurm::with_copy();
+    slurm.list(vec![as_41(State::Running)]);
+    slurm.bench.tell(Event::Judged { id, verdict: Verdict::Abort });
+    let [foreign::Command::Terminate { job: JobId(1), .. }] = &slurm.asked()[..] else {
+        panic!("{:?}", slurm.bench.commands)
+    };
+    assert_eq!(slurm.bench.server.held().count(), 0);
+}
+
+/// It is ours since the verdict: it waits under another number, keeps its handle, its key and what hangs on them.
+#[test]
+fn one_that_is_let_go_too_late_is_queued_anew() {
+    let (mut slurm, id) = Slurm::with_copy();
+    slurm.list(vec![as_41(State::Running)]);
+    slurm.bench.tell(Event::Judged { id: id.clone(), verdict: COMMIT });
+    slurm.again();
+    slurm.said(foreign::Event::Missed { job: JobId(1) });
+    let [foreign::Command::Queue(queue)] = &slurm.asked()[..] else { panic!("{:?}", slurm.bench.commands) };
+    assert_eq!((queue.job, queue.tentative, queue.held, queue.again), (JobId(2), false, false, false));
+    slurm.again();
+    assert_eq!((slurm.bench.server.number_of(&id.job), slurm.bench.state(2)), (Some(2), JobState::Queued));
+    assert!(slurm.bench.server.job(1).is_none() && slurm.bench.server.wants_files_of(&Key([7; 16])));
+    let again = Event::Commit { reply: Token(52), id, cancelled: false, attempts: 1 };
+    assert_eq!(slurm.bench.tell(again), Some(Answer::Handoff(Reply::Done)), "once is enough");
+    slurm.bench.cancel(2, "alice");
+    let [foreign::Command::Terminate { job: JobId(2), .. }] = &slurm.asked()[..] else {
+        panic!("{:?}", slurm.bench.commands)
+    };
+}
+
+/// Nobody has begun it and nobody has it but its source: it comes back when that has said so.
+#[test]
+fn one_that_has_lost_its_turn_asks_and_waits_anew() {
+    let (mut slurm, id) = Slurm::with_copy();
+    slurm.list(vec![as_41(State::Running)]);
+    slurm.list(vec![Listed { places: as_41(State::Running).places, ..as_41(State::Completed) }]);
+    slurm.bench.tell(Event::Due);
+    assert_eq!((slurm.calls(), slurm.bench.server.held().count()), (vec![Call::Inquire], 1));
+    slurm.bench.tell(Event::Judged { id, verdict: Verdict::Undecided });
+    let [foreign::Command::Queue(Queue { job: JobId(2), tentative: true, .. })] = &slurm.asked()[..] else {
+        panic!("{:?}", slurm.bench.commands)
+    };
+}

@@ -1,0 +1,145 @@
+//! Whether a job whose turn has come may begin: asked and told in a folder of its own, its *room*.
+//!
+//! A batch system that is not Pliant's starts the copy of a job (`pliant_control::handoff`) without asking anybody. So the
+//! supervisor that it starts waits in the copy's room until its server has written there that it may go on, and looks at
+//! the job's own folder only then. Either that is decided, or, when nobody has said anything for too long, that this
+//! submission runs nothing: by the link `decided`, which is made once, whole, and by whoever comes first. A room that is
+//! gone decides the second.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pliant_control::foreign::DECIDED_WITHIN;
+
+/// A link whose target is the word of what is decided. It leads nowhere.
+const DECIDED: &str = "decided";
+/// There as soon as a supervisor waits.
+const WAITS: &str = "waits";
+/// How long a supervisor waits: less than what its batch job is given for it.
+const PATIENCE: Duration = Duration::from_secs(DECIDED_WITHIN.0 as u64 - 5);
+/// Between two looks of a supervisor that waits.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Consent {
+    /// The job may begin.
+    Given,
+    /// It may not, by this submission.
+    Refused,
+}
+
+impl Consent {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Given => "go",
+            Self::Refused => "gone",
+        }
+    }
+}
+
+/// Decides, unless that was done before: returns what is decided. It outlives a crash of the machine.
+///
+/// # Errors
+/// The room cannot be written or read. [`ErrorKind::NotFound`] if there is none.
+pub fn decide(room: &Path, consent: Consent) -> io::Result<Consent> {
+    match symlink(consent.word(), room.join(DECIDED)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    File::open(room)?.sync_all()?;
+    decided(room)?.ok_or_else(|| ErrorKind::NotFound.into())
+}
+
+/// What is decided, if anything is.
+fn decided(room: &Path) -> io::Result<Option<Consent>> {
+    match fs::read_link(room.join(DECIDED)) {
+        Ok(word) if word.as_os_str() == Consent::Given.word() => Ok(Some(Consent::Given)),
+        Ok(_) => Ok(Some(Consent::Refused)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Ok((!room.try_exists()?).then_some(Consent::Refused))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether somebody waits in a room, or has waited; none if nobody has come yet and nothing is decided.
+pub fn has_come(room: &Path) -> Option<bool> {
+    match decided(room) {
+        Ok(Some(_)) => Some(false),
+        Ok(None) if room.join(WAITS).exists() => Some(true),
+        // Whatever is wrong with it is told to those who have to decide there.
+        _ => None,
+    }
+}
+
+/// Waits for what is decided, and decides that nothing is run if that takes too long.
+///
+/// # Errors
+/// As for [`decide`]; nothing may be run then.
+pub fn await_consent(room: &Path) -> io::Result<Consent> {
+    await_for(room, PATIENCE)
+}
+
+fn await_for(room: &Path, at_most: Duration) -> io::Result<Consent> {
+    let begin = Instant::now();
+    if let Err(error) = File::create(room.join(WAITS))
+        && error.kind() != ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    loop {
+        if let Some(consent) = decided(room)? {
+            return Ok(consent);
+        }
+        if begin.elapsed() >= at_most {
+            return decide(room, Consent::Refused);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_decided_first_holds() {
+        for (first, second) in [(Consent::Given, Consent::Refused), (Consent::Refused, Consent::Given)] {
+            let room = tempfile::tempdir().unwrap();
+            assert_eq!(has_come(room.path()), None);
+            assert_eq!(decide(room.path(), first).unwrap(), first);
+            assert_eq!(decide(room.path(), second).unwrap(), first);
+            assert_eq!(await_for(room.path(), Duration::MAX).unwrap(), first);
+            assert_eq!(has_come(room.path()), Some(false), "there is nothing to decide");
+        }
+    }
+
+    #[test]
+    fn who_waits_too_long_or_for_a_room_that_is_gone_runs_nothing() {
+        let room = tempfile::tempdir().unwrap();
+        assert_eq!(await_for(room.path(), Duration::ZERO).unwrap(), Consent::Refused);
+        assert_eq!(decide(room.path(), Consent::Given).unwrap(), Consent::Refused, "too late");
+        let gone = room.path().join("gone");
+        assert_eq!(await_for(&gone, Duration::MAX).unwrap(), Consent::Refused);
+        assert_eq!(decide(&gone, Consent::Given).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn consent_that_is_given_while_somebody_waits_is_heard() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().to_owned();
+        let waits = thread::spawn(move || await_for(&path, Duration::from_secs(60)));
+        while has_come(room.path()).is_none() {
+            thread::sleep(LOOK);
+        }
+        assert_eq!(has_come(room.path()), Some(true));
+        assert_eq!(decide(room.path(), Consent::Given).unwrap(), Consent::Given);
+        assert_eq!(waits.join().unwrap().unwrap(), Consent::Given);
+    }
+}

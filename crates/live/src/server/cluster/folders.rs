@@ -1,0 +1,79 @@
+//! The folders of jobs in a cluster: asked for an end, looked into, taken out of the way.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use super::{Cluster, Job, Pause};
+use crate::processes::{self, Found};
+
+impl Cluster {
+    /// Has the supervisor of a job end it, or start nothing.
+    pub(super) async fn ask_end(&self, job: &Job) {
+        let Some(dir) = job.dir.clone() else { return };
+        let is_ours = job.what.is_some();
+        let asked = tokio::task::spawn_blocking(move || ask_end(&dir, is_ours));
+        if let Ok(Err(error)) = asked.await {
+            tracing::error!(job = job.number, error, "cannot ask a job to end: the batch system does");
+        }
+    }
+
+    /// True if a supervisor has the job.
+    pub(super) async fn runs(&self, job: &Job) -> bool {
+        let Some(dir) = job.dir.clone() else { return false };
+        let found = tokio::task::spawn_blocking(move || processes::find(&dir)).await;
+        matches!(found, Ok(Ok(Found::Running(_))))
+    }
+
+    /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
+    /// finds nothing to run. False if somebody has begun it.
+    pub(super) async fn put_away(&self, job: &Job) -> bool {
+        let Some(dir) = job.dir.clone() else { return true };
+        let aside = dir.with_file_name(format!(".withdrawn-{}", job.number));
+        let mut pause = Pause::new("put away the folder of a job", job.number);
+        loop {
+            let (dir, aside) = (dir.clone(), aside.clone());
+            let put = tokio::task::spawn_blocking(move || put_away(&dir, &aside)).await;
+            match put.unwrap_or_else(|_| Err("internal error".to_owned())) {
+                Ok(is_away) => return is_away,
+                Err(why) => pause.after(&why).await,
+            }
+        }
+    }
+}
+
+/// Asks for the end of a job in its folder. One that is ours gets it now if it has none yet: what is submitted or released
+/// meanwhile starts nothing then.
+fn ask_end(dir: &Path, is_ours: bool) -> Result<(), String> {
+    if is_ours {
+        let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        created.map_err(|error| error.to_string())?;
+    } else if !dir.exists() {
+        return Ok(());
+    }
+    processes::ask_end(dir).map_err(|error| error.to_string())
+}
+
+fn put_away(dir: &Path, aside: &Path) -> Result<bool, String> {
+    let is_unclaimed = |dir: &Path| match processes::find(dir) {
+        Ok(found) => Ok(matches!(found, Found::NeverStarted)),
+        Err(error) => Err(error.to_string()),
+    };
+    if dir.exists() {
+        if !is_unclaimed(dir)? {
+            return Ok(false);
+        }
+        std::fs::rename(dir, aside).map_err(|error| error.to_string())?;
+    }
+    if !aside.exists() {
+        return Ok(true);
+    }
+    if !is_unclaimed(aside)? {
+        // In the instant before.
+        std::fs::rename(aside, dir).map_err(|error| error.to_string())?;
+        return Ok(false);
+    }
+    if let Err(error) = std::fs::remove_dir_all(aside) {
+        tracing::warn!(%error, dir = %aside.display(), "cannot remove the files of a job");
+    }
+    Ok(true)
+}
