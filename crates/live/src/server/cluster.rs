@@ -256,6 +256,10 @@ impl Cluster {
                 }
                 Err(error) => {
                     tracing::warn!(job = job.number, %error, "not queued");
+                    if again {
+                        // An earlier submission that comes to light later begins nothing.
+                        self.ask_end(&job).await;
+                    }
                     return Event::Refused { job: number, why: error.to_string() };
                 }
             }
