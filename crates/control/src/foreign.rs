@@ -333,7 +333,11 @@ impl Foreign {
                 self.jobs.remove(&number);
                 effects.news.push(News::Withdrawn { job: number });
             }
-            Withdrawal::Stays => effects.news.push(News::Stays { job: number }),
+            Withdrawal::Stays => {
+                // A controller that is killed may go on with the hold that the withdrawal began with.
+                job.was_held = true;
+                effects.news.push(News::Stays { job: number });
+            }
         }
     }
 

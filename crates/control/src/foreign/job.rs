@@ -218,7 +218,7 @@ pub(super) struct Job {
     pub(super) started: bool,
     /// It is held, or is to be submitted so.
     pub(super) held: bool,
-    /// It was submitted held at first.
+    /// It was held by us once: submitted so, or to be withdrawn.
     #[serde(default)]
     pub(super) was_held: bool,
     /// It was submitted tentatively: until it is released it counts as held here, while the batch system knows nothing of that.
