@@ -5,6 +5,7 @@
 //! Nothing here reads a clock, a file or the environment: `now` and the random generator are arguments
 //! (ARCHITECTURE.md, invariant 2). The simulator and the live federation call the same functions.
 
+pub mod allocation;
 pub mod alternatives;
 pub mod batch;
 pub mod federation;
@@ -14,6 +15,7 @@ pub mod nodes;
 pub mod optional;
 pub mod profile;
 pub mod reallocation;
+pub mod runtimes;
 pub mod tuning;
 pub mod used;
 mod window;
