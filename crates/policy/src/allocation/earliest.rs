@@ -4,7 +4,8 @@
 //! A processor that comes free at `f` on a cluster where an instance takes `d` finishes instances at `f + d`,
 //! `f + 2d`, ...; the `k` earliest of all these moments are an optimal allocation, because every allocation of `k`
 //! instances has one that ends at the `k`-th earliest or later. Instead of taking them one by one, the moment of the
-//! last is found by bisection. O(s log T) for `s` different moments at which processors come free, for any `k`.
+//! last is found by bisection, from where it would be if work could be divided at will. O(s log d) for `s` different
+//! moments at which processors come free, whatever `k` is.
 
 use pliant_model::Span;
 
@@ -74,10 +75,11 @@ fn last(offers: &[&Offer], instances: u64) -> i64 {
             ended >= instances
         })
     };
-    // By doubling, so that sums of short jobs are found in few steps.
-    let (mut early, mut late) = (0, 1);
+    let (mut early, mut step) = fluid(offers, instances);
+    let mut late = early + step;
     while late < Span::MAX.0 && !enough(late) {
-        (early, late) = (late, late.saturating_mul(2).min(Span::MAX.0));
+        step = step.saturating_mul(2);
+        (early, late) = (late, late.saturating_add(step).min(Span::MAX.0));
     }
     while late - early > 1 {
         let middle = early + (late - early) / 2;
@@ -88,4 +90,30 @@ fn last(offers: &[&Offer], instances: u64) -> i64 {
         }
     }
     late
+}
+
+/// A moment before which so many instances cannot have ended, and how much later they will have, about: if work could
+/// be divided at will, processors would end `k` instances where the sum of their lines reaches `k`. That sum is convex, so
+/// Newton's method from its last slope comes down to it in a few steps.
+fn fluid(offers: &[&Offer], instances: u64) -> (i64, i64) {
+    let mut moment = f64::INFINITY;
+    loop {
+        let (mut rate, mut missing, mut processors) = (0.0, instances as f64, 0.0);
+        for offer in offers {
+            let each = 1.0 / offer.job.0.max(1) as f64;
+            for free in offer.free.iter().filter(|free| (free.at.0 as f64) < moment) {
+                let of_step = f64::from(free.processors);
+                processors += of_step;
+                rate += of_step * each;
+                missing += of_step * each * free.at.0 as f64;
+            }
+        }
+        let next = missing / rate;
+        // Not below what rounding leaves in doubt.
+        if next >= moment * (1.0 - 1e-12) || !next.is_finite() {
+            let early = (moment * (1.0 - 1e-9)) as i64 - 1;
+            return (early.clamp(0, Span::MAX.0 - 1), ((processors / rate) as i64).clamp(1, Span::MAX.0));
+        }
+        moment = next;
+    }
 }
