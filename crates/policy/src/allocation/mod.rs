@@ -8,7 +8,8 @@
 //! | [`baseline`] | what Algorithm 1 is compared with: random, by free processors, by failures, of two choices |
 //!
 //! [`allocate`] is the one way in for simulations and for live sweeps, and says what makespan to expect. Algorithm 2
-//! of the paper is [`Strategy::Statistics`] on offers that [`pending::free_times`] made from expected runtimes.
+//! of the paper is [`Strategy::Statistics`] on what [`pending::state`] makes of expected runtimes, which
+//! [`crate::runtimes`] predicts.
 
 pub mod baseline;
 pub mod earliest;

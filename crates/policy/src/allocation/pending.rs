@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use pliant_model::{Procs, Span};
 
+use super::{ClusterState, Offer};
+
 /// Processors that come free at the same moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Free {
@@ -26,9 +28,43 @@ pub struct Expected {
     pub time: Span,
 }
 
-/// What is left of a job that runs since `elapsed` and was expected to take `expected`: nothing if it takes longer.
-pub fn remaining(expected: Span, elapsed: Span) -> Span {
-    (expected - elapsed).max(Span::ZERO)
+/// A job of a cluster as statistics see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PendingJob {
+    /// How many processors.
+    pub procs: Procs,
+    /// How long it is expected to run, in all.
+    pub runtime: Span,
+    /// The standard deviation of that.
+    pub deviation: Span,
+    /// For how long it has been running; none if it waits.
+    pub elapsed: Option<Span>,
+}
+
+/// What is known of a cluster that has these jobs, in the order in which they will start, when a multi-job is to be
+/// allocated whose instances take `job` there: Algorithm 2's expected pre-load. What runs longer than was expected is
+/// expected to end at once. `deviations` standard deviations of the sum of the work are added, shared by the
+/// processors that work it off; 0 is the paper's.
+pub fn state(
+    processors: Procs,
+    jobs: impl IntoIterator<Item = PendingJob>,
+    job: Span,
+    deviations: f64,
+    failures: u64,
+) -> ClusterState {
+    let (mut running, mut waiting, mut variance) = (Vec::new(), Vec::new(), 0.0);
+    for PendingJob { procs, runtime, deviation, elapsed } in jobs {
+        variance += f64::from(procs.0) * (deviation.0 as f64).powi(2);
+        match elapsed {
+            Some(elapsed) => running.push(Expected { procs, time: (runtime - elapsed).max(Span::ZERO) }),
+            None => waiting.push(Expected { procs, time: runtime }),
+        }
+    }
+    let jobs = (running.len() + waiting.len()) as u64;
+    let mut free = free_times(processors, running, waiting);
+    let more = Span((deviations * variance.sqrt() / f64::from(processors.0.max(1))).round() as i64);
+    free.iter_mut().filter(|free| free.at > Span::ZERO).for_each(|free| free.at = free.at + more);
+    ClusterState { offer: Offer { free, job: job.max(Span(1)) }, jobs, failures }
 }
 
 /// When the processors of a cluster come free. A job of more processors than there are counts as one of all.

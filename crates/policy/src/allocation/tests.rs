@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::pending::{Expected, free_times};
+use super::pending::{Expected, PendingJob, free_times, state};
 use super::{Strategy, *};
 
 fn spans(values: &[i64]) -> Vec<Span> {
@@ -121,14 +121,14 @@ fn moments_beyond_all_time_are_no_overflow() {
 #[test]
 fn clusters_without_processors_get_nothing() {
     let rng = &mut ChaCha8Rng::seed_from_u64(1);
-    let state = |processors| ClusterState {
+    let idle = |processors| ClusterState {
         offer: Offer { free: free_times(Procs(processors), [], []), job: Span(10) },
         jobs: 0,
         failures: 0,
     };
     for strategy in Strategy::ALL {
-        assert_eq!(allocate(*strategy, &[state(0)], 1, rng), None, "{strategy}");
-        let found = allocate(*strategy, &[state(0), state(3), state(0)], 7, rng);
+        assert_eq!(allocate(*strategy, &[idle(0)], 1, rng), None, "{strategy}");
+        let found = allocate(*strategy, &[idle(0), idle(3), idle(0)], 7, rng);
         assert_eq!(found, Some(Allocation { instances: vec![0, 7, 0], makespan: Span(30) }), "{strategy}");
     }
 }
@@ -157,6 +157,31 @@ fn each_strategy_spreads_by_what_it_looks_at() {
     // Each cluster is one of the two in 5 of 9 draws: the one of 4 processors cannot get more.
     let drawn = sums(Strategy::TwoChoices, rng);
     assert!((3200..3450).contains(&drawn[0]) && drawn[1] > drawn[2], "{drawn:?}");
+}
+
+/// Algorithm 2: from jobs with their expected runtimes to an allocation and its expected makespan.
+#[test]
+fn algorithm_2_works_on_expected_runtimes() {
+    let pending = |runtime, deviation, elapsed: Option<i64>| PendingJob {
+        procs: Procs(1),
+        runtime: Span(runtime),
+        deviation: Span(deviation),
+        elapsed: elapsed.map(Span),
+    };
+    let allocated = |deviations| {
+        let clusters = [
+            // 60 left of one that runs, and 40 of one that waits.
+            state(Procs(1), [pending(100, 30, Some(40)), pending(40, 40, None)], Span(20), deviations, 0),
+            // It takes longer than was expected.
+            state(Procs(1), [pending(100, 100, Some(400))], Span(20), deviations, 0),
+            state(Procs(2), [pending(90, 80, Some(10))], Span(40), deviations, 0),
+        ];
+        let found = allocate(Strategy::Statistics, &clusters, 9, &mut ChaCha8Rng::seed_from_u64(1)).unwrap();
+        (found.instances, found.makespan)
+    };
+    assert_eq!(allocated(0.0), (vec![1, 6, 2], Span(120)));
+    // 50 more on the first cluster, 40 on the processor of the third that is busy.
+    assert_eq!(allocated(1.0), (vec![0, 6, 3], Span(120)));
 }
 
 #[test]

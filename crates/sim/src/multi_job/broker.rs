@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use pliant_model::{Procs, Span, Time};
-use pliant_policy::allocation::pending::{Expected, free_times, remaining};
-use pliant_policy::allocation::{ClusterState, Free, Offer, Strategy};
+use pliant_policy::allocation::pending::{PendingJob, state};
+use pliant_policy::allocation::{ClusterState, Strategy};
 use pliant_policy::runtimes::{Categories, Estimator, Level, Predicted, Runtimes};
 
 use super::sites::{Sites, Task};
@@ -90,36 +90,20 @@ impl Broker {
 
     /// The clusters as the broker sees them, for instances that are expected to take `job`.
     pub(super) fn states(&self, now: Time, sites: &Sites, learned: &Learned, job: Span) -> Vec<ClusterState> {
-        let mut running: Vec<Vec<Expected>> = vec![Vec::new(); sites.clusters().len()];
-        let mut variance = vec![0.0; sites.clusters().len()];
-        let one = |time| Expected { procs: Procs::ONE, time };
+        let mut jobs: Vec<Vec<PendingJob>> = vec![Vec::new(); sites.clusters().len()];
+        let one = |task: &Task, elapsed| {
+            let (runtime, deviation) = self.expected(learned, task, job);
+            PendingJob { procs: Procs::ONE, runtime, deviation, elapsed }
+        };
         for run in sites.running() {
-            let (expected, deviation) = self.expected(learned, &run.task, job);
-            running[run.cluster].push(one(remaining(expected, now - run.start)));
-            variance[run.cluster] += (deviation.0 as f64).powi(2);
+            jobs[run.cluster].push(one(&run.task, Some(now - run.start)));
         }
-        let all = sites.clusters().iter().zip(running).zip(variance);
-        all.map(|((cluster, running), mut variance)| {
-            let jobs = (running.len() + cluster.waiting.len()) as u64;
-            let waiting = cluster.waiting.iter().map(|task| {
-                let (expected, deviation) = self.expected(learned, task, job);
-                variance += (deviation.0 as f64).powi(2);
-                one(expected)
-            });
-            let waiting: Vec<Expected> = waiting.collect();
-            let mut free = free_times(Procs(cluster.processors), running, waiting);
-            self.add_deviations(&mut free, variance, cluster.processors);
+        let all = sites.clusters().iter().zip(jobs);
+        all.map(|(cluster, running)| {
+            let waiting = cluster.waiting.iter().map(|task| one(task, None));
             // Logs do not tell which jobs failed by their cluster's fault.
-            ClusterState { offer: Offer { free, job: job.max(Span(1)) }, jobs, failures: 0 }
+            state(Procs(cluster.processors), running.into_iter().chain(waiting), job, self.deviations, 0)
         })
         .collect()
-    }
-
-    /// The deviation of a sum of independent times, shared by the processors that work it off.
-    fn add_deviations(&self, free: &mut [Free], variance: f64, processors: u32) {
-        let more = self.deviations * variance.sqrt() / f64::from(processors.max(1));
-        free.iter_mut().filter(|free| free.at > Span::ZERO).for_each(|free| {
-            free.at = free.at + Span(more.round() as i64);
-        });
     }
 }
