@@ -11,6 +11,7 @@ mod mapping_page;
 mod measure;
 mod moment;
 mod moving;
+mod multi_job_page;
 mod numbers;
 mod output;
 mod progress;

@@ -107,6 +107,7 @@ fn an_unknown_kind_of_campaign_is_an_error() {
     fs::write(dir.path().join("c.toml"), "kind = \"other\"\n").unwrap();
     let said = run(&["campaign", "run", "c.toml", "--out", "out"], dir.path());
     assert_eq!(said.code, 2);
-    let expected = "c.toml:1:8: `kind`: expected a kind of campaign (simulations, mapping), found `other`";
+    let expected =
+        "c.toml:1:8: `kind`: expected a kind of campaign (simulations, mapping, multi-job), found `other`";
     assert!(said.stderr.contains(expected), "{}", said.stderr);
 }

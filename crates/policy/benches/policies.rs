@@ -9,6 +9,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use pliant_model::{
     Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
 };
+use pliant_policy::allocation::{self, Free, Offer, levels};
 use pliant_policy::batch::{self, BatchScheduler, Submission};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::profile::{Profile, StartBounds};
@@ -132,5 +133,34 @@ fn earliest(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, termination, tuning, earliest);
+/// A multi-job of a million instances over 10,000 clusters: of one processor each by Algorithm 1, and of up to eight
+/// groups of processors and several speeds by the earliest finish.
+fn allocation(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("allocate_1000000");
+    let mut rng = ChaCha8Rng::seed_from_u64(13);
+    let pending: Vec<Span> = (0..10_000).map(|_| Span(rng.random_range(0..100_000))).collect();
+    group.bench_function("single_processors", |bencher| {
+        bencher.iter(|| black_box(levels::fill(&pending, Span(1000), 1_000_000)));
+    });
+    let single = |at: &Span| Offer { free: vec![Free { at: *at, processors: 1 }], job: Span(1000) };
+    let several = |rng: &mut ChaCha8Rng| {
+        let steps = rng.random_range(1..=8);
+        let free = (0..steps)
+            .map(|_| Free { at: Span(rng.random_range(0..100_000)), processors: rng.random_range(1..64) });
+        Offer { free: free.collect(), job: Span(rng.random_range(500..2000)) }
+    };
+    let offers = [
+        ("single_processors_by_finish", pending.iter().map(single).collect::<Vec<_>>()),
+        ("several_processors", (0..10_000).map(|_| several(&mut rng)).collect()),
+    ];
+    for (name, offers) in &offers {
+        let offers: Vec<&Offer> = offers.iter().collect();
+        group.bench_function(*name, |bencher| {
+            bencher.iter(|| black_box(allocation::earliest::allocate(&offers, 1_000_000)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, termination, tuning, earliest, allocation);
 criterion_main!(benches);

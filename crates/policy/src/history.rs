@@ -8,12 +8,14 @@
 //! Nothing but finished runs that were told goes into a prediction, in the order in which they were told.
 //! Telling one costs O(window), a prediction O(log categories).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pliant_model::{Procs, Span, Speed, Speedup};
+
+use crate::window::Window;
 
 /// A finished run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -84,8 +86,13 @@ impl Choice {
         Ok(Choice { quantile, margin })
     }
 
+    /// The factor of what the runs took.
+    pub(crate) fn margin(self) -> f64 {
+        self.margin
+    }
+
     /// The position of the quantile among so many sorted times (at least one), from 0.
-    fn position(self, runs: usize) -> usize {
+    pub(crate) fn position(self, runs: usize) -> usize {
         // Shaved, so that 0.95 of 20 runs are 19 whatever the rounding.
         let rank = (self.quantile * runs as f64 * (1.0 - 1e-12)).ceil() as usize;
         rank.clamp(1, runs) - 1
@@ -106,27 +113,8 @@ pub struct Recent {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
     window: NonZeroUsize,
-    categories: BTreeMap<String, Window>,
-}
-
-/// The last reference times of a category, in milliseconds.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct Window {
-    told: VecDeque<u64>,
-    sorted: Vec<u64>,
-}
-
-impl Window {
-    fn push(&mut self, reference_ms: u64, most: usize) {
-        if self.told.len() == most
-            && let Some(oldest) = self.told.pop_front()
-        {
-            // Below the first one that is not smaller there is none, and it is there.
-            self.sorted.remove(self.sorted.partition_point(|time| *time < oldest));
-        }
-        self.told.push_back(reference_ms);
-        self.sorted.insert(self.sorted.partition_point(|time| *time < reference_ms), reference_ms);
-    }
+    /// Reference times, in milliseconds.
+    categories: BTreeMap<String, Window<u64>>,
 }
 
 impl History {
@@ -144,7 +132,7 @@ impl History {
     /// The walltime to ask for on the requested processors at speed 1, at least 1 s; none if no run of the
     /// category was told.
     pub fn predict(&self, category: &str, choice: Choice) -> Option<Span> {
-        let sorted = &self.categories.get(category)?.sorted;
+        let sorted = self.categories.get(category)?.sorted();
         let reference_ms = *sorted.get(choice.position(sorted.len()))?;
         let seconds = reference_ms as f64 / 1000.0 * choice.margin * (1.0 - 1e-12);
         Some(Span((seconds.ceil() as i64).clamp(1, Span::MAX.0)))
@@ -152,14 +140,14 @@ impl History {
 
     /// How many runs of a category count.
     pub fn runs(&self, category: &str) -> usize {
-        self.categories.get(category).map_or(0, |window| window.told.len())
+        self.categories.get(category).map_or(0, Window::len)
     }
 
     /// The state, as data, by category.
     pub fn dump(&self) -> Vec<Recent> {
-        let recent = |(category, window): (&String, &Window)| Recent {
+        let recent = |(category, window): (&String, &Window<u64>)| Recent {
             category: category.clone(),
-            reference_ms: window.told.iter().copied().collect(),
+            reference_ms: window.told().collect(),
         };
         self.categories.iter().map(recent).collect()
     }

@@ -1,10 +1,11 @@
 //! Every scheduling decision of Pliant, once: the availability profile, the local batch policies, the
-//! tuning of moldable jobs, the mapping of requests onto clusters, the reallocation of waiting jobs, and what
-//! finished runs teach about the next ones.
+//! tuning of moldable jobs, the mapping of requests onto clusters, the reallocation of waiting jobs, the
+//! allocation of multi-jobs, and what finished runs teach about the next ones.
 //!
 //! Nothing here reads a clock, a file or the environment: `now` and the random generator are arguments
 //! (ARCHITECTURE.md, invariant 2). The simulator and the live federation call the same functions.
 
+pub mod allocation;
 pub mod alternatives;
 pub mod batch;
 pub mod federation;
@@ -14,8 +15,10 @@ pub mod nodes;
 pub mod optional;
 pub mod profile;
 pub mod reallocation;
+pub mod runtimes;
 pub mod tuning;
 pub mod used;
+mod window;
 
 /// A name that is not in a registry, with the names that are.
 #[derive(Clone, PartialEq, Eq, Debug)]

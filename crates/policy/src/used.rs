@@ -7,9 +7,11 @@
 //!
 //! Only jobs that have ended are told, in the order in which they did. Telling one costs O(window), asking O(log window).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use pliant_model::Span;
+
+use crate::window::Window;
 
 /// How many of the last jobs of an owner, of a partition and of all count.
 const WINDOW: usize = 100;
@@ -54,32 +56,7 @@ pub struct Shares {
 /// What jobs that ended have taught.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Used {
-    groups: BTreeMap<Group, Window>,
-}
-
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct Window {
-    told: VecDeque<u16>,
-    sorted: Vec<u16>,
-}
-
-impl Window {
-    fn push(&mut self, share: u16) {
-        if self.told.len() == WINDOW
-            && let Some(oldest) = self.told.pop_front()
-        {
-            // Below the first one that is not smaller there is none, and it is there.
-            self.sorted.remove(self.sorted.partition_point(|other| *other < oldest));
-        }
-        self.told.push_back(share);
-        self.sorted.insert(self.sorted.partition_point(|other| *other < share), share);
-    }
-
-    /// The median of those above `share`; none if they are few.
-    fn median_above(&self, share: i64) -> Option<u16> {
-        let above = &self.sorted[self.sorted.partition_point(|other| i64::from(*other) <= share)..];
-        (above.len() >= FEW).then(|| above[(above.len() - 1) / 2])
-    }
+    groups: BTreeMap<Group, Window<u16>>,
 }
 
 impl Used {
@@ -87,7 +64,7 @@ impl Used {
     pub fn tell(&mut self, owner: &str, partition: &str, limit: Span, runtime: Span) {
         let share = part(runtime, limit).clamp(0, PARTS) as u16;
         for group in groups(owner, partition) {
-            self.groups.entry(group).or_default().push(share);
+            self.groups.entry(group).or_default().push(share, WINDOW);
         }
     }
 
@@ -95,7 +72,7 @@ impl Used {
     /// than `elapsed`, and at most the limit.
     pub fn expected(&self, owner: &str, partition: &str, limit: Span, elapsed: Span) -> Option<Span> {
         let so_far = if elapsed > Span::ZERO { part(elapsed, limit) } else { -1 };
-        let median = |group| self.groups.get(&group)?.median_above(so_far);
+        let median = |group| median_above(self.groups.get(&group)?, so_far);
         let share = groups(owner, partition).into_iter().find_map(median)?;
         let runtime = (i128::from(limit.0) * i128::from(share)).div_euclid(i128::from(PARTS)) as i64;
         Some(Span(runtime.max(elapsed.0 + 1).min(limit.0.max(1))))
@@ -103,9 +80,9 @@ impl Used {
 
     /// All of it, as data.
     pub fn dump(&self) -> Vec<Shares> {
-        let shares = |(group, window): (&Group, &Window)| Shares {
+        let shares = |(group, window): (&Group, &Window<u16>)| Shares {
             group: group.clone(),
-            shares: window.told.iter().copied().collect(),
+            shares: window.told().collect(),
         };
         self.groups.iter().map(shares).collect()
     }
@@ -115,10 +92,19 @@ impl Used {
         let mut used = Used::default();
         for Shares { group, shares } in dump {
             let window = used.groups.entry(group.clone()).or_default();
-            shares.iter().for_each(|share| window.push(*share));
+            for share in shares {
+                window.push(*share, WINDOW);
+            }
         }
         used
     }
+}
+
+/// The median of those above `share`; none if they are few.
+fn median_above(window: &Window<u16>, share: i64) -> Option<u16> {
+    let sorted = window.sorted();
+    let above = &sorted[sorted.partition_point(|other| i64::from(*other) <= share)..];
+    (above.len() >= FEW).then(|| above[(above.len() - 1) / 2])
 }
 
 /// The nearest group first.

@@ -9,6 +9,7 @@ pub mod campaign;
 mod engine;
 pub mod faults;
 pub mod limits;
+pub mod multi_job;
 pub mod optional;
 pub mod protocol;
 mod ready;

@@ -11,8 +11,8 @@ use crate::measure::measure;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::Runs;
-use crate::verbs::campaign_mapping;
 use crate::verbs::campaign_warnings::{Warnings, nothing_ran};
+use crate::verbs::{campaign_mapping, campaign_multi_job};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -35,9 +35,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    if Kind::of_file(&arguments.file)? == Kind::Mapping {
-        let Arguments { file, out, threads, shard, .. } = arguments;
-        return campaign_mapping::run(output, file, out, *threads, *shard);
+    let Arguments { file, out, threads, shard, .. } = arguments;
+    match Kind::of_file(file)? {
+        Kind::Mapping => return campaign_mapping::run(output, file, out, *threads, *shard),
+        Kind::MultiJob => return campaign_multi_job::run(output, file, out, *threads, *shard),
+        Kind::Simulations => {}
     }
     let mut warnings = Warnings::default();
     let mut campaign = Campaign::read(&arguments.file)?;

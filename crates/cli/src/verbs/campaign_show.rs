@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, decimals};
-use crate::verbs::campaign_mapping;
 use crate::verbs::campaign_warnings::Warnings;
+use crate::verbs::{campaign_mapping, campaign_multi_job};
 
 /// The widest table, in characters.
 const WIDTH: usize = 120;
@@ -89,8 +89,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    if Kind::of_folder(&arguments.dir) == Kind::Mapping {
-        return campaign_mapping::show(output, &arguments.dir);
+    match Kind::of_folder(&arguments.dir) {
+        Kind::Mapping => return campaign_mapping::show(output, &arguments.dir),
+        Kind::MultiJob => return campaign_multi_job::show(output, &arguments.dir),
+        Kind::Simulations => {}
     }
     let results = campaign::read_results(&arguments.dir)?;
     let cells = campaign::cells(&results);

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{counted, grouped};
-use crate::verbs::campaign_mapping;
 use crate::verbs::campaign_warnings::Warnings;
+use crate::verbs::{campaign_mapping, campaign_multi_job};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -27,12 +27,16 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let dir = &arguments.dir;
-    if Kind::of_folder(dir) == Kind::Mapping {
-        let page = campaign_mapping::page(dir)?;
+    type Told = fn(&Path, usize) -> Value;
+    let other: Option<(String, Told)> = match Kind::of_folder(dir) {
+        Kind::Mapping => Some((campaign_mapping::page(dir)?, campaign_mapping::told)),
+        Kind::MultiJob => Some((campaign_multi_job::page(dir)?, campaign_multi_job::told)),
+        Kind::Simulations => None,
+    };
+    if let Some((page, told)) = other {
         let out = arguments.out.clone().unwrap_or_else(|| dir.join("report.html"));
         write_page(&out, &page)?;
-        let value = campaign_mapping::told(&out, page.len());
-        return output.print("report", || format!("wrote {}\n", out.display()), value);
+        return output.print("report", || format!("wrote {}\n", out.display()), told(&out, page.len()));
     }
     let mut warnings = Warnings::default();
     let (kind, page) = if dir.join("campaign.json").is_file() {

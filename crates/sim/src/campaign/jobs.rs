@@ -104,6 +104,14 @@ fn log_dirs() -> Vec<PathBuf> {
     std::env::var_os("PLIANT_TRACES").map(PathBuf::from).into_iter().collect()
 }
 
+/// Where a log is: in the folder of the campaign file, or in that of `PLIANT_TRACES`.
+pub(super) fn find_log(base: &Path, file: &Path) -> Result<PathBuf, CampaignError> {
+    let beside = base.join(file);
+    let elsewhere = log_dirs().into_iter().map(|dir| dir.join(file));
+    let found = std::iter::once(beside.clone()).chain(elsewhere).find(|path| path.exists());
+    found.ok_or(CampaignError::NoLog(beside))
+}
+
 /// An optional workload whose file is not there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skipped {
@@ -116,10 +124,7 @@ pub struct Skipped {
 impl Campaign {
     /// Where a log is: beside the campaign file, or in the folder of `PLIANT_TRACES`.
     pub(super) fn log(&self, file: &Path) -> Result<PathBuf, CampaignError> {
-        let beside = self.base.join(file);
-        let elsewhere = log_dirs().into_iter().map(|dir| dir.join(file));
-        let found = std::iter::once(beside.clone()).chain(elsewhere).find(|path| path.exists());
-        found.ok_or(CampaignError::NoLog(beside))
+        find_log(&self.base, file)
     }
 
     /// Takes out the optional workloads whose file is not there. What is left is another campaign than the

@@ -6,7 +6,7 @@ use pliant_trace::toml_file::{Source, unknown_word};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{CampaignError, mapping};
+use super::{CampaignError, mapping, multi_job};
 
 /// What a campaign is a campaign of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +15,8 @@ pub enum Kind {
     Simulations,
     /// Task interaction graphs mapped onto grids.
     Mapping,
+    /// Multi-jobs allocated over clusters.
+    MultiJob,
 }
 
 #[derive(Deserialize)]
@@ -24,13 +26,14 @@ struct File {
 
 impl Kind {
     /// Every one, in the order in which they are listed to users.
-    pub const ALL: &'static [Kind] = &[Self::Simulations, Self::Mapping];
+    pub const ALL: &'static [Kind] = &[Self::Simulations, Self::Mapping, Self::MultiJob];
 
     /// The stable name, as in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Simulations => "simulations",
             Self::Mapping => "mapping",
+            Self::MultiJob => "multi-job",
         }
     }
 
@@ -50,6 +53,10 @@ impl Kind {
     /// The kind of a campaign folder. One that is damaged or no such folder passes for the first kind, whose reader
     /// says what is wrong.
     pub fn of_folder(dir: &Path) -> Kind {
-        if mapping::is_folder(dir) { Kind::Mapping } else { Kind::Simulations }
+        match () {
+            () if mapping::is_folder(dir) => Kind::Mapping,
+            () if multi_job::is_folder(dir) => Kind::MultiJob,
+            () => Kind::Simulations,
+        }
     }
 }

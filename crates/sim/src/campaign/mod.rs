@@ -9,7 +9,8 @@
 //! durations and are written in the order of the matrix, so they are the same bytes on any number of
 //! threads, after any number of kills, and from any number of shards.
 //!
-//! [`mapping`] holds campaigns of another kind: task interaction graphs on grids.
+//! Campaigns of other kinds are in [`mapping`], task interaction graphs on grids, and in [`multi_job`], parameter
+//! sweeps on clusters.
 //!
 //! What a run was worth is the caller's to say ([`Measure`]): this crate knows no metrics, so that reports
 //! and simulations do not depend on each other.
@@ -29,6 +30,7 @@ mod kind;
 pub mod mapping;
 mod matrix;
 mod merge;
+pub mod multi_job;
 mod recipe;
 mod store;
 mod table;

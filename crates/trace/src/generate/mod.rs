@@ -3,6 +3,8 @@
 //! What each is fitted to, and what is invented, is in docs/workloads.md.
 
 mod diurnal;
+mod grid_log;
+mod law;
 mod lublin;
 mod site;
 mod uniform;
@@ -14,6 +16,8 @@ use pliant_model::rng::stream_seed;
 use pliant_model::{ClusterId, Job, Platform, Procs, Span, Time};
 
 pub use diurnal::{diurnal_arrivals, diurnal_rate};
+pub use grid_log::{GridLog, grid_log};
+pub use law::JobLaw;
 pub use lublin::lublin;
 pub use site::{Site, site};
 pub use uniform::{LONGEST_S as UNIFORM_LONGEST_S, gaussian, uniform};

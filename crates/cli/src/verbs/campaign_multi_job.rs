@@ -1,0 +1,163 @@
+//! Campaigns of multi-jobs: what `campaign run`, `campaign show` and `report` do with them.
+
+use std::path::Path;
+
+use pliant_sim::campaign::Shard;
+use pliant_sim::campaign::multi_job::{self, ArrivingCell, FrozenCell, MultiJobCampaign, Results};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::Table;
+use crate::verbs::campaign_warnings::Warnings;
+
+/// Runs a campaign file into a folder.
+pub(crate) fn run(
+    output: Output,
+    file: &Path,
+    dir: &Path,
+    threads: usize,
+    shard: Shard,
+) -> Result<(), Failure> {
+    if shard != Shard::WHOLE {
+        return Err(Failure::input("--shard: expected a campaign of simulations, found one of multi-jobs")
+            .hint("it takes minutes; run it whole"));
+    }
+    let mut warnings = Warnings::default();
+    let mut campaign = MultiJobCampaign::read(file)?;
+    warnings.skipped(&campaign.skip_absent());
+    let results = multi_job::run(&campaign, dir, threads)?;
+    let dir = dir.display().to_string();
+    let value = json!({
+        "campaign": results.name,
+        "out": dir,
+        "logs": results.logs.len(),
+        "cells": results.frozen.len() + results.arriving.len(),
+        "warnings": warnings.all(),
+    });
+    let text = || {
+        format!(
+            "campaign {}: {} rows of frozen and {} of arriving experiments on {} logs are in {dir}\n\
+             look at them with: pliant campaign show {dir}, pliant report {dir}\n",
+            results.name,
+            results.frozen.len(),
+            results.arriving.len(),
+            results.logs.len(),
+        )
+    };
+    output.print("campaign-run", text, value)
+}
+
+/// Shows a folder.
+pub(crate) fn show(output: Output, dir: &Path) -> Result<(), Failure> {
+    let results = multi_job::read_results(dir)?;
+    let value = json!({
+        "campaign": results.name,
+        "draws": results.draws,
+        "logs": results.logs,
+        "frozen": results.frozen,
+        "arriving": results.arriving,
+        "errors": results.errors,
+    });
+    output.print("campaign-show", || describe(&results), value)
+}
+
+/// The titles of a table of frozen experiments.
+pub(crate) const FROZEN: [&str; 9] = [
+    "experiment",
+    "log",
+    "pre-load job s",
+    "delay s",
+    "law",
+    "jobs",
+    "largest pre-load s",
+    "random / statistics s",
+    "ratio",
+];
+
+/// The titles of a table of arriving experiments.
+pub(crate) const ARRIVING: [&str; 11] = [
+    "experiment",
+    "log",
+    "delay s",
+    "times",
+    "jobs",
+    "policy",
+    "makespan s",
+    "p95 s",
+    "response s",
+    "expected s",
+    "moves",
+];
+
+/// The rows of the frozen experiments: both policies in one.
+pub(crate) fn frozen_rows(cells: &[FrozenCell]) -> Vec<Vec<String>> {
+    let same = |one: &FrozenCell, other: &FrozenCell| {
+        let place = |cell: &FrozenCell| {
+            (cell.experiment.clone(), cell.log.clone(), cell.job_time_s, cell.delay_s, cell.instances)
+        };
+        place(one) == place(other) && one.law == other.law
+    };
+    let drawn = cells.iter().filter(|cell| cell.policy == "random");
+    let row = |random: &FrozenCell| {
+        let best = cells.iter().find(|cell| cell.policy == "statistics" && same(cell, random))?;
+        Some(vec![
+            random.experiment.clone(),
+            random.log.clone(),
+            random.job_time_s.map_or("log".to_owned(), |time| time.to_string()),
+            random.delay_s.to_string(),
+            random.law.clone(),
+            random.instances.to_string(),
+            format!("{:.0}", random.largest_pending_s),
+            format!("{:.0} / {:.0}", random.makespan_s.mean, best.makespan_s.mean),
+            format!("{:.3}", random.makespan_s.mean / best.makespan_s.mean.max(1.0)),
+        ])
+    };
+    drawn.filter_map(row).collect()
+}
+
+/// The row of an arriving experiment.
+pub(crate) fn arriving_row(cell: &ArrivingCell) -> Vec<String> {
+    vec![
+        cell.experiment.clone(),
+        cell.log.clone(),
+        cell.delay_s.to_string(),
+        cell.times.clone(),
+        cell.instances.to_string(),
+        cell.policy.clone(),
+        format!("{:.0}", cell.makespan_s.mean),
+        format!("{:.0}", cell.makespan_s.p95),
+        format!("{:.0}", cell.response_s.mean),
+        format!("{:.0}", cell.expected_s),
+        format!("{:.1}", cell.moves),
+    ]
+}
+
+fn describe(results: &Results) -> String {
+    let mut text =
+        format!("campaign {}: means over starts and up to {} draws of each\n", results.name, results.draws);
+    let mut add = |title: &str, left: usize, titles: &[&str], rows: Vec<Vec<String>>| {
+        if rows.is_empty() {
+            return;
+        }
+        let mut table = Table::new(left, titles);
+        rows.into_iter().for_each(|row| table.row(row));
+        text.push_str(&format!("\n{title}\n{}", table.render()));
+    };
+    add("what is pending, and nobody comes after", 2, &FROZEN, frozen_rows(&results.frozen));
+    let arriving = results.arriving.iter().map(arriving_row).collect();
+    add("others go on submitting", 2, &ARRIVING, arriving);
+    text.push_str("\nlogs as clusters, and how far predictions were off: pliant report, --output json\n");
+    text
+}
+
+/// The page of a folder.
+pub(crate) fn page(dir: &Path) -> Result<String, Failure> {
+    let results = multi_job::read_results(dir)?;
+    Ok(crate::multi_job_page::render(&results))
+}
+
+/// What `report` tells of the page.
+pub(crate) fn told(out: &Path, bytes: usize) -> Value {
+    json!({ "kind": "multi-job-campaign", "page": out, "bytes": bytes, "warnings": [] })
+}

@@ -1,0 +1,95 @@
+//! A campaign of multi-jobs from its file to its page.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::{folder, run};
+
+const FILE: &str = r#"
+kind = "multi-job"
+name = "sweeps"
+seed = 1
+draws = 3
+
+[[log]]
+name = "made"
+generate = { sites = 5, jobs = 2000, days = 3, groups = 3, users = 3, executables = 3, mean_s = 1000, spread = 0.5, skew = 1.5 }
+clusters = 5
+
+[[log]]
+name = "absent"
+file = "absent.swf"
+optional = true
+clusters = 5
+
+[[frozen]]
+name = "still"
+logs = ["made", "absent"]
+job_times_s = [0, 1000]
+delays_s = [50000]
+starts = 4
+instances = [10, 100]
+laws = ["deterministic", "gaussian"]
+mean_s = 1000
+
+[[arriving]]
+name = "busy"
+logs = ["made", "absent"]
+processors = [1, 2]
+starts = 2
+delays_s = [50000]
+instances = [20]
+times_s = [500]
+categories = [{ level = "user", rank = 1 }]
+
+[[policy]]
+name = "STAT"
+
+[[policy]]
+name = "moving"
+knowledge = "finished"
+estimator = "quantile"
+quantile = 0.8
+period_s = 600
+copies = 2
+
+[[policy]]
+name = "RND"
+strategy = "random"
+"#;
+
+#[test]
+fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
+    let dir = folder();
+    fs::write(dir.path().join("sweeps.toml"), FILE).unwrap();
+    let said = run(&["campaign", "run", "sweeps.toml", "--out", "out"], dir.path());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("workload `absent` is skipped"), "{}", said.stderr);
+    assert!(
+        said.stdout.contains("16 rows of frozen and 6 of arriving experiments on 1 logs"),
+        "{}",
+        said.stdout
+    );
+    let said = run(&["campaign", "show", "out"], dir.path());
+    assert!(said.code == 0 && said.stdout.contains("moving"), "{}{}", said.stdout, said.stderr);
+    let said = run(&["campaign", "show", "out", "--output", "json"], dir.path());
+    let value: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(
+        (value["frozen"].as_array().unwrap().len(), value["errors"].as_array().unwrap().len()),
+        (16, 20)
+    );
+    let said = run(&["report", "out"], dir.path());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let page = fs::read_to_string(dir.path().join("out/report.html")).unwrap();
+    for title in
+        ["Work by cluster [3]", "Makespan on made, jobs of 1000 s, after 50000 s [4-6]", "busy [table 5]"]
+    {
+        assert!(page.contains(title), "{title}");
+    }
+    assert!(!page.contains("NaN"));
+    let said = run(&["campaign", "run", "sweeps.toml", "--out", "out", "--shard", "1/2"], dir.path());
+    assert!(said.code == 2 && said.stderr.contains("expected a campaign of simulations"), "{}", said.stderr);
+}

@@ -1,0 +1,53 @@
+//! What Algorithm 1 is compared with: the brokers of paper 002 that know no runtimes (spec A.2.2), and the power of
+//! two choices (Mitzenmacher, IEEE TPDS 12(10), 2001).
+
+use pliant_model::Span;
+use rand::Rng;
+
+use super::{ClusterState, levels};
+
+/// Each instance to a cluster drawn uniformly. O(instances).
+pub fn random(clusters: usize, instances: u64, rng: &mut impl Rng) -> Vec<u64> {
+    let mut counts = vec![0; clusters];
+    for _ in 0..instances {
+        counts[rng.random_range(0..clusters)] += 1;
+    }
+    counts
+}
+
+/// One by one to the cluster with most free processors, and when there are none to the one where fewest jobs wait;
+/// ties to the first. That is to fill the levels of jobs less processors, so Algorithm 1 does it at once.
+pub(super) fn most_free(clusters: &[&ClusterState], instances: u64) -> Vec<u64> {
+    let level = |cluster: &&ClusterState| {
+        let bounded = |count: u64| count.min(1 << 40) as i64;
+        bounded(cluster.jobs) - bounded(cluster.offer.processors())
+    };
+    let lowest = clusters.iter().map(level).min().unwrap_or(0);
+    let levels: Vec<Span> = clusters.iter().map(|cluster| Span(level(cluster) - lowest)).collect();
+    levels::fill(&levels, Span(1), instances).instances
+}
+
+/// Evenly to the clusters with the fewest failures.
+pub(super) fn fewest_failures(clusters: &[&ClusterState], instances: u64) -> Vec<u64> {
+    let fewest = clusters.iter().map(|cluster| cluster.failures).min();
+    let best: Vec<usize> = (0..clusters.len()).filter(|at| Some(clusters[*at].failures) == fewest).collect();
+    let even = levels::fill(&vec![Span::ZERO; best.len()], Span(1), instances);
+    let mut counts = vec![0; clusters.len()];
+    best.into_iter().zip(even.instances).for_each(|(at, count)| counts[at] = count);
+    counts
+}
+
+/// Each instance to that of two drawn clusters that has fewer jobs for each processor, those allocated before
+/// included; ties to the first drawn. O(instances).
+pub(super) fn two_choices(clusters: &[&ClusterState], instances: u64, rng: &mut impl Rng) -> Vec<u64> {
+    let processors: Vec<u128> =
+        clusters.iter().map(|cluster| u128::from(cluster.offer.processors())).collect();
+    let mut counts = vec![0; clusters.len()];
+    for _ in 0..instances {
+        let [one, other] = [(); 2].map(|()| rng.random_range(0..clusters.len()));
+        let jobs = |at: usize| u128::from(clusters[at].jobs) + u128::from(counts[at]) + 1;
+        let chosen = if jobs(other) * processors[one] < jobs(one) * processors[other] { other } else { one };
+        counts[chosen] += 1;
+    }
+    counts
+}

@@ -1,0 +1,119 @@
+//! The earliest expected finish: equal jobs on clusters of several processors and of different speeds, the
+//! generalisation of Algorithm 1 (spec A.2.2, scenario 4).
+//!
+//! A processor that comes free at `f` on a cluster where an instance takes `d` finishes instances at `f + d`,
+//! `f + 2d`, ...; the `k` earliest of all these moments are an optimal allocation, because every allocation of `k`
+//! instances has one that ends at the `k`-th earliest or later. Instead of taking them one by one, the moment of the
+//! last is found by bisection, from where it would be if work could be divided at will. O(s log d) for `s` different
+//! moments at which processors come free, whatever `k` is.
+
+use pliant_model::Span;
+
+use super::Free;
+
+/// What a cluster offers to the instances of a multi-job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// When its processors come free, from now.
+    pub free: Vec<Free>,
+    /// How long an instance takes, at least 1.
+    pub job: Span,
+}
+
+impl Offer {
+    /// How many processors it has.
+    pub fn processors(&self) -> u64 {
+        self.free.iter().map(|free| u64::from(free.processors)).sum()
+    }
+
+    /// How many instances could have ended by then.
+    fn ended_by(&self, moment: i64) -> u64 {
+        let job = self.job.0.max(1);
+        let ended = |free: &Free| u64::from(free.processors) * ((moment - free.at.0).max(0) / job) as u64;
+        self.free.iter().map(ended).fold(0, u64::saturating_add)
+    }
+
+    /// How many instances would end at that moment.
+    fn ending_at(&self, moment: i64) -> u64 {
+        let job = self.job.0.max(1);
+        let ends = |free: &&Free| moment - free.at.0 >= job && (moment - free.at.0) % job == 0;
+        self.free.iter().filter(ends).map(|free| u64::from(free.processors)).sum()
+    }
+
+    /// When the last of so many instances ends, from now; 0 of none.
+    pub fn finish(&self, instances: u64) -> Span {
+        if instances == 0 { Span::ZERO } else { Span(last(&[self], instances)) }
+    }
+}
+
+/// How many instances each cluster gets. Ties go to the one that comes first. Without processors nobody gets any.
+pub fn allocate(offers: &[&Offer], instances: u64) -> Vec<u64> {
+    if instances == 0 || offers.iter().all(|offer| offer.processors() == 0) {
+        return vec![0; offers.len()];
+    }
+    let moment = last(offers, instances);
+    let mut counts: Vec<u64> = offers.iter().map(|offer| offer.ended_by(moment)).collect();
+    let mut excess = counts.iter().copied().fold(0, u64::saturating_add).saturating_sub(instances);
+    // More than asked for end at that very moment only: fewer would end before it.
+    for (count, offer) in counts.iter_mut().zip(offers).rev() {
+        let dropped = offer.ending_at(moment).min(excess);
+        *count -= dropped;
+        excess -= dropped;
+        if excess == 0 {
+            break;
+        }
+    }
+    counts
+}
+
+/// The first moment by which so many instances can have ended.
+fn last(offers: &[&Offer], instances: u64) -> i64 {
+    let enough = |moment: i64| {
+        let mut ended: u64 = 0;
+        offers.iter().any(|offer| {
+            ended = ended.saturating_add(offer.ended_by(moment));
+            ended >= instances
+        })
+    };
+    let (mut early, mut step) = fluid(offers, instances);
+    let mut late = early + step;
+    while late < Span::MAX.0 && !enough(late) {
+        step = step.saturating_mul(2);
+        (early, late) = (late, late.saturating_add(step).min(Span::MAX.0));
+    }
+    while late - early > 1 {
+        let middle = early + (late - early) / 2;
+        if enough(middle) {
+            late = middle;
+        } else {
+            early = middle;
+        }
+    }
+    late
+}
+
+/// A moment before which so many instances cannot have ended, and how much later they will have, about: if work could
+/// be divided at will, processors would end `k` instances where the sum of their lines reaches `k`. That sum is convex, so
+/// Newton's method from its last slope comes down to it in a few steps.
+fn fluid(offers: &[&Offer], instances: u64) -> (i64, i64) {
+    let mut moment = f64::INFINITY;
+    loop {
+        let (mut rate, mut missing, mut processors) = (0.0, instances as f64, 0.0);
+        for offer in offers {
+            let each = 1.0 / offer.job.0.max(1) as f64;
+            for free in offer.free.iter().filter(|free| (free.at.0 as f64) < moment) {
+                let of_step = f64::from(free.processors);
+                processors += of_step;
+                rate += of_step * each;
+                missing += of_step * each * free.at.0 as f64;
+            }
+        }
+        let next = missing / rate;
+        // Not below what rounding leaves in doubt.
+        if next >= moment * (1.0 - 1e-12) || !next.is_finite() {
+            let early = (moment * (1.0 - 1e-9)) as i64 - 1;
+            return (early.clamp(0, Span::MAX.0 - 1), ((processors / rate) as i64).clamp(1, Span::MAX.0));
+        }
+        moment = next;
+    }
+}

@@ -1,0 +1,125 @@
+//! Running a campaign of multi-jobs: logs are read or generated and divided once, then every experiment is run.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pliant_model::{Span, Time, rng::stream_seed};
+use pliant_policy::history::Choice;
+use pliant_policy::runtimes::{Estimator, Level, Runtimes};
+use pliant_trace::generate::grid_log;
+use pliant_trace::{LoadOptions, Workload};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::results::{self, ErrorRow, LogRow, Results};
+use super::{Log, LogSource, MultiJobCampaign, arriving, frozen};
+use crate::campaign::jobs::find_log;
+use crate::campaign::{CampaignError, execute::threads};
+use crate::multi_job::{Background, background, errors};
+
+/// A log that was divided into clusters, and what the whole of it teaches.
+pub(super) struct Divided<'a> {
+    pub(super) log: &'a Log,
+    pub(super) background: Background,
+    pub(super) whole: Arc<Runtimes<i32>>,
+}
+
+/// Runs a campaign into `dir`, with that many threads (0: one per core).
+pub fn run(campaign: &MultiJobCampaign, dir: &Path, asked: usize) -> Result<Results, CampaignError> {
+    if campaign.logs.is_empty() {
+        return Err(CampaignError::NoWorkload);
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads(asked)?)
+        .build()
+        .map_err(|error| CampaignError::Threads(error.to_string()))?;
+    let results = pool.install(|| {
+        let logs: Vec<Divided<'_>> =
+            campaign.logs.par_iter().map(|log| divide(campaign, log)).collect::<Result<_, _>>()?;
+        let frozen = campaign.frozen.iter().flat_map(|one| frozen::run(campaign, one, &logs)).collect();
+        let mut arriving = Vec::new();
+        for one in &campaign.arriving {
+            arriving.extend(arriving::run(campaign, one, &logs)?);
+        }
+        let errors = logs.par_iter().flat_map_iter(|log| error_rows(campaign, log)).collect();
+        let rows = logs.iter().map(log_row).collect();
+        Ok::<_, CampaignError>(Results::new(campaign, rows, frozen, arriving, errors))
+    })?;
+    results::write(&results, dir)?;
+    Ok(results)
+}
+
+pub(super) fn failed(key: &str, problem: impl ToString) -> CampaignError {
+    CampaignError::Measure { key: key.to_owned(), problem: problem.to_string() }
+}
+
+/// Moments of a log, drawn uniformly, so early that what comes before a multi-job still fits.
+pub(super) fn starts(
+    campaign: &MultiJobCampaign,
+    key: &str,
+    log: &Divided<'_>,
+    count: usize,
+    delays: &[Span],
+) -> Vec<Time> {
+    let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(campaign.seed, &format!("{key} starts")));
+    // In the last tenth nobody would come after the multi-job.
+    let before = delays.iter().map(|delay| delay.0).max().unwrap_or(0);
+    let last = (log.background.span.0 * 9 / 10 - before).max(0);
+    let mut all: Vec<Time> = (0..count).map(|_| Time(rng.random_range(0..=last))).collect();
+    all.sort_unstable();
+    all
+}
+
+fn divide<'a>(campaign: &MultiJobCampaign, log: &'a Log) -> Result<Divided<'a>, CampaignError> {
+    let workload: Workload = match &log.source {
+        LogSource::File { path, .. } => {
+            let path = find_log(&campaign.base, path)?;
+            pliant_trace::load(&path, &LoadOptions::default())?
+        }
+        LogSource::Generated(what) => grid_log(what, campaign.seed),
+    };
+    let background = background(&workload, log.division).map_err(|error| failed(&log.name, error))?;
+    let whole = Arc::new(background.whole(campaign.settings));
+    Ok(Divided { log, background, whole })
+}
+
+fn log_row(log: &Divided<'_>) -> LogRow {
+    let background = &log.background;
+    let mut work = vec![0.0; background.clusters];
+    for job in &background.jobs {
+        work[job.cluster] += job.runtime.0 as f64 / background.span.0 as f64;
+    }
+    let [executables, users, groups] = background.categories;
+    LogRow {
+        log: log.log.name.clone(),
+        jobs: background.jobs.len(),
+        span_s: background.span.0,
+        executables,
+        users,
+        groups,
+        busy_processors: work,
+    }
+}
+
+/// How far each estimator is off on a log, learning as jobs end.
+fn error_rows(campaign: &MultiJobCampaign, log: &Divided<'_>) -> Vec<ErrorRow> {
+    let quantile = |quantile| Choice::new(quantile, 1.0).map(Estimator::Quantile);
+    let mut estimators = vec![("mean", Estimator::Mean), ("recent-mean", Estimator::RecentMean)];
+    estimators.extend(quantile(0.5).map(|median| ("quantile 0.5", median)));
+    estimators.extend(quantile(0.8).map(|quantile| ("quantile 0.8", quantile)));
+    estimators.extend(quantile(0.95).map(|quantile| ("quantile 0.95", quantile)));
+    let mut asked = Vec::new();
+    let mut names = Vec::new();
+    for level in Level::ALL {
+        for (name, estimator) in &estimators {
+            asked.push((*level, *estimator));
+            names.push((*level, *name));
+        }
+    }
+    let found = errors(&log.background, campaign.settings, &asked);
+    let row = |((level, estimator), calibration): ((Level, &str), _)| {
+        ErrorRow::of(&log.log.name, level, estimator, &calibration)
+    };
+    names.into_iter().zip(found).map(row).collect()
+}

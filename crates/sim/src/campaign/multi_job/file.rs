@@ -1,0 +1,374 @@
+//! The file of a campaign of multi-jobs as TOML, and what it means. `docs/campaigns.md` lists the keys.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use pliant_model::Span;
+use pliant_policy::allocation::Strategy;
+use pliant_policy::history::Choice;
+use pliant_policy::runtimes::{Estimator, Level, Settings};
+use pliant_trace::generate::GridLog;
+use pliant_trace::toml_file::Source;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::words::{EstimatorWord, LawWord};
+use super::{Arriving, Frozen, Log, LogSource, MultiJobCampaign, Policy, Times};
+use crate::campaign::CampaignError;
+use crate::campaign::file::Word;
+use crate::multi_job::{Broker, Division, Knowledge};
+
+const KEYS_HINT: &str = "docs/campaigns.md lists every key";
+/// Of anything that is counted in a file: more would take days.
+const COUNT_MAX: u64 = 10_000_000;
+/// Of processors of a cluster, starts, draws and clusters.
+const FEW_MAX: u64 = 100_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "kind")]
+    _kind: serde::de::IgnoredAny,
+    name: Spanned<String>,
+    seed: u64,
+    draws: Spanned<u64>,
+    window: Option<Spanned<u64>>,
+    least: Option<Spanned<u64>>,
+    log: Spanned<Vec<Spanned<LogTable>>>,
+    #[serde(default)]
+    frozen: Vec<FrozenTable>,
+    #[serde(default)]
+    arriving: Vec<ArrivingTable>,
+    #[serde(default)]
+    policy: Vec<Spanned<PolicyTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogTable {
+    name: Spanned<String>,
+    file: Option<PathBuf>,
+    #[serde(default)]
+    optional: bool,
+    generate: Option<GenerateTable>,
+    clusters: Spanned<u64>,
+    #[serde(default)]
+    skip: usize,
+    stretches: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GenerateTable {
+    sites: Spanned<u64>,
+    jobs: Spanned<u64>,
+    days: Spanned<f64>,
+    groups: Spanned<u64>,
+    users: Spanned<u64>,
+    executables: Spanned<u64>,
+    mean_s: Spanned<f64>,
+    spread: Spanned<f64>,
+    skew: Spanned<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FrozenTable {
+    name: Spanned<String>,
+    logs: Spanned<Vec<Spanned<String>>>,
+    /// 0: the log's own times.
+    job_times_s: Spanned<Vec<u64>>,
+    delays_s: Spanned<Vec<u64>>,
+    starts: Spanned<u64>,
+    instances: Spanned<Vec<u64>>,
+    laws: Spanned<Vec<Word<LawWord>>>,
+    mean_s: Spanned<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrivingTable {
+    name: Spanned<String>,
+    logs: Spanned<Vec<Spanned<String>>>,
+    processors: Spanned<Vec<u64>>,
+    starts: Spanned<u64>,
+    delays_s: Spanned<Vec<u64>>,
+    instances: Spanned<Vec<u64>>,
+    #[serde(default)]
+    times_s: Vec<u64>,
+    #[serde(default)]
+    categories: Vec<CategoryTable>,
+    policies: Option<Spanned<Vec<Spanned<String>>>>,
+    draws: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CategoryTable {
+    level: Word<Level>,
+    rank: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyTable {
+    name: Spanned<String>,
+    strategy: Option<Word<Strategy>>,
+    knowledge: Option<Word<Knowledge>>,
+    level: Option<Word<Level>>,
+    estimator: Option<Word<EstimatorWord>>,
+    quantile: Option<Spanned<f64>>,
+    deviations: Option<Spanned<f64>>,
+    period_s: Option<Spanned<u64>>,
+    copies: Option<Spanned<u64>>,
+}
+
+type Checked<T> = Result<T, CampaignError>;
+
+impl MultiJobCampaign {
+    /// Reads a campaign file.
+    pub fn read(path: &Path) -> Checked<MultiJobCampaign> {
+        understand(&Source::read(path)?, path)
+    }
+
+    /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
+    pub fn parse(text: &str, path: &Path) -> Checked<MultiJobCampaign> {
+        understand(&Source::of(path, text), path)
+    }
+}
+
+fn understand(source: &Source<'_>, path: &Path) -> Checked<MultiJobCampaign> {
+    let file: File = source.parse(KEYS_HINT)?;
+    let reader = Reader { source };
+    reader.name(&file.name)?;
+    let mut logs: Vec<Log> = Vec::new();
+    for table in file.log.get_ref() {
+        logs.push(reader.log(table)?);
+        reader.unique(&logs, |log| &log.name, &table.get_ref().name)?;
+    }
+    if logs.is_empty() {
+        return Err(reader.at(file.log.span(), "expected at least one, found none".to_owned()));
+    }
+    let mut policies: Vec<Policy> = Vec::new();
+    for table in &file.policy {
+        policies.push(reader.policy(table.get_ref())?);
+        reader.unique(&policies, |policy| &policy.name, &table.get_ref().name)?;
+    }
+    let count = |given: &Option<Spanned<u64>>, default: usize| match given {
+        Some(given) => {
+            Ok(NonZeroUsize::new(reader.count(given, FEW_MAX)? as usize).unwrap_or(NonZeroUsize::MIN))
+        }
+        None => Ok::<_, CampaignError>(NonZeroUsize::new(default).unwrap_or(NonZeroUsize::MIN)),
+    };
+    let settings = Settings { window: count(&file.window, 100)?, least: count(&file.least, 1)? };
+    let frozen = file.frozen.iter().map(|table| reader.frozen(table, &logs)).collect::<Checked<_>>()?;
+    let arriving = |table| reader.arriving(table, &logs, &policies, &file.draws);
+    let arriving = file.arriving.iter().map(arriving).collect::<Checked<_>>()?;
+    Ok(MultiJobCampaign {
+        base: path.parent().unwrap_or(Path::new("")).to_owned(),
+        seed: file.seed,
+        draws: reader.count(&file.draws, FEW_MAX)? as usize,
+        name: file.name.into_inner(),
+        settings,
+        logs,
+        frozen,
+        arriving,
+        policies,
+    })
+}
+
+/// Checks what the syntax cannot, and says where.
+struct Reader<'a> {
+    source: &'a Source<'a>,
+}
+
+impl Reader<'_> {
+    fn log(&self, table: &Spanned<LogTable>) -> Checked<Log> {
+        let LogTable { name, file, optional, generate, clusters, skip, stretches } = table.get_ref();
+        self.name(name)?;
+        let source = match (file, generate) {
+            (Some(path), None) => LogSource::File { path: path.clone(), optional: *optional },
+            (None, Some(generate)) => LogSource::Generated(self.generate(generate)?),
+            _ => return Err(self.at(table.span(), "expected either `file` or `generate`".to_owned())),
+        };
+        let stretches = stretches.as_ref().map_or(Ok(1), |given| self.count(given, FEW_MAX))?;
+        let division = Division {
+            stretches: stretches as u32,
+            skipped: *skip,
+            clusters: self.count(clusters, FEW_MAX)? as usize,
+        };
+        Ok(Log { name: name.get_ref().clone(), source, division })
+    }
+
+    fn generate(&self, table: &GenerateTable) -> Checked<GridLog> {
+        let few = |given| self.count(given, 1000).map(|count| count as u32);
+        Ok(GridLog {
+            sites: few(&table.sites)?,
+            jobs: self.count(&table.jobs, COUNT_MAX)? as u32,
+            days: self.number(&table.days, 1e-3..=36_500.0)?,
+            groups: few(&table.groups)?,
+            users: few(&table.users)?,
+            executables: few(&table.executables)?,
+            mean_s: self.number(&table.mean_s, 1.0..=1e6)?,
+            spread: self.number(&table.spread, 0.0..=100.0)?,
+            skew: self.number(&table.skew, 0.0..=10.0)?,
+        })
+    }
+
+    fn frozen(&self, table: &FrozenTable, logs: &[Log]) -> Checked<Frozen> {
+        self.name(&table.name)?;
+        let time = |seconds: &u64| (*seconds > 0).then_some(Span(*seconds as i64));
+        self.each(&table.job_times_s, 0, COUNT_MAX)?;
+        self.filled(table.laws.span(), table.laws.get_ref().len())?;
+        Ok(Frozen {
+            name: table.name.get_ref().clone(),
+            logs: self.positions(&table.logs, logs, "[[log]]", |log| &log.name)?,
+            job_times: table.job_times_s.get_ref().iter().map(time).collect(),
+            delays: self.spans(&table.delays_s)?,
+            starts: self.count(&table.starts, FEW_MAX)? as usize,
+            instances: self.each(&table.instances, 1, COUNT_MAX)?,
+            laws: table.laws.get_ref().iter().map(|word| word.0.0).collect(),
+            mean: Span(self.count(&table.mean_s, COUNT_MAX)? as i64),
+        })
+    }
+
+    fn arriving(
+        &self,
+        table: &ArrivingTable,
+        logs: &[Log],
+        policies: &[Policy],
+        draws: &Spanned<u64>,
+    ) -> Checked<Arriving> {
+        self.name(&table.name)?;
+        let mut times: Vec<Times> = table
+            .times_s
+            .iter()
+            .map(|seconds| Times::Equal(Span((*seconds).clamp(1, COUNT_MAX) as i64)))
+            .collect();
+        let category = |table: &CategoryTable| Times::Category { level: table.level.0, rank: table.rank };
+        times.extend(table.categories.iter().map(category));
+        if times.is_empty() {
+            let problem = "expected `times_s` or `categories`: how long instances take".to_owned();
+            return Err(self.at(table.name.span(), problem));
+        }
+        let all = (0..policies.len()).collect();
+        let policies = match &table.policies {
+            Some(names) => self.positions(names, policies, "[[policy]]", |policy| &policy.name)?,
+            None => all,
+        };
+        let processors = self.each(&table.processors, 1, FEW_MAX)?;
+        let instances = self.each(&table.instances, 1, COUNT_MAX)?;
+        Ok(Arriving {
+            name: table.name.get_ref().clone(),
+            logs: self.positions(&table.logs, logs, "[[log]]", |log| &log.name)?,
+            processors: processors.into_iter().map(|count| count as u32).collect(),
+            starts: self.count(&table.starts, FEW_MAX)? as usize,
+            delays: self.spans(&table.delays_s)?,
+            instances: instances.into_iter().map(|count| count as usize).collect(),
+            times,
+            policies,
+            draws: self.count(table.draws.as_ref().unwrap_or(draws), FEW_MAX)? as usize,
+        })
+    }
+
+    fn policy(&self, table: &PolicyTable) -> Checked<Policy> {
+        self.name(&table.name)?;
+        let estimator = match (table.estimator.as_ref().map(|word| word.0), &table.quantile) {
+            (None | Some(EstimatorWord::Mean), None) => Estimator::Mean,
+            (Some(EstimatorWord::RecentMean), None) => Estimator::RecentMean,
+            (Some(EstimatorWord::Quantile), Some(quantile)) => {
+                let choice = Choice::new(*quantile.get_ref(), 1.0);
+                Estimator::Quantile(choice.map_err(|error| self.at(quantile.span(), error.to_string()))?)
+            }
+            _ => {
+                let problem =
+                    "expected `quantile` with `estimator = \"quantile\"` and nowhere else".to_owned();
+                return Err(self.at(table.name.span(), problem));
+            }
+        };
+        let deviations = table.deviations.as_ref();
+        let period = table.period_s.as_ref().map(|given| self.count(given, COUNT_MAX)).transpose()?;
+        Ok(Policy {
+            name: table.name.get_ref().clone(),
+            broker: Broker {
+                strategy: table.strategy.map_or(Strategy::Statistics, |word| word.0),
+                knowledge: table.knowledge.map_or(Knowledge::WholeLog, |word| word.0),
+                level: table.level.map_or(Level::Executable, |word| word.0),
+                estimator,
+                deviations: deviations.map_or(Ok(0.0), |given| self.number(given, 0.0..=100.0))?,
+                period: period.map(|seconds| Span(seconds as i64)),
+                copies: table.copies.as_ref().map_or(Ok(1), |given| self.count(given, 100))? as u32,
+            },
+        })
+    }
+
+    /// Where the named ones are.
+    fn positions<T>(
+        &self,
+        names: &Spanned<Vec<Spanned<String>>>,
+        all: &[T],
+        table: &str,
+        name_of: impl Fn(&T) -> &String,
+    ) -> Checked<Vec<usize>> {
+        self.filled(names.span(), names.get_ref().len())?;
+        let position = |name: &Spanned<String>| {
+            all.iter().position(|one| name_of(one) == name.get_ref()).ok_or_else(|| {
+                let problem = format!("expected the name of a {table}, found `{}`", name.get_ref());
+                self.at(name.span(), problem)
+            })
+        };
+        names.get_ref().iter().map(position).collect()
+    }
+
+    fn unique<T>(&self, all: &[T], name_of: impl Fn(&T) -> &String, name: &Spanned<String>) -> Checked<()> {
+        if all.iter().filter(|one| name_of(one) == name.get_ref()).count() < 2 {
+            return Ok(());
+        }
+        Err(self.at(name.span(), format!("expected unique names, found `{}` twice", name.get_ref())))
+    }
+
+    fn spans(&self, given: &Spanned<Vec<u64>>) -> Checked<Vec<Span>> {
+        Ok(self.each(given, 1, COUNT_MAX)?.into_iter().map(|seconds| Span(seconds as i64)).collect())
+    }
+
+    fn each(&self, given: &Spanned<Vec<u64>>, least: u64, most: u64) -> Checked<Vec<u64>> {
+        self.filled(given.span(), given.get_ref().len())?;
+        match given.get_ref().iter().find(|count| !(least..=most).contains(*count)) {
+            None => Ok(given.get_ref().clone()),
+            Some(found) => {
+                Err(self.at(given.span(), format!("expected numbers of {least} to {most}, found {found}")))
+            }
+        }
+    }
+
+    fn count(&self, given: &Spanned<u64>, most: u64) -> Checked<u64> {
+        let found = *given.get_ref();
+        if (1..=most).contains(&found) {
+            return Ok(found);
+        }
+        Err(self.at(given.span(), format!("expected a number of 1 to {most}, found {found}")))
+    }
+
+    fn number(&self, given: &Spanned<f64>, range: std::ops::RangeInclusive<f64>) -> Checked<f64> {
+        let found = *given.get_ref();
+        if range.contains(&found) {
+            return Ok(found);
+        }
+        let problem = format!("expected a number of {} to {}, found {found}", range.start(), range.end());
+        Err(self.at(given.span(), problem))
+    }
+
+    fn filled(&self, span: Range<usize>, count: usize) -> Checked<()> {
+        if count > 0 { Ok(()) } else { Err(self.at(span, "expected at least one, found none".to_owned())) }
+    }
+
+    fn name(&self, given: &Spanned<String>) -> Checked<()> {
+        pliant_model::check_name(given.get_ref()).map_err(|error| self.at(given.span(), error.to_string()))
+    }
+
+    fn at(&self, span: Range<usize>, problem: String) -> CampaignError {
+        let message = self.source.about_key(&span, problem);
+        self.source.error(span, message, KEYS_HINT.to_owned()).into()
+    }
+}

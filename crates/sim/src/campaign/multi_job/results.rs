@@ -1,0 +1,221 @@
+//! The folder of a campaign of multi-jobs.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `campaign.json` | which kind of campaign, its name; written last |
+//! | `results.json` | the logs, every cell of every experiment, how far predictions were off |
+
+use std::fs;
+use std::path::Path;
+
+use pliant_policy::runtimes::{Calibration, Level};
+use serde::{Deserialize, Serialize};
+
+use super::MultiJobCampaign;
+use crate::campaign::CampaignError;
+use crate::campaign::store::write_json;
+
+/// The version of `campaign.json` and `results.json`.
+const SCHEMA: &str = "pliant.multi-job-campaign/1";
+
+/// The results of a campaign of multi-jobs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    schema: String,
+    /// The campaign's name.
+    pub name: String,
+    /// How often each thing that is drawn was drawn.
+    pub draws: usize,
+    /// The logs.
+    pub logs: Vec<LogRow>,
+    /// Scenarios 1 and 2.
+    pub frozen: Vec<FrozenCell>,
+    /// Scenarios 3 and 4.
+    pub arriving: Vec<ArrivingCell>,
+    /// How far predictions were off.
+    pub errors: Vec<ErrorRow>,
+}
+
+/// A log as clusters.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogRow {
+    /// Its name.
+    pub log: String,
+    /// Jobs on the clusters.
+    pub jobs: usize,
+    /// From the first submission to the last, s.
+    pub span_s: i64,
+    /// Executables of the whole log.
+    pub executables: usize,
+    /// Users of the whole log.
+    pub users: usize,
+    /// Groups of the whole log.
+    pub groups: usize,
+    /// Processors that the jobs of each cluster would keep busy.
+    pub busy_processors: Vec<f64>,
+}
+
+/// Mean, median, 95th percentile and number of some values.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// How many.
+    pub runs: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Their median.
+    pub median: f64,
+    /// The smallest value that 95 % do not exceed.
+    pub p95: f64,
+}
+
+impl Spread {
+    pub(super) fn of(values: &[f64]) -> Spread {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let rank = |share: f64| {
+            let rank = (share * sorted.len() as f64 * (1.0 - 1e-12)).ceil() as usize;
+            sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
+        };
+        let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
+        Spread { runs: sorted.len(), mean, median: rank(0.5), p95: rank(0.95) }
+    }
+}
+
+/// What a policy is worth if nobody comes after.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrozenCell {
+    /// The experiment.
+    pub experiment: String,
+    /// The log.
+    pub log: String,
+    /// How long each job of the log took; none for its own time.
+    pub job_time_s: Option<i64>,
+    /// How long the log ran before.
+    pub delay_s: i64,
+    /// Instances.
+    pub instances: u64,
+    /// The law of their times.
+    pub law: String,
+    /// The policy.
+    pub policy: String,
+    /// The most pending work of a cluster, mean over the starts.
+    pub largest_pending_s: f64,
+    /// Makespans.
+    pub makespan_s: Spread,
+    /// In how many of the starts Algorithm 1 as it is printed gives out another number of instances, in %.
+    pub printed_wrong_percent: f64,
+}
+
+/// What a policy is worth while others go on submitting.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArrivingCell {
+    /// The experiment.
+    pub experiment: String,
+    /// The log.
+    pub log: String,
+    /// How long the log ran before.
+    pub delay_s: i64,
+    /// Instances.
+    pub instances: usize,
+    /// Their times.
+    pub times: String,
+    /// The policy.
+    pub policy: String,
+    /// Makespans.
+    pub makespan_s: Spread,
+    /// Mean times from the submission to the end of an instance.
+    pub response_s: Spread,
+    /// Mean of the makespans that were expected.
+    pub expected_s: f64,
+    /// Mean number of waiting instances that went to another cluster.
+    pub moves: f64,
+    /// Mean number of copies.
+    pub copies: f64,
+}
+
+/// How far the predictions of an estimator were off on a log.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorRow {
+    /// The log.
+    pub log: String,
+    /// The level that was asked first.
+    pub level: String,
+    /// The estimator.
+    pub estimator: String,
+    /// Jobs that were predicted.
+    pub jobs: u64,
+    /// Share of them that the level itself predicted, in %.
+    pub at_level_percent: f64,
+    /// Mean error without its sign over the mean runtime.
+    pub relative_error: f64,
+    /// Mean of predicted less true runtime over the mean runtime.
+    pub relative_bias: f64,
+    /// Share of the jobs that ran no longer than predicted, in %.
+    pub within_percent: f64,
+}
+
+impl ErrorRow {
+    pub(super) fn of(log: &str, level: Level, estimator: &str, found: &Calibration) -> ErrorRow {
+        let all = found.all();
+        let (jobs, runtimes) = (all.jobs.max(1) as f64, (all.runtimes as f64).max(1.0));
+        let at_level = found.levels().find(|(at, _)| *at == level).map_or(0, |(_, errors)| errors.jobs);
+        ErrorRow {
+            log: log.to_owned(),
+            level: level.name().to_owned(),
+            estimator: estimator.to_owned(),
+            jobs: all.jobs,
+            at_level_percent: 100.0 * at_level as f64 / jobs,
+            relative_error: all.absolute as f64 / runtimes,
+            relative_bias: all.signed as f64 / runtimes,
+            within_percent: 100.0 * all.within as f64 / jobs,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Manifest {
+    schema: String,
+    name: String,
+}
+
+impl Results {
+    pub(super) fn new(
+        campaign: &MultiJobCampaign,
+        logs: Vec<LogRow>,
+        frozen: Vec<FrozenCell>,
+        arriving: Vec<ArrivingCell>,
+        errors: Vec<ErrorRow>,
+    ) -> Results {
+        let (schema, name) = (SCHEMA.to_owned(), campaign.name.clone());
+        Results { schema, name, draws: campaign.draws, logs, frozen, arriving, errors }
+    }
+}
+
+/// Writes the folder.
+pub(super) fn write(results: &Results, dir: &Path) -> Result<(), CampaignError> {
+    fs::create_dir_all(dir).map_err(|source| CampaignError::io(dir, "create this folder", source))?;
+    write_json(&dir.join("results.json"), results)?;
+    // Last, so that a folder that says what it is has everything.
+    let manifest = Manifest { schema: SCHEMA.to_owned(), name: results.name.clone() };
+    write_json(&dir.join("campaign.json"), &manifest)
+}
+
+/// Whether a folder is of a campaign of multi-jobs.
+pub fn is_folder(dir: &Path) -> bool {
+    let manifest = fs::read(dir.join("campaign.json")).ok();
+    let manifest = manifest.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
+    manifest.is_some_and(|manifest| manifest.schema == SCHEMA)
+}
+
+/// The results in a folder.
+pub fn read_results(dir: &Path) -> Result<Results, CampaignError> {
+    let path = dir.join("results.json");
+    let text = fs::read(&path).map_err(|source| CampaignError::io(&path, "read this file", source))?;
+    serde_json::from_slice(&text).map_err(|error| CampaignError::Damaged { path, problem: error.to_string() })
+}

@@ -1,0 +1,66 @@
+//! Words of the files of campaigns of multi-jobs that have no registry of their own.
+
+use std::str::FromStr;
+
+use pliant_policy::UnknownName;
+use pliant_trace::generate::JobLaw;
+
+use crate::campaign::words::find;
+use crate::multi_job::Knowledge;
+
+const LAWS: [(&str, JobLaw); 4] = [
+    ("deterministic", JobLaw::Deterministic),
+    ("gaussian", JobLaw::Gaussian),
+    ("pareto", JobLaw::Pareto),
+    ("pareto-printed", JobLaw::ParetoPrinted),
+];
+
+/// The word of a law.
+pub fn law_name(law: JobLaw) -> &'static str {
+    LAWS.iter().find(|(_, other)| *other == law).map_or("", |(word, _)| word)
+}
+
+/// A law of job times.
+pub(super) struct LawWord(pub(super) JobLaw);
+
+impl FromStr for LawWord {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<LawWord, UnknownName> {
+        find("law of job times", LAWS.to_vec(), text).map(LawWord)
+    }
+}
+
+impl FromStr for Knowledge {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Knowledge, UnknownName> {
+        let words = vec![
+            ("whole-log", Knowledge::WholeLog),
+            ("finished", Knowledge::Finished),
+            ("exact", Knowledge::Exact),
+        ];
+        find("source of runtimes", words, text)
+    }
+}
+
+/// What is taken of a category.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum EstimatorWord {
+    Mean,
+    RecentMean,
+    Quantile,
+}
+
+impl FromStr for EstimatorWord {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<EstimatorWord, UnknownName> {
+        let words = vec![
+            ("mean", EstimatorWord::Mean),
+            ("recent-mean", EstimatorWord::RecentMean),
+            ("quantile", EstimatorWord::Quantile),
+        ];
+        find("estimator", words, text)
+    }
+}

@@ -1,0 +1,161 @@
+//! The jobs of other users: a log divided into clusters.
+//!
+//! A partition of the log is a cluster. A log with few partitions is cut into equal stretches of time as well, each
+//! stretch of each partition one cluster and all of them starting together: so the paper makes 20 clusters of the five
+//! partitions of DAS-2. Clusters are ordered by their work, the busiest first.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pliant_model::{Span, Time};
+use pliant_policy::runtimes::{Categories, Level, Runtimes, Settings};
+use pliant_trace::Workload;
+
+/// A job of another user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BackgroundJob {
+    /// When it is submitted, since the start of the log.
+    pub submit: Time,
+    /// To which cluster.
+    pub cluster: usize,
+    /// How long it runs.
+    pub runtime: Span,
+    /// Who submitted what.
+    pub categories: Categories<i32>,
+}
+
+/// The jobs of other users on some clusters.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Background {
+    /// How many clusters.
+    pub clusters: usize,
+    /// By submission.
+    pub jobs: Vec<BackgroundJob>,
+    /// From the first submission to the last.
+    pub span: Span,
+    /// Executables, users and groups of the whole log.
+    pub categories: [usize; 3],
+}
+
+/// How a log becomes clusters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Division {
+    /// Into how many stretches of time each partition is cut.
+    pub stretches: u32,
+    /// How many of the busiest clusters are left out.
+    pub skipped: usize,
+    /// How many of the next ones are taken.
+    pub clusters: usize,
+}
+
+/// A log of fewer clusters than were asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooFewClusters {
+    /// How many were asked for, those to be left out included.
+    pub expected: usize,
+    /// How many have jobs.
+    pub found: usize,
+}
+
+impl fmt::Display for TooFewClusters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { expected, found } = self;
+        write!(
+            f,
+            "expected a log of {expected} clusters (partitions, or stretches of them), found {found} with jobs"
+        )
+    }
+}
+
+impl std::error::Error for TooFewClusters {}
+
+/// Divides a log.
+pub fn background(log: &Workload, division: Division) -> Result<Background, TooFewClusters> {
+    let stretches = i64::from(division.stretches.max(1));
+    let length = (log.last_submit().0 / stretches + 1).max(1);
+    let mut work: BTreeMap<(i32, i64), i64> = BTreeMap::new();
+    for (job, partition) in log.jobs.iter().zip(&log.partitions) {
+        *work.entry((*partition, job.submit.0 / length)).or_default() += job.runtime.0;
+    }
+    let mut by_work: Vec<((i32, i64), i64)> = work.into_iter().collect();
+    by_work.sort_by_key(|(place, work)| (-work, *place));
+    let expected = division.skipped + division.clusters;
+    if by_work.len() < expected {
+        return Err(TooFewClusters { expected, found: by_work.len() });
+    }
+    let taken = by_work[division.skipped..expected].iter().enumerate();
+    let clusters: BTreeMap<(i32, i64), usize> = taken.map(|(at, (place, _))| (*place, at)).collect();
+    let mut jobs = Vec::new();
+    let mut known: [std::collections::BTreeSet<i32>; 3] = Default::default();
+    for (job, partition) in log.jobs.iter().zip(&log.partitions) {
+        let ids = [job.executable, job.user, job.group];
+        known.iter_mut().zip(ids).filter(|(_, id)| *id >= 0).for_each(|(known, id)| {
+            known.insert(id);
+        });
+        if let Some(cluster) = clusters.get(&(*partition, job.submit.0 / length)) {
+            let [executable, user, group] = ids.map(|id| (id >= 0).then_some(id));
+            jobs.push(BackgroundJob {
+                submit: Time(job.submit.0 % length),
+                cluster: *cluster,
+                runtime: job.runtime,
+                categories: Categories { executable, user, group },
+            });
+        }
+    }
+    jobs.sort_by_key(|job| job.submit);
+    let categories = known.map(|known| known.len());
+    Ok(Background { clusters: division.clusters, jobs, span: Span(length), categories })
+}
+
+impl Background {
+    /// Those submitted from then on.
+    pub(super) fn from(&self, start: Time) -> usize {
+        self.jobs.partition_point(|job| job.submit < start)
+    }
+
+    /// What the whole log teaches: it sees the future.
+    pub fn whole(&self, settings: Settings) -> Runtimes<i32> {
+        self.told(settings, |_| true)
+    }
+
+    /// What the jobs teach that would have ended by then had they started at once.
+    pub fn ended_by(&self, settings: Settings, now: Time) -> Runtimes<i32> {
+        self.told(settings, |job| job.submit + job.runtime <= now)
+    }
+
+    fn told(&self, settings: Settings, is_told: impl Fn(&BackgroundJob) -> bool) -> Runtimes<i32> {
+        let mut runtimes = Runtimes::new(settings);
+        let mut ended: Vec<&BackgroundJob> = self.jobs.iter().filter(|job| is_told(job)).collect();
+        ended.sort_by_key(|job| job.submit + job.runtime);
+        ended.iter().for_each(|job| runtimes.tell(&job.categories, job.runtime));
+        runtimes
+    }
+
+    /// The category of a level that has the `rank`-th most jobs (from 1), with their runtimes.
+    pub fn category(&self, level: Level, rank: usize) -> Option<(Categories<i32>, Vec<Span>)> {
+        let alike = |of: &Categories<i32>| match level {
+            Level::Executable => Categories { user: of.user, group: of.group, executable: of.executable },
+            Level::User => Categories { user: of.user, group: of.group, executable: None },
+            Level::Group => Categories { group: of.group, user: None, executable: None },
+            Level::All => Categories::default(),
+        };
+        let key = |of: &Categories<i32>| {
+            let of = alike(of);
+            (of.group, of.user, of.executable)
+        };
+        let known = |of: &Categories<i32>| match level {
+            Level::Executable => of.executable.is_some(),
+            Level::User => of.user.is_some(),
+            Level::Group => of.group.is_some(),
+            Level::All => true,
+        };
+        let mut all: BTreeMap<_, Vec<&BackgroundJob>> = BTreeMap::new();
+        for job in self.jobs.iter().filter(|job| known(&job.categories)) {
+            all.entry(key(&job.categories)).or_default().push(job);
+        }
+        let mut all: Vec<Vec<&BackgroundJob>> = all.into_values().collect();
+        all.sort_by_key(|jobs| std::cmp::Reverse(jobs.len()));
+        let jobs = all.get(rank.checked_sub(1)?)?;
+        Some((alike(&jobs.first()?.categories), jobs.iter().map(|job| job.runtime).collect()))
+    }
+}

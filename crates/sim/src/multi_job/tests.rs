@@ -1,0 +1,253 @@
+//! Multi-jobs among other jobs: small cases by hand, the engine against the frozen scenario, and the golden figures of
+//! paper 002 that need draws.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use pliant_model::{Span, Time};
+use pliant_policy::allocation::{Strategy, baseline, levels};
+use pliant_policy::runtimes::{Categories, Estimator, Level, Settings};
+use pliant_trace::generate::{GridLog, JobLaw, grid_log};
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+
+const SETTINGS: Settings =
+    Settings { window: NonZeroUsize::new(100).expect("not 0"), least: NonZeroUsize::new(1).expect("not 0") };
+
+fn user(user: i32) -> Categories<i32> {
+    Categories { executable: None, user: Some(user), group: Some(1) }
+}
+
+/// Jobs of (submission, cluster, runtime, user).
+fn background_of(clusters: usize, jobs: &[(i64, usize, i64, i32)]) -> Background {
+    let job = |(submit, cluster, runtime, of): &(i64, usize, i64, i32)| BackgroundJob {
+        submit: Time(*submit),
+        cluster: *cluster,
+        runtime: Span(*runtime),
+        categories: user(*of),
+    };
+    let mut jobs: Vec<BackgroundJob> = jobs.iter().map(job).collect();
+    jobs.sort_by_key(|job| job.submit);
+    Background { clusters, jobs, span: Span(1000), categories: [0; 3] }
+}
+
+fn learned(background: &Background) -> Learned {
+    Learned {
+        whole: Arc::new(background.whole(SETTINGS)),
+        finished: Arc::new(background.ended_by(SETTINGS, Time::ZERO)),
+    }
+}
+
+fn broker(strategy: Strategy, knowledge: Knowledge) -> Broker {
+    let (level, estimator) = (Level::User, Estimator::Mean);
+    Broker { strategy, knowledge, level, estimator, deviations: 0.0, period: None, copies: 1 }
+}
+
+fn instances(count: usize, runtime: i64) -> MultiJob {
+    let runtimes = vec![Span(runtime); count];
+    MultiJob { copies: runtimes.clone(), runtimes, categories: user(9) }
+}
+
+fn run(background: &Background, processors: &[u32], delay: i64, job: &MultiJob, broker: &Broker) -> Outcome {
+    let mut session = Session::new(background, processors, Time::ZERO, learned(background));
+    session.run_for(Span(delay));
+    let view = session.view(&job.categories, job.runtimes.last().copied(), broker);
+    let rng = ChaCha8Rng::seed_from_u64(1);
+    let settled = broker
+        .leaves_instances()
+        .then(|| settle(job, broker, &view, &session.truth(), &mut rng.clone()).unwrap());
+    let outcome = session.run(job, broker, &view, &mut rng.clone()).unwrap();
+    settled.iter().for_each(|settled| assert_eq!(settled, &outcome));
+    outcome
+}
+
+#[test]
+fn instances_wait_behind_what_came_before() {
+    // One cluster works until 100, the other until 30; from then on others submit more.
+    let background = background_of(2, &[(0, 0, 100, 1), (0, 1, 30, 2), (20, 1, 500, 3)]);
+    let exact = broker(Strategy::Statistics, Knowledge::Exact);
+    let outcome = run(&background, &[1, 1], 10, &instances(4, 10), &exact);
+    // All four on the second cluster, at 40, 50, 60 and 70.
+    assert_eq!((outcome.expected, outcome.makespan), (Span(60), Span(60)));
+    assert!((outcome.mean_response_s - 45.0).abs() < 1e-9);
+    // After 20, the long job is before them.
+    let outcome = run(&background, &[1, 1], 20, &instances(4, 10), &exact);
+    assert_eq!((outcome.expected, outcome.makespan), (Span(120), Span(120)));
+    // Two processors: the long job takes one of them only.
+    let outcome = run(&background, &[1, 2], 20, &instances(4, 10), &exact);
+    assert_eq!(outcome.makespan, Span(50));
+}
+
+#[test]
+fn statistics_are_the_whole_log_or_what_has_ended() {
+    // User 1 had short jobs and is about to have long ones; both clusters have one of them, of users 1 and 2.
+    let jobs = [(0, 0, 10, 1), (0, 1, 10, 2), (20, 0, 400, 1), (20, 1, 100, 2)];
+    let background = background_of(2, &jobs);
+    let job = instances(6, 20);
+    let check = |knowledge, expected| {
+        let outcome = run(&background, &[1, 1], 20, &job, &broker(Strategy::Statistics, knowledge));
+        assert_eq!(outcome.expected, Span(expected), "{knowledge:?}");
+    };
+    // 400 and 100 are left: all go to the second.
+    check(Knowledge::Exact, 220);
+    // Means of 205 and 55.
+    check(Knowledge::WholeLog, 175);
+    // Means of 10 each.
+    check(Knowledge::Finished, 70);
+}
+
+#[test]
+fn waiting_instances_move_when_it_pays() {
+    // The first cluster looks as busy as the second and is free at once.
+    let jobs = [(0, 0, 5, 1), (0, 1, 5, 1), (6, 0, 2, 1), (6, 1, 300, 1)];
+    let background = background_of(2, &jobs);
+    let still = broker(Strategy::Statistics, Knowledge::WholeLog);
+    let moving = Broker { period: Some(Span(50)), ..still.clone() };
+    let job = instances(20, 10);
+    let (before, after) =
+        (run(&background, &[1, 1], 6, &job, &still), run(&background, &[1, 1], 6, &job, &moving));
+    assert_eq!((before.makespan, before.moves), (Span(400), 0));
+    assert!(after.makespan < Span(320) && after.moves > 0, "{after:?}");
+}
+
+#[test]
+fn idle_processors_take_waiting_instances_and_copy_running_ones() {
+    let background = background_of(2, &[(0, 0, 100, 1)]);
+    let still = broker(Strategy::FewestFailures, Knowledge::Finished);
+    let pulling = Broker { copies: 2, ..still.clone() };
+    let mut job = instances(4, 10);
+    let (before, after) =
+        (run(&background, &[1, 1], 1, &job, &still), run(&background, &[1, 1], 1, &job, &pulling));
+    assert_eq!((before.makespan, before.moves), (Span(119), 0));
+    assert_eq!((after.makespan, after.moves, after.copies), (Span(40), 2, 0));
+    // One instance that takes long where it is; its copy does not.
+    job.runtimes = vec![Span(500), Span(10)];
+    job.copies = vec![Span(10); 2];
+    let idle = background_of(2, &[]);
+    let after = run(&idle, &[1, 1], 0, &job, &pulling);
+    assert_eq!((after.makespan, after.moves, after.copies), (Span(20), 0, 1));
+}
+
+#[test]
+fn a_log_is_divided_into_clusters_by_partition_and_stretch() {
+    let what = GridLog {
+        sites: 3,
+        jobs: 600,
+        days: 4.0,
+        groups: 2,
+        users: 2,
+        executables: 2,
+        mean_s: 100.0,
+        spread: 0.1,
+        skew: 1.0,
+    };
+    let log = grid_log(&what, 1);
+    let divided = background(&log, Division { stretches: 4, skipped: 2, clusters: 10 }).unwrap();
+    let mut work = [0; 10];
+    divided.jobs.iter().for_each(|job| work[job.cluster] += job.runtime.0);
+    assert!(work.is_sorted_by(|a, b| a >= b) && work[9] > 0, "{work:?}");
+    assert!(divided.jobs.iter().all(|job| job.submit < Time::ZERO + divided.span));
+    assert!(divided.span <= Span(86_401), "{}", divided.span);
+    assert_eq!(divided.categories, [8, 4, 2]);
+    let found = background(&log, Division { stretches: 4, skipped: 3, clusters: 10 });
+    assert_eq!(found, Err(TooFewClusters { expected: 13, found: 12 }));
+    let (of, runtimes) = divided.category(Level::User, 1).unwrap();
+    let alike = divided.jobs.iter().filter(|job| job.categories.user == of.user).count();
+    assert_eq!((of.executable, runtimes.len()), (None, alike));
+    assert_eq!(divided.category(Level::User, 5), None);
+}
+
+#[test]
+fn predictions_are_compared_with_what_came() {
+    let background = background_of(1, &[(0, 0, 10, 1), (5, 0, 10, 1), (20, 0, 30, 1), (30, 0, 30, 2)]);
+    let asked = [(Level::User, Estimator::Mean), (Level::All, Estimator::Mean)];
+    let found = errors(&background, SETTINGS, &asked);
+    // The third is predicted by the first two; the fourth by them too, as jobs of its group.
+    assert_eq!((found[0].all().jobs, found[0].all().absolute), (2, 40));
+    let levels: Vec<Level> = found[0].levels().map(|(level, _)| level).collect();
+    assert_eq!(levels, [Level::User, Level::Group]);
+    assert_eq!(found[1].levels().count(), 1);
+}
+
+/// How much later than equal jobs the laws of Table 3 end, with nothing pending on ten clusters, in % (spec A002-7 and
+/// C002-6; means of many draws).
+#[test]
+fn g002_4_the_laws_of_table_3() {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    let mut later = |law, count, draws| {
+        let counts = levels::fill(&[Span::ZERO; 10], Span(1000), count).instances;
+        let law = Law { law, mean: Span(1000) };
+        let sum: i64 = (0..draws).map(|_| run_frozen(&[Span::ZERO; 10], &counts, &law, &mut rng).0).sum();
+        let equal = (count / 10 * 1000) as f64;
+        100.0 * (sum as f64 / f64::from(draws) / equal - 1.0)
+    };
+    for (count, draws, gaussian, least) in
+        [(10, 4000, 15.4, 1.0), (100, 2000, 4.9, 0.3), (1000, 500, 1.54, 0.2), (10_000, 100, 0.49, 0.1)]
+    {
+        let found = later(JobLaw::Gaussian, count, draws);
+        assert!((found - gaussian).abs() < least, "Gaussian, {count} jobs: {found} %");
+    }
+    // What is printed as Pareto ends far later, what is meant hardly later than the Gaussian law.
+    let (printed, meant) = (later(JobLaw::ParetoPrinted, 10, 4000), later(JobLaw::Pareto, 10, 4000));
+    // The largest of ten of the printed law is 2,837 s on average (184 % later).
+    assert!((150.0..220.0).contains(&printed) && (15.0..25.0).contains(&meant), "{printed} and {meant} %");
+    let (printed, meant) = (later(JobLaw::ParetoPrinted, 10_000, 60), later(JobLaw::Pareto, 10_000, 60));
+    assert!((4.0..14.0).contains(&printed) && (0.3..0.7).contains(&meant), "{printed} and {meant} %");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// With single processors, equal jobs and a broker that is told the truth, the engine ends when the frozen
+    /// scenario does, and that is when Algorithm 1 says.
+    #[test]
+    fn both_scenarios_agree_if_nobody_comes_after(
+        jobs in prop::collection::vec((0..100_i64, 0..5_usize, 1..80_i64, 1..3_i32), 0..40),
+        count in 0..60_usize,
+        time in 1..40_i64,
+    ) {
+        let background = background_of(5, &jobs);
+        let pending = freeze(&background, Time::ZERO, Span(100), None);
+        let best = levels::fill(&pending, Span(time), count as u64);
+        let job = instances(count, time);
+        let outcome = run(&background, &[1; 5], 100, &job, &broker(Strategy::Statistics, Knowledge::Exact));
+        prop_assert_eq!(outcome.expected, best.makespan);
+        prop_assert_eq!(outcome.makespan, best.makespan);
+        let law = Law { law: JobLaw::Deterministic, mean: Span(time) };
+        let rng = &mut ChaCha8Rng::seed_from_u64(1);
+        prop_assert_eq!(run_frozen(&pending, &best.instances, &law, rng), best.makespan);
+    }
+
+    /// Whatever is drawn, on clusters of several processors, with others who come after: [`run`] compares.
+    #[test]
+    fn what_stays_where_it_is_put_can_be_settled_at_once(
+        jobs in prop::collection::vec((0..200_i64, 0..4_usize, 1..80_i64, 1..3_i32), 0..60),
+        processors in prop::collection::vec(1..4_u32, 4),
+        times in prop::collection::vec(1..40_i64, 1..40),
+        strategy in 0..Strategy::ALL.len(),
+    ) {
+        let background = background_of(4, &jobs);
+        let runtimes: Vec<Span> = times.into_iter().map(Span).collect();
+        let job = MultiJob { copies: runtimes.clone(), runtimes, categories: user(1) };
+        run(&background, &processors, 100, &job, &broker(Strategy::ALL[strategy], Knowledge::Finished));
+    }
+
+    /// Claim C002-3 with jobs that are run: no draw ends before Algorithm 1.
+    #[test]
+    fn no_draw_ends_before_algorithm_1(
+        pending in prop::collection::vec(0..5000_i64, 1..12),
+        count in 1..100_u64,
+        seed in any::<u64>(),
+    ) {
+        let pending: Vec<Span> = pending.into_iter().map(Span).collect();
+        let law = Law { law: JobLaw::Deterministic, mean: Span(100) };
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let drawn = baseline::random(pending.len(), count, rng);
+        let best = levels::fill(&pending, law.mean, count);
+        prop_assert_eq!(run_frozen(&pending, &drawn, &law, rng).max(best.makespan),
+            run_frozen(&pending, &drawn, &law, rng));
+    }
+}

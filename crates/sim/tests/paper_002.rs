@@ -1,0 +1,200 @@
+//! Paper 002's campaigns: their files, that a campaign of multi-jobs gives the same bytes on any number of threads, and
+//! what its claims come to on a small generated log.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "campaigns are files, and their results are folders"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pliant_model::Span;
+use pliant_sim::campaign::Kind;
+use pliant_sim::campaign::multi_job::{
+    ArrivingCell, LogSource, MultiJobCampaign, Results, read_results, run,
+};
+
+fn campaign(name: &str) -> MultiJobCampaign {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns").join(name);
+    assert_eq!(Kind::of_file(&path).unwrap(), Kind::MultiJob);
+    MultiJobCampaign::read(&path).unwrap()
+}
+
+/// A campaign of the paper on a log that takes no time.
+fn small(name: &str) -> MultiJobCampaign {
+    let mut campaign = campaign(name);
+    campaign.logs.truncate(1);
+    let LogSource::Generated(what) = &mut campaign.logs[0].source else { panic!("expected a generated log") };
+    (what.jobs, what.days) = (6000, 6.0);
+    campaign.draws = 4;
+    for frozen in &mut campaign.frozen {
+        frozen.logs = vec![0];
+        frozen.starts = 10;
+        frozen.delays = vec![Span(69_120)];
+    }
+    campaign.arriving.retain(|arriving| arriving.logs.contains(&0));
+    for arriving in &mut campaign.arriving {
+        arriving.logs = vec![0];
+        (arriving.starts, arriving.draws) = (2, 4);
+        arriving.delays = vec![Span(69_120)];
+        arriving.instances = vec![20, 200];
+    }
+    campaign
+}
+
+/// The results on two threads, with those on one compared.
+fn on_any_threads(campaign: &MultiJobCampaign) -> (tempfile::TempDir, Results) {
+    let dir = tempfile::tempdir().unwrap();
+    let folders: [PathBuf; 2] = ["one", "two"].map(|name| dir.path().join(name));
+    run(campaign, &folders[0], 1).unwrap();
+    let results = run(campaign, &folders[1], 2).unwrap();
+    let [one, two] = folders.map(|folder| {
+        assert_eq!(Kind::of_folder(&folder), Kind::MultiJob);
+        assert_eq!(read_results(&folder).unwrap(), results);
+        fs::read(folder.join("results.json")).unwrap()
+    });
+    assert!(one == two, "the bytes differ");
+    (dir, results)
+}
+
+#[test]
+fn the_papers_campaign_in_small() {
+    let (_dir, results) = on_any_threads(&small("paper-002.toml"));
+    assert_eq!(results.logs[0].busy_processors.len(), 10);
+    assert_eq!(results.logs[0].groups, 12);
+    assert!((100..=144).contains(&results.logs[0].users));
+    // C002-4: a few clusters have most of the work.
+    let work = &results.logs[0].busy_processors;
+    assert!(work[..3].iter().sum::<f64>() > work[3..].iter().sum::<f64>(), "{work:?}");
+    // C002-3: Algorithm 1 before random, in every cell.
+    for pair in results.frozen.chunks(2) {
+        assert_eq!((pair[0].policy.as_str(), pair[1].policy.as_str()), ("statistics", "random"));
+        // With heavy tails as printed, what is drawn decides.
+        let slack = if pair[0].law == "pareto-printed" { 1.3 } else { 1.0 };
+        assert!(pair[0].makespan_s.mean <= slack * pair[1].makespan_s.mean, "{pair:?}");
+        assert!(pair[0].makespan_s.median <= pair[0].makespan_s.p95);
+    }
+    let (starts, laws) = (10, 4);
+    let deterministic = results.frozen.iter().filter(|cell| cell.experiment == "2-log-times");
+    assert_eq!(deterministic.clone().count(), 2 * laws * 4);
+    assert!(
+        deterministic
+            .filter(|cell| cell.law == "deterministic" && cell.policy == "statistics")
+            .all(|cell| cell.makespan_s.runs == starts)
+    );
+}
+
+/// Mean makespan of a policy over the cells of an experiment.
+fn mean(results: &Results, experiment: &str, policy: &str) -> f64 {
+    let cells = results.arriving.iter();
+    let cells: Vec<&ArrivingCell> =
+        cells.filter(|cell| cell.experiment == experiment && cell.policy == policy).collect();
+    assert!(!cells.is_empty(), "{policy} in {experiment}");
+    cells.iter().map(|cell| cell.makespan_s.mean).sum::<f64>() / cells.len() as f64
+}
+
+/// C002-11 and C002-15: statistics before random in scenarios 3 and 4, and before what knows no runtimes.
+#[test]
+fn statistics_end_before_random_in_scenarios_3_and_4() {
+    let (_dir, results) = on_any_threads(&MultiJobCampaign { frozen: Vec::new(), ..small("paper-002.toml") });
+    assert!(mean(&results, "3a", "STAT") < mean(&results, "3a", "RND"));
+    for policy in ["STAT", "STAT-user", "STAT-group"] {
+        assert!(mean(&results, "3b", policy) < mean(&results, "3b", "RND"), "{policy}");
+    }
+    for experiment in ["4-R1", "4-R2"] {
+        assert!(mean(&results, experiment, "STAT-user") < mean(&results, experiment, "RND"), "{experiment}");
+    }
+}
+
+/// The exact broker is the bound of those who stay, and every policy of the campaign does what its name says.
+#[test]
+fn what_goes_beyond_the_paper_in_small() {
+    let (_dir, results) = on_any_threads(&small("paper-002-beyond.toml"));
+    let of = |policy: &str| mean(&results, "spread", policy);
+    assert!(
+        of("exact") < of("random") && of("mean") < of("random"),
+        "{} {} {}",
+        of("exact"),
+        of("mean"),
+        of("random")
+    );
+    let moved = |policy: &str| {
+        results
+            .arriving
+            .iter()
+            .filter(|cell| cell.policy == policy)
+            .map(|cell| cell.moves + cell.copies)
+            .sum::<f64>()
+    };
+    for policy in ["reallocated", "replicated", "two-choices-replicated", "random-replicated"] {
+        assert!(moved(policy) > 0.0, "{policy}");
+    }
+    assert!(moved("mean") == 0.0 && moved("two-choices") == 0.0);
+    assert!(of("random-replicated") < of("random"));
+    // Calibration: the quantile of 0.8 is not exceeded by about as many, where its level has jobs enough.
+    let row =
+        results.errors.iter().find(|row| row.level == "all" && row.estimator == "quantile 0.8").unwrap();
+    assert!((70.0..90.0).contains(&row.within_percent), "{row:?}");
+}
+
+#[test]
+fn without_its_logs_the_campaign_is_smaller_and_a_required_one_is_named() {
+    let mut campaign = campaign("paper-002.toml");
+    campaign.base = PathBuf::from("nowhere");
+    for log in &mut campaign.logs {
+        if let LogSource::File { path, .. } = &mut log.source {
+            *path = PathBuf::from("no-such-log.swf");
+        }
+    }
+    let mut required = campaign.clone();
+    let skipped = campaign.skip_absent();
+    assert_eq!((skipped.len(), campaign.logs.len()), (4, 1));
+    assert!(campaign.arriving.iter().all(|arriving| arriving.logs == [0]));
+    let LogSource::File { optional, .. } = &mut required.logs[1].source else { panic!("expected a file") };
+    *optional = false;
+    let error = run(&required, &tempfile::tempdir().unwrap().path().join("out"), 1).unwrap_err();
+    let expected = format!(
+        "{}: cannot read this file: there is none",
+        Path::new("nowhere").join("no-such-log.swf").display()
+    );
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn mistakes_in_a_file_are_named_with_their_place() {
+    let check = |log: &str, more: &str, place: &str, problem: &str| {
+        let text = format!("kind = \"multi-job\"\nname = \"c\"\nseed = 1\ndraws = 2\n[[log]]\n{log}\n{more}");
+        let error = MultiJobCampaign::parse(&text, Path::new("c.toml")).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("c.toml:{place}: ")) && error.ends_with(problem),
+            "{text}: {error}"
+        );
+    };
+    let log = "name = \"l\"\nfile = \"l.swf\"\nclusters = 2";
+    check("name = \"l\"\nclusters = 2", "", "5:1", "expected either `file` or `generate`");
+    check(
+        "name = \"l\"\nfile = \"l\"\nclusters = 0",
+        "",
+        "8:12",
+        "expected a number of 1 to 100000, found 0",
+    );
+    let again = "[[log]]\nname = \"l\"\nfile = \"m\"\nclusters = 1";
+    check(log, again, "10:8", "expected unique names, found `l` twice");
+    let policy = "[[policy]]\nname = \"p\"\nquantile = 0.5";
+    check(log, policy, "10:8", "expected `quantile` with `estimator = \"quantile\"` and nowhere else");
+    let arriving = "[[arriving]]\nname = \"a\"\nlogs = [\"m\"]\nprocessors = [1]\nstarts = 1\ndelays_s = [1]\n\
+                    instances = [1]\ntimes_s = [1]";
+    check(log, arriving, "11:9", "expected the name of a [[log]], found `m`");
+}
+
+/// C002-13 and C002-14, on the public multi-site log instead of the paper's.
+#[test]
+fn categories_of_a_real_log_are_counted() {
+    let Some(path) = pliant_testing::log("LCG.swf.gz") else { return };
+    let log = pliant_trace::load(&path, &pliant_trace::LoadOptions::default()).unwrap();
+    let division = pliant_sim::multi_job::Division { stretches: 1, skipped: 0, clusters: 10 };
+    let divided = pliant_sim::multi_job::background(&log, division).unwrap();
+    assert_eq!(divided.categories, [0, 216, 28]);
+}
