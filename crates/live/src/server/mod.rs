@@ -1,5 +1,6 @@
 //! The server as a daemon.
 
+mod accepting;
 pub(crate) mod cluster;
 mod driver;
 mod files;
