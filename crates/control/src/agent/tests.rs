@@ -21,6 +21,7 @@ fn info(server: &str) -> ServerInfo {
         policy: "cbf".to_owned(),
         services: Vec::new(),
         scripts: true,
+        optional_cores: 0,
     }
 }
 

@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::cluster::Fresh;
 use super::driver::Calls;
+use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
 use super::handover::source;
 use super::launch::Host;
@@ -22,7 +23,6 @@ use super::locals;
 use super::offer::Shop;
 use super::sealing::Sealing;
 use crate::agent::archive::SharedArchive;
-use crate::agent::driver::locked;
 use crate::daemon::{Mailbox, TurnedAway, stopped};
 use crate::gate::{self, Gate, Pass};
 use crate::identity::{Peer, Role, ServerTls};
@@ -48,6 +48,8 @@ pub(super) struct Service {
     pub(super) archive: SharedArchive,
     pub(super) tokens: Arc<AtomicU64>,
     pub(super) shop: Shop,
+    /// Its cores for explorations, if it has any.
+    pub(super) explorations: Option<Explorations>,
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<Fresh>,
     pub(super) host: Host,
@@ -302,6 +304,48 @@ impl proto::server_server::Server for Service {
         Ok(Response::new(files::download(dir, download, open, ended)))
     }
 
+    type ExploreStream = ReceiverStream<Result<proto::ExploreReply, Status>>;
+
+    async fn explore(
+        &self,
+        request: Request<Streaming<proto::ExploreRequest>>,
+    ) -> Result<Response<Self::ExploreStream>, Status> {
+        let (caller, open) = self.open(&request)?;
+        let id = RequestId::of_call(request.metadata());
+        let explorations = self.explorations()?;
+        let mut calls = request.into_inner();
+        let (sender, receiver) = mpsc::channel(16);
+        let stop = self.stop.clone();
+        // Whoever sends its first message late is not to hold up the answer's headers.
+        spawn_of_call(async move {
+            let serve = async {
+                match explorations.line(caller.user, id.to_string(), &mut calls).await {
+                    Ok(line) => line.serve(calls, sender.clone()).await,
+                    Err(status) => drop(sender.send(Err(status)).await),
+                }
+            };
+            let broken = tokio::select! {
+                () = serve => return,
+                () = sender.closed() => return,
+                status = open.refused() => status,
+                () = stopped(stop) => stopping(),
+            };
+            // Whoever called may have gone.
+            let _ = sender.send(Err(broken)).await;
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn users(
+        &self,
+        request: Request<proto::UsersRequest>,
+    ) -> Result<Response<proto::UsersReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let of = (!caller.operator).then_some(caller.user);
+        let shares = self.explorations()?.shares(of).await.map_err(|_| stopping())?;
+        Ok(Response::new((&shares).into()))
+    }
+
     async fn locals(
         &self,
         request: Request<proto::LocalsRequest>,
@@ -346,6 +390,11 @@ impl proto::server_server::Server for Service {
 }
 
 impl Service {
+    fn explorations(&self) -> Result<Explorations, Status> {
+        let none = || Status::failed_precondition("the server has no cores for explorations");
+        self.explorations.clone().ok_or_else(none)
+    }
+
     /// What is decided now is decided on what others have submitted by now.
     pub(super) async fn look(&self) {
         if let Some(fresh) = &self.fresh {
