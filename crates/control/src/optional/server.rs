@@ -8,6 +8,8 @@
 //! drawn by counting, so a journal told again gives the same commands.
 
 mod journaled;
+#[cfg(test)]
+mod tests;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -53,7 +53,9 @@ impl Explorations {
         request: String,
         calls: &mut Streaming<proto::ExploreRequest>,
     ) -> Result<Line, Status> {
-        let first = calls.message().await?.map(ToServer::try_from).transpose()?;
+        let first = tokio::time::timeout(PATIENCE, calls.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
+        let first = first?.map(ToServer::try_from).transpose()?;
         let Some(ToServer::Begin { exploration, service, deadline }) = first else {
             return Err(Status::invalid_argument("begin: expected it first, found something else"));
         };

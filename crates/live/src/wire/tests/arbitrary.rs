@@ -22,9 +22,11 @@ use super::super::{
 };
 use crate::staging::{Checksum, FileName, FileSpec, ResultName};
 
+mod exploration;
 mod history;
 mod moves;
 
+pub(super) use exploration::*;
 pub(super) use history::*;
 pub(super) use moves::*;
 
