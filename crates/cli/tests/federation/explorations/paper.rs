@@ -106,13 +106,13 @@ async fn run(scenario: &Scenario, live: Live, faster: i64) -> ExplorationSummary
     summarize_exploration(&ExplorationRun { capacity, explorations, stored_most: 0, submissions: 0 })
 }
 
-/// Runs a scenario on daemons and in simulation, and compares.
-async fn check(arrivals: Arrivals, live: Live, faster: i64, tolerance: &Tolerance) {
+/// Runs a scenario on daemons and in simulation, and compares: what is further from it than that.
+async fn compare(arrivals: Arrivals, live: Live, faster: i64, tolerance: &Tolerance) -> Option<String> {
     let scenario = Scenario::paper(arrivals);
     let simulated = summarize_exploration(&simulate(&scenario, &live.simulated, SEED));
     let found = run(&scenario, live, faster).await;
     let percent = 100.0 * (found.completed_requests as f64 / simulated.completed_requests as f64 - 1.0);
-    println!(
+    let line = format!(
         "{:15} {:7} | daemons: {:2} unhappy, {:5} completed ({percent:+.2} %), unfairness {:.3} | simulation: {:2}, {:5}, {:.3}",
         arrivals.name(),
         live.legacy.map_or_else(|| "ethic".to_owned(), |guess| format!("n = {guess}")),
@@ -123,39 +123,60 @@ async fn check(arrivals: Arrivals, live: Live, faster: i64, tolerance: &Toleranc
         simulated.completed_requests,
         simulated.unfairness,
     );
-    assert_eq!(found.users_without_mandatory, 0, "{found:?}");
-    if live.legacy.is_none() {
-        assert_eq!(found.unhappy_users, 0, "{found:?}");
-    }
-    let unfairness = (found.unfairness - simulated.unfairness).abs();
-    assert!(percent.abs() <= tolerance.completed, "{found:?}, simulated {simulated:?}");
-    assert!(unfairness <= tolerance.unfairness, "{found:?}, simulated {simulated:?}");
+    println!("{line}");
+    let is_lost = found.users_without_mandatory > 0;
+    let is_unhappy = live.legacy.is_none() && found.unhappy_users > 0;
+    let is_unfair = (found.unfairness - simulated.unfairness).abs() > tolerance.unfairness;
+    (is_lost || is_unhappy || is_unfair || percent.abs() > tolerance.completed).then_some(line)
 }
 
-/// Ten times as fast. What is lost to the disk and to whatever else the machine does is not what this is about.
+async fn check(arrivals: Arrivals, live: Live) {
+    let far = compare(arrivals, live, FASTER, &COMPRESSED).await;
+    assert_eq!(far, None, "too far from the simulation");
+}
+
+/// Twenty times as fast. What is lost to the disk, and to whatever else the machine does, weighs twenty times as much.
+const FASTER: i64 = 20;
 const COMPRESSED: Tolerance = Tolerance { completed: 25.0, unfairness: 0.3 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_who_come_at_once() {
-    check(Arrivals::Simultaneous, ETHIC, 20, &COMPRESSED).await;
+    check(Arrivals::Simultaneous, ETHIC).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_who_come_one_after_the_other() {
-    check(Arrivals::Regular, ETHIC, 20, &COMPRESSED).await;
+async fn users_who_come_one_right_after_the_other() {
+    check(Arrivals::Consecutive, ETHIC).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_who_come_over_a_day() {
+    check(Arrivals::Regular, ETHIC).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_who_come_irregularly_over_a_day() {
+    check(Arrivals::Diurnal, ETHIC).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_whose_requests_differ() {
+    check(Arrivals::DiurnalRandom, ETHIC).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_who_guess() {
-    check(Arrivals::Simultaneous, legacy(80), 20, &COMPRESSED).await;
+    check(Arrivals::Simultaneous, legacy(80)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a quarter of an hour: cargo xtask paper-004 --live"]
 async fn in_full() {
     let asked = Tolerance { completed: 2.0, unfairness: 0.1 };
+    let mut far = Vec::new();
     for arrivals in Arrivals::ALL {
-        check(arrivals, ETHIC, 1, &asked).await;
+        far.extend(compare(arrivals, ETHIC, 1, &asked).await);
     }
-    check(Arrivals::Regular, legacy(190), 1, &asked).await;
+    far.extend(compare(Arrivals::Regular, legacy(190), 1, &asked).await);
+    assert_eq!(far, [""; 0], "too far from the simulation");
 }

@@ -101,7 +101,7 @@ async fn what_cannot_be_is_refused_with_a_reason() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
     let alice = User::new(&federation, Role::User, "alice");
     for (line, code, words) in [
-        ("explore say --max 5 --deadline 10s --out a", 2, "expected `text`"),
+        ("explore say --max 5 --deadline 10s --out a", 2, "`text`: expected printable text"),
         ("explore pause ms=0 --max 5 --deadline 10s --out b", 2, "a number from 1 to"),
         ("explore pause ms=1 --deadline 10s --out c", 2, "expected --max N or --vary"),
         ("explore pause ms=1 --vary ms=1..5 --deadline 10s --out d", 2, "found `ms` twice"),
