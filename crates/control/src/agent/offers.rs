@@ -25,7 +25,6 @@ pub struct Offering {
 impl Agent {
     /// At most so many of the servers that are there and offer a service for explorations.
     pub fn offers(&self, service: &str, most: usize, exploration: Key) -> Vec<Offering> {
-        let seed = exploration.0.iter().fold(0_u64, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte));
         let offers = |info: &ServerInfo| {
             info.optional_cores > 0 && info.services.iter().any(|(name, _)| name == service)
         };
@@ -35,7 +34,7 @@ impl Agent {
             .map(|(info, ..)| (&info.name, info))
             .collect();
         let mut found: Vec<&ServerInfo> = found.into_values().collect();
-        found.sort_by_cached_key(|info| stream_seed(seed, info.name.as_str()));
+        found.sort_by_cached_key(|info| stream_seed(0, &format!("{exploration} {}", info.name)));
         let offering = |info: &ServerInfo| Offering {
             server: info.name.clone(),
             address: info.address.clone(),
