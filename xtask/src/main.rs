@@ -11,6 +11,7 @@ mod lint;
 mod logs;
 mod machine;
 mod packages;
+mod paper;
 mod skipped;
 mod soak;
 mod step;
@@ -54,6 +55,7 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Test { require_files } => testing::run(require_files),
         Verb::Ci => lint::run().and_then(|()| testing::run(false)),
         Verb::Fuzz { seconds } => fuzz::run(seconds),
+        Verb::Paper004 => paper::run(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
         Verb::WorthIt { rounds, seed, seconds } => worth_it::run(rounds, seed, seconds),
     }

@@ -20,6 +20,7 @@ Usage: cargo xtask VERB
                    moves, one with reallocation, one with copies, N times (default 1) from seed S on (default 60), and prints
                    the mean responses beside what the simulator predicted; the work comes within T seconds (default 60): the
                    fewer, the longer are the queues; needs root, Debian and some minutes a round
+  paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), beside their simulation
   ci               lint, then test
   help             this text
 
@@ -57,6 +58,8 @@ pub(crate) enum Verb {
         /// For how long each.
         seconds: u32,
     },
+    /// Runs the scenarios of paper 004.
+    Paper004,
     /// Runs fault schedules.
     Soak {
         /// How many.
@@ -111,6 +114,10 @@ impl Verb {
                 let seconds = rest.first().map_or(Ok(FUZZ_SECONDS), |text| parse_seconds(text))?;
                 (Verb::Fuzz { seconds }, "fuzz", rest.get(1..).unwrap_or_default())
             }
+            "paper-004" => {
+                let live = rest.first().is_none_or(|option| option == "--live");
+                (Verb::Paper004, "paper-004", if live { rest.get(1..).unwrap_or_default() } else { rest })
+            }
             "soak" => {
                 let (seeds, rest) = number("--seeds", rest, SOAK_SEEDS)?;
                 let (from, rest) = number("--from", rest, 0)?;
@@ -157,10 +164,10 @@ impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             UsageError::Missing => {
-                write!(f, "expected a verb (test, lint, fuzz, soak, worth-it, ci, help), found none")?
+                write!(f, "expected a verb (test, lint, fuzz, soak, worth-it, paper-004, ci, help), found none")?
             }
             UsageError::UnknownVerb(found) => {
-                write!(f, "expected a verb (test, lint, fuzz, soak, worth-it, ci, help), found `{found}`")?;
+                write!(f, "expected a verb (test, lint, fuzz, soak, worth-it, paper-004, ci, help), found `{found}`")?;
             }
             UsageError::Unexpected { verb, found } => {
                 write!(f, "expected no further argument to `{verb}`, found `{found}`")?;
@@ -197,6 +204,7 @@ mod tests {
         check("--help", Ok(Verb::Help));
         check("fuzz", Ok(Verb::Fuzz { seconds: 60 }));
         check("fuzz 5", Ok(Verb::Fuzz { seconds: 5 }));
+        check("paper-004 --live", Ok(Verb::Paper004));
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
         check("soak --seeds 5 --from 7", Ok(Verb::Soak { seeds: 5, from: 7 }));
@@ -217,6 +225,8 @@ mod tests {
         check("lint --require-files", unexpected("lint", "--require-files"));
         check("fuzz 5 swf", unexpected("fuzz", "swf"));
         check("soak 5", unexpected("soak", "5"));
+        check("paper-004 --dead", unexpected("paper-004", "--dead"));
+        check("paper-004 --live now", unexpected("paper-004", "now"));
         let not_a_number = |option, found: &str| Err(UsageError::Number { option, found: found.to_owned() });
         check("soak --seeds many", not_a_number("--seeds", "many"));
         check("soak --seeds 5 --from", not_a_number("--from", ""));

@@ -70,6 +70,10 @@ enum Verb {
     Reallocate(verbs::reallocate::Arguments),
     /// Replays what the federation recorded under other policies, and says what each would have changed.
     Twin(verbs::twin::Arguments),
+    /// Runs a service as often as there is room until a deadline, and a few times for certain.
+    Explore(Box<verbs::explore::Arguments>),
+    /// Lists what users have had of the cores for explorations, and what they deserved.
+    Users(verbs::users::Arguments),
     /// Waits until jobs have ended.
     Wait(verbs::wait::Arguments),
     /// Withdraws waiting jobs and ends running ones.
@@ -158,6 +162,8 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Moves(arguments) => verbs::moves::run(output, &arguments),
         Verb::Reallocate(arguments) => verbs::reallocate::run(output, &arguments),
         Verb::Twin(arguments) => verbs::twin::run(output, &arguments),
+        Verb::Explore(arguments) => verbs::explore::run(output, &arguments),
+        Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),
         Verb::Fetch(arguments) => verbs::fetch::run(output, &arguments),

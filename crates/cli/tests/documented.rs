@@ -43,6 +43,8 @@ fn every_option_of_every_verb_is_on_the_page_and_no_other() {
                 "explain",
                 "moves",
                 "reallocate",
+                "explore",
+                "users",
                 "wait",
                 "cancel",
                 "fetch",

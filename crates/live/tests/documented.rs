@@ -82,6 +82,7 @@ fn every_key_is_on_the_page() {
         ("server.toml", ""),
         ("server.toml", "[cluster]\n"),
         ("server.toml", "[cluster.slurm]\n"),
+        ("server.toml", "[optional]\n"),
         ("part of server.toml", service),
         ("part of server.toml", &argument),
         ("part of server.toml", &scaling),

@@ -117,6 +117,7 @@ mod tests {
             policy: "cbf".to_owned(),
             services: Vec::new(),
             scripts: true,
+            optional_cores: 0,
         }
     }
 

@@ -55,6 +55,7 @@ impl Archives {
                 policy: config.policy.clone(),
                 services: Vec::new(),
                 scripts: true,
+                optional_cores: 0,
             },
             tuner,
             nodes: None,

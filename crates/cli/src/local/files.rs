@@ -72,6 +72,7 @@ pub(crate) fn server_infos(folder: &Folder) -> Result<Vec<ServerInfo>, Failure> 
             policy: file.cluster.batch.clone(),
             services: Vec::new(),
             scripts: file.scripts,
+            optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
         })
     };
     CLUSTERS.iter().map(info).collect()

@@ -262,7 +262,7 @@ impl Input {
 }
 
 /// `KEY=VALUE`.
-fn argument(text: &str) -> Result<(String, String), String> {
+pub(super) fn argument(text: &str) -> Result<(String, String), String> {
     let found = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let (key, value) = found.ok_or_else(|| format!("expected KEY=VALUE, found `{text}`"))?;
     Ok((key.to_owned(), value.to_owned()))

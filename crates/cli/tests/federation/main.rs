@@ -6,6 +6,7 @@ mod harness;
 
 mod basics;
 mod copies;
+mod explorations;
 mod faults;
 mod handing_over;
 mod kill;

@@ -139,6 +139,7 @@ fn info(name: &str) -> ServerInfo {
         policy: "cbf".to_owned(),
         services: Vec::new(),
         scripts: true,
+        optional_cores: 0,
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod discovery;
 mod index;
+mod offers;
 mod rounds;
 mod snapshot;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::server::Token;
 use crate::vector::Vector;
 
 pub use index::MoveTold;
+pub use offers::Offering;
 pub use rounds::{Change, Moving, Proposal, Report};
 pub use snapshot::AgentState;
 
@@ -72,6 +74,9 @@ pub struct ServerInfo {
     pub services: Vec<(String, String)>,
     /// Whether it runs users' own scripts.
     pub scripts: bool,
+    /// Cores for the requests of explorations, one on each; 0 if it takes none.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub optional_cores: u32,
 }
 
 /// What is asked for, in a discovery.

@@ -21,6 +21,7 @@ pub(super) fn info(server: &str) -> ServerInfo {
         policy: "cbf".to_owned(),
         services: Vec::new(),
         scripts: true,
+        optional_cores: 0,
     }
 }
 
@@ -373,4 +374,31 @@ fn check_rounds(algorithm: Algorithm) {
             }
         }
     }
+}
+
+#[test]
+fn each_exploration_is_told_of_its_share_of_the_servers() {
+    let mut bench = Bench::new(true);
+    for number in 0..9 {
+        let server = format!("s{number}");
+        let services = vec![("pi".to_owned(), String::new())];
+        let optional_cores = if number == 0 { 0 } else { 2 };
+        let servers = vec![ServerInfo { services, optional_cores, ..info(&server) }];
+        bench.tell(Event::Attached { child: name(&server), kind: ChildKind::Server, journal: 1, servers });
+    }
+    let offers = |service: &str, most, exploration| -> Vec<String> {
+        bench
+            .agent
+            .offers(service, most, Key([exploration; 16]))
+            .into_iter()
+            .map(|offer| offer.server.to_string())
+            .collect()
+    };
+    assert_eq!(offers("e", 100, 1), [""; 0]);
+    let mut all = offers("pi", 100, 1);
+    assert_eq!(offers("pi", 3, 1), all[..3]);
+    let chosen: std::collections::BTreeSet<String> = (0..20).flat_map(|key| offers("pi", 1, key)).collect();
+    assert!(chosen.len() > 4, "{chosen:?}");
+    all.sort();
+    assert_eq!(all, (1..9).map(|number| format!("s{number}")).collect::<Vec<_>>());
 }

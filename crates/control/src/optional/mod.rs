@@ -7,25 +7,22 @@
 //! Times are in milliseconds (`TimeMs`). The simulator drives both machines over a network without and with faults
 //! (`pliant_sim::optional`).
 //!
-//! # How live daemons are to drive them
+//! # How live daemons drive them
 //!
-//! *Server.* A server configured with `[optional] cores = N` sets N of its processors apart from its batch system and
-//! holds a [`server::Requests`] beside its [`crate::server::Server`]. The thread that owns the two tells each its own
-//! events, both kinds in one journal (a second variant of the journaled entry), carries `Run` out under a supervisor of its
-//! own with the core as its affinity, and `End` as it ends any process. A restarted server makes the machine again
-//! from snapshot and journal, asks the folder of each request that ran what became of it, and tells `Ended`. After every
-//! batch of events it tells `Due` if [`server::Requests::next_due`] has come.
+//! *Server* (`pliant_live::server`). A server configured with `[optional] cores = N` has N cores beside its batch system and a
+//! [`server::Journaled`] for them, on a thread and with a journal of its own. `Run` is carried out under a supervisor of
+//! its own, `End` ends it as any job. A restarted server makes the machine again from snapshot and journal, asks the
+//! folder of each request that ran what became of it, and tells `Ended`. Decisions follow each event at once.
 //!
-//! *Protocol.* Three calls, `Submit`, `Cancel` and `CancelAll`, each with the exploration's key and answered by an
-//! [`server::Answer`]; and a stream on which a client that gives its exploration's key is told of every `Tell`. A broken
-//! stream loses nothing: on reconnecting the client submits again what it has no answer for.
+//! *Protocol* (`Server.Explore`). One stream for each client and server: submissions and cancellations are answered in
+//! their turn by an [`server::Answer`], and every `Tell` comes between. A stream that breaks loses nothing: on another one
+//! the client submits again what it has no end of.
 //!
-//! *Client.* The library's calls are the machine's commands: `discover(service, max)` is `Discover`,
-//! `call_async(server, arguments, optional)` is `Submit`, `cancel` is `CancelOne`, `cancel_all` is `Cancel`,
-//! `wait_any_until(timeout)` waits for the next event or for `WakeAt`, `wait_all` for `Done`, and `probe` repeats a
-//! submission. The library sends a submission until it is answered; a server that it cannot reach for longer than its
-//! patience is `Lost`. The state of the machine is written after each event (it is small: what is on its way, and the
-//! numbers that were given back), so that `explore` on the same folder resumes by `Event::Resumed`.
+//! *Client* (`pliant_live::client`). The library's calls are the machine's commands: `discover(max)` is `Discover`,
+//! `call_async` is `Submit`, `cancel` is `CancelOne`, `cancel_all` is `Cancel`, `wait_any_until` waits for the next event or
+//! for `WakeAt`, and `probe` repeats a submission. A server that it cannot reach for longer than its patience is `Lost`.
+//! The state of the machine is written after each event (it is small: what is on its way, and the numbers that were given
+//! back), so that `explore` on the same folder resumes by `Event::Resumed`.
 
 pub mod explore;
 pub mod server;

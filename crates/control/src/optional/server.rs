@@ -7,6 +7,11 @@
 //! Everything that changes the state is an [`Event`], to be journaled before its commands are carried out. Ties are
 //! drawn by counting, so a journal told again gives the same commands.
 
+mod journaled;
+#[cfg(test)]
+mod tests;
+mod views;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::rng::Draws;
@@ -17,6 +22,9 @@ use serde::{Deserialize, Serialize};
 use crate::names::{Key, User};
 use crate::reason::{Cause, Reason};
 use crate::server::Token;
+
+pub use journaled::{Journaled, Told};
+pub use views::{Process, UserShare};
 
 /// How long an exploration is remembered after its last request is over: longer than a client repeats itself.
 const KEPT: SpanMs = SpanMs(3_600_000);
@@ -226,6 +234,11 @@ impl Requests {
             next: 0,
             changed: false,
         }
+    }
+
+    /// Its configuration with the numbers that another one has drawn.
+    fn config_with(&self, other: &Requests) -> Config {
+        Config { draws: other.config.draws, ..self.config.clone() }
     }
 
     /// Takes in an event and appends what is to be done. O(log requests), and for [`Event::Due`] what

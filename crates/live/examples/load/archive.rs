@@ -83,6 +83,7 @@ fn info(number: u32) -> ServerInfo {
         policy: "cbf".to_owned(),
         services: vec![("pi".to_owned(), "estimates pi by Monte Carlo".to_owned())],
         scripts: true,
+        optional_cores: 0,
     }
 }
 

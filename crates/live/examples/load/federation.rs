@@ -84,6 +84,14 @@ impl Federation {
         Ok(path)
     }
 
+    /// Writes the file of a server with a core for explorations.
+    pub(crate) fn exploring_server(&self, name: &str, parent: &AgentAddress) -> Outcome<PathBuf> {
+        let path = self.server(name, parent, "procs = 1")?;
+        let text = fs::read_to_string(&path)? + "\n[optional]\ncores = 1\npause = true\n";
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
     /// A user's or operator's way in.
     pub(crate) fn client(&self, role: Role, name: &str, agent: &AgentAddress) -> Outcome<Client> {
         let tls = Credentials::in_folder(&self.folder(role, name)?);
@@ -126,6 +134,11 @@ impl Daemons {
             daemons.addresses.push(found.ok_or("expected each daemon to be ready")?.clone());
         }
         Ok(daemons)
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// What the process has used up to now.

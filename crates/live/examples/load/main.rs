@@ -1,5 +1,5 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-live --example load -- [submits|discovery|archive|folding]... [--dir DIR] [--seconds N]`
+//! `cargo run --release -p pliant-live --example load -- [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N]`
 //!
 //! docs/performance.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
 //! and removed at the end. The daemons are this program again and end with it, however it ends.
@@ -8,6 +8,7 @@
 //! - `discovery`: a tree of a master, 12 local agents and 138 servers is asked who would complete a job first.
 //! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, asked, and told of 100,000 more.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/reproduction.md).
+//! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004.
 #![allow(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -18,6 +19,7 @@
 mod archive;
 mod daemon;
 mod discovery;
+mod explorations;
 mod federation;
 mod figures;
 mod folding;
@@ -29,7 +31,8 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|folding]... [--dir DIR] [--seconds N]";
+const USAGE: &str =
+    "usage: load [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N]";
 
 /// What was asked for on the command line.
 struct Options {
@@ -59,7 +62,7 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
-            "submits" | "discovery" | "archive" | "folding" => options.wanted.push(argument),
+            "submits" | "discovery" | "archive" | "folding" | "explorations" => options.wanted.push(argument),
             "--dir" => options.dir = value()?.into(),
             "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
             _ => return Err(USAGE.into()),
@@ -86,6 +89,9 @@ fn measure(options: &Options) -> Outcome<()> {
         }
         if is_wanted("folding") {
             folding::measure(&options.dir).await?;
+        }
+        if is_wanted("explorations") {
+            explorations::measure(&options.dir).await?;
         }
         Ok(())
     })

@@ -79,6 +79,17 @@ impl proto::agent_server::Agent for Service {
         Ok(Response::new(proto::DiscoverReply { found: Some((&found).into()) }))
     }
 
+    async fn offers(
+        &self,
+        request: Request<proto::OffersRequest>,
+    ) -> Result<Response<proto::OffersReply>, Status> {
+        let _pass = self.gate.user(&request)?;
+        let wire::OffersQuery { service, most, exploration } = request.into_inner().try_into()?;
+        let offers = move |agent: &mut Agent, _| agent.offers(&service, most as usize, exploration);
+        let offers = self.mailbox.glance(offers).await.map_err(|_| stopped())?;
+        Ok(Response::new(wire::offers_reply(&offers)))
+    }
+
     async fn servers(
         &self,
         request: Request<proto::ServersRequest>,

@@ -1,6 +1,7 @@
 //! The client library: everything that the command line does, it does through this.
 
 mod error;
+mod explorations;
 mod files;
 mod history;
 mod submit;
@@ -28,6 +29,10 @@ use crate::wire::{
 };
 
 pub use error::ClientError;
+pub use explorations::{
+    Calls, ExploreError, Explored, Explorer, Happened, Notes, NotesError, Platform, Sweep, SweepError,
+    Varied, Wanted,
+};
 pub(crate) use files::send_pieces;
 pub use history::History;
 pub use submit::{Order, Step};

@@ -3,6 +3,7 @@
 
 mod agent;
 mod client;
+mod optional;
 mod server;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use crate::services::{self, Source};
 
 pub use agent::{AgentFile, ReallocationFile};
 pub use client::ClientFile;
+pub use optional::{OptionalFile, OrderFile};
 pub use server::{ClusterFile, ServerFile};
 
 /// The key of the address that others are told.

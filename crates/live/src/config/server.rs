@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::agent::history_days;
-use super::{ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, beside, credentials_beside, read};
+use super::{
+    ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, OptionalFile, beside, credentials_beside,
+    read,
+};
 use crate::identity::Credentials;
 use crate::oar;
 use crate::server::cluster;
@@ -39,6 +42,9 @@ pub struct ServerFile {
     pub state: PathBuf,
     /// Its cluster.
     pub cluster: ClusterFile,
+    /// Cores for the requests of explorations.
+    #[serde(default)]
+    pub optional: Option<OptionalFile>,
     /// Decides between equal completions: the lower first.
     #[serde(default)]
     pub rank: u32,
@@ -170,6 +176,7 @@ impl ServerFile {
             }
             None => {}
         }
+        self.optional.as_ref().map_or(Ok(()), OptionalFile::check)?;
         self.cluster.speed()?;
         self.cluster.tuner()?;
         let policy = pliant_policy::batch::by_name(&self.cluster.batch);

@@ -46,6 +46,28 @@ where
         Ok(MachineThread { mailbox, handle: handle.map_err(DaemonError::Thread)?, ended })
     }
 
+    /// Waits until the thread has ended by itself; for ever if there is none.
+    pub(crate) async fn gone(thread: Option<&mut MachineThread<M>>) {
+        match thread {
+            Some(thread) => drop((&mut thread.ended).await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends the thread, if it has not ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not go on.
+    pub(crate) async fn end(self) -> Result<(), DaemonError> {
+        self.mailbox.stop();
+        let outcome = join(self.handle).await;
+        if let Err(error) = &outcome {
+            tracing::error!(%error, "a thread of the daemon did not end in order");
+        }
+        outcome
+    }
+
     /// Serves until `stop` says so, the service ends, or the thread does. Then `halt` tells everything of the daemon
     /// to end, and open calls have [`GRACE`] for it.
     ///

@@ -20,7 +20,8 @@ use crate::identity::Caller;
 use crate::telemetry::RequestId;
 
 /// The calls whose callers send many messages.
-const STREAMED: [&str; 2] = ["/pliant.v1.Agent/Attach", "/pliant.v1.Server/Upload"];
+const STREAMED: [&str; 3] =
+    ["/pliant.v1.Agent/Attach", "/pliant.v1.Server/Upload", "/pliant.v1.Server/Explore"];
 
 /// Puts every call through [`Arrival`].
 #[derive(Clone, Copy, Debug)]

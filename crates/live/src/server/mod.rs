@@ -1,7 +1,9 @@
 //! The server as a daemon.
 
+mod accepting;
 pub(crate) mod cluster;
 mod driver;
+mod explorations;
 mod files;
 mod handover;
 mod launch;
@@ -122,6 +124,14 @@ pub async fn serve(
         state: Arc::default(),
     };
     let shop = shop(&file, procs, advertised, &supervisor);
+    let around = explorations::Around {
+        file: &file,
+        host: &host,
+        shop: &shop,
+        supervisor: &supervisor,
+        halted: halted.clone(),
+    };
+    let (explorations, mut requests) = explorations::start(around).await?.unzip();
     let child = Below {
         shop: shop.clone(),
         fresh: fresh.clone(),
@@ -195,6 +205,7 @@ pub async fn serve(
         archive,
         tokens,
         shop,
+        explorations,
         fresh,
         host,
         store,
@@ -211,10 +222,21 @@ pub async fn serve(
     let served = transport()
         .add_service(service)
         .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
+    // Neither thread goes on without the other.
+    let served = async {
+        tokio::select! {
+            served = served => served,
+            () = MachineThread::gone(requests.as_mut()) => Ok(()),
+        }
+    };
     let ended = thread.serve(served, stop, &halt).await;
+    let requests_ended = match requests {
+        Some(requests) => requests.end().await,
+        None => Ok(()),
+    };
     line.abort();
     drop(pages);
-    ended
+    ended.and(requests_ended)
 }
 
 fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
@@ -235,7 +257,11 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
 
 fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString]) -> Shop {
     let catalogue = Arc::new(file.catalogue.clone());
-    let services = catalogue.summaries();
+    let mut services = catalogue.summaries();
+    if file.optional.as_ref().is_some_and(|optional| optional.pause) {
+        let summary = "keeps a core of an exploration for `ms` milliseconds and does nothing";
+        services.push((explorations::PAUSE.to_owned(), summary.to_owned()));
+    }
     let info = ServerInfo {
         name: file.name.clone(),
         address,
@@ -245,6 +271,7 @@ fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString
         policy: file.cluster.policy().to_owned(),
         services,
         scripts: catalogue.takes_scripts(),
+        optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
     };
     let pliant = supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     Shop { info, catalogue, pliant }

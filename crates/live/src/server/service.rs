@@ -7,8 +7,7 @@ use std::time::Duration;
 use pliant_control::access::Caller;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
-use pliant_control::reason::Cause;
-use pliant_control::server::{Answer, Event, Refused, Server, Submit, Token};
+use pliant_control::server::{Answer, Event, Server, Token};
 use prost::Message;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -16,33 +15,25 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::cluster::Fresh;
 use super::driver::Calls;
+use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
 use super::handover::source;
-use super::launch::{Host, Launch};
+use super::launch::Host;
 use super::locals;
 use super::offer::Shop;
 use super::sealing::Sealing;
 use crate::agent::archive::SharedArchive;
-use crate::agent::driver::locked;
 use crate::daemon::{Mailbox, TurnedAway, stopped};
 use crate::gate::{self, Gate, Pass};
 use crate::identity::{Peer, Role, ServerTls};
-use crate::services::Refusal;
 use crate::staging::{ResultName, StagingError, Store};
-use crate::telemetry::{RequestId, names, spawn_of_call};
-use crate::wire::{
-    self, Declined, LocalsQuery, Offer, OfferedArgument, OfferedService, Prepare, Submission, SubmitAnswer,
-    Submitted, proto,
-};
+use crate::telemetry::{RequestId, spawn_of_call};
+use crate::wire::{self, LocalsQuery, Offer, OfferedArgument, OfferedService, Prepare, Submission, proto};
 
 /// How often the certificates of callers that only listen are looked at.
 const LOOK: Duration = Duration::from_secs(5);
 /// How long a call waits for the journal.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a submission waits for a server with a new journal to be told which numbers are taken: if its agent is
-/// there, the answer is under way.
-const NUMBERED_WITHIN: Duration = Duration::from_secs(1);
-
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// The service that clients call.
 #[derive(Clone)]
 pub(super) struct Service {
@@ -57,6 +48,8 @@ pub(super) struct Service {
     pub(super) archive: SharedArchive,
     pub(super) tokens: Arc<AtomicU64>,
     pub(super) shop: Shop,
+    /// Its cores for explorations, if it has any.
+    pub(super) explorations: Option<Explorations>,
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<Fresh>,
     pub(super) host: Host,
@@ -311,6 +304,48 @@ impl proto::server_server::Server for Service {
         Ok(Response::new(files::download(dir, download, open, ended)))
     }
 
+    type ExploreStream = ReceiverStream<Result<proto::ExploreReply, Status>>;
+
+    async fn explore(
+        &self,
+        request: Request<Streaming<proto::ExploreRequest>>,
+    ) -> Result<Response<Self::ExploreStream>, Status> {
+        let (caller, open) = self.open(&request)?;
+        let id = RequestId::of_call(request.metadata());
+        let explorations = self.explorations()?;
+        let mut calls = request.into_inner();
+        let (sender, receiver) = mpsc::channel(16);
+        let stop = self.stop.clone();
+        // Whoever sends its first message late is not to hold up the answer's headers.
+        spawn_of_call(async move {
+            let serve = async {
+                match explorations.line(caller.user, id.to_string(), &mut calls).await {
+                    Ok(line) => line.serve(calls, sender.clone()).await,
+                    Err(status) => drop(sender.send(Err(status)).await),
+                }
+            };
+            let broken = tokio::select! {
+                () = serve => return,
+                () = sender.closed() => return,
+                status = open.refused() => status,
+                () = stopped(stop) => stopping(),
+            };
+            // Whoever called may have gone.
+            let _ = sender.send(Err(broken)).await;
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn users(
+        &self,
+        request: Request<proto::UsersRequest>,
+    ) -> Result<Response<proto::UsersReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let of = (!caller.operator).then_some(caller.user);
+        let shares = self.explorations()?.shares(of).await.map_err(|_| stopping())?;
+        Ok(Response::new((&shares).into()))
+    }
+
     async fn locals(
         &self,
         request: Request<proto::LocalsRequest>,
@@ -355,8 +390,13 @@ impl proto::server_server::Server for Service {
 }
 
 impl Service {
+    fn explorations(&self) -> Result<Explorations, Status> {
+        let none = || Status::failed_precondition("the server has no cores for explorations");
+        self.explorations.clone().ok_or_else(none)
+    }
+
     /// What is decided now is decided on what others have submitted by now.
-    async fn look(&self) {
+    pub(super) async fn look(&self) {
         if let Some(fresh) = &self.fresh {
             fresh.look().await;
         }
@@ -378,116 +418,6 @@ impl Service {
         let (caller, pass) = self.gate.user(request)?;
         let peer = gate::caller(request)?.peer;
         Ok((caller, Open { _pass: Some(pass), tls: self.tls.clone(), peer }))
-    }
-
-    async fn accept(
-        &self,
-        caller: Caller,
-        id: RequestId,
-        submission: Submission,
-    ) -> Result<SubmitAnswer, Status> {
-        let Submission { key, what, inputs, latest, compared, survey, pinned } = submission;
-        // No input is begun anew or thrown away until the answer is known.
-        let _turn = self.store.turn(&caller.user, key).await;
-        // Its inputs are gone if it was accepted before: this comes first.
-        if let Some(record) = self.accepted_before(&caller, key).await? {
-            // What was told of it first may still be on its way to the disk.
-            let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
-            settled.map_err(|_| slow())?.map_err(|_| stopping())?;
-            return Ok(SubmitAnswer::Accepted(Box::new(record)));
-        }
-        if let Some(refused) = self.is_unnumbered().await {
-            metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
-            tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
-            return Ok(SubmitAnswer::Declined(Declined::from(&refused)));
-        }
-        self.can_write()?;
-        let learned = match &what {
-            Submitted::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
-            Submitted::Script(_) => None,
-        };
-        let prepared = self.shop.prepare(&what, &caller.user, learned);
-        let (prepared, script) = prepared.map_err(|refusal| refused(&refusal))?;
-        let lesson = self.lesson(&prepared, script.is_none());
-        if let Some(name) = prepared.missing_input(&inputs) {
-            return Err(Status::invalid_argument(format!(
-                "expected the input file {}, found none",
-                name.as_str()
-            )));
-        }
-        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
-            let limit = format!("expected at most {allowed} bytes of input, found {found}");
-            // Asking again changes nothing.
-            return Err(Status::out_of_range(limit));
-        }
-        let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
-        blocking(move || store.complete(&user, key, &files)).await?;
-        let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        let launch = Launch { prepared, what: Some(what), script, inputs, request: id.to_string() };
-        let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
-        let owner = caller.user.clone();
-        let submit = Submit {
-            key,
-            owner,
-            name,
-            work,
-            own_time: false,
-            pinned,
-            latest,
-            compared,
-            survey,
-            launch,
-            lesson,
-        };
-        let bytes = submit.launch.len();
-        self.look().await;
-        match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
-            Answer::Accepted(record) => {
-                tracing::info!(
-                    job = %record.handle, owner = %record.owner, name = %record.name, procs = record.procs.0,
-                    start = record.expected.start.0, "accepted"
-                );
-                Ok(SubmitAnswer::Accepted(record))
-            }
-            Answer::Refused(refused) => {
-                tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
-                Ok(SubmitAnswer::Declined(Declined::from(&refused)))
-            }
-            Answer::Known(handle) => {
-                let record = self.archived(&caller, &handle).await?;
-                Ok(SubmitAnswer::Accepted(Box::new(record)))
-            }
-            Answer::Cancelling(_)
-            | Answer::Elsewhere(_)
-            | Answer::Order(_)
-            | Answer::Handoff(_)
-            | Answer::Verdict(_)
-            | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
-        }
-    }
-
-    /// Why no job is taken while it is not known which numbers are taken.
-    async fn is_unnumbered(&self) -> Option<Refused> {
-        let mut numbered = self.numbered.clone();
-        let told = tokio::time::timeout(NUMBERED_WITHIN, numbered.wait_for(|numbered| *numbered)).await;
-        let reason = || {
-            Cause::Absent.because(
-                "the server's journal is new, and the agents above it have not said which job numbers are taken",
-            )
-        };
-        (!matches!(told, Ok(Ok(_)))).then(|| Refused::Other(reason()))
-    }
-
-    /// An error while the journal cannot be written: nothing is accepted then, and nobody need wait to be told so. It
-    /// says that nothing was done this time, so that clients try elsewhere; what they sent before may still wait here.
-    fn can_write(&self) -> Result<(), Status> {
-        match &*locked(&self.failure) {
-            Some(why) => {
-                let why = format!("the server cannot write its journal at the moment: {why}");
-                Err(Status::resource_exhausted(why))
-            }
-            None => Ok(()),
-        }
     }
 
     /// Tells the machine, in so many bytes, and waits until the answer is durable.
@@ -553,13 +483,7 @@ pub(super) async fn blocking<A: Send + 'static>(
     done.map_err(|_| Status::internal("a file operation failed"))?.map_err(|error| files::status(&error))
 }
 
-fn refused(refusal: &Refusal) -> Status {
-    let hint = refusal.hint();
-    let message = if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") };
-    Status::invalid_argument(message)
-}
-
-fn slow() -> Status {
+pub(super) fn slow() -> Status {
     Status::unavailable("the journal is slow; ask again")
 }
 

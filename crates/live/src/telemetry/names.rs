@@ -1,8 +1,8 @@
 //! Every metric of the daemons: name, kind, unit, labels, help. `docs/metrics.md` lists the same (there is a test).
 //!
 //! Names follow Prometheus: the prefix `pliant_`, the unit as last word, `_total` for what only grows. The values of
-//! a label are words of Pliant's own or names from configuration, never what a user sent: each value is a time
-//! series that stays.
+//! a label are words of Pliant's own, names from configuration or users' names from their certificates, never what a
+//! user sent: each value is a time series that stays.
 
 use metrics::Unit;
 
@@ -109,6 +109,18 @@ table! {
         "Time since the last heartbeat from a peer.";
     CLOCK_AHEAD_SECONDS = "pliant_clock_ahead_seconds", Kind::Gauge, Seconds, ["peer"],
         "How far the clock of a child is ahead of this agent's; below zero it is behind.";
+    OPTIONAL_CORES = "pliant_optional_cores", Kind::Gauge, Count, [],
+        "Cores for the requests of explorations.";
+    OPTIONAL_ENDED = "pliant_optional_ended_total", Kind::Counter, Count, ["outcome"],
+        "Requests of explorations that ended, by outcome; those that wait again do not count.";
+    OPTIONAL_REQUESTS = "pliant_optional_requests", Kind::Gauge, Count, ["user"],
+        "Requests of explorations that wait or run, by user.";
+    OPTIONAL_CONSUMED_SECONDS = "pliant_optional_consumed_seconds", Kind::Gauge, Seconds, ["user"],
+        "Core time that a user's requests have had, runs that were ended early included.";
+    OPTIONAL_DESERVED_SECONDS = "pliant_optional_deserved_seconds", Kind::Gauge, Seconds, ["user"],
+        "Core time that a user deserved: an equal share, by weight, while requests were there.";
+    OPTIONAL_SATISFACTION_RATIO = "pliant_optional_satisfaction_ratio", Kind::Gauge, Count, ["user"],
+        "What a user has had over what the user deserved.";
 }
 
 /// Tells the present recorder what each metric means.

@@ -277,6 +277,7 @@ fn queue(waiting: u32) -> Found {
         policy: "cbf".to_owned(),
         services: Vec::new(),
         scripts: true,
+        optional_cores: 0,
     };
     let queue = Dump { placed, ..Dump::default() };
     let movable = (1..=waiting).map(movable).collect();

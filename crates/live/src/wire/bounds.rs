@@ -17,6 +17,8 @@ pub const SCALED_WALLTIME_S: RangeInclusive<i64> = 1..=1 << 40;
 /// Instants, in seconds since the Unix epoch: some 35 000 years before and after. Sums of a few of these are far
 /// from the limits of integers.
 pub const TIME_S: RangeInclusive<i64> = -(1 << 40)..=1 << 40;
+/// Instants in milliseconds since the Unix epoch, and lengths of time: those of [`TIME_S`].
+pub const TIME_MS: RangeInclusive<i64> = -(1 << 50)..=1 << 50;
 /// How long the answer to a question may take, in seconds.
 pub const PATIENCE_S: RangeInclusive<i64> = 1..=3600;
 /// How many of the best answers may be wanted.
@@ -40,6 +42,12 @@ pub const INPUTS_MAX: usize = 10_000;
 pub const RESULTS_MAX: usize = 100_000;
 /// What is named of the files that a job left and that are not given back.
 pub const LEFT_OUT_MAX: usize = 1000;
+/// What a request of an exploration may write, in bytes: its result.
+pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// How many servers for an exploration may be asked for.
+pub const OFFERS: RangeInclusive<u32> = 1..=10_000;
+/// Users of one server in an answer.
+pub const USERS_MAX: usize = 10_000;
 /// Points of a measured speedup.
 pub const POINTS_MAX: usize = 4096;
 /// Running jobs whose ends a waiting job waits for, in an account of it.

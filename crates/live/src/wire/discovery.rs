@@ -61,7 +61,10 @@ pub(super) fn called(call: proto::ServiceCall) -> Result<(String, BTreeMap<Strin
     Ok((name, arguments("arguments", call.arguments)?))
 }
 
-fn arguments(field: &str, found: HashMap<String, String>) -> Result<BTreeMap<String, String>, Malformed> {
+pub(super) fn arguments(
+    field: &str,
+    found: HashMap<String, String>,
+) -> Result<BTreeMap<String, String>, Malformed> {
     read::count(field, found.len(), bounds::ARGUMENTS_MAX)?;
     // In the order of their names, so that the same message always gives the same error.
     let found: BTreeMap<String, String> = found.into_iter().collect();
@@ -121,6 +124,7 @@ impl From<&ServerInfo> for proto::ServerInfo {
             policy: write::text(&info.policy, bounds::NAME_BYTES_MAX),
             services: info.services.iter().take(bounds::SERVICES_MAX).map(service).collect(),
             scripts: info.scripts,
+            optional_cores: write::free(pliant_model::Procs(info.optional_cores)),
         }
     }
 }
@@ -141,6 +145,7 @@ impl TryFrom<proto::ServerInfo> for ServerInfo {
             policy: read::text("policy", message.policy, bounds::NAME_BYTES_MAX)?,
             services: read::list("services", message.services, bounds::SERVICES_MAX, service)?,
             scripts: message.scripts,
+            optional_cores: read::free("optional_cores", message.optional_cores)?.0,
         })
     }
 }

@@ -17,6 +17,7 @@ pub mod bounds;
 mod attach;
 mod cause;
 mod discovery;
+mod exploration;
 mod files;
 mod handoff;
 mod history;
@@ -38,6 +39,7 @@ mod write;
 
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
+pub use exploration::{Call, FromServer, OffersQuery, Said, Shares, ToServer, offers, offers_reply};
 pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
 pub use handoff::{Prepare, handoff_id};
 pub use history::{HistoryPage, HistoryPlace, HistoryQuery, LocalPlace, LocalsPage, LocalsQuery};

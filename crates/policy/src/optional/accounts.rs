@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use pliant_model::{SpanMs, TimeMs};
 
-use super::UserId;
+use super::{Share, UserId};
 
 crate::named_enum! {
     /// In which sense the user with the fewest allocated resources comes first. What is allocated is the resource time
@@ -152,18 +152,31 @@ impl Accounts {
             Fairness::Cumulative => account.consumed_parts(now).into(),
             Fairness::VirtualTime => u128::from(account.began) + u128::from(account.consumed_parts(now)),
             Fairness::Satisfaction => {
-                let stay = match account.requests {
-                    0 => 0,
-                    _ => u64::from(account.weight) * (self.entitled_at(now) - account.entitled_before),
-                };
                 let allocated = u128::from(account.consumed(now).0.unsigned_abs()) * u128::from(PARTS);
-                match u128::from(account.deserved + stay) {
+                match u128::from(self.deserved(now, account)) {
                     0 if allocated == 0 => 0,
                     0 => u128::MAX,
                     deserved => (allocated << 32) / deserved,
                 }
             }
         }
+    }
+
+    /// What the user has had, for those who look.
+    pub(super) fn share(&self, now: TimeMs, user: UserId) -> Option<Share> {
+        let account = self.users.get(&user)?;
+        let deserved = SpanMs((self.deserved(now, account) / PARTS) as i64);
+        let Account { weight, requests, .. } = *account;
+        Some(Share { weight, requests, consumed: account.consumed(now), deserved })
+    }
+
+    /// What a user deserved, in earlier stays and in this one, in parts.
+    fn deserved(&self, now: TimeMs, account: &Account) -> u64 {
+        let stay = match account.requests {
+            0 => 0,
+            _ => u64::from(account.weight) * (self.entitled_at(now) - account.entitled_before),
+        };
+        account.deserved + stay
     }
 
     fn count(&mut self, now: TimeMs) {

@@ -22,4 +22,4 @@ mod queue;
 mod tests;
 
 pub use accounts::Fairness;
-pub use queue::{Cancelled, Decision, Ended, Kind, Order, Queue, Request, RequestId, UserId};
+pub use queue::{Cancelled, Decision, Ended, Kind, Order, Queue, Request, RequestId, Running, Share, UserId};

@@ -4,6 +4,8 @@
 //! decisions out. A run that is to be ended keeps its core until the driver says that it is gone: processes take a
 //! moment to end, and one may complete on its own in that moment.
 
+mod views;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -12,6 +14,8 @@ use pliant_model::{SpanMs, TimeMs};
 
 use super::Fairness;
 use super::accounts::Accounts;
+
+pub use views::{Running, Share};
 
 /// A request, by the driver's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

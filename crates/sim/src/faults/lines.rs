@@ -76,7 +76,17 @@ impl World {
         let ServerConfig { name, procs, speed, policy, .. } =
             self.servers[index].daemon.machine.config().clone();
         let (address, services) = (String::new(), Vec::new());
-        ServerInfo { name, address, rank: index as u32, procs, speed, policy, services, scripts: true }
+        ServerInfo {
+            name,
+            address,
+            rank: index as u32,
+            procs,
+            speed,
+            policy,
+            services,
+            scripts: true,
+            optional_cores: 0,
+        }
     }
 
     pub(super) fn dial(&mut self, child: Peer, life: u32) {

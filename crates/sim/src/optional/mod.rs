@@ -14,9 +14,7 @@ use pliant_model::{TimeMs, rng::stream_seed};
 
 pub use direct::simulate;
 pub use network::{Bug, NetworkRun, Weather, simulate_faulty, simulate_network};
-pub use scenario::{Arrivals, Outages, Scenario, System};
-
-use scenario::UserDraw;
+pub use scenario::{Arrivals, Outages, Scenario, System, UserDraw};
 
 /// What the client of each user is to do.
 fn plans<'a>(

@@ -115,7 +115,7 @@ impl Scenario {
     }
 
     /// The users, in the order of arrival.
-    pub(super) fn draw_users(&self, seed: u64) -> Vec<UserDraw> {
+    pub fn draw_users(&self, seed: u64) -> Vec<UserDraw> {
         let spaced = |gap: i64| (0..i64::from(self.users)).map(|user| TimeMs(user * gap)).collect();
         let arrivals: Vec<TimeMs> = match self.arrivals {
             Arrivals::Simultaneous => spaced(0),
@@ -164,10 +164,13 @@ impl Scenario {
 
 /// A user as drawn for a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct UserDraw {
-    pub(super) arrival: TimeMs,
-    pub(super) runtime: SpanMs,
-    pub(super) weight: u32,
+pub struct UserDraw {
+    /// When the user comes.
+    pub arrival: TimeMs,
+    /// How long each request takes on a server of speed 1.
+    pub runtime: SpanMs,
+    /// The user's weight.
+    pub weight: u32,
 }
 
 /// What is compared: how servers order requests, and how clients give them out.

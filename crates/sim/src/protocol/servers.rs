@@ -19,7 +19,17 @@ impl Driver<'_> {
     pub(super) fn server_info(&self, index: usize) -> ServerInfo {
         let ServerConfig { name, procs, speed, policy, .. } = self.servers[index].machine.config().clone();
         let (address, services) = (String::new(), Vec::new());
-        ServerInfo { name, address, rank: index as u32, procs, speed, policy, services, scripts: true }
+        ServerInfo {
+            name,
+            address,
+            rank: index as u32,
+            procs,
+            speed,
+            policy,
+            services,
+            scripts: true,
+            optional_cores: 0,
+        }
     }
 
     /// A server says what it would give.

@@ -20,6 +20,7 @@ fn cluster(name: &str, procs: u32) -> TwinCluster {
         policy: "cbf".to_owned(),
         services: Vec::new(),
         scripts: true,
+        optional_cores: 0,
     };
     TwinCluster { info, tuner: Tuner::Exact, nodes: None, locals: Vec::new() }
 }

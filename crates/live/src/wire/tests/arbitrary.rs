@@ -22,9 +22,11 @@ use super::super::{
 };
 use crate::staging::{Checksum, FileName, FileSpec, ResultName};
 
+mod exploration;
 mod history;
 mod moves;
 
+pub(super) use exploration::*;
 pub(super) use history::*;
 pub(super) use moves::*;
 
@@ -238,8 +240,9 @@ pub(super) fn survey() -> impl Strategy<Value = Survey> {
 
 pub(super) fn server_info() -> impl Strategy<Value = ServerInfo> {
     let services = vec((word(), text()), 0..4);
-    (name(), address(), any::<u32>(), procs(), speed(), text(), services, any::<bool>()).prop_map(
-        |(name, address, rank, procs, speed, policy, services, scripts)| ServerInfo {
+    let cores = 0_u32..=10_000_000;
+    (name(), address(), any::<u32>(), procs(), speed(), text(), services, any::<bool>(), cores).prop_map(
+        |(name, address, rank, procs, speed, policy, services, scripts, optional_cores)| ServerInfo {
             name,
             address,
             rank,
@@ -248,6 +251,7 @@ pub(super) fn server_info() -> impl Strategy<Value = ServerInfo> {
             policy,
             services,
             scripts,
+            optional_cores,
         },
     )
 }

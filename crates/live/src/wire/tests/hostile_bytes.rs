@@ -8,8 +8,8 @@ use prost::Message;
 
 use super::super::proto;
 use super::super::{
-    Download, Federation, FromChild, FromParent, JobResults, JobsPage, JobsQuery, LocatedJob, Malformed,
-    Offer, Submission, SubmitAnswer, Upload, UploadAnswer, accuracies,
+    Download, Federation, FromChild, FromParent, FromServer, JobResults, JobsPage, JobsQuery, LocatedJob,
+    Malformed, Offer, Shares, Submission, SubmitAnswer, ToServer, Upload, UploadAnswer, accuracies,
 };
 use super::{arbitrary, received};
 
@@ -54,6 +54,9 @@ fn every_message(bytes: &[u8]) {
     understood::<proto::UploadRequest, Upload>(bytes);
     understood::<proto::DownloadRequest, Download>(bytes);
     understood::<proto::ServicesReply, Offer>(bytes);
+    understood::<proto::ExploreRequest, ToServer>(bytes);
+    understood::<proto::ExploreReply, FromServer>(bytes);
+    understood::<proto::UsersReply, Shares>(bytes);
     refused_or_not(bytes, |message: proto::UploadReply| UploadAnswer::try_from(message));
     refused_or_not(bytes, accuracies);
     understood::<proto::ResultsReply, JobResults>(bytes);

@@ -1,6 +1,7 @@
 //! What is written is read as it was meant; what is malformed is refused with its field; nothing panics.
 
 mod arbitrary;
+mod explorations;
 mod hostile_bytes;
 mod malformed;
 mod malformed_calls;

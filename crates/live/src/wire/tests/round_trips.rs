@@ -69,6 +69,10 @@ come_back_the_same! {
     pages_of_histories: history_page as proto::HistoryReply;
     queries_of_local_jobs: locals_query as proto::LocalsRequest;
     pages_of_local_jobs: locals_page as proto::LocalsReply;
+    questions_of_explorations: to_server as proto::ExploreRequest;
+    answers_to_explorations: from_server as proto::ExploreReply;
+    shares_of_users: shares as proto::UsersReply;
+    queries_of_offers: offers_query as proto::OffersRequest;
     reports_of_rounds: report as proto::ReallocateReply;
     ways_of_moving: moving as proto::MovingPolicy;
 }

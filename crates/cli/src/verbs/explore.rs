@@ -1,0 +1,194 @@
+//! `pliant explore`: as many runs of a service as there is room for until a deadline, and a few for certain (paper 004).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use pliant_live::client::{ExploreError, Explored, Explorer, Notes, NotesError, Sweep, Varied, Wanted};
+use pliant_live::services::{DurationError, parse_duration};
+use pliant_model::{Span, SpanMs};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::federation::{Access, failed, interrupted, patience, tell};
+use crate::moment::rough;
+use crate::numbers::whole;
+use crate::output::Output;
+use crate::table::grouped;
+use crate::verbs::submit::argument;
+
+/// More requests than anybody waits for.
+const REQUESTS_MAX: u32 = 10_000_000;
+/// The exit code if a mandatory request did not complete.
+const NOT_COMPLETED: u8 = 3;
+
+const USAGE: &str = "pliant explore [OPTIONS] --deadline TIME --out DIR SERVICE [KEY=VALUE]...";
+
+#[derive(Args)]
+#[command(override_usage = USAGE)]
+pub(crate) struct Arguments {
+    /// A service of the federation, for one core.
+    #[arg(value_name = "SERVICE")]
+    service: String,
+    /// The arguments that are the same for all requests.
+    #[arg(value_name = "KEY=VALUE", value_parser = argument)]
+    arguments: Vec<(String, String)>,
+    /// An argument that runs through values: seed=1..1000, or tolerance=0.1,0.2,0.5; may be repeated, for all
+    /// combinations.
+    #[arg(long, value_name = "KEY=VALUES")]
+    vary: Vec<Varied>,
+    /// Requests that have to be completed, whatever the deadline: the first ones.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=REQUESTS_MAX))]
+    min: u32,
+    /// All requests at most; as many as there are combinations of values if left out. Without --vary requests differ in
+    /// PLIANT_NUMBER only.
+    #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
+    max: Option<u32>,
+    /// Until when more of them are worth something, from now on.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    deadline: Span,
+    /// Where results are kept, and how far it is. The same command goes on where another one was.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Submits so many requests at once and no more, as users do who have to guess: the baseline of the paper.
+    #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
+    legacy: Option<u32>,
+    /// How long a server may be out of reach before others get its requests.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = patience)]
+    patience: Duration,
+    #[command(flatten)]
+    access: Access,
+}
+
+impl Arguments {
+    fn wanted(&self) -> Result<Wanted, Failure> {
+        let mut names: Vec<&String> = self.arguments.iter().map(|(name, _)| name).collect();
+        names.extend(self.vary.iter().map(|varied| &varied.name));
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Failure::input(format!("expected each argument once, found `{}` twice", twice[0])));
+        }
+        let fixed = self.arguments.iter().cloned().collect();
+        let sweep = Sweep { fixed, varied: self.vary.clone() };
+        let most = match (self.max, sweep.combinations()) {
+            (Some(max), combinations) => max.min(combinations.unwrap_or(max)),
+            (None, Some(combinations)) => combinations,
+            (None, None) => {
+                let message = "expected --max N or --vary KEY=VALUES, found neither";
+                return Err(Failure::input(message).hint("one of them says how many requests there are"));
+            }
+        };
+        if most < self.min {
+            let expected =
+                format!("--min: expected at most {most}, as many requests as there are, found {}", self.min);
+            return Err(Failure::input(expected).hint("--vary says how requests differ from each other"));
+        }
+        Ok(Wanted {
+            service: self.service.clone(),
+            sweep,
+            mandatory: self.min,
+            most,
+            deadline: SpanMs(self.deadline.0 * 1_000),
+            legacy: self.legacy,
+            patience: self.patience,
+        })
+    }
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let wanted = arguments.wanted()?;
+    let session = arguments.access.open()?;
+    let notes = Notes::open(&arguments.out).map_err(unusable)?;
+    let explorer = session.run(async { Explorer::new(&session.client, &wanted, Some(notes)) })?;
+    let (resumed, plan) = (explorer.is_resumed(), explorer.plan().clone());
+    if resumed {
+        tell(|| format!("goes on with what {} has", arguments.out.display()));
+    }
+    let bar = bar();
+    // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
+    let stop = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let explored =
+        session.run(explorer.run(stop, |explored| bar.set_message(line(explored, plan.mandatory))));
+    bar.finish_and_clear();
+    let explored = explored?;
+    let value = json!({
+        "out": arguments.out,
+        "resumed": resumed,
+        "interrupted": explored.interrupted,
+        "mandatory": { "wanted": plan.mandatory, "completed": explored.progress.mandatory },
+        "optional": { "wanted": plan.most - plan.mandatory, "completed": explored.progress.optional },
+        "failed": explored.progress.failed,
+        "mandatory_done_s": explored.mandatory_done.map(|span| span.0 as f64 / 1e3),
+        "consumed_s": explored.platform.consumed_s,
+        "deserved_s": explored.platform.deserved_s,
+    });
+    output.print("explore", || format!("{}\n", line(&explored, plan.mandatory)), value)?;
+    if explored.interrupted {
+        let kept = format!("what was completed is in {}", arguments.out.display());
+        return Err(interrupted("interrupted: what was left is cancelled", kept));
+    }
+    if explored.progress.mandatory < plan.mandatory {
+        let missing = plan.mandatory - explored.progress.mandatory;
+        let message = format!("{missing} of {} mandatory requests failed", plan.mandatory);
+        let hint =
+            format!("what they wrote on standard error is in {}", arguments.out.join("failed").display());
+        return Err(Failure::system(message).hint(hint).code(NOT_COMPLETED));
+    }
+    Ok(())
+}
+
+/// A line that is renewed; invisible where standard error is no terminal.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar
+}
+
+/// How far it is.
+fn line(explored: &Explored, mandatory: u32) -> String {
+    let Explored { progress, open, left, platform, .. } = explored;
+    let left = match left.0 {
+        ms if ms > 0 => format!("{} left", rough(Span(ms / 1_000))),
+        _ => "the deadline has passed".to_owned(),
+    };
+    let share = match platform.deserved_s {
+        deserved if deserved > 0.0 => {
+            let (had, percent) = (platform.consumed_s, 100.0 * platform.consumed_s / deserved);
+            format!(", {had:.0} s of the platform: {percent:.0} % of what is deserved")
+        }
+        _ => String::new(),
+    };
+    let failed = match progress.failed {
+        0 => String::new(),
+        failed => format!(", {} failed", grouped(failed.into())),
+    };
+    format!(
+        "{} of {} mandatory, {} optional{failed}, {open} under way, {left}{share}",
+        grouped(progress.mandatory.into()),
+        grouped(mandatory.into()),
+        grouped(progress.optional.into()),
+    )
+}
+
+fn unusable(error: NotesError) -> Failure {
+    match error {
+        NotesError::Io { .. } => Failure::system(error),
+        NotesError::InUse { .. } | NotesError::Unreadable { .. } | NotesError::Other { .. } => {
+            Failure::input(error).hint("choose another folder with --out")
+        }
+    }
+}
+
+impl From<ExploreError> for Failure {
+    fn from(error: ExploreError) -> Failure {
+        match error {
+            ExploreError::Client(error) => failed(error),
+            ExploreError::Notes(error) => unusable(error),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Whoever dies: no mandatory request is lost, and no user has to wait for one beyond the deadline.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use pliant_live::client::Notes;
+use pliant_model::SpanMs;
+use tokio::time::sleep;
+
+use super::{consumed, explore, pauses, server, shares};
+use crate::harness::{Federation, until};
+use pliant_live::identity::Role;
+
+const SERVERS: [&str; 3] = ["lyon", "nancy", "rennes"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_may_be_killed() {
+    let clusters = SERVERS.map(|name| server(name, "cores = 2\npause = true"));
+    let mut federation = Federation::start(&clusters).await;
+    let wanted = pauses(50, 10_000, SpanMs(8_000));
+    let users = ["alice", "bob", "carol", "dave"];
+    let run = async |federation: &Federation, user: &str| explore(federation, user, &wanted, None).await;
+    let clients: Vec<_> = users
+        .iter()
+        .map(|user| {
+            let client = federation.client(user);
+            let explorer = pliant_live::client::Explorer::new(&client, &wanted, None).unwrap();
+            tokio::spawn(explorer.run(std::future::pending(), |_| {}))
+        })
+        .collect();
+    for (round, victim) in ["lyon", "nancy", "lyon"].into_iter().enumerate() {
+        sleep(Duration::from_millis(700 + 300 * round as u64)).await;
+        federation.kill(victim);
+        sleep(Duration::from_millis(300)).await;
+        federation.revive(victim);
+    }
+    let mut completed = 0;
+    for client in clients {
+        let explored = client.await.unwrap().unwrap();
+        assert_eq!(explored.progress.mandatory, 3, "{explored:?}");
+        assert!(explored.mandatory_done.is_some_and(|done| done <= wanted.deadline), "{explored:?}");
+        assert_eq!(explored.progress.failed, 0, "{explored:?}");
+        completed += explored.progress.optional;
+    }
+    assert!(completed > 0);
+    // Nothing of them is left, and everybody has had something.
+    let shares = until("all requests to be gone", async || {
+        let shares = shares(&federation, &SERVERS).await;
+        let gone = shares.iter().flat_map(|shares| &shares.users).all(|share| share.share.requests == 0);
+        gone.then_some(shares)
+    })
+    .await;
+    for user in users {
+        assert!(consumed(&shares, user) > SpanMs(0), "{user}: {shares:?}");
+    }
+    // A server that was killed goes on with what it had: it takes new requests.
+    let explored = run(&federation, "erin").await;
+    assert_eq!(explored.progress.mandatory, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_outlive_their_server() {
+    let mut federation = Federation::start(&[server("lyon", "cores = 1")]).await;
+    let client = federation.client("alice");
+    let wanted = pliant_live::client::Wanted {
+        service: "sleep".to_owned(),
+        sweep: pliant_live::client::Sweep {
+            fixed: [("seconds".to_owned(), "2".to_owned())].into(),
+            varied: vec![],
+        },
+        mandatory: 1,
+        most: 1,
+        ..pauses(1, 1, SpanMs(30_000))
+    };
+    let explorer = pliant_live::client::Explorer::new(&client, &wanted, None).unwrap();
+    let explores = tokio::spawn(explorer.run(std::future::pending(), |_| {}));
+    let requests = federation.folder("lyon").join("state/requests");
+    let started = async || {
+        let exploration = std::fs::read_dir(&requests).ok()?.next()?.unwrap().path();
+        exploration.join("0/started.json").exists().then_some(exploration.join("0"))
+    };
+    let folder = until("the request to be started", started).await;
+    let first = std::fs::read(folder.join("started.json")).unwrap();
+    federation.kill("lyon");
+    sleep(Duration::from_millis(200)).await;
+    federation.revive("lyon");
+    let explored = explores.await.unwrap().unwrap();
+    assert_eq!((explored.progress.mandatory, explored.progress.failed), (1, 0));
+    // It was the same run.
+    let last = std::fs::read(folder.join("started.json")).unwrap();
+    let started =
+        |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap()["started_unix_ms"].clone();
+    assert_eq!(started(&first), started(&last));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_was_killed_goes_on() {
+    let clusters = SERVERS.map(|name| server(name, "cores = 1\npause = true"));
+    let federation = Federation::start(&clusters).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (config, out) = (federation.client_file(Role::User, "alice"), dir.path().join("out"));
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+        command.args([
+            "explore",
+            "pause",
+            "ms=100",
+            "--min",
+            "6",
+            "--max",
+            "200",
+            "--deadline",
+            "6s",
+            "--output",
+            "json",
+        ]);
+        command
+            .arg("--config")
+            .arg(&config)
+            .arg("--out")
+            .arg(&out)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        command.stderr(Stdio::null());
+        command
+    };
+    let results = || Notes::open(&out).and_then(|notes| notes.results()).unwrap_or_default();
+    let mut first = command().spawn().unwrap();
+    until("some results", async || {
+        // The first client holds the folder: its files are looked at without it.
+        let there = std::fs::read_dir(out.join("out")).map_or(0, Iterator::count);
+        (there >= 4).then_some(())
+    })
+    .await;
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let before = results();
+    assert!(!before.is_empty());
+    let second = command().output().unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
+    assert_eq!(second.status.code(), Some(0), "{said}");
+    assert_eq!((&said["resumed"], &said["mandatory"]["completed"]), (&true.into(), &6.into()), "{said}");
+    let after = results();
+    assert!(before.iter().all(|number| after.contains(number)) && after.len() > before.len());
+    // What was counted is what is there: nothing was lost or counted twice.
+    let counted =
+        said["mandatory"]["completed"].as_u64().unwrap() + said["optional"]["completed"].as_u64().unwrap();
+    assert_eq!(counted, after.len() as u64, "{said}");
+    // Once it is over there is nothing more to do.
+    let third = command().output().unwrap();
+    let again: serde_json::Value = serde_json::from_slice(&third.stdout).unwrap();
+    assert_eq!(again["optional"], said["optional"]);
+}

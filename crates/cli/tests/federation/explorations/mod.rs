@@ -1,0 +1,64 @@
+//! Explorations (paper 004) on real daemons: several users at once, whoever dies, and the paper's scenarios.
+
+mod faults;
+mod paper;
+mod verbs;
+
+use std::time::Duration;
+
+use pliant_control::names::User;
+use pliant_live::client::{Explored, Explorer, Notes, Sweep, Wanted};
+use pliant_live::wire::Shares;
+use pliant_model::SpanMs;
+
+use crate::harness::{Cluster, Federation};
+
+/// A server with cores for explorations.
+pub(crate) fn server(name: &'static str, optional: &str) -> Cluster {
+    let plain = Cluster::new(name, 1, 1.0);
+    let tables = format!("{}\n[optional]\n{optional}\n", plain.tables);
+    Cluster { tables, ..plain }
+}
+
+/// Pauses of that length: three for certain, and more until the deadline.
+pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> Wanted {
+    let fixed = [("ms".to_owned(), ms.to_string())].into();
+    Wanted {
+        service: "pause".to_owned(),
+        sweep: Sweep { fixed, varied: Vec::new() },
+        mandatory: 3,
+        most,
+        deadline,
+        legacy: None,
+        patience: Duration::from_secs(3),
+    }
+}
+
+/// Explores until it is over.
+pub(crate) async fn explore(
+    federation: &Federation,
+    user: &str,
+    wanted: &Wanted,
+    notes: Option<Notes>,
+) -> Explored {
+    let client = federation.client(user);
+    let explorer = Explorer::new(&client, wanted, notes).unwrap();
+    explorer.run(std::future::pending(), |_| {}).await.unwrap()
+}
+
+/// What every user has had, server by server.
+pub(crate) async fn shares(federation: &Federation, servers: &[&str]) -> Vec<Shares> {
+    let operator = federation.operator();
+    let mut shares = Vec::new();
+    for server in servers {
+        shares.push(operator.users(&server.parse().unwrap(), &federation.address(server)).await.unwrap());
+    }
+    shares
+}
+
+/// What a user has had of all servers.
+pub(crate) fn consumed(shares: &[Shares], user: &str) -> SpanMs {
+    let user: User = user.parse().unwrap();
+    let own = shares.iter().flat_map(|shares| &shares.users).filter(|share| share.user == user);
+    SpanMs(own.map(|share| share.share.consumed.0).sum())
+}

@@ -1,0 +1,150 @@
+//! What users see: results, shares, Ctrl-C, and what is refused.
+
+use std::process::{Command, Stdio};
+
+use pliant_live::identity::Role;
+use pliant_live::wire::Call;
+use pliant_policy::optional::Kind;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::server;
+use crate::harness::{Federation, PATIENCE, until};
+
+struct User {
+    config: std::path::PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl User {
+    fn new(federation: &Federation, role: Role, name: &str) -> User {
+        User { config: federation.client_file(role, name), dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+        command.args(line.split(' ')).arg("--config").arg(&self.config).args(["--output", "json"]);
+        command
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// The exit code, the document, and what was said on standard error.
+    fn run(&self, line: &str) -> (i32, Value, String) {
+        let output = self.command(line).output().unwrap();
+        let document = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        (output.status.code().unwrap(), document, String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_are_kept_and_shares_are_shown() {
+    let federation = Federation::start(&[server("lyon", "cores = 2\n[optional.weights]\nbob = 2")]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let (code, said, stderr) =
+        alice.run("explore say --vary text=one,two,three --min 1 --deadline 10s --out kept");
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(
+        (&said["mandatory"]["completed"], &said["optional"]["completed"]),
+        (&1.into(), &2.into()),
+        "{said}"
+    );
+    let kept = |number: u32| {
+        std::fs::read_to_string(alice.dir.path().join("kept/out").join(number.to_string())).unwrap()
+    };
+    assert_eq!([0, 1, 2].map(kept), ["<one>", "<two>", "<three>"]);
+    let listed = std::fs::read(alice.dir.path().join("kept/results.json")).unwrap();
+    let listed: Value = serde_json::from_slice(&listed).unwrap();
+    let row = &listed["results"][2];
+    assert_eq!(
+        (&row["arguments"]["text"], &row["optional"], &row["file"]),
+        (&"three".into(), &true.into(), &"out/2".into())
+    );
+
+    let bob = User::new(&federation, Role::User, "bob");
+    bob.run("explore say text=x --max 1 --deadline 5s --out kept");
+    let users = |user: &User| user.run("users").1["users"].as_array().unwrap().clone();
+    let root = User::new(&federation, Role::Operator, "root");
+    let all = users(&root);
+    assert_eq!([&all[0]["user"], &all[1]["user"]], [&Value::from("alice"), &Value::from("bob")]);
+    assert!(all.iter().all(|user| user["satisfaction"].as_f64().unwrap() > 0.0), "{all:?}");
+    // Nobody else's share is a user's business.
+    let own = users(&bob);
+    assert_eq!((own.len(), &own[0]["user"]), (1, &Value::from("bob")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_cancels_what_is_left_and_keeps_what_is_done() {
+    let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let mut command = alice.command("explore pause ms=100 --min 1 --max 1000 --deadline 1h --out kept");
+    let child = command.spawn().unwrap();
+    until("a result", async || alice.dir.path().join("kept/out/2").exists().then_some(())).await;
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(said["optional"]["completed"].as_u64().unwrap() >= 2, "{said}");
+    until("nothing to be left", async || {
+        let own = alice.run("users").1;
+        (own["users"][0]["requests"] == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_is_refused_with_a_reason() {
+    let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    for (line, code, words) in [
+        ("explore say --max 5 --deadline 10s --out a", 2, "`text`: expected printable text"),
+        ("explore pause ms=0 --max 5 --deadline 10s --out b", 2, "a number from 1 to"),
+        ("explore pause ms=1 --deadline 10s --out c", 2, "expected --max N or --vary"),
+        ("explore pause ms=1 --vary ms=1..5 --deadline 10s --out d", 2, "found `ms` twice"),
+        ("explore pause --vary ms=1..5 --min 9 --deadline 10s --out e", 2, "expected at most 5"),
+        ("explore count --max 2 --deadline 10s --out f", 2, "data"),
+    ] {
+        let (found, _, stderr) = alice.run(line);
+        assert_eq!(found, code, "{line}: {stderr}");
+        assert!(stderr.contains(words), "{line}: {stderr}");
+    }
+    // The same folder for something else.
+    assert_eq!(alice.run("explore say --vary text=x,y --deadline 5s --out g").0, 0);
+    let (code, _, stderr) = alice.run("explore say --vary text=x,z --deadline 5s --out g");
+    assert!(code == 2 && stderr.contains("arguments: expected"), "{stderr}");
+}
+
+/// The calls of the library, without the dispatcher.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_are_made_probed_cancelled_and_waited_for() {
+    let federation = Federation::start(&[server("lyon", "cores = 1\npause = true\nper_core = 3")]).await;
+    let client = federation.client("alice");
+    let mut calls = client.calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
+    let offers = calls.discover(10).await.unwrap();
+    assert_eq!((offers.len(), offers[0].cores), (1, 1));
+    let lyon = offers[0].server.clone();
+    let call =
+        |number, kind, ms: u32| Call { number, kind, arguments: [("ms".to_owned(), ms.to_string())].into() };
+    calls.call_async(&lyon, call(1, Kind::Optional, 60_000));
+    calls.call_async(&lyon, call(2, Kind::Optional, 60_000));
+    use pliant_control::optional::server::Standing;
+    until("the first to run", async || (calls.probe(1).await == Some(Standing::Running)).then_some(())).await;
+    assert_eq!(calls.probe(2).await, Some(Standing::Waiting));
+    // A mandatory one ends the optional one that runs, and is waited for.
+    let happened = calls.call(&lyon, call(0, Kind::Mandatory, 20)).await;
+    let is_completed = |happened: &pliant_live::client::Happened, wanted: u32| matches!(happened, pliant_live::client::Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted);
+    assert!(is_completed(&happened, 0), "{happened:?}");
+    calls.cancel(&lyon, 1);
+    calls.cancel(&lyon, 2);
+    assert!(calls.settle(Instant::now() + PATIENCE).await);
+    assert_eq!((calls.open(), calls.probe(1).await), (0, None));
+    assert_eq!(calls.wait_any_until(Instant::now()).await, None);
+    calls.call_async(&lyon, call(3, Kind::Optional, 20));
+    calls.call_async(&lyon, call(4, Kind::Optional, 20));
+    let all = calls.wait_all().await;
+    assert!(is_completed(&all[0], 3) && is_completed(&all[1], 4), "{all:?}");
+}

@@ -1,0 +1,45 @@
+//! Servers for explorations (paper 004, section 4.1.2): which of those below offer a service, and have cores for it.
+//!
+//! Nothing is asked of them: optional requests are wanted wherever there is room, so a client takes all servers that it
+//! can use, and an estimate of each would tell it nothing. If there are more than it can use, each exploration is told
+//! of others, so that they do not all crowd on the first ones. O(n log n) in the servers.
+
+use std::collections::BTreeMap;
+
+use pliant_model::rng::stream_seed;
+
+use super::{Agent, ServerInfo};
+use crate::names::{Key, Name};
+
+/// A server that takes the requests of explorations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offering {
+    /// Its name.
+    pub server: Name,
+    /// Where it is reached.
+    pub address: String,
+    /// Its cores for them.
+    pub cores: u32,
+}
+
+impl Agent {
+    /// At most so many of the servers that are there and offer a service for explorations.
+    pub fn offers(&self, service: &str, most: usize, exploration: Key) -> Vec<Offering> {
+        let offers = |info: &ServerInfo| {
+            info.optional_cores > 0 && info.services.iter().any(|(name, _)| name == service)
+        };
+        let found: BTreeMap<&Name, &ServerInfo> = self
+            .servers()
+            .filter(|(info, _, attached)| *attached && offers(info))
+            .map(|(info, ..)| (&info.name, info))
+            .collect();
+        let mut found: Vec<&ServerInfo> = found.into_values().collect();
+        found.sort_by_cached_key(|info| stream_seed(0, &format!("{exploration} {}", info.name)));
+        let offering = |info: &ServerInfo| Offering {
+            server: info.name.clone(),
+            address: info.address.clone(),
+            cores: info.optional_cores,
+        };
+        found.into_iter().take(most).map(offering).collect()
+    }
+}

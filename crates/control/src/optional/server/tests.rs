@@ -1,0 +1,106 @@
+//! The requests of a server as a journaled machine.
+
+use pliant_model::Time;
+use pliant_policy::optional::Fairness;
+
+use super::*;
+use crate::replay::{Machine, Recorded, replay};
+
+const ALICE: Key = Key([1; 16]);
+const BOB: Key = Key([2; 16]);
+
+fn requests(cores: u32) -> Requests {
+    let order = Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs::ZERO };
+    Requests::new(Config { order, cores, optional_per_core: Some(1), draws: Draws::new(1, "ties") })
+}
+
+fn submit(exploration: Key, number: u32, kind: Kind) -> Event {
+    let user = if exploration == ALICE { "alice" } else { "bob" };
+    let submit = Submit {
+        key: RequestKey { exploration, number },
+        user: user.parse().unwrap(),
+        weight: 1,
+        kind,
+        deadline: None,
+        launch: "note".to_owned(),
+    };
+    Event::Submit { reply: Token(u64::from(number)), submit: Box::new(submit) }
+}
+
+/// Commands in short: what runs, what is ended, who is told or answered what.
+fn short(commands: &[Command]) -> String {
+    let words = commands.iter().map(|command| match command {
+        Command::Reply { answer: Answer::Stands(standing), .. } => format!("{standing:?}"),
+        Command::Reply { answer, .. } => format!("{answer:?}").split('(').next().unwrap().to_owned(),
+        Command::Run { request, core, .. } => format!("run {} on {core}", request.0),
+        Command::End { request } => format!("end {}", request.0),
+        Command::Tell { key, standing } => format!("tell {} {standing:?}", key.number),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn tell(machine: &mut Journaled, at: i64, event: Event) -> String {
+    let mut commands = Vec::new();
+    machine.on(Time(0), Told { at: TimeMs(at), event }, &mut commands);
+    short(&commands)
+}
+
+fn ended(request: u32, exit: Exit) -> Event {
+    Event::Ended { request: RequestId(request), exit }
+}
+
+#[test]
+fn decisions_follow_an_event_at_once() {
+    let mut machine = Journaled::new(requests(1));
+    let optional = Kind::Optional;
+    assert_eq!(tell(&mut machine, 0, submit(ALICE, 7, optional)), "Waiting, run 0 on 0");
+    assert_eq!(tell(&mut machine, 1, submit(ALICE, 7, optional)), "Running");
+    assert_eq!(tell(&mut machine, 2, submit(ALICE, 8, optional)), "Refused");
+    assert_eq!(tell(&mut machine, 3, submit(BOB, 0, Kind::Mandatory)), "Waiting, end 0");
+    let process = machine.requests().processes().next().unwrap();
+    assert_eq!((process.key.number, process.since, process.ending), (7, TimeMs(0), true));
+    assert_eq!(tell(&mut machine, 4, ended(0, Exit::Killed)), "run 1 on 0");
+    // Told too late: it counts as of the last event.
+    assert_eq!(tell(&mut machine, 2, ended(1, Exit::Completed)), "tell 0 Completed, run 0 on 0");
+    assert_eq!(machine.at(), TimeMs(4));
+    assert_eq!(tell(&mut machine, 9, ended(0, Exit::Completed)), "tell 7 Completed");
+    let alice = machine.requests().share(TimeMs(9), &"alice".parse().unwrap()).unwrap();
+    // What was ended early counts, and the core was shared while both were there.
+    assert_eq!((alice.consumed, alice.deserved, alice.requests), (SpanMs(4 + 5), SpanMs(8), 0));
+    assert_eq!(machine.requests().owner(BOB).map(User::to_string), Some("bob".to_owned()));
+}
+
+#[test]
+fn a_journal_told_again_gives_the_same() {
+    let told = |at, event| Recorded { at: Time(0), event: Told { at: TimeMs(at), event } };
+    let mut events = Vec::new();
+    for number in 0..6 {
+        events.push(told(i64::from(number), submit(ALICE, number, Kind::Mandatory)));
+        events.push(told(i64::from(number), submit(BOB, number, Kind::Optional)));
+    }
+    events.extend((0..4).map(|request| told(10 + i64::from(request), ended(request, Exit::Completed))));
+    let mut first = Journaled::new(requests(2));
+    let commands = replay(&mut first, events.iter().cloned());
+    // Cut anywhere: a snapshot as text, and what came after it.
+    for cut in 0..events.len() {
+        let mut machine = Journaled::new(requests(2));
+        let mut again = replay(&mut machine, events[..cut].iter().cloned());
+        let text = serde_json::to_string(&machine.dump(Time(0))).unwrap();
+        let mut machine: Journaled = serde_json::from_str(&text).unwrap();
+        let later: Vec<_> =
+            serde_json::from_str::<Vec<Recorded<Told>>>(&serde_json::to_string(&events[cut..]).unwrap())
+                .unwrap();
+        again.extend(replay(&mut machine, later));
+        assert_eq!((&again, &machine), (&commands, &first), "cut at {cut}");
+    }
+}
+
+#[test]
+fn another_configuration_needs_an_empty_server() {
+    let mut machine = Journaled::new(requests(1));
+    assert_eq!(machine.clone().fits(requests(1)), Ok(machine.clone()));
+    assert!(machine.clone().fits(requests(2)).is_ok());
+    tell(&mut machine, 0, submit(ALICE, 0, Kind::Mandatory));
+    assert_eq!(machine.clone().fits(requests(1)), Ok(machine.clone()));
+    assert!(machine.fits(requests(2)).is_err());
+}

@@ -1,0 +1,73 @@
+//! What a driver looks up: what is to run at the moment, and what users have had.
+
+use pliant_model::TimeMs;
+use pliant_policy::optional::{RequestId, Share, UserId};
+
+use super::{Key, RequestKey, Requests, Standing, User};
+
+/// A request that is to run, or that is being ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// Which, here.
+    pub request: RequestId,
+    /// Which, to its client.
+    pub key: RequestKey,
+    /// On which core.
+    pub core: u32,
+    /// Since when.
+    pub since: TimeMs,
+    /// What: the driver's own note.
+    pub launch: String,
+    /// It is to be ended.
+    pub ending: bool,
+}
+
+/// What a user has had here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserShare {
+    /// Who.
+    pub user: User,
+    /// How much.
+    pub share: Share,
+}
+
+impl Requests {
+    /// What runs, or is to: a driver that begins again goes on with these.
+    pub fn processes(&self) -> impl Iterator<Item = Process> {
+        self.queue.running().filter_map(|run| {
+            let kept = self.requests.get(&run.request)?;
+            let (key, launch, ending) = (kept.key, kept.launch.clone(), run.ending || kept.cancelled);
+            Some(Process { request: run.request, key, core: run.core, since: run.since, launch, ending })
+        })
+    }
+
+    /// What every user who was ever here has had.
+    pub fn shares(&self, now: TimeMs) -> impl Iterator<Item = UserShare> {
+        let share = move |(user, id): (&User, &UserId)| {
+            Some(UserShare { user: user.clone(), share: self.queue.share(now, *id)? })
+        };
+        self.users.iter().filter_map(share)
+    }
+
+    /// What one user has had.
+    pub fn share(&self, now: TimeMs, user: &User) -> Option<Share> {
+        self.queue.share(now, *self.users.get(user)?)
+    }
+
+    /// Whose an exploration is, while it is remembered.
+    pub fn owner(&self, exploration: Key) -> Option<&User> {
+        self.explorations.get(&exploration).map(|known| &known.user)
+    }
+
+    /// The explorations that are remembered.
+    pub fn explorations(&self) -> impl Iterator<Item = Key> {
+        self.explorations.keys().copied()
+    }
+
+    /// How a request stands, if it is remembered.
+    pub fn stands(&self, key: RequestKey) -> Option<Standing> {
+        let known = self.explorations.get(&key.exploration)?;
+        let here = || known.here.get(&key.number).map(|request| self.standing(*request));
+        known.over.get(&key.number).copied().or_else(here)
+    }
+}

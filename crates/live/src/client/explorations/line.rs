@@ -1,0 +1,230 @@
+//! The line to one server: a stream that is made again when it breaks, with everything that has no answer yet.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pliant_control::names::Name;
+use pliant_control::optional::server::Standing;
+use pliant_control::reason::{Cause, Reason};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Code, Status};
+
+use super::{Happened, Report};
+use crate::agent::driver::locked;
+use crate::client::Client;
+use crate::client::error::is_broken;
+use crate::wire::{Call, FromServer, Said, ToServer, proto};
+
+/// The pause before a stream is made again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What a line is to do.
+#[derive(Debug)]
+pub(super) enum Order {
+    Call(Call),
+    Probe(u32),
+    Cancel(u32),
+    CancelAll,
+}
+
+/// The line to a server.
+pub(super) struct Line {
+    client: Client,
+    server: Name,
+    begin: ToServer,
+    patience: Duration,
+    /// Requests that are not over, as far as is known here.
+    open: BTreeMap<u32, Call>,
+    /// What was cancelled and not acknowledged.
+    cancels: BTreeSet<u32>,
+    cancels_all: bool,
+    /// Since when nothing has come of it.
+    failing: Option<Instant>,
+}
+
+/// Why a stream came to its end.
+enum End {
+    /// Nobody wants anything any more.
+    Unwanted,
+    /// It broke.
+    Broken(Status),
+}
+
+impl Line {
+    pub(super) fn new(client: Client, server: Name, begin: ToServer, patience: Duration) -> Line {
+        let (open, cancels) = (BTreeMap::new(), BTreeSet::new());
+        Line { client, server, begin, patience, open, cancels, cancels_all: false, failing: None }
+    }
+
+    /// Goes on until whoever gives orders is gone.
+    pub(super) async fn keep(
+        mut self,
+        addresses: Arc<Mutex<HashMap<Name, String>>>,
+        mut orders: UnboundedReceiver<Order>,
+        reports: UnboundedSender<Report>,
+    ) {
+        loop {
+            if self.open.is_empty() && self.cancels.is_empty() && !self.cancels_all {
+                match orders.recv().await {
+                    Some(order) => drop(self.note(order)),
+                    None => return,
+                }
+                continue;
+            }
+            let address = locked(&addresses).get(&self.server).cloned();
+            let end = match address {
+                Some(address) => self.stream(&address, &mut orders, &reports).await,
+                None => End::Broken(Status::unavailable("nobody has said where it is")),
+            };
+            match end {
+                End::Unwanted => return,
+                End::Broken(status) => self.broken(&status, &reports).await,
+            }
+        }
+    }
+
+    /// One stream, to its end.
+    async fn stream(
+        &mut self,
+        address: &str,
+        orders: &mut UnboundedReceiver<Order>,
+        reports: &UnboundedSender<Report>,
+    ) -> End {
+        let (sender, receiver) = unbounded_channel::<proto::ExploreRequest>();
+        // Whether it arrives shows in what is answered.
+        let send = |asked: &ToServer| drop(sender.send(asked.into()));
+        send(&self.begin);
+        self.open.values().for_each(|call| send(&ToServer::Call(call.clone())));
+        self.cancels.iter().for_each(|number| send(&ToServer::Cancel(*number)));
+        if self.cancels_all {
+            send(&ToServer::CancelAll);
+        }
+        let calls = UnboundedReceiverStream::new(receiver);
+        let mut replies = match self.client.explore(&self.server, address, calls).await {
+            Ok(replies) => replies,
+            Err(status) => return End::Broken(status),
+        };
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(order) => self.note(order).iter().for_each(send),
+                    None => return End::Unwanted,
+                },
+                reply = replies.message() => {
+                    let reply = match reply {
+                        Ok(Some(reply)) => FromServer::try_from(reply),
+                        Ok(None) => return End::Broken(Status::unavailable("the server has hung up")),
+                        Err(status) => return End::Broken(status),
+                    };
+                    match reply {
+                        Ok(told) => self.told(told, reports),
+                        Err(malformed) => return End::Broken(Status::internal(malformed.to_string())),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Remembers an order; what is to be sent.
+    fn note(&mut self, order: Order) -> Option<ToServer> {
+        match order {
+            Order::Call(call) => {
+                self.open.insert(call.number, call.clone());
+                Some(ToServer::Call(call))
+            }
+            Order::Probe(number) => self.open.get(&number).cloned().map(ToServer::Call),
+            Order::Cancel(number) => {
+                self.open.remove(&number);
+                self.cancels.insert(number);
+                Some(ToServer::Cancel(number))
+            }
+            Order::CancelAll => {
+                self.open.clear();
+                self.cancels_all = true;
+                Some(ToServer::CancelAll)
+            }
+        }
+    }
+
+    fn told(&mut self, FromServer { said, share }: FromServer, reports: &UnboundedSender<Report>) {
+        self.failing = None;
+        // Whoever gives orders may have gone; then the orders end too.
+        let report = |report| drop(reports.send(report));
+        let server = || self.server.clone();
+        if let Some(share) = share {
+            report(Report::Share(server(), share));
+        }
+        match said {
+            Said::Stands { number, standing, output } => {
+                if self.cancels.remove(&number) {
+                    report(Report::Cancelled(server(), Some(number)));
+                }
+                let was_open = match standing {
+                    Standing::Waiting | Standing::Running => {
+                        return report(Report::Stands { number, standing });
+                    }
+                    Standing::Completed | Standing::Failed | Standing::Cancelled => {
+                        self.open.remove(&number).is_some()
+                    }
+                };
+                // One that was given up here and has been run after all is news, one that was cancelled is not.
+                if was_open || standing == Standing::Completed {
+                    let server = server();
+                    report(Report::Happened(Happened::Ended { number, server, standing, output }));
+                }
+            }
+            Said::NotTaken { number, why } => {
+                if self.open.remove(&number).is_some() {
+                    report(Report::Happened(Happened::NotTaken { number, server: server(), why }));
+                }
+            }
+            Said::AllCancelled => {
+                self.cancels_all = false;
+                report(Report::Cancelled(server(), None));
+            }
+        }
+    }
+
+    /// Waits a moment, or gives the server up.
+    async fn broken(&mut self, status: &Status, reports: &UnboundedSender<Report>) {
+        if let Some(why) = refusal(status) {
+            for (number, _) in std::mem::take(&mut self.open) {
+                let (server, why) = (self.server.clone(), why.clone());
+                let _ = reports.send(Report::Happened(Happened::NotTaken { number, server, why }));
+            }
+            return self.give_up(status.message().to_owned(), reports);
+        }
+        let since = *self.failing.get_or_insert_with(Instant::now);
+        if since.elapsed() >= self.patience {
+            return self.give_up(status.message().to_owned(), reports);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+
+    fn give_up(&mut self, why: String, reports: &UnboundedSender<Report>) {
+        self.open.clear();
+        self.cancels.clear();
+        (self.cancels_all, self.failing) = (false, None);
+        let server = self.server.clone();
+        let _ = reports.send(Report::Happened(Happened::Lost { server, why }));
+    }
+}
+
+/// Why a server takes nothing of this exploration, if that does not pass.
+fn refusal(status: &Status) -> Option<Reason> {
+    if is_broken(status) {
+        return None;
+    }
+    let cause = match status.code() {
+        Code::NotFound | Code::FailedPrecondition | Code::PermissionDenied | Code::Unimplemented => {
+            Cause::NotOffered
+        }
+        Code::AlreadyExists => Cause::KeyTaken,
+        Code::InvalidArgument => Cause::Invalid,
+        _ => return None,
+    };
+    Some(cause.because(status.message()))
+}

@@ -1,0 +1,355 @@
+//! Explorations: what paper 004 adds to a client's library. Servers are discovered for a service and not for one
+//! request; a request may be optional; and whoever waits for any of its requests does so until a moment of its choice.
+//!
+//! [`Calls`] offers that beside what GridRPC has (`call`, `call_async`, `probe`, `cancel`, `wait_any`, `wait_all`).
+//! [`Explorer`] is the dispatcher that most users want: the machine of `pliant_control::optional::explore`, driven by
+//! these calls.
+
+mod driver;
+mod line;
+mod notes;
+mod sweep;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pliant_control::agent::Offering;
+use pliant_control::names::{Key, Name};
+use pliant_control::optional::server::{Standing, UserShare};
+use pliant_control::reason::Reason;
+use pliant_model::TimeMs;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, timeout_at};
+use tonic::Request;
+
+use self::line::{Line, Order};
+use super::{Client, ClientError};
+use crate::agent::driver::locked;
+use crate::wire::{self, Call, OffersQuery, Shares, ToServer, proto};
+
+pub use self::driver::{ExploreError, Explored, Explorer, Wanted};
+pub use self::notes::{Notes, NotesError};
+pub use self::sweep::{Sweep, SweepError, Varied};
+
+/// Something that a client was told of its requests.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Happened {
+    /// A request is over.
+    Ended {
+        /// Which.
+        number: u32,
+        /// Where.
+        server: Name,
+        /// How: completed, failed or cancelled.
+        standing: Standing,
+        /// What it wrote.
+        output: Vec<u8>,
+    },
+    /// A server does not take a request.
+    NotTaken {
+        /// Which.
+        number: u32,
+        /// Where.
+        server: Name,
+        /// Why.
+        why: Reason,
+    },
+    /// A server cannot be reached any more. What it had may have been run.
+    Lost {
+        /// Which.
+        server: Name,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a line to a server reports.
+#[derive(Debug)]
+enum Report {
+    Happened(Happened),
+    Stands { number: u32, standing: Standing },
+    Cancelled(Name, Option<u32>),
+    Share(Name, UserShare),
+}
+
+/// What was had of one server since this client began, in core time.
+#[derive(Clone, PartialEq, Debug)]
+struct Had {
+    first: UserShare,
+    last: UserShare,
+}
+
+/// What this client's user has had since it began, on all servers that it uses.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Platform {
+    /// Core time consumed, in seconds.
+    pub consumed_s: f64,
+    /// Core time deserved, in seconds: an equal share.
+    pub deserved_s: f64,
+}
+
+/// The requests of one exploration.
+pub struct Calls {
+    client: Client,
+    begin: ToServer,
+    patience: Duration,
+    addresses: Arc<Mutex<HashMap<Name, String>>>,
+    lines: HashMap<Name, UnboundedSender<Order>>,
+    reports: UnboundedReceiver<Report>,
+    reporter: UnboundedSender<Report>,
+    /// Where each request is that is not over.
+    open: BTreeMap<u32, Name>,
+    /// What was cancelled and not acknowledged: one request, or all of a server.
+    cancelling: BTreeSet<(Name, Option<u32>)>,
+    /// What happened while something else was waited for.
+    backlog: VecDeque<Happened>,
+    had: BTreeMap<Name, Had>,
+}
+
+impl Client {
+    /// At most so many servers that offer a service for explorations.
+    pub async fn offers(
+        &self,
+        service: &str,
+        most: u32,
+        exploration: Key,
+    ) -> Result<Vec<Offering>, ClientError> {
+        let query = OffersQuery { service: service.to_owned(), most, exploration };
+        let request = proto::OffersRequest::from(&query);
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.offers(request).await });
+        wire::offers(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// What users have had of a server's cores for explorations: one's own share, everybody's for an operator.
+    pub async fn users(&self, server: &Name, address: &str) -> Result<Shares, ClientError> {
+        let reply = self.server(server, address)?.users(self.request(proto::UsersRequest {})).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        Shares::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Requests of a service. `exploration` makes them known again after a crash; a server that cannot be reached for
+    /// `patience` is given up.
+    pub fn calls(
+        &self,
+        exploration: Key,
+        service: &str,
+        deadline: Option<TimeMs>,
+        patience: Duration,
+    ) -> Calls {
+        let (reporter, reports) = unbounded_channel();
+        Calls {
+            client: self.clone(),
+            begin: ToServer::Begin { exploration, service: service.to_owned(), deadline },
+            patience,
+            addresses: Arc::default(),
+            lines: HashMap::new(),
+            reports,
+            reporter,
+            open: BTreeMap::new(),
+            cancelling: BTreeSet::new(),
+            backlog: VecDeque::new(),
+            had: BTreeMap::new(),
+        }
+    }
+
+    /// The stream to a server, begun with what is sent first.
+    async fn explore(
+        &self,
+        server: &Name,
+        address: &str,
+        calls: impl tokio_stream::Stream<Item = proto::ExploreRequest> + Send + 'static,
+    ) -> Result<tonic::Streaming<proto::ExploreReply>, tonic::Status> {
+        let own = self.server(server, address);
+        let mut own = own.map_err(|error| tonic::Status::invalid_argument(error.to_string()))?;
+        // A stream has no deadline.
+        let mut request = Request::new(calls);
+        self.request.add_to_call(request.metadata_mut());
+        Ok(own.explore(request).await?.into_inner())
+    }
+}
+
+impl Calls {
+    /// Where these servers are; those of an earlier discovery stay known.
+    pub fn know(&mut self, offers: &[Offering]) {
+        let mut addresses = locked(&self.addresses);
+        addresses.extend(offers.iter().map(|offer| (offer.server.clone(), offer.address.clone())));
+    }
+
+    /// At most so many servers that offer the service.
+    pub async fn discover(&mut self, most: u32) -> Result<Vec<Offering>, ClientError> {
+        let ToServer::Begin { exploration, service, .. } = &self.begin else { return Ok(Vec::new()) };
+        let offers = self.client.offers(service, most, *exploration).await?;
+        self.know(&offers);
+        Ok(offers)
+    }
+
+    /// Has a server that was discovered run a request, and returns at once. The same number is run once there.
+    pub fn call_async(&mut self, server: &Name, call: Call) {
+        self.open.insert(call.number, server.clone());
+        self.order(server, Order::Call(call));
+    }
+
+    /// The same, and waits until it is over. Other requests go on.
+    pub async fn call(&mut self, server: &Name, call: Call) -> Happened {
+        let wanted = call.number;
+        self.call_async(server, call);
+        loop {
+            let happened = self.news().await;
+            let is_it = match &happened {
+                Happened::Ended { number, .. } | Happened::NotTaken { number, .. } => *number == wanted,
+                Happened::Lost { server: lost, .. } => lost == server,
+            };
+            if is_it {
+                return happened;
+            }
+            self.backlog.push_back(happened);
+        }
+    }
+
+    /// How a request stands now, as its server says; none if it is over, or its server does not answer within the
+    /// patience.
+    pub async fn probe(&mut self, wanted: u32) -> Option<Standing> {
+        let server = self.open.get(&wanted)?.clone();
+        self.order(&server, Order::Probe(wanted));
+        let until = Instant::now() + self.patience;
+        loop {
+            let report = timeout_at(until, self.reports.recv()).await.ok()??;
+            if let Report::Stands { number, standing } = report {
+                if number == wanted {
+                    return Some(standing);
+                }
+            } else if let Some(happened) = self.take(report) {
+                self.backlog.push_back(happened);
+            }
+            self.open.get(&wanted)?;
+        }
+    }
+
+    /// Wants a request no more.
+    pub fn cancel(&mut self, server: &Name, number: u32) {
+        self.open.remove(&number);
+        self.cancelling.insert((server.clone(), Some(number)));
+        self.order(server, Order::Cancel(number));
+    }
+
+    /// Wants nothing of a server any more.
+    pub fn cancel_all(&mut self, server: &Name) {
+        self.open.retain(|_, at| at != server);
+        self.cancelling.insert((server.clone(), None));
+        self.order(server, Order::CancelAll);
+    }
+
+    /// Waits until something has happened to a request, at the latest until then.
+    pub async fn wait_any_until(&mut self, until: Instant) -> Option<Happened> {
+        timeout_at(until, self.next()).await.ok()
+    }
+
+    /// Waits until all requests are over.
+    pub async fn wait_all(&mut self) -> Vec<Happened> {
+        let mut all = Vec::new();
+        while !self.open.is_empty() || !self.backlog.is_empty() {
+            all.push(self.next().await);
+        }
+        all
+    }
+
+    /// Waits until all cancellations are acknowledged, at the latest until then. True if they are.
+    pub async fn settle(&mut self, until: Instant) -> bool {
+        while !self.cancelling.is_empty() {
+            match timeout_at(until, self.reports.recv()).await {
+                Ok(Some(report)) => {
+                    let happened = self.take(report);
+                    self.backlog.extend(happened);
+                }
+                Ok(None) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// True if a cancellation is not acknowledged.
+    pub fn cancels(&self) -> bool {
+        !self.cancelling.is_empty()
+    }
+
+    /// Requests that are not over.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Servers that have taken requests.
+    pub fn servers(&self) -> usize {
+        self.had.len()
+    }
+
+    /// What was had of the platform since this client began.
+    pub fn platform(&self) -> Platform {
+        let mut platform = Platform::default();
+        for Had { first, last } in self.had.values() {
+            platform.consumed_s += (last.share.consumed - first.share.consumed).0 as f64 / 1e3;
+            platform.deserved_s += (last.share.deserved - first.share.deserved).0 as f64 / 1e3;
+        }
+        platform
+    }
+
+    /// Waits until something has happened, unless something has that nobody has taken.
+    async fn next(&mut self) -> Happened {
+        match self.backlog.pop_front() {
+            Some(happened) => happened,
+            None => self.news().await,
+        }
+    }
+
+    /// Waits until something happens.
+    async fn news(&mut self) -> Happened {
+        loop {
+            // One of its ends is ours: it is never closed.
+            let report = self.reports.recv().await.expect("the reporter is kept with its receiver");
+            if let Some(happened) = self.take(report) {
+                return happened;
+            }
+        }
+    }
+
+    fn take(&mut self, report: Report) -> Option<Happened> {
+        match report {
+            Report::Happened(happened) => {
+                match &happened {
+                    Happened::Ended { number, server, .. } | Happened::NotTaken { number, server, .. } => {
+                        if self.open.get(number) == Some(server) {
+                            self.open.remove(number);
+                        }
+                    }
+                    Happened::Lost { server, .. } => {
+                        self.open.retain(|_, at| at != server);
+                        self.cancelling.retain(|(at, _)| at != server);
+                    }
+                }
+                return Some(happened);
+            }
+            Report::Stands { .. } => {}
+            Report::Cancelled(server, number) => {
+                self.cancelling.remove(&(server, number));
+            }
+            Report::Share(server, share) => {
+                let had = self.had.entry(server);
+                had.and_modify(|had| had.last = share.clone())
+                    .or_insert(Had { first: share.clone(), last: share });
+            }
+        }
+        None
+    }
+
+    fn order(&mut self, server: &Name, order: Order) {
+        let new = || {
+            let (sender, orders) = unbounded_channel();
+            let line = Line::new(self.client.clone(), server.clone(), self.begin.clone(), self.patience);
+            tokio::spawn(line.keep(self.addresses.clone(), orders, self.reporter.clone()));
+            sender
+        };
+        let sender = self.lines.entry(server.clone()).or_insert_with(new);
+        // A line ends with its orders' sender.
+        let _ = sender.send(order);
+    }
+}

@@ -1,0 +1,220 @@
+//! What a client notes of its exploration, so that it can go on after a crash.
+//!
+//! | in the folder | what |
+//! |---|---|
+//! | `exploration.json` | how far it is; replaced as a whole after every event |
+//! | `out/N` | what request N wrote on standard output: its result; there only once it is complete |
+//! | `failed/N` | the end of what a failed request wrote on standard error |
+//! | `lock` | held while a client is at work |
+//!
+//! An older `exploration.json`, after the crash of a host, does no harm: what it does not know is submitted again, and
+//! servers say what became of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pliant_control::names::Key;
+use pliant_control::optional::explore::Explore;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::Sweep;
+
+const SCHEMA: &str = "pliant.exploration/1";
+
+/// An exploration as it is noted.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Noted {
+    schema: String,
+    pub(super) exploration: Key,
+    pub(super) service: String,
+    pub(super) sweep: Sweep,
+    pub(super) machine: Explore,
+}
+
+/// The same, to be written.
+#[derive(Serialize)]
+pub(super) struct ToNote<'a> {
+    pub(super) exploration: Key,
+    pub(super) service: &'a str,
+    pub(super) sweep: &'a Sweep,
+    pub(super) machine: &'a Explore,
+}
+
+/// The folder of an exploration.
+#[derive(Debug)]
+pub struct Notes {
+    dir: PathBuf,
+    /// Held as long as the notes are open.
+    _lock: File,
+}
+
+/// Notes that cannot be used.
+#[derive(Debug)]
+pub enum NotesError {
+    /// A file cannot be read or written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another client is at work on it.
+    InUse {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// What was noted cannot be understood.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// It is another exploration.
+    Other {
+        /// The folder.
+        dir: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What was asked for.
+        expected: String,
+        /// What was noted.
+        found: String,
+    },
+}
+
+impl fmt::Display for NotesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::InUse { dir } => write!(f, "{}: another client is at work on it", dir.display()),
+            Self::Unreadable { path, source } => {
+                write!(f, "{}: cannot be understood: {source}", path.display())
+            }
+            Self::Other { dir, what, expected, found } => {
+                write!(f, "{}: {what}: expected {expected}, found {found}", dir.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotesError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Unreadable { source, .. } => Some(source),
+            Self::InUse { .. } | Self::Other { .. } => None,
+        }
+    }
+}
+
+impl Notes {
+    /// Opens a folder, which is made if it is not there.
+    pub fn open(dir: &Path) -> Result<Notes, NotesError> {
+        for folder in [dir.to_owned(), dir.join("out"), dir.join("failed")] {
+            fs::create_dir_all(&folder).map_err(at(&folder))?;
+        }
+        let path = dir.join("lock");
+        let lock = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| NotesError::InUse { dir: dir.to_owned() })?;
+        Ok(Notes { dir: dir.to_owned(), _lock: lock })
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What was noted, if anything was.
+    pub(super) fn read(&self) -> Result<Option<Noted>, NotesError> {
+        let path = self.dir.join("exploration.json");
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(at(&path))?,
+        };
+        serde_json::from_slice(&text).map(Some).map_err(|source| NotesError::Unreadable { path, source })
+    }
+
+    /// An error unless it is the exploration that was asked for.
+    pub(super) fn expect(&self, noted: &Noted, service: &str, sweep: &Sweep) -> Result<(), NotesError> {
+        let other = |what, expected: String, found: String| match expected == found {
+            true => Ok(()),
+            false => Err(NotesError::Other { dir: self.dir.clone(), what, expected, found }),
+        };
+        other("service", service.to_owned(), noted.service.clone())?;
+        let arguments = |sweep: &Sweep| {
+            let (count, first) = (sweep.combinations(), sweep.arguments(0));
+            let count = count.map_or_else(|| "the same".to_owned(), |count| format!("{count} combinations"));
+            format!("{count} from {first:?} on")
+        };
+        match noted.sweep == *sweep {
+            true => Ok(()),
+            false => other("arguments", arguments(sweep), arguments(&noted.sweep)),
+        }
+    }
+
+    pub(super) fn write(&self, noted: &ToNote<'_>) -> Result<(), NotesError> {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            schema: &'a str,
+            #[serde(flatten)]
+            noted: &'a ToNote<'a>,
+        }
+        let text = serde_json::to_vec(&Whole { schema: SCHEMA, noted });
+        self.replace(Path::new("exploration.json"), &text.expect("notes are plain data with text keys"))
+    }
+
+    /// Keeps the result of a request.
+    pub(super) fn keep(&self, number: u32, completed: bool, output: &[u8]) -> Result<(), NotesError> {
+        let folder = if completed { "out" } else { "failed" };
+        self.replace(&Path::new(folder).join(number.to_string()), output)
+    }
+
+    /// The results that are there: the numbers of completed requests.
+    pub fn results(&self) -> Result<Vec<u32>, NotesError> {
+        let folder = self.dir.join("out");
+        let entries = fs::read_dir(&folder).map_err(at(&folder))?;
+        let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        let mut numbers: Vec<u32> = entries.flatten().filter_map(number).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Writes `results.json`: the arguments of each completed request, and where its result is.
+    pub(super) fn conclude(&self, sweep: &Sweep, mandatory: u32) -> Result<(), NotesError> {
+        #[derive(Serialize)]
+        struct Row {
+            number: u32,
+            optional: bool,
+            arguments: BTreeMap<String, String>,
+            file: String,
+        }
+        let row = |number: u32| Row {
+            number,
+            optional: number >= mandatory,
+            arguments: sweep.arguments(number),
+            file: format!("out/{number}"),
+        };
+        let rows: Vec<Row> = self.results()?.into_iter().map(row).collect();
+        let text =
+            serde_json::to_vec_pretty(&serde_json::json!({ "schema": "pliant.results/1", "results": rows }));
+        self.replace(Path::new("results.json"), &text.expect("results are plain data with text keys"))
+    }
+
+    /// Puts a file in its place as a whole.
+    fn replace(&self, name: &Path, content: &[u8]) -> Result<(), NotesError> {
+        let path = self.dir.join(name);
+        let part = self.dir.join("part");
+        fs::write(&part, content).map_err(at(&part))?;
+        fs::rename(&part, &path).map_err(at(&path))
+    }
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> NotesError {
+    move |source| NotesError::Io { path: path.to_owned(), source }
+}

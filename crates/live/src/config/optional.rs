@@ -1,0 +1,104 @@
+//! `[optional]` of a server's file: cores for the requests of explorations.
+
+use std::collections::BTreeMap;
+
+use pliant_control::names::User;
+use pliant_control::optional::server::Config;
+use pliant_model::SpanMs;
+use pliant_model::rng::Draws;
+use pliant_policy::optional::{Fairness, Order};
+use serde::{Deserialize, Serialize};
+
+/// More cores than any host has.
+const CORES_MAX: u32 = 4_096;
+/// The heaviest user.
+const WEIGHT_MAX: u32 = 1_000;
+/// The longest grace.
+const GRACE_S_MAX: u32 = 86_400;
+
+/// What takes the requests of explorations (paper 004).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptionalFile {
+    /// Cores: one request runs on each. They are not among the processors of the batch system.
+    pub cores: u32,
+    /// The order of requests.
+    #[serde(default)]
+    pub order: OrderFile,
+    /// Which user's optional requests come first.
+    #[serde(default = "virtual_time")]
+    pub fairness: String,
+    /// How long a mandatory request may wait for an optional one that is about to complete.
+    #[serde(default)]
+    pub grace_s: u32,
+    /// How many optional requests of an exploration may be here for each core.
+    #[serde(default = "per_core")]
+    pub per_core: u32,
+    /// The first core of this host to bind requests to; none are bound without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_core: Option<u32>,
+    /// Whether `pause` is offered, which keeps a core and does nothing.
+    #[serde(default)]
+    pub pause: bool,
+    /// Users who are to get more than others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<User, u32>,
+}
+
+/// The order of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrderFile {
+    /// Mandatory ones first, then by what users have had.
+    #[default]
+    Fair,
+    /// As they came; nothing is ended.
+    Fcfs,
+}
+
+fn virtual_time() -> String {
+    Fairness::VirtualTime.name().to_owned()
+}
+
+fn per_core() -> u32 {
+    1
+}
+
+impl OptionalFile {
+    /// Checks what the types do not.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        let between = |key, most: u32, found: u32| match (1..=most).contains(&found) {
+            true => Ok(()),
+            false => Err((key, format!("expected 1 to {most}, found {found}"))),
+        };
+        between("optional.cores", CORES_MAX, self.cores)?;
+        between("optional.per_core", CORES_MAX, self.per_core)?;
+        if self.grace_s > GRACE_S_MAX {
+            return Err(("optional.grace_s", format!("expected 0 to {GRACE_S_MAX}, found {}", self.grace_s)));
+        }
+        self.weights.values().try_for_each(|weight| between("optional.weights", WEIGHT_MAX, *weight))?;
+        self.fairness().map(|_| ())
+    }
+
+    fn fairness(&self) -> Result<Fairness, (&'static str, String)> {
+        let fairness = self.fairness.parse();
+        fairness.map_err(|error: pliant_policy::UnknownName| ("optional.fairness", error.to_string()))
+    }
+
+    /// The machine's configuration. Ties are drawn from `seed`.
+    pub(crate) fn config(&self, seed: u64) -> Result<Config, (&'static str, String)> {
+        let grace = SpanMs(i64::from(self.grace_s) * 1_000);
+        let order = match self.order {
+            OrderFile::Fair => Order::Fair { fairness: self.fairness()?, grace },
+            OrderFile::Fcfs => Order::Fcfs,
+        };
+        // The clients of the baseline put all that they want in the line.
+        let optional_per_core = (self.order == OrderFile::Fair).then_some(self.per_core);
+        Ok(Config { order, cores: self.cores, optional_per_core, draws: Draws::new(seed, "ties") })
+    }
+
+    /// A user's weight.
+    pub(crate) fn weight(&self, user: &User) -> u32 {
+        self.weights.get(user).copied().unwrap_or(1)
+    }
+}

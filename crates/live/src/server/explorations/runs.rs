@@ -1,0 +1,235 @@
+//! Requests on their cores: programs under supervisors, and pauses.
+//!
+//! A program's folder is `requests/EXPLORATION/NUMBER` in the state folder. A request that was ended for a mandatory one
+//! runs again later, so its folder is removed before the machine is told that it is gone: whatever a restarted server
+//! finds in the folder of a request is of its present run.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pliant_control::names::Key;
+use pliant_control::optional::server::{Event, Exit, Journaled, Process, RequestKey, Told};
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::RequestId;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::launch::{Launch, Program};
+use super::moment;
+use crate::agent::driver::locked;
+use crate::config::ClusterFile;
+use crate::daemon::{Clock, Mailbox, stopped};
+use crate::processes::{self, Ending, Found, Lost, Outcome, Running};
+
+/// The pause before something is tried again that could not be done.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What runs requests.
+#[derive(Clone)]
+pub(super) struct Runs {
+    /// The folder of the requests' folders.
+    pub(super) folder: PathBuf,
+    pub(super) cluster: ClusterFile,
+    pub(super) first_core: Option<u32>,
+    /// What starts a supervisor.
+    pub(super) supervisor: Arc<[OsString]>,
+    pub(super) mailbox: Mailbox<Journaled>,
+    pub(super) clock: Clock,
+    pub(super) runtime: Handle,
+    /// How each is told to end.
+    pub(super) stops: Arc<Mutex<HashMap<RequestId, watch::Sender<bool>>>>,
+}
+
+/// How a run came to its end.
+enum Ended {
+    /// As the machine is told.
+    So(Exit),
+    /// Nobody knows, or nothing was started: it is run again.
+    Again(String),
+}
+
+impl Runs {
+    /// Runs a request, or goes on with one that ran before a restart.
+    pub(super) fn run(&self, process: Process, resumed: bool) {
+        let (stop, stopping) = watch::channel(process.ending);
+        locked(&self.stops).insert(process.request, stop);
+        let own = self.clone();
+        self.runtime.spawn(async move {
+            let exit = match serde_json::from_str(&process.launch) {
+                Ok(Launch::Pause(span)) => own.pause(process.since, span, stopping).await,
+                Ok(Launch::Program(program)) => own.program(&process, &program, resumed, stopping).await,
+                Err(error) => {
+                    tracing::error!(%error, "a request cannot be run: its note makes no sense");
+                    Exit::Failed
+                }
+            };
+            own.ended(&process, exit).await;
+        });
+    }
+
+    /// Ends a request that runs; it is told when it is gone.
+    pub(super) fn end(&self, request: RequestId) {
+        if let Some(stop) = locked(&self.stops).get(&request) {
+            stop.send_replace(true);
+        }
+    }
+
+    /// The folder of a request.
+    pub(super) fn dir(&self, key: RequestKey) -> PathBuf {
+        self.of_exploration(key.exploration).join(key.number.to_string())
+    }
+
+    /// The folder of an exploration's requests.
+    pub(super) fn of_exploration(&self, exploration: Key) -> PathBuf {
+        self.folder.join(exploration.to_string())
+    }
+
+    async fn ended(&self, process: &Process, exit: Exit) {
+        locked(&self.stops).remove(&process.request);
+        if exit == Exit::Killed {
+            let dir = self.dir(process.key);
+            while let Err(error) = blocking(&dir, |dir| removed(fs::remove_dir_all(dir))).await {
+                tracing::error!(%error, dir = %dir.display(), "cannot remove the folder of a request: trying again");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+        let event = Event::Ended { request: process.request, exit };
+        // A server that has stopped finds it when it begins again.
+        let _ = self.mailbox.tell(Told { at: moment(&self.clock), event });
+    }
+
+    async fn pause(&self, since: TimeMs, span: SpanMs, stopping: watch::Receiver<bool>) -> Exit {
+        let left = (since + span - moment(&self.clock)).0.max(0).unsigned_abs();
+        tokio::select! {
+            biased;
+            () = stopped(stopping) => Exit::Killed,
+            () = tokio::time::sleep(Duration::from_millis(left)) => Exit::Completed,
+        }
+    }
+
+    async fn program(
+        &self,
+        process: &Process,
+        program: &Program,
+        resumed: bool,
+        stopping: watch::Receiver<bool>,
+    ) -> Exit {
+        let mut running = if resumed { self.found(process).await } else { Ok(None) };
+        loop {
+            let ended = match running {
+                Ok(Some(running)) => self.followed(running, &stopping).await,
+                Err(exit) => Ended::So(exit),
+                Ok(None) if *stopping.borrow() => Ended::So(Exit::Killed),
+                Ok(None) => match self.started(process, program).await {
+                    Ok(running) => self.followed(running, &stopping).await,
+                    Err(why) => Ended::Again(why),
+                },
+            };
+            let why = match ended {
+                Ended::So(exit) => return exit,
+                Ended::Again(_) if *stopping.borrow() => return Exit::Killed,
+                Ended::Again(why) => why,
+            };
+            let RequestKey { exploration, number } = process.key;
+            tracing::warn!(%exploration, number, why, "a request is run again");
+            running = Ok(None);
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// A request that was to run when the server went down: its run, nothing if there is none, or its end.
+    async fn found(&self, process: &Process) -> Result<Option<Running>, Exit> {
+        let dir = self.dir(process.key);
+        loop {
+            match blocking(&dir, |dir| processes::find(dir)).await {
+                Ok(Found::Running(running)) => return Ok(Some(running)),
+                Ok(Found::NeverStarted | Found::Lost(_)) => return Ok(None),
+                Ok(Found::Ended(exit)) => return Err(exit_of(&exit, process.ending)),
+                Err(error) => tracing::error!(%error, "cannot see what became of a request: looking again"),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn started(&self, process: &Process, program: &Program) -> Result<Running, String> {
+        let spec = program.spec(process, &self.cluster, self.first_core);
+        let (dir, supervisor, runtime) =
+            (self.dir(process.key), self.supervisor.clone(), self.runtime.clone());
+        let start = move || {
+            // What is left of a run of which nobody knows how it ended.
+            removed(fs::remove_dir_all(&dir)).map_err(|error| error.to_string())?;
+            spec.write(&dir).map_err(|error| error.to_string())?;
+            let _entered = runtime.enter();
+            processes::spawn(&supervisor, &dir).map_err(|error| error.to_string())
+        };
+        tokio::task::spawn_blocking(start).await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// Follows a run to its end, which it is asked for if the request is to end.
+    async fn followed(&self, mut running: Running, stopping: &watch::Receiver<bool>) -> Ended {
+        let mut asked = false;
+        loop {
+            let ending = tokio::select! {
+                ending = running.ended() => ending,
+                () = stopped(stopping.clone()), if !asked => {
+                    asked = true;
+                    let dir = running.dir().to_owned();
+                    if let Err(error) = blocking(&dir, |dir| processes::terminate(dir)).await {
+                        tracing::error!(%error, "cannot end a request");
+                        asked = false;
+                        tokio::time::sleep(AGAIN).await;
+                    }
+                    continue;
+                }
+            };
+            match ending {
+                Ok(Ending::Ended(exit)) => return Ended::So(exit_of(&exit, asked)),
+                Ok(Ending::Lost(why)) => return Ended::Again(Lost::to_string(&why)),
+                Ok(Ending::NeverStarted(why)) => {
+                    return Ended::Again(why.unwrap_or_else(|| "its supervisor gave up".to_owned()));
+                }
+                // Nothing may be concluded from that.
+                Err(error) => {
+                    tracing::error!(%error, "cannot see whether a request has ended: looking again")
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
+
+/// What a recorded end means. One that was completed before it heard that it is to end is completed.
+fn exit_of(exit: &processes::Exit, ending: bool) -> Exit {
+    match exit.outcome {
+        Outcome::ExitCode(0) if !exit.cancelled => Exit::Completed,
+        _ if ending || exit.cancelled => Exit::Killed,
+        Outcome::ExitCode(_) | Outcome::Signal(_) | Outcome::NotStarted(_) => Exit::Failed,
+    }
+}
+
+/// What is not there was removed before.
+pub(super) fn removed(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Does something with a folder, off the threads that serve connections.
+pub(super) async fn blocking<A: Send + 'static>(
+    dir: &std::path::Path,
+    act: impl FnOnce(&std::path::Path) -> A + Send + 'static,
+) -> A {
+    let dir = dir.to_owned();
+    match tokio::task::spawn_blocking(move || act(&dir)).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is shutting down, and this task with it.
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -1,0 +1,202 @@
+//! One client's stream: its calls in their turn, and the ends of its requests as they come.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pliant_control::names::{Key, User};
+use pliant_control::optional::server::{Answer, Event, RequestKey, Standing, Submit, Told};
+use pliant_control::reason::{Cause, Reason};
+use pliant_control::server::Token;
+use pliant_model::TimeMs;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+
+use super::driver::{Answered, Ended};
+use super::launch::{PAUSE, launch};
+use super::{Explorations, moment};
+use crate::daemon::TurnedAway;
+use crate::server::service::stopping;
+use crate::wire::bounds::OUTPUT_BYTES_MAX;
+use crate::wire::{Call, FromServer, Said, ToServer, proto};
+
+/// How long a call waits for the journal.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a stream is about.
+pub(in crate::server) struct Line {
+    explorations: Explorations,
+    user: User,
+    exploration: Key,
+    service: String,
+    deadline: Option<TimeMs>,
+    /// Ties its log lines together.
+    request: String,
+}
+
+/// Where replies go.
+type Replies = mpsc::Sender<Result<proto::ExploreReply, Status>>;
+
+/// A call's place among those that wait, given up when dropped.
+struct Place<'a>(&'a Explorations, u64);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.calls.forget(self.1);
+    }
+}
+
+impl Explorations {
+    /// Reads the first message of a stream, and makes sure that the service is offered.
+    pub(in crate::server) async fn line(
+        &self,
+        user: User,
+        request: String,
+        calls: &mut Streaming<proto::ExploreRequest>,
+    ) -> Result<Line, Status> {
+        let first = tokio::time::timeout(PATIENCE, calls.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
+        let first = first?.map(ToServer::try_from).transpose()?;
+        let Some(ToServer::Begin { exploration, service, deadline }) = first else {
+            return Err(Status::invalid_argument("begin: expected it first, found something else"));
+        };
+        let is_pause = service == PAUSE && self.file.pause;
+        if !is_pause {
+            let found = self.shop.catalogue.find(&service, &user);
+            found.map_err(|refusal| Status::not_found(refusal.to_string()))?;
+        }
+        tracing::info!(%user, %exploration, service, "explores");
+        let explorations = self.clone();
+        Ok(Line { explorations, user, exploration, service, deadline, request })
+    }
+}
+
+impl Line {
+    /// Answers calls and tells ends until the client hangs up, or can be answered no more.
+    pub(in crate::server) async fn serve(
+        self,
+        mut calls: Streaming<proto::ExploreRequest>,
+        replies: Replies,
+    ) {
+        // Before anything is answered, so that no end is missed.
+        let mut ends = self.explorations.listeners.listen(&self.user, self.exploration);
+        loop {
+            let reply = tokio::select! {
+                call = calls.message() => match call {
+                    Ok(Some(call)) => self.answer(call).await,
+                    // Whoever hung up asks again if it wants to know more.
+                    Ok(None) | Err(_) => return,
+                },
+                ended = ends.recv() => match ended {
+                    Some(ended) => Ok(self.told(ended).await),
+                    None => Err(Status::unavailable("too much has ended at once; ask again")),
+                },
+            };
+            let last = reply.is_err();
+            let sent = replies.send(reply.map(|said| proto::ExploreReply::from(&said))).await;
+            if last || sent.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn told(&self, (number, standing, share): Ended) -> FromServer {
+        FromServer { said: self.stands(number, standing).await, share }
+    }
+
+    async fn answer(&self, call: proto::ExploreRequest) -> Result<FromServer, Status> {
+        let asked = ToServer::try_from(call)?;
+        let (exploration, user) = (self.exploration, self.user.clone());
+        let key = |number| RequestKey { exploration, number };
+        let (number, (answer, share)) = match asked {
+            ToServer::Call(call) => {
+                let number = call.number;
+                let submit = match self.submit(call) {
+                    Ok(submit) => submit,
+                    Err(why) => {
+                        let said = Said::NotTaken { number, why };
+                        return Ok(FromServer { said, share: None });
+                    }
+                };
+                let submit = Box::new(submit);
+                (number, self.tell(|reply| Event::Submit { reply, submit }).await?)
+            }
+            ToServer::Cancel(number) => {
+                let key = key(number);
+                (number, self.tell(|reply| Event::Cancel { reply, key, user }).await?)
+            }
+            ToServer::CancelAll => {
+                (0, self.tell(|reply| Event::CancelAll { reply, exploration, user }).await?)
+            }
+            ToServer::Begin { .. } => {
+                return Err(Status::invalid_argument("begin: expected it once, found it again"));
+            }
+        };
+        let said = match answer {
+            Answer::Stands(standing) => self.stands(number, standing).await,
+            Answer::AllCancelled => Said::AllCancelled,
+            Answer::Refused(why) if why.cause == Cause::KeyTaken => {
+                return Err(Status::already_exists(why.why));
+            }
+            Answer::Refused(why) => Said::NotTaken { number, why },
+        };
+        Ok(FromServer { said, share })
+    }
+
+    fn submit(&self, call: Call) -> Result<Submit, Reason> {
+        let Explorations { shop, file, .. } = &self.explorations;
+        let Call { number, kind, arguments } = call;
+        let launch = launch(shop, &self.user, &self.service, arguments, &self.request)?;
+        Ok(Submit {
+            key: RequestKey { exploration: self.exploration, number },
+            user: self.user.clone(),
+            weight: file.weight(&self.user),
+            kind,
+            deadline: self.deadline,
+            launch: serde_json::to_string(&launch).expect("a launch is plain data with text keys"),
+        })
+    }
+
+    /// Tells the machine, and waits until the answer is durable.
+    async fn tell(&self, event: impl FnOnce(Token) -> Event) -> Result<Answered, Status> {
+        let own = &self.explorations;
+        let token = own.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = own.calls.wait(token, self.user.clone());
+        let _place = Place(own, token);
+        let event = event(Token(token));
+        let bytes = match &event {
+            Event::Submit { submit, .. } => submit.launch.len(),
+            _ => 0,
+        };
+        let told = Told { at: moment(&own.clock), event };
+        own.mailbox.want(told, bytes).map_err(|why| match why {
+            TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
+            TurnedAway::Stopped => stopping(),
+        })?;
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        // Whether it was done is not known: the client asks again under the same number.
+        answer.map_err(|_| Status::unavailable("the journal is slow; ask again"))?.map_err(|_| stopping())
+    }
+
+    /// How a request stands, with what it wrote.
+    async fn stands(&self, number: u32, standing: Standing) -> Said {
+        let name = match standing {
+            Standing::Completed => "stdout",
+            Standing::Failed => "stderr",
+            Standing::Waiting | Standing::Running | Standing::Cancelled => {
+                return Said::Stands { number, standing, output: Vec::new() };
+            }
+        };
+        if self.service == PAUSE {
+            return Said::Stands { number, standing, output: Vec::new() };
+        }
+        let key = RequestKey { exploration: self.exploration, number };
+        let dir = self.explorations.runs.dir(key);
+        let read = super::runs::blocking(&dir, move |dir| std::fs::read(dir.join(name))).await;
+        let mut output = read.unwrap_or_else(|error| {
+            tracing::warn!(%error, exploration = %self.exploration, number, "the output of a request cannot be read");
+            Vec::new()
+        });
+        output.drain(..output.len().saturating_sub(OUTPUT_BYTES_MAX));
+        Said::Stands { number, standing, output }
+    }
+}

@@ -1,0 +1,70 @@
+//! What clients and servers say of explorations.
+
+use pliant_control::optional::server::{Standing, UserShare};
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::{Kind, Share};
+
+use super::super::super::{Call, FromServer, OffersQuery, Said, Shares, ToServer};
+use super::*;
+
+fn moment() -> impl Strategy<Value = TimeMs> {
+    bounds::TIME_MS.prop_map(TimeMs)
+}
+
+pub(in super::super) fn to_server() -> impl Strategy<Value = ToServer> {
+    let kind = select(vec![Kind::Mandatory, Kind::Optional]);
+    prop_oneof![
+        (key(), word(), option::of(moment())).prop_map(|(exploration, service, deadline)| ToServer::Begin {
+            exploration,
+            service,
+            deadline
+        }),
+        (any::<u32>(), kind, btree_map(word(), text(), 0..4))
+            .prop_map(|(number, kind, arguments)| ToServer::Call(Call { number, kind, arguments })),
+        any::<u32>().prop_map(ToServer::Cancel),
+        Just(ToServer::CancelAll),
+    ]
+}
+
+fn user_share() -> impl Strategy<Value = UserShare> {
+    let span = || (0..=*bounds::TIME_MS.end()).prop_map(SpanMs);
+    (user(), any::<u32>(), any::<u32>(), span(), span()).prop_map(
+        |(user, weight, requests, consumed, deserved)| UserShare {
+            user,
+            share: Share { weight, requests, consumed, deserved },
+        },
+    )
+}
+
+pub(in super::super) fn from_server() -> impl Strategy<Value = FromServer> {
+    let standing = select(vec![
+        Standing::Waiting,
+        Standing::Running,
+        Standing::Completed,
+        Standing::Failed,
+        Standing::Cancelled,
+    ]);
+    let said = prop_oneof![
+        (any::<u32>(), standing, vec(any::<u8>(), 0..20))
+            .prop_map(|(number, standing, output)| Said::Stands { number, standing, output }),
+        (any::<u32>(), reason()).prop_map(|(number, why)| Said::NotTaken { number, why }),
+        Just(Said::AllCancelled),
+    ];
+    (said, option::of(user_share())).prop_map(|(said, share)| FromServer { said, share })
+}
+
+pub(in super::super) fn shares() -> impl Strategy<Value = Shares> {
+    (vec(user_share(), 0..4), 0..=*bounds::PROCS.end(), moment()).prop_map(|(users, cores, at)| Shares {
+        users,
+        cores,
+        at,
+    })
+}
+
+pub(in super::super) fn offers_query() -> impl Strategy<Value = OffersQuery> {
+    (word(), bounds::OFFERS, key()).prop_map(|(service, most, exploration)| OffersQuery {
+        service,
+        most,
+        exploration,
+    })
+}

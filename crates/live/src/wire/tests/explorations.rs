@@ -1,0 +1,90 @@
+//! Messages about explorations that do not say what they should.
+
+use pliant_control::agent::Offering;
+
+use super::super::proto::{self, explore_reply, explore_request};
+use super::super::{FromServer, OffersQuery, Shares, ToServer, bounds, offers, offers_reply};
+use super::samples::{NAME, check};
+use super::sent;
+
+#[test]
+fn questions() {
+    use explore_request::Message;
+    let begin = |exploration: usize, service: &str, deadline| {
+        let (exploration, service) = (vec![1; exploration], service.to_owned());
+        Message::Begin(explore_request::Begin { exploration, service, deadline_ms: deadline })
+    };
+    let call = |name: &str| {
+        let arguments = [(name.to_owned(), "1".to_owned())].into();
+        Message::Submit(explore_request::Call { number: 1, optional: true, arguments })
+    };
+    let far = "milliseconds since the Unix epoch from -1125899906842624 to 1125899906842624";
+    let cases = [
+        (None, "", "begin, submit, cancel or cancel_all", "nothing"),
+        (Some(begin(15, "pi", None)), "begin.exploration", "a key of 16 bytes", "15 bytes"),
+        (Some(begin(16, "", None)), "begin.service", "the name of a service", "an empty text"),
+        (Some(begin(16, "pi", Some(i64::MAX))), "begin.deadline_ms", far, "9223372036854775807"),
+        (Some(call("")), "submit.arguments", "the name of an argument", "an empty text"),
+    ];
+    for (message, field, expected, found) in cases {
+        let right = proto::ExploreRequest { message: Some(begin(16, "pi", None)) };
+        check::<_, ToServer>(right, |asked| asked.message = message, field, expected, found);
+    }
+}
+
+#[test]
+fn answers() {
+    use explore_reply::Message;
+    let stands = |standing: i32, length: usize| {
+        Message::Stands(explore_reply::Stands { number: 1, standing, output: vec![0; length] })
+    };
+    let long = bounds::OUTPUT_BYTES_MAX + 1;
+    let cases = [
+        (None, "", "stands, not_taken or all_cancelled", "nothing"),
+        (Some(stands(0, 0)), "stands.standing", "how a request stands, from 1 to 5", "0"),
+        (Some(stands(6, 0)), "stands.standing", "how a request stands, from 1 to 5", "6"),
+        (Some(stands(3, long)), "stands.output", "at most 262144 bytes", "262145 bytes"),
+    ];
+    for (message, field, expected, found) in cases {
+        let right = proto::ExploreReply { message: Some(stands(3, 1)), share: None };
+        check::<_, FromServer>(right, |told| told.message = message, field, expected, found);
+    }
+}
+
+#[test]
+fn shares() {
+    let share = proto::UserShare { user: "alice".to_owned(), ..proto::UserShare::default() };
+    let right = proto::UsersReply { users: vec![share], cores: 1, at_ms: 1 };
+    let never = "milliseconds from 0 to 1125899906842624";
+    check::<_, Shares>(
+        right.clone(),
+        |reply| reply.users[0].deserved_ms = -1,
+        "users[0].deserved_ms",
+        never,
+        "-1",
+    );
+    let bad = "a user name of 1 to 64 letters, digits and `. _ - @`";
+    check::<_, Shares>(right, |reply| reply.users[0].user = "-rf".into(), "users[0].user", bad, "`-rf`");
+}
+
+#[test]
+fn servers_with_cores() {
+    let query = proto::OffersRequest { service: "pi".to_owned(), most: 3, exploration: vec![1; 16] };
+    check::<_, OffersQuery>(
+        query,
+        |query| query.most = 0,
+        "most",
+        "a number of servers from 1 to 10000",
+        "0",
+    );
+    let offering =
+        Offering { server: "lyon".parse().unwrap(), address: "lyon.example.org:1".to_owned(), cores: 4 };
+    let reply = offers_reply(std::slice::from_ref(&offering));
+    assert_eq!(offers(sent(&reply)), Ok(vec![offering]));
+    let mut wrong = reply;
+    wrong.servers[0].server = "Lyon".to_owned();
+    assert_eq!(
+        offers(wrong).unwrap_err().to_string(),
+        format!("servers[0].server: expected {NAME}, found `Lyon`")
+    );
+}

@@ -1,0 +1,21 @@
+//! `cargo xtask paper-004 --live`: the scenarios of paper 004 on real daemons, at full length.
+
+use crate::step::{Failure, Step};
+
+/// Runs them. The simulation alone is a campaign: `pliant campaign run campaigns/paper-004.toml`.
+pub(crate) fn run() -> Result<(), Failure> {
+    let test = "explorations::paper::in_full";
+    let arguments = [
+        "test",
+        "--package",
+        "pliant",
+        "--test",
+        "federation",
+        "--",
+        "--ignored",
+        "--exact",
+        test,
+        "--nocapture",
+    ];
+    Step::cargo(&arguments).run()
+}
