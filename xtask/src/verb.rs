@@ -163,11 +163,15 @@ fn parse_seconds(text: &str) -> Result<u32, UsageError> {
 impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            UsageError::Missing => {
-                write!(f, "expected a verb (test, lint, fuzz, soak, worth-it, paper-004, ci, help), found none")?
-            }
+            UsageError::Missing => write!(
+                f,
+                "expected a verb (test, lint, fuzz, soak, worth-it, paper-004, ci, help), found none"
+            )?,
             UsageError::UnknownVerb(found) => {
-                write!(f, "expected a verb (test, lint, fuzz, soak, worth-it, paper-004, ci, help), found `{found}`")?;
+                write!(
+                    f,
+                    "expected a verb (test, lint, fuzz, soak, worth-it, paper-004, ci, help), found `{found}`"
+                )?;
             }
             UsageError::Unexpected { verb, found } => {
                 write!(f, "expected no further argument to `{verb}`, found `{found}`")?;

@@ -4,6 +4,7 @@ use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;
 
 use super::*;
+use crate::handoff::{Call, HandoffId, MoveOutcome, Order, Reply, Verdict};
 use crate::job::Work;
 
 /// A call that a server wants made.

@@ -4,7 +4,7 @@ use pliant_model::{Estimate, Span, Speedup, Time};
 
 use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
 use super::*;
-use crate::handoff::{Call, HandoffId, MoveOutcome, Order, Reply, Stays, Verdict};
+use crate::handoff::{Call, MoveOutcome, Reply, Stays, Verdict};
 use crate::job::Work;
 use crate::replay::Machine;
 

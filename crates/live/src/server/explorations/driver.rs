@@ -25,9 +25,14 @@ pub(super) type Answered = (Answer, Option<UserShare>);
 /// The end of a request, and what its user has had.
 pub(super) type Ended = (u32, Standing, Option<UserShare>);
 
+/// Who waits for an answer, and how that is told.
+type Waiting = (User, oneshot::Sender<Answered>);
+/// Those who listen to one exploration.
+type Streams = Vec<mpsc::Sender<Ended>>;
+
 /// Calls that wait for an answer.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<HashMap<u64, (User, oneshot::Sender<Answered>)>>>);
+pub(super) struct Calls(Arc<Mutex<HashMap<u64, Waiting>>>);
 
 impl Calls {
     /// A call begins to wait.
@@ -45,7 +50,7 @@ impl Calls {
 
 /// Those who listen to the ends of an exploration's requests.
 #[derive(Clone, Default)]
-pub(super) struct Listeners(Arc<Mutex<HashMap<(User, Key), Vec<mpsc::Sender<Ended>>>>>);
+pub(super) struct Listeners(Arc<Mutex<HashMap<(User, Key), Streams>>>);
 
 impl Listeners {
     /// Begins to listen. Whoever is too slow hears nothing more, and asks again.

@@ -146,7 +146,7 @@ impl Runs {
     async fn found(&self, process: &Process) -> Result<Option<Running>, Exit> {
         let dir = self.dir(process.key);
         loop {
-            match blocking(&dir, |dir| processes::find(dir)).await {
+            match blocking(&dir, processes::find).await {
                 Ok(Found::Running(running)) => return Ok(Some(running)),
                 Ok(Found::NeverStarted | Found::Lost(_)) => return Ok(None),
                 Ok(Found::Ended(exit)) => return Err(exit_of(&exit, process.ending)),
@@ -179,7 +179,7 @@ impl Runs {
                 () = stopped(stopping.clone()), if !asked => {
                     asked = true;
                     let dir = running.dir().to_owned();
-                    if let Err(error) = blocking(&dir, |dir| processes::terminate(dir)).await {
+                    if let Err(error) = blocking(&dir, processes::terminate).await {
                         tracing::error!(%error, "cannot end a request");
                         asked = false;
                         tokio::time::sleep(AGAIN).await;
