@@ -142,20 +142,15 @@ impl Notes {
 
     /// An error unless it is the exploration that was asked for.
     pub(super) fn expect(&self, noted: &Noted, service: &str, sweep: &Sweep) -> Result<(), NotesError> {
-        let other = |what, expected: String, found: String| match expected == found {
-            true => Ok(()),
-            false => Err(NotesError::Other { dir: self.dir.clone(), what, expected, found }),
-        };
-        other("service", service.to_owned(), noted.service.clone())?;
-        let arguments = |sweep: &Sweep| {
-            let (count, first) = (sweep.combinations(), sweep.arguments(0));
-            let count = count.map_or_else(|| "the same".to_owned(), |count| format!("{count} combinations"));
-            format!("{count} from {first:?} on")
-        };
-        match noted.sweep == *sweep {
-            true => Ok(()),
-            false => other("arguments", arguments(sweep), arguments(&noted.sweep)),
+        let other =
+            |what, expected, found| NotesError::Other { dir: self.dir.clone(), what, expected, found };
+        if noted.service != service {
+            return Err(other("service", service.to_owned(), noted.service.clone()));
         }
+        if noted.sweep != *sweep {
+            return Err(other("arguments", sweep.to_string(), noted.sweep.to_string()));
+        }
+        Ok(())
     }
 
     pub(super) fn write(&self, noted: &ToNote<'_>) -> Result<(), NotesError> {

@@ -48,6 +48,25 @@ impl fmt::Display for SweepError {
 
 impl std::error::Error for SweepError {}
 
+/// As it is written on a command line.
+impl fmt::Display for Varied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.values {
+            Values::Range(first, last) => write!(f, "{}={first}..{last}", self.name),
+            Values::List(values) => write!(f, "{}={}", self.name, values.join(",")),
+        }
+    }
+}
+
+/// The arguments as they are written on a command line, those that vary last.
+impl fmt::Display for Sweep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fixed = self.fixed.iter().map(|(name, value)| format!("{name}={value}"));
+        let words: Vec<String> = fixed.chain(self.varied.iter().map(Varied::to_string)).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
 impl Sweep {
     /// How many requests there are, one for each combination of values; none if nothing varies, and they differ in
     /// their numbers only.
