@@ -327,8 +327,11 @@ impl Foreign {
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.withdrawing) else { return };
         job.withdrawing = false;
         match outcome {
-            // It was asked to end meanwhile, and has.
-            Withdrawal::Withdrawn if job.cancelled => self.end(number, Exit::Cancelled, None, effects),
+            // It was asked to end meanwhile, and has; or it was told to have started, and somebody else has ended it
+            // before anything of it had begun.
+            Withdrawal::Withdrawn if job.cancelled || job.started => {
+                self.end(number, Exit::Cancelled, None, effects)
+            }
             Withdrawal::Withdrawn => {
                 self.jobs.remove(&number);
                 effects.news.push(News::Withdrawn { job: number });

@@ -69,10 +69,11 @@ fn what_failed_once_ends_well() {
         (99, Mixed, "of a job that was there twice one copy ran and ended, and the other kept it open"),
         (150, Mixed, "a job whose submission was not answered ran after it was cancelled"),
         (281, Mixed, "a submission was judged by a plan that no journal makes again"),
+        (21_287, Mixed, "a killed controller went on with the hold of a withdrawal that had come too late"),
         (
-            21_287,
+            102_803,
             Mixed,
-            "a controller that was killed went on with a hold of a withdrawal that had come too late",
+            "a job that had started, and was withdrawn before it had begun, was active for ever",
         ),
     ] {
         check(seed, batch);

@@ -152,9 +152,11 @@ fn recorded(job: &Job, exit: processes::Exit, listed: Option<&Listed>) -> Event 
     let exit = match (exit, listed.map(|listed| &listed.state)) {
         (Exit::Signal(_), Some(State::Cancelled)) => Exit::Cancelled,
         (Exit::Signal(_), Some(State::TimedOut)) => Exit::OverWalltime,
-        (exit @ Exit::Signal(_), Some(State::NodeFailed | State::OutOfMemory | State::Preempted)) => {
-            listed.and_then(Listed::exit).unwrap_or(exit)
-        }
+        // A supervisor that is told to end takes that for a cancellation.
+        (
+            exit @ (Exit::Signal(_) | Exit::Cancelled),
+            Some(State::NodeFailed | State::OutOfMemory | State::Preempted),
+        ) => listed.and_then(Listed::exit).unwrap_or(exit),
         (exit, _) => exit,
     };
     Event::Ended { job: JobId(job.number), exit, started: started.filter(|_| !never_ran), elapsed_ms }
