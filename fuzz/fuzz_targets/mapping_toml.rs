@@ -1,0 +1,10 @@
+//! Any text as an application and as a grid in TOML.
+#![no_main]
+
+#[path = "../../crates/trace/tests/support/mapping.rs"]
+mod mapping;
+
+use libfuzzer_sys::fuzz_target;
+use pliant_trace::tig::Form;
+
+fuzz_target!(|text: &str| mapping::hold(text, Form::Toml));
