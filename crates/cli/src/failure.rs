@@ -5,6 +5,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use pliant_live::client::NotesError;
 use pliant_report::FileError;
 use pliant_sim::campaign::CampaignError;
 
@@ -57,6 +58,18 @@ impl From<CampaignError> for Failure {
     fn from(error: CampaignError) -> Failure {
         let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
         Failure { hint: error.hint(), ..failure }
+    }
+}
+
+impl From<NotesError> for Failure {
+    fn from(error: NotesError) -> Failure {
+        match error {
+            NotesError::Io { .. } => Failure::system(error),
+            NotesError::InUse { .. } | NotesError::Unreadable { .. } | NotesError::Other { .. } => {
+                Failure::input(error).hint("choose another folder with --out")
+            }
+            NotesError::Nothing { .. } => Failure::input(error).hint("--out begins one"),
+        }
     }
 }
 

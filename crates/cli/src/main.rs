@@ -72,6 +72,8 @@ enum Verb {
     Twin(verbs::twin::Arguments),
     /// Runs a service as often as there is room until a deadline, and a few times for certain.
     Explore(Box<verbs::explore::Arguments>),
+    /// Runs a service with very many different arguments, spread over the servers by statistics.
+    Sweep(Box<verbs::sweep::Arguments>),
     /// Lists what users have had of the cores for explorations, and what they deserved.
     Users(verbs::users::Arguments),
     /// Waits until jobs have ended.
@@ -97,6 +99,9 @@ enum Verb {
     /// Supervises one job; servers start it.
     #[command(hide = true)]
     RunJob(verbs::run_job::Arguments),
+    /// Runs the instances of a sweep that one job has; servers have jobs run it.
+    #[command(hide = true)]
+    RunPack(verbs::run_pack::Arguments),
     /// Computes something, for demonstrations.
     #[command(subcommand, hide = true)]
     Work(verbs::work::Work),
@@ -163,6 +168,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Reallocate(arguments) => verbs::reallocate::run(output, &arguments),
         Verb::Twin(arguments) => verbs::twin::run(output, &arguments),
         Verb::Explore(arguments) => verbs::explore::run(output, &arguments),
+        Verb::Sweep(arguments) => verbs::sweep::run(output, &arguments),
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),
@@ -175,6 +181,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Server(options) => verbs::server::run(&options),
         Verb::Ca(arguments) => verbs::ca::run(output, &arguments),
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
+        Verb::RunPack(arguments) => verbs::run_pack::run(&arguments),
         Verb::Work(work) => verbs::work::run(output, &work),
         Verb::Simulate(arguments) => verbs::simulate::run(output, &arguments),
         Verb::Map(arguments) => verbs::map::run(output, &arguments),

@@ -34,6 +34,16 @@ pub(crate) fn from_now(time: Time, now: Time) -> String {
     }
 }
 
+/// The completion that was expected of a job where it waited; none if it was not planned there.
+pub(crate) fn known(before: Time) -> Option<Time> {
+    Some(before).filter(|before| *before != Time::MAX)
+}
+
+/// The same for people.
+pub(crate) fn before_from_now(before: Time, now: Time) -> String {
+    known(before).map_or_else(|| "not planned".to_owned(), |before| from_now(before, now))
+}
+
 /// An instant both ways: `2026-11-21 11:03:05Z (in 5m)`.
 pub(crate) fn both(time: Time, now: Time) -> String {
     format!("{} ({})", moment(time), from_now(time, now))

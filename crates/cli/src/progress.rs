@@ -19,6 +19,13 @@ pub(crate) fn bar(total: u64, message: &str) -> ProgressBar {
     bar
 }
 
+/// A line that is renewed; invisible where standard error is no terminal.
+pub(crate) fn spinner() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar
+}
+
 /// One simulation on a bar of jobs, which other simulations may share.
 pub(crate) struct JobsOn<'a> {
     bar: &'a ProgressBar,

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pliant_policy::UnknownName;
+use pliant_policy::allocation::Strategy;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 use pliant_policy::tuning::Tuner;
@@ -24,6 +25,10 @@ pub(crate) fn tuner() -> impl TypedValueParser<Value = Tuner> {
 
 pub(crate) fn mapping() -> impl TypedValueParser<Value = Mapping> {
     words(Mapping::ALL.iter().map(|one| one.name()))
+}
+
+pub(crate) fn strategy() -> impl TypedValueParser<Value = Strategy> {
+    words(Strategy::ALL.iter().map(|one| one.name()))
 }
 
 pub(crate) fn heuristic() -> impl TypedValueParser<Value = Heuristic> {

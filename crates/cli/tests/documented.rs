@@ -44,6 +44,7 @@ fn every_option_of_every_verb_is_on_the_page_and_no_other() {
                 "moves",
                 "reallocate",
                 "explore",
+                "sweep",
                 "users",
                 "wait",
                 "cancel",

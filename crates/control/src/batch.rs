@@ -4,6 +4,8 @@
 //! list, estimate. [`crate::embedded`] is Pliant's own; [`crate::foreign`] keeps a picture of another's queue behind
 //! the same trait.
 
+use std::collections::BTreeSet;
+
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::batch::{Submission, Waiting};
 use pliant_policy::nodes;
@@ -230,6 +232,27 @@ pub trait BatchSystem: Send {
     /// Why it takes no jobs at the moment, for people; none if it does.
     fn closed(&self) -> Option<String> {
         None
+    }
+
+    /// Why a waiting job has no plan, for people, as far as that is known.
+    fn unplanned(&self, _job: JobId) -> Option<String> {
+        None
+    }
+
+    /// Whether a waiting job has had no plan for so long that it is not the matter of a moment.
+    fn is_stuck(&self, _now: Time, _job: JobId) -> bool {
+        false
+    }
+
+    /// Why it starts none of our waiting jobs for now although it would start others, for people: a limit that we have
+    /// reached. What comes from elsewhere would only wait with them.
+    fn limited(&self) -> Option<String> {
+        None
+    }
+
+    /// The waiting jobs that somebody else holds back: it is theirs to say when these may start.
+    fn kept(&self) -> BTreeSet<JobId> {
+        BTreeSet::new()
     }
 
     /// What was listed last, if there are listings.

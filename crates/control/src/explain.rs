@@ -13,8 +13,11 @@ pub struct Explanation {
     pub record: JobRecord,
     /// When the account was made.
     pub at: Time,
-    /// Why it waits; none if it does not.
+    /// Why it waits; none if it does not, or if nobody knows until when.
     pub waits: Option<Wait>,
+    /// It waits and its batch system does not plan it: why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplanned: Option<String>,
 }
 
 /// Why a job waits.

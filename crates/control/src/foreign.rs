@@ -199,10 +199,11 @@ impl Foreign {
             Event::Released { job } => {
                 if let Some(job) = self.jobs.get_mut(&job) {
                     (job.held, job.releasing, job.released_at) = (false, false, now);
+                    job.seen_free = false;
                 }
             }
             Event::Missed { job } => self.missed(job, effects),
-            Event::Withdrawal { job, outcome } => self.withdrawal(job, outcome, effects),
+            Event::Withdrawal { job, outcome } => self.withdrawal(now, job, outcome, effects),
             Event::Terminated { job } => {
                 // Of one whose submission nobody has answered only its folder was told.
                 if let Some(job) = self.jobs.get_mut(&job).filter(|job| !job.queueing) {
@@ -247,6 +248,7 @@ impl Foreign {
             }
         }
         let mut lost_turn = Vec::new();
+        let target = self.partition.as_deref();
         for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.queueing) {
             let listed = seen.remove(number).unwrap_or_default();
             job.is_listed = !listed.is_empty();
@@ -263,6 +265,12 @@ impl Foreign {
             let is_over = job.may_be_over(&listed);
             let is_known = job.is_listed || changes.at > job.queued_at;
             job.keep_asking(&listed, changes.at, effects);
+            if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waits) {
+                job.is_planned(
+                    drawing::may_be_planned(waiting, Target::of(&self.mirror, target)),
+                    changes.at,
+                );
+            }
             let running = listed.iter().find(|one| one.phase() == Phase::Runs);
             if job.is_tentative() {
                 match running {
@@ -323,7 +331,7 @@ impl Foreign {
         news.push(if withdrawn { News::Withdrawn { job } } else { News::Missed { job } });
     }
 
-    fn withdrawal(&mut self, number: JobId, outcome: Withdrawal, effects: &mut Effects) {
+    fn withdrawal(&mut self, now: Time, number: JobId, outcome: Withdrawal, effects: &mut Effects) {
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.withdrawing) else { return };
         job.withdrawing = false;
         match outcome {
@@ -338,7 +346,7 @@ impl Foreign {
             }
             Withdrawal::Stays => {
                 // A controller that is killed may go on with the hold that the withdrawal began with.
-                job.was_held = true;
+                (job.was_held, job.seen_free, job.released_at) = (true, false, now);
                 effects.news.push(News::Stays { job: number });
             }
         }

@@ -96,6 +96,8 @@ pub enum Stays {
     NotWaiting,
     /// Its user chose this server.
     Pinned,
+    /// Somebody holds it back in the batch system: an administrator, or its user.
+    Kept,
     /// It is being handed over already.
     OnItsWay,
     /// Where it is it completes early enough by now.
@@ -117,6 +119,7 @@ impl Stays {
         match self {
             Self::NotWaiting => "not-waiting",
             Self::Pinned => "pinned",
+            Self::Kept => "kept",
             Self::OnItsWay => "on-its-way",
             Self::NotWorthIt { .. } => "not-worth-it",
             Self::Refused(_) => "refused",
@@ -131,6 +134,7 @@ impl std::fmt::Display for Stays {
         match self {
             Self::NotWaiting => write!(f, "it does not wait there any more"),
             Self::Pinned => write!(f, "its user chose the server"),
+            Self::Kept => write!(f, "somebody holds it back there"),
             Self::OnItsWay => write!(f, "it is being moved already"),
             Self::NotWorthIt { plan } => write!(f, "it completes at {} where it is", plan.completion()),
             Self::Refused(why) => write!(f, "the target refuses: {why}"),
@@ -164,7 +168,7 @@ pub struct Handoff {
     pub survey: Survey,
     /// How it came to its present place.
     pub hops: Vec<Hop>,
-    /// The completion that is expected of it where it is.
+    /// The completion that is expected of it where it is; [`Time::MAX`] if it is not planned there.
     pub before: Time,
     /// The latest completion for which it is to be moved.
     pub latest: Time,
@@ -258,6 +262,9 @@ pub struct Picture {
     pub nodes: Option<nodes::Picture>,
     /// The waiting jobs that may be moved.
     pub movable: Vec<Movable>,
+    /// Why it takes no jobs from elsewhere at the moment, for people; none if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<String>,
 }
 
 /// A waiting job that may be moved.
@@ -278,4 +285,7 @@ pub struct Movable {
     /// The servers that have a copy of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<Name>,
+    /// The servers that it is not to go back to for now ([`crate::job::avoided`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub avoids: Vec<Name>,
 }

@@ -1,8 +1,9 @@
 //! Jobs as the federation keeps them: what was asked, what was promised, what happened.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use pliant_model::{Estimate, JobId, MoveReason, Procs, Request, Span, Speedup, Time};
+use pliant_model::{Estimate, JobId, MoveReason, Procs, Request, Span, Speed, Speedup, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
@@ -83,6 +84,15 @@ impl Work {
         let Work { procs, walltime, speedup } = self.clone();
         Request { id, submit, procs, walltime, speedup, origin: None }
     }
+
+    /// The same on the fewest processors that will do, and no others: what gets most done where many such works wait
+    /// for processors. None if its speedup model allows no size at all.
+    pub fn narrowest(&self) -> Option<Work> {
+        let request = self.request(JobId(0), Time::ZERO);
+        let walltimes = request.on(Procs(u32::MAX), Speed::REFERENCE)?;
+        let procs = walltimes.least();
+        Some(Work { procs, walltime: walltimes.at(procs), speedup: Speedup::Rigid })
+    }
 }
 
 /// How a job's process ended.
@@ -148,12 +158,28 @@ pub struct Hop {
     pub attempt: u32,
     /// When the new server took it.
     pub at: Time,
-    /// The completion that was expected of it where it waited.
+    /// The completion that was expected of it where it waited; [`Time::MAX`] if it was not planned there.
     pub before: Time,
     /// What the new server promised.
     pub expected: Estimate,
     /// Why.
     pub reason: MoveReason,
+}
+
+/// How long a job does not go back to a server on which it was not planned, the first time.
+const AVOIDED_FOR: Span = Span(3_600);
+
+/// The servers that a job that came this way is not to go back to for now: it waited there without a plan, for a reason that a
+/// picture may not show (a reservation, a limit on its owner), so that they would always seem to be better. It may after an
+/// hour, and each time that this was in vain after twice as long.
+pub fn avoided(hops: &[Hop], now: Time) -> Vec<Name> {
+    let mut until: BTreeMap<&Name, (Time, Span)> = BTreeMap::new();
+    for hop in hops.iter().filter(|hop| hop.before == Time::MAX) {
+        let (end, pause) = until.entry(&hop.from).or_insert((Time(i64::MIN), AVOIDED_FOR));
+        *end = hop.at + *pause;
+        *pause = Span((pause.0 * 2).min(i64::MAX / 8));
+    }
+    until.into_iter().filter(|(_, (end, _))| now < *end).map(|(server, _)| server.clone()).collect()
 }
 
 /// Everything that is known of one job.
@@ -243,6 +269,35 @@ mod tests {
             assert_eq!(serde_json::to_string(&state).unwrap(), format!("\"{}\"", state.word()));
         }
         assert_eq!(JobState::from_word("queued"), None);
+    }
+
+    #[test]
+    fn a_job_does_not_go_back_to_where_it_was_not_planned_for_longer_each_time() {
+        const H: i64 = 3_600;
+        let hop = |from: &str, at, before| Hop {
+            from: from.parse().unwrap(),
+            to: "paris".parse().unwrap(),
+            attempt: 1,
+            at: Time(at),
+            before,
+            expected: Estimate { procs: Procs(1), walltime: Span(60), start: Time(at) },
+            reason: MoveReason::EarlierCompletion,
+        };
+        let hops = [
+            hop("lyon", 0, Time::MAX),
+            hop("nancy", 10, Time(20)),
+            hop("lyon", 2 * H, Time::MAX),
+            hop("nancy", 2 * H, Time::MAX),
+        ];
+        let check = |hops: &[Hop], now, expected: &[&str]| {
+            let found = avoided(hops, Time(now));
+            assert_eq!(found.iter().map(Name::as_str).collect::<Vec<_>>(), expected, "at {now}");
+        };
+        check(&hops[..2], H - 1, &["lyon"]);
+        check(&hops[..2], H, &[]);
+        check(&hops, 3 * H - 1, &["lyon", "nancy"]);
+        check(&hops, 3 * H, &["lyon"]);
+        check(&hops, 4 * H, &[]);
     }
 
     #[test]

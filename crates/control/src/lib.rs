@@ -12,6 +12,7 @@
 //! - [`local`] is what is kept of the jobs of local users, for replays.
 //! - [`handoff`] is how a waiting job goes from one server to another; agents propose it.
 //! - [`optional`] is what paper 004 adds: a server's queue of mandatory and optional requests, and a client's dispatcher.
+//! - [`multi_job`] is what paper 002 adds: a client that spreads very many instances of a service over servers.
 //! - [`client`] takes one submission through discovery and admission to a handle, or to a clear end.
 
 pub mod access;
@@ -25,6 +26,7 @@ pub mod handoff;
 pub mod job;
 pub mod listing;
 pub mod local;
+pub mod multi_job;
 pub mod names;
 pub mod optional;
 pub mod reason;

@@ -27,3 +27,11 @@ pub struct LocalJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
 }
+
+impl LocalJob {
+    /// True if it has given its processors back before the end of its limit.
+    pub fn is_early(&self) -> bool {
+        let planned = self.started.zip(self.walltime).map(|(started, walltime)| started + walltime);
+        self.ended.zip(planned).is_some_and(|(ended, planned)| ended < planned)
+    }
+}

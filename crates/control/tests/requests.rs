@@ -13,7 +13,8 @@ use pliant_policy::optional::{Fairness, Kind, Order, RequestId};
 
 fn server() -> Requests {
     let order = Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs::ZERO };
-    Requests::new(Config { order, cores: 1, optional_per_core: Some(1), draws: Draws::new(1, "ties") })
+    let (optional_per_core, mandatory_per_user, draws) = (Some(1), Some(2), Draws::new(1, "ties"));
+    Requests::new(Config { order, cores: 1, optional_per_core, mandatory_per_user, draws })
 }
 
 fn user(name: &str) -> User {
@@ -108,8 +109,15 @@ fn nobody_touches_anothers_exploration_and_nobody_fills_the_server() {
     let cancel = Event::CancelAll { reply: Token(9), exploration: Key([1; 16]), user: user("bob") };
     assert_eq!(refused(tell(&mut server, 0, cancel)), Cause::KeyTaken);
     assert_eq!(refused(tell(&mut server, 0, submit("ann", 2, Kind::Optional))), Cause::TooMany);
+    for number in [3, 4] {
+        assert_eq!(tell(&mut server, 0, submit("ann", number, Kind::Mandatory)), stands(Standing::Waiting));
+    }
+    assert_eq!(refused(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory))), Cause::TooMany);
+    // Those that are here are told how they stand all the same, and one that is over makes room.
     assert_eq!(tell(&mut server, 0, submit("ann", 3, Kind::Mandatory)), stands(Standing::Waiting));
-    assert_eq!(server.queue().counts(), (2, 0));
+    assert_eq!(server.queue().counts(), (3, 0));
+    tell(&mut server, 0, Event::Cancel { reply: Token(9), key: key(4), user: user("ann") });
+    assert_eq!(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory)), stands(Standing::Waiting));
 }
 
 #[test]

@@ -16,5 +16,6 @@ pub mod services;
 pub mod slurm;
 pub mod staging;
 pub mod telemetry;
+mod together;
 mod uplink;
 pub mod wire;

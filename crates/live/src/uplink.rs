@@ -114,6 +114,7 @@ impl<C: Child> Uplink<C> {
             told: 0,
             page: VecDeque::new(),
             announce: false,
+            freed: false,
             said: VecDeque::new(),
             acknowledged: 0,
             next_question,
@@ -146,6 +147,8 @@ struct Line<C> {
     page: VecDeque<Notice>,
     /// The servers are to be announced.
     announce: bool,
+    /// It is to be told that processors are free early.
+    freed: bool,
     /// What else is to be said next: one answer, perhaps in pieces.
     said: VecDeque<proto::Up>,
     acknowledged: u64,
@@ -172,7 +175,7 @@ impl<C: Child> Line<C> {
         let (sender, receiver) = mpsc::channel(WINDOW);
         self.questions.clear();
         self.page.clear();
-        self.announce = false;
+        (self.announce, self.freed) = (false, false);
         self.said.clear();
         let (name, kind, journal) = (self.child.name(), self.child.kind(), self.child.journal());
         let servers = self.child.servers().await;
@@ -180,8 +183,10 @@ impl<C: Child> Line<C> {
         sender.try_send((&hello).into()).map_err(|_| broken())?;
         let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
         self.told = self.greeted(&mut down).await?;
+        let last = *self.outbound.last_news.borrow();
+        not_older(last, self.told)?;
         self.heard.now();
-        let unsent = self.outbound.last_news.borrow().saturating_sub(self.told);
+        let unsent = last.saturating_sub(self.told);
         tracing::info!(parent = %parent.name, address = %parent.address, unsent, "attached");
         self.converse(&sender, &mut down).await
     }
@@ -214,7 +219,7 @@ impl<C: Child> Line<C> {
         let mut heard = Instant::now();
         let (mut reading, mut is_unreadable) = (self.read(), false);
         loop {
-            let has_something = self.announce || !self.said.is_empty() || !self.page.is_empty();
+            let has_something = self.announce || self.freed || !self.said.is_empty() || !self.page.is_empty();
             tokio::select! {
                 message = down.message() => {
                     let Some(message) = message? else { return Ok("the parent closed the line".to_owned()) };
@@ -239,6 +244,7 @@ impl<C: Child> Line<C> {
                 }
                 Ok(()) = self.outbound.last_news.changed() => {}
                 () = self.outbound.announce.notified() => self.announce = true,
+                () = self.outbound.freed.notified() => self.freed = true,
                 Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.say(said).await,
                 _ = beat.tick() => {
                     if heard.elapsed() > SILENCE {
@@ -281,6 +287,9 @@ impl<C: Child> Line<C> {
         }
         if let Some(said) = self.said.pop_front() {
             return Ok(Some(said));
+        }
+        if std::mem::take(&mut self.freed) {
+            return Ok(Some((&FromChild::Freed).into()));
         }
         let Some(notice) = self.page.pop_front() else { return Ok(None) };
         self.told = notice.seq;
@@ -350,6 +359,19 @@ fn news(notice: &Notice) -> Result<FromChild, Status> {
     let record =
         record.map_err(|error| Status::data_loss(format!("news {} in the journal: {error}", notice.seq)))?;
     Ok(FromChild::News { sequence: notice.seq, record: Box::new(record) })
+}
+
+/// Whether a journal is as new as what the parent has kept of it: one that a copy of the state folder has put back is not, and
+/// would give numbers again that stand for other jobs.
+fn not_older(last: u64, kept: u64) -> Result<(), Status> {
+    if kept <= last {
+        return Ok(());
+    }
+    Err(Status::failed_precondition(format!(
+        "the state folder is an older copy of itself: its journal ends at news {last}, of which the parent has kept those up to \
+         {kept}. Nothing is taken from the parent. Put the newer one back, or begin with an empty one, which goes on after the \
+         numbers of all jobs"
+    )))
 }
 
 fn broken() -> Status {

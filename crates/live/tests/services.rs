@@ -71,6 +71,43 @@ fn prepare(given: &[(&str, &str)]) -> Result<Prepared, Refusal> {
 }
 
 #[test]
+fn a_pack_is_on_the_fewest_processors_and_as_long_as_its_instances() {
+    const FIT: &str = r#"
+        [[service]]
+        name = "fit"
+        command = ["fit", "--x={x}", "--procs", "{procs}", "{mode}"]
+        speedup = "amdahl:0.5,8@2"
+        runtime = "30s"
+        runtime_per = { argument = "x", exponent = 1.0, at = 1 }
+        walltime_factor = 1.0
+        max_walltime = "10m"
+
+        [service.arguments.x]
+        type = "number"
+        min = 1
+
+        [service.arguments.mode]
+        type = "choice"
+        choices = ["draft", "final"]
+        default = "draft"
+    "#;
+    let catalogue = read(FIT).unwrap();
+    let service = catalogue.find("fit", &alice()).unwrap();
+    let varied = ["x".to_owned()];
+    let pack = |values: &[&str]| {
+        let calls = (5..).zip(values).map(|(number, value)| (number, vec![value.to_string()]));
+        service.prepare_pack(&BTreeMap::new(), &varied, calls, "/opt/bin/pliant", None)
+    };
+    let (job, _) = pack(&["1", "3"]).unwrap();
+    assert_eq!(job.argv(Procs(1), Span(60)), ["/opt/bin/pliant", "run-pack", "../pack.json"]);
+    // 30 s on two processors are 40 s on one.
+    assert_eq!((job.work.procs, job.work.walltime, job.work.speedup), (Procs(1), Span(160), Speedup::Rigid));
+    assert_eq!(job.scale, 4.0);
+    assert!(matches!(pack(&["1", "0"]).unwrap_err(), Refusal::Value { argument, .. } if argument == "x"));
+    assert!(matches!(pack(&["30"]).unwrap_err(), Refusal::TooLong { .. }));
+}
+
+#[test]
 fn a_request_is_filled_in() {
     let request = prepare(&[("label", "a b"), ("size", "2000"), ("data", "in/a.dat")]).unwrap();
     let argv = request.argv(Procs(4), Span(60));

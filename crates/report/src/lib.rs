@@ -10,13 +10,15 @@ mod exploration;
 mod files;
 pub mod html;
 mod metrics;
+pub mod plot;
 mod quantile;
 
 pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
 pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
 pub use exploration::{ExplorationSummary, deserved, summarize_exploration};
 pub use files::{
-    FileError, FileFormat, Folder, RESULT_FILES, prepare_folder, read_folder, write_folder, write_formats,
+    FileError, FileFormat, Folder, InstanceRow, RESULT_FILES, prepare_folder, read_folder, write_folder,
+    write_formats, write_instances,
 };
 pub use metrics::{ClusterRow, SUMMARY_SCHEMA, Summary, summarize};
 pub use quantile::{Quartiles, quantile};

@@ -179,6 +179,6 @@ impl Twin {
                 (policy.new)(info.procs, Time::ZERO)
             }
         };
-        Ok(Pictured { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler })
+        Ok(Pictured { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler, open: true })
     }
 }

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pliant_control::agent::ServerInfo;
-use pliant_live::config::{AgentFile, ServerFile};
+use pliant_live::config::{AgentFile, ConfigError, ServerFile};
 use pliant_live::identity::{Authority, AuthorityError, Identity, Order, Role};
+use pliant_live::services::{Catalogue, Source};
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,8 @@ pub(super) const AGENT: &str = "master";
 pub(super) const CLIENT: &str = "client.toml";
 /// The file of the unit of work.
 const UNIT: &str = "unit.json";
+/// Cores of each server for explorations.
+const EXPLORING: u32 = 2;
 /// Core seconds in a unit of work.
 const UNIT_CORE_S: f64 = 4.0;
 
@@ -97,6 +100,7 @@ impl Ports {
 pub(super) fn write_all(
     folder: &Folder,
     users: &[&str],
+    further: &str,
 ) -> Result<Vec<(&'static str, &'static str, Ports)>, Failure> {
     let path = folder.path();
     fs::create_dir_all(path).map_err(|error| Failure::io(path, "make", &error))?;
@@ -112,8 +116,10 @@ pub(super) fn write_all(
     for cluster in &CLUSTERS {
         let own = ports()?;
         certificate(&authority, &folder.daemon(cluster.name), Role::Server, cluster.name)?;
-        let text = server_file(cluster, &own, &agent, speed);
-        write(&folder.daemon(cluster.name).join("server.toml"), &text)?;
+        let text = server_file(cluster, &own, &agent, speed) + further;
+        let path = folder.daemon(cluster.name).join("server.toml");
+        write(&path, &text)?;
+        ServerFile::read(&path).map_err(crate::daemon::wrong_file)?;
         daemons.push(("server", cluster.name, own));
     }
     let own = own_name();
@@ -127,6 +133,14 @@ pub(super) fn write_all(
         write(&user.path().join(CLIENT), &client_file(&agent))?;
     }
     Ok(daemons)
+}
+
+/// The text of a file of services, if it makes sense.
+pub(super) fn declared(path: &Path) -> Result<String, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::io(path, "read", &error))?;
+    let checked = Catalogue::from_toml(&Source::new(path, text.clone()));
+    checked.map_err(|error| crate::daemon::wrong_file(ConfigError::Content(error)))?;
+    Ok(format!("\n{text}"))
 }
 
 /// Makes the files of those users who have none, in a federation that was started.
@@ -233,6 +247,8 @@ fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: Speed) ->
          [cluster]\nprocs = {procs}\nspeed = {factor}\nbatch = \"cbf\"\n\
          # Each processor is worth this share of one of this machine's, so that all clusters fit on it.\n\
          cpu_share = {share:.4}\n\n\
+         # For `pliant explore`: beside the processors.\n\
+         [optional]\ncores = {EXPLORING}\n\n\
          {TLS}\n[http]\nlisten = \"{http}\"\n\n{}",
         agent.address,
         services(speed),

@@ -11,7 +11,7 @@ use pliant_live::config::ClientFile;
 use pliant_live::processes as jobs;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::files::{Ports, add_users, is_ours, known, write_all};
+use super::files::{Ports, add_users, declared, is_ours, known, write_all};
 use super::{CLUSTERS, Daemon, Federation, Folder};
 use crate::failure::Failure;
 
@@ -46,12 +46,13 @@ pub(crate) struct Brought {
 }
 
 /// Sees to it that a federation runs in a folder: starts it, or what is missing of one of which a part runs, and
-/// leaves the rest alone. Each of `users` has a client's file afterwards.
+/// leaves the rest alone. Each of `users` has a client's file afterwards. `services` is a file of further services, for a
+/// federation of which nothing runs.
 ///
 /// # Errors
 ///
 /// If the folder is somebody else's, or a daemon does not start.
-pub(crate) fn bring_up(folder: &Folder, users: &[&str]) -> Result<Brought, Failure> {
+pub(crate) fn bring_up(folder: &Folder, users: &[&str], services: Option<&Path>) -> Result<Brought, Failure> {
     let path = folder.path();
     let foreign = match (path.exists(), path.is_dir()) {
         (true, false) => Some("a file"),
@@ -64,10 +65,15 @@ pub(crate) fn bring_up(folder: &Folder, users: &[&str]) -> Result<Brought, Failu
             .hint("choose another folder with --dir; what is here is not touched"));
     }
     let Some(mut federation) = running(folder)? else {
-        let federation = start(folder, users)?;
+        let services = services.map_or(Ok(String::new()), declared)?;
+        let federation = start(folder, users, &services)?;
         let started = federation.daemons.iter().map(|daemon| daemon.name.clone()).collect();
         return Ok(Brought { federation, started });
     };
+    if services.is_some() {
+        let message = "--services: expected a federation that does not run, found one that does";
+        return Err(Failure::input(message).hint("`pliant down` stops it"));
+    }
     add_users(folder, users)?;
     let mut started = Vec::new();
     for (verb, name, ports) in known(folder)? {
@@ -88,10 +94,11 @@ pub(crate) fn bring_up(folder: &Folder, users: &[&str]) -> Result<Brought, Failu
     Ok(Brought { federation, started })
 }
 
-/// Starts a federation in a folder, with clients for `users` beside the one of whoever starts it.
-pub(crate) fn start(folder: &Folder, users: &[&str]) -> Result<Federation, Failure> {
+/// Starts a federation in a folder, with clients for `users` beside the one of whoever starts it, and `services` as
+/// they stand in a server's file beside its own.
+pub(crate) fn start(folder: &Folder, users: &[&str], services: &str) -> Result<Federation, Failure> {
     let mut federation = Federation { daemons: Vec::new() };
-    for (verb, name, ports) in write_all(folder, users)? {
+    for (verb, name, ports) in write_all(folder, users, services)? {
         match launch(folder, verb, name, &ports) {
             Ok(daemon) => federation.daemons.push(daemon),
             Err(failure) => {
@@ -186,7 +193,11 @@ pub(crate) fn stop(folder: &Folder) -> Result<Stopped, Failure> {
         stopped.daemons += stop_daemons(&daemons);
     }
     for cluster in &CLUSTERS {
-        stopped.jobs += end_jobs(&folder.daemon(cluster.name).join("state").join("jobs"))?;
+        let state = folder.daemon(cluster.name).join("state");
+        stopped.jobs += end_jobs(&state.join("jobs"))?;
+        for exploration in fs::read_dir(state.join("requests")).into_iter().flatten().flatten() {
+            stopped.jobs += end_jobs(&exploration.path())?;
+        }
     }
     let record = folder.record();
     fs::remove_file(&record).map_err(|error| Failure::io(&record, "remove", &error))?;

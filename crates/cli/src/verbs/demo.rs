@@ -79,7 +79,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let folder = Folder::of(Some(&scratch.0))?;
     let guard = Guard { folder: folder.clone() };
     tell("Starting an agent and three servers on this machine ...");
-    local::start(&folder, &USERS)?;
+    local::start(&folder, &USERS, "")?;
     for cluster in &CLUSTERS {
         tell(&format!("  {:<9} {} processors of speed {}", cluster.name, cluster.procs, cluster.speed));
     }

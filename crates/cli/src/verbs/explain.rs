@@ -15,7 +15,7 @@ use super::moves::described as moved_value;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::job::{change, described, estimate};
-use crate::moment::{both, moment, rough};
+use crate::moment::{both, known, moment, rough};
 use crate::output::Output;
 use crate::table::{Table, counted};
 
@@ -38,7 +38,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 fn value(explanation: &Explanation) -> Value {
-    let Explanation { record, at, waits } = explanation;
+    let Explanation { record, at, waits, unplanned } = explanation;
     let compared = |one: &Compared| {
         let mut value = estimate(&one.estimate);
         value["server"] = json!(one.server);
@@ -53,6 +53,7 @@ fn value(explanation: &Explanation) -> Value {
         "reason": reason(record).word(),
         "moves": record.hops.iter().map(|hop| moved_value(&record.handle, hop)).collect::<Vec<Value>>(),
         "waits": waits.as_ref().map(wait_value),
+        "unplanned": unplanned,
     })
 }
 
@@ -157,7 +158,7 @@ fn why(record: &JobRecord) -> String {
 }
 
 fn text(explanation: &Explanation) -> String {
-    let Explanation { record, at, waits } = explanation;
+    let Explanation { record, at, waits, unplanned } = explanation;
     let mut text = format!("{} ({} of {})\n", change(record, *at), record.name, record.owner);
     text.push_str(&format!("Submitted {}.\n\n", both(record.submitted, *at)));
     if !record.compared.is_empty() {
@@ -172,6 +173,9 @@ fn text(explanation: &Explanation) -> String {
     if let Some(wait) = waits {
         text.push('\n');
         text.push_str(&waiting(wait, *at));
+    }
+    if let Some(why) = unplanned {
+        text.push_str(&format!("\nIt waits, and has no planned start: {why}.\n"));
     }
     text
 }
@@ -245,14 +249,14 @@ fn moves(record: &JobRecord) -> String {
             MoveReason::FirstStart => "A copy of it was the first to start, and took it",
             MoveReason::EarlierCompletion | MoveReason::Resubmitted => "Moved",
         };
-        format!(
-            "{came} from {} to {} at {}: it was expected to complete at {} there, and at {} here.\n",
-            hop.from,
-            hop.to,
-            moment(hop.at),
-            moment(hop.before),
-            moment(hop.expected.completion()),
-        )
+        let after = moment(hop.expected.completion());
+        let why = match known(hop.before) {
+            Some(before) => {
+                format!("was expected to complete at {} there, and at {after} here", moment(before))
+            }
+            None => format!("was not planned there, and was expected to complete at {after} here"),
+        };
+        format!("{came} from {} to {} at {}: it {why}.\n", hop.from, hop.to, moment(hop.at))
     };
     record.hops.iter().map(one).collect()
 }
@@ -402,7 +406,16 @@ mod tests {
         let until = vec![release(Some("lyon.5"), 1_060), release(None, 1_090)];
         let wait = Wait { ahead: 2, plan: estimate(1_090, 100), free: Procs(1), until, copies: Vec::new() };
         let record = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
-        let told = text(&Explanation { record, at: Time(1_030), waits: Some(wait) });
+        let unplanned = text(&Explanation {
+            record: record.clone(),
+            at: Time(1_030),
+            waits: None,
+            unplanned: Some("a limit is reached (MaxJobs)".to_owned()),
+        });
+        assert!(
+            unplanned.ends_with("\n\nIt waits, and has no planned start: a limit is reached (MaxJobs).\n")
+        );
+        let told = text(&Explanation { record, at: Time(1_030), waits: Some(wait), unplanned: None });
         let expected = "\
 lyon.7 QUEUED, expected to start in 1m10s (pi of alice)
 Submitted 1970-01-01 00:16:40Z (30s ago).

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use pliant_live::client::{ExploreError, Explored, Explorer, Notes, NotesError, Sweep, Varied, Wanted};
+use pliant_live::client::{ExploreError, Explored, Explorer, Notes, Sweep, Varied, Wanted};
 use pliant_live::services::{DurationError, parse_duration};
+use pliant_live::staging::{FileSpec, check_manifest};
 use pliant_model::{Span, SpanMs};
 use serde_json::json;
 
@@ -15,8 +15,9 @@ use crate::federation::{Access, failed, interrupted, patience, tell};
 use crate::moment::rough;
 use crate::numbers::whole;
 use crate::output::Output;
+use crate::progress::spinner;
 use crate::table::grouped;
-use crate::verbs::submit::argument;
+use crate::verbs::submit::{Input, argument, input};
 
 /// More requests than anybody waits for.
 const REQUESTS_MAX: u32 = 10_000_000;
@@ -38,6 +39,9 @@ pub(crate) struct Arguments {
     /// combinations.
     #[arg(long, value_name = "KEY=VALUES")]
     vary: Vec<Varied>,
+    /// An input file, under its own name or another, in the folder of every request; may be repeated.
+    #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
+    inputs: Vec<Input>,
     /// Requests that have to be completed, whatever the deadline: the first ones.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=REQUESTS_MAX))]
     min: u32,
@@ -70,7 +74,7 @@ impl Arguments {
             return Err(Failure::input(format!("expected each argument once, found `{}` twice", twice[0])));
         }
         let fixed = self.arguments.iter().cloned().collect();
-        let sweep = Sweep { fixed, varied: self.vary.clone() };
+        let sweep = Sweep { fixed, varied: self.vary.clone(), ..Sweep::default() };
         let most = match (self.max, sweep.combinations()) {
             (Some(max), combinations) => max.min(combinations.unwrap_or(max)),
             (None, Some(combinations)) => combinations,
@@ -84,9 +88,13 @@ impl Arguments {
                 format!("--min: expected at most {most}, as many requests as there are, found {}", self.min);
             return Err(Failure::input(expected).hint("--vary says how requests differ from each other"));
         }
+        let inputs = self.inputs.iter().map(Input::announced).collect::<Result<Vec<_>, _>>()?;
+        let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        check_manifest(&specs).map_err(|error| Failure::input(&error).hint(error.hint()))?;
         Ok(Wanted {
             service: self.service.clone(),
             sweep,
+            inputs,
             mandatory: self.min,
             most,
             deadline: SpanMs(self.deadline.0 * 1_000),
@@ -99,13 +107,13 @@ impl Arguments {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let wanted = arguments.wanted()?;
     let session = arguments.access.open()?;
-    let notes = Notes::open(&arguments.out).map_err(unusable)?;
+    let notes = Notes::open(&arguments.out)?;
     let explorer = session.run(async { Explorer::new(&session.client, &wanted, Some(notes)) })?;
     let (resumed, plan) = (explorer.is_resumed(), explorer.plan().clone());
     if resumed {
         tell(|| format!("goes on with what {} has", arguments.out.display()));
     }
-    let bar = bar();
+    let bar = spinner();
     // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
     let stop = async {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -142,13 +150,6 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     Ok(())
 }
 
-/// A line that is renewed; invisible where standard error is no terminal.
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar
-}
-
 /// How far it is.
 fn line(explored: &Explored, mandatory: u32) -> String {
     let Explored { progress, open, left, platform, .. } = explored;
@@ -175,20 +176,11 @@ fn line(explored: &Explored, mandatory: u32) -> String {
     )
 }
 
-fn unusable(error: NotesError) -> Failure {
-    match error {
-        NotesError::Io { .. } => Failure::system(error),
-        NotesError::InUse { .. } | NotesError::Unreadable { .. } | NotesError::Other { .. } => {
-            Failure::input(error).hint("choose another folder with --out")
-        }
-    }
-}
-
 impl From<ExploreError> for Failure {
     fn from(error: ExploreError) -> Failure {
         match error {
             ExploreError::Client(error) => failed(error),
-            ExploreError::Notes(error) => unusable(error),
+            ExploreError::Notes(error) => error.into(),
         }
     }
 }

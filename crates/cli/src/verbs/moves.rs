@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::federation::{Access, tell};
 use crate::job::estimate;
-use crate::moment::{from_now, now, signed};
+use crate::moment::{before_from_now, from_now, known, now, signed};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::Table;
@@ -55,9 +55,9 @@ pub(super) fn described(job: &Handle, hop: &Hop) -> Value {
         "from": hop.from,
         "to": hop.to,
         "at_s": hop.at,
-        "before_s": hop.before,
+        "before_s": known(hop.before),
         "expected": estimate(&hop.expected),
-        "gain_s": hop.before - hop.expected.completion(),
+        "gain_s": known(hop.before).map(|before| before - hop.expected.completion()),
         "reason": reason(hop.reason),
     })
 }
@@ -74,9 +74,9 @@ fn table(moves: &[Moved], now: Time) -> String {
             reason(hop.reason).to_owned(),
             from_now(hop.at, now),
             hop.expected.procs.to_string(),
-            from_now(hop.before, now),
+            before_from_now(hop.before, now),
             from_now(after, now),
-            signed(hop.before - after),
+            known(hop.before).map(|before| signed(before - after)).unwrap_or_default(),
         ]);
     }
     table.render()
@@ -90,5 +90,36 @@ pub(super) fn outcome(proposal: &Proposal) -> String {
         Some(MoveOutcome::Moved(_)) => "moved".to_owned(),
         Some(MoveOutcome::Copied(_)) => "copied".to_owned(),
         Some(MoveOutcome::Stays(why)) => format!("stays: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_model::{Estimate, Procs, Span};
+
+    use super::*;
+
+    #[test]
+    fn what_a_job_gained_that_was_not_planned_nobody_knows() {
+        let hop = |before| Hop {
+            from: "lyon".parse().unwrap(),
+            to: "paris".parse().unwrap(),
+            attempt: 1,
+            at: Time(1_000),
+            before,
+            expected: Estimate { procs: Procs(2), walltime: Span(60), start: Time(1_040) },
+            reason: MoveReason::EarlierCompletion,
+        };
+        let check = |before, seconds: Value, gain: Value, row: &str| {
+            let (job, hop) = ("lyon.7".parse().unwrap(), hop(before));
+            let value = described(&job, &hop);
+            assert_eq!((&value["before_s"], &value["gain_s"]), (&seconds, &gain));
+            let table = table(&[Moved { job, hop }], Time(1_010));
+            assert_eq!(table.lines().nth(1).unwrap().trim_end(), row, "{table}");
+        };
+        let row = "lyon.7  lyon  paris  moved-earlier  10s ago      2    in 2m30s   in 1m30s   +1m";
+        check(Time(1_160), json!(1_160), json!(60), row);
+        let row = "lyon.7  lyon  paris  moved-earlier  10s ago      2  not planned   in 1m30s";
+        check(Time::MAX, Value::Null, Value::Null, row);
     }
 }

@@ -13,19 +13,19 @@ use super::moves::outcome;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::job::estimate;
-use crate::moment::{from_now, now, signed};
+use crate::moment::{before_from_now, from_now, known, now, signed};
 use crate::moving::span;
 use crate::output::Output;
 use crate::table::{Table, counted};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only says what would be moved, and what that is expected to gain.
+    /// Only says what would be moved, and what that is expected to gain; with `--set` if jobs were moved like that.
     #[arg(long)]
     dry_run: bool,
     /// Changes how waiting jobs are moved from now on, and keeps that over restarts: algorithm, heuristic, period,
     /// threshold, window, early (`off`, or the least time between two looks).
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1.., conflicts_with_all = ["dry_run", "off", "reset", "show"])]
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1.., conflicts_with_all = ["off", "reset", "show"])]
     set: Vec<String>,
     /// Moves nothing any more.
     #[arg(long, conflicts_with_all = ["dry_run", "reset", "show"])]
@@ -43,6 +43,15 @@ pub(crate) struct Arguments {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
     let client = &session.client;
+    if arguments.dry_run {
+        let present = session.run(client.moving())?;
+        let moving = changed(present, &arguments.set)?;
+        let report = looked(session.run(client.would_reallocate(&moving))?, Some(&moving))?;
+        let text = || would_text(&report, &moving, present.as_ref());
+        let mut value = report_value(&report);
+        value["moving"] = moving_value(&moving);
+        return output.print("reallocate", text, value);
+    }
     let change = if arguments.off {
         Some(MovingChange::Off)
     } else if arguments.reset {
@@ -64,15 +73,39 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
             json!({ "moving": moving.as_ref().map(moving_value) }),
         );
     }
-    let report = session.run(client.reallocate(arguments.dry_run))?;
-    if let Some(why) = &report.refused {
-        let hint = match session.run(client.moving())? {
-            None => "`pliant reallocate --set algorithm=regular` switches it on",
-            Some(_) => "ask again in a moment",
-        };
-        return Err(Failure::input(why.clone()).hint(hint));
+    let report = session.run(client.reallocate(false))?;
+    let report = looked(report, session.run(client.moving())?.as_ref())?;
+    output.print("reallocate", || report_text(&report, false), report_value(&report))
+}
+
+/// What the agent saw, if it has looked.
+fn looked(report: Report, moving: Option<&Moving>) -> Result<Report, Failure> {
+    let hint = match moving {
+        None => {
+            "`pliant reallocate --set algorithm=regular` switches it on, `--dry-run` says what that would do now"
+        }
+        Some(_) => "ask again in a moment",
+    };
+    match report.refused {
+        Some(why) => Err(Failure::input(why).hint(hint)),
+        None => Ok(report),
     }
-    output.print("reallocate", || report_text(&report, arguments.dry_run), report_value(&report))
+}
+
+/// What a dry run says: under what it was made, if that is not how jobs are moved.
+fn would_text(report: &Report, moving: &Moving, present: Option<&Moving>) -> String {
+    let told = report_text(report, true);
+    if present == Some(moving) {
+        return told;
+    }
+    let Moving { policy, .. } = moving;
+    let off = if present.is_none() { "The agent does not move waiting jobs. " } else { "" };
+    format!(
+        "{off}With algorithm={} heuristic={} threshold={}:\n{told}",
+        policy.algorithm,
+        policy.heuristic,
+        show_duration(policy.threshold),
+    )
 }
 
 /// What is there, with some of it changed, under the rules of the agent's file; what such a file says by itself where
@@ -143,9 +176,9 @@ fn proposal_value(proposal: &Proposal) -> Value {
         "handle": proposal.job,
         "from": proposal.from,
         "to": proposal.to,
-        "before_s": proposal.before,
+        "before_s": known(proposal.before),
         "expected": estimate(&proposal.expected),
-        "gain_s": proposal.before - proposal.expected.completion(),
+        "gain_s": known(proposal.before).map(|before| before - proposal.expected.completion()),
         "outcome": outcome(proposal),
         "reason": proposal.outcome.as_ref().and_then(stays_word),
         "moved": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::Moved(_))),
@@ -165,6 +198,7 @@ fn report_value(report: &Report) -> Value {
     json!({
         "servers": report.servers,
         "silent": report.silent,
+        "closed": report.closed.iter().map(|(server, why)| json!({ "server": server, "why": why })).collect::<Vec<Value>>(),
         "movable": report.movable,
         "proposals": report.proposals.iter().map(proposal_value).collect::<Vec<Value>>(),
     })
@@ -181,21 +215,25 @@ fn report_text(report: &Report, dry_run: bool) -> String {
         let names: Vec<String> = report.silent.iter().map(ToString::to_string).collect();
         text.push_str(&format!("no queue from {}\n", names.join(", ")));
     }
+    for (server, why) in &report.closed {
+        text.push_str(&format!("{server} takes none: {why}\n"));
+    }
     let mut table =
         Table::new(4, &["job", "from", "to", "outcome", "procs", "end before", "end after", "gain"]);
     let mut gained = Span(0);
     for proposal in &report.proposals {
         let after = proposal.expected.completion();
-        gained = gained + if proposal.copy { Span(0) } else { proposal.before - after };
+        let gain = known(proposal.before).map(|before| before - after);
+        gained = gained + gain.filter(|_| !proposal.copy).unwrap_or(Span(0));
         table.row(vec![
             proposal.job.to_string(),
             proposal.from.to_string(),
             proposal.to.to_string(),
             outcome(proposal),
             proposal.expected.procs.to_string(),
-            from_now(proposal.before, now),
+            before_from_now(proposal.before, now),
             from_now(after, now),
-            signed(proposal.before - after),
+            gain.map(signed).unwrap_or_default(),
         ]);
     }
     if report.proposals.is_empty() {

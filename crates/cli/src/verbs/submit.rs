@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
 
 /// An input file: its name in the job's folder, and where it is.
 #[derive(Clone, PartialEq, Debug)]
-struct Input {
+pub(super) struct Input {
     name: FileName,
     path: PathBuf,
 }
@@ -248,7 +248,7 @@ impl Arguments {
 
 impl Input {
     /// Reads the file for its size and checksum.
-    fn announced(&self) -> Result<(FileSpec, PathBuf), Failure> {
+    pub(super) fn announced(&self) -> Result<(FileSpec, PathBuf), Failure> {
         let path = &self.path;
         let failed = |error: std::io::Error| Failure::io(path, "read", &error);
         // Looked at before it is opened: a pipe without a writer would wait for ever.
@@ -269,7 +269,7 @@ pub(super) fn argument(text: &str) -> Result<(String, String), String> {
 }
 
 /// `FILE` or `NAME=FILE`.
-fn input(text: &str) -> Result<Input, String> {
+pub(super) fn input(text: &str) -> Result<Input, String> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) if !path.is_empty() => (name.to_owned(), PathBuf::from(path)),
         Some(_) => return Err(format!("expected a file behind `=`, found `{text}`")),

@@ -18,12 +18,15 @@ pub(crate) struct Arguments {
     /// Makes certificates for these users as well; their clients' files are in DIR/users.
     #[arg(long, value_name = "NAME")]
     user: Vec<String>,
+    /// Services of your own that all servers are to offer: a file of `[[service]]` tables.
+    #[arg(long, value_name = "FILE")]
+    services: Option<PathBuf>,
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let folder = Folder::of(arguments.dir.as_deref())?;
     let users: Vec<&str> = arguments.user.iter().map(String::as_str).collect();
-    let brought = local::bring_up(&folder, &users)?;
+    let brought = local::bring_up(&folder, &users, arguments.services.as_deref())?;
     print(output, &folder, &brought, &users)
 }
 
@@ -62,7 +65,8 @@ fn print(output: Output, folder: &Folder, brought: &Brought, users: &[&str]) -> 
         };
         let dir = if default { String::new() } else { format!(" --dir {}", folder.path().display()) };
         text.push_str(&format!(
-            "Try:\n{config}  pliant servers --services\n  pliant submit pi samples=200000000 --out result\n  pliant queue\n  pliant down{dir}\n"
+            "Try:\n{config}  pliant servers --services\n  pliant submit pi samples=200000000 --out result\n  pliant queue\n  \
+             pliant explore pi samples=20000000 --vary seed=1..1000 --min 3 --deadline 20s --out estimates\n  pliant down{dir}\n"
         ));
         text
     };

@@ -22,6 +22,7 @@ mod slurm_copies;
 mod slurm_faults;
 mod standby;
 mod steps;
+mod sweeps;
 mod together;
 mod transfers;
 mod twin;

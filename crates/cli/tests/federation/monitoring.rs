@@ -9,13 +9,13 @@ use pliant_live::journal::open_sqlite;
 use crate::harness::*;
 
 /// A place for the pages of a daemon, and the table that says so.
-fn pages() -> (SocketAddr, String) {
+pub(crate) fn pages() -> (SocketAddr, String) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     (address, format!("\n[http]\nlisten = \"{address}\"\n"))
 }
 
 /// A page of a daemon, with its status; none if it does not answer.
-fn page(address: SocketAddr, path: &str) -> Option<String> {
+pub(crate) fn page(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).ok()?;
     let mut answer = String::new();

@@ -12,7 +12,7 @@ use pliant_live::client::Client;
 use pliant_live::config::ServerFile;
 use pliant_live::daemon::retell;
 use pliant_live::wire::MovingChange;
-use pliant_model::{Procs, Span, Speedup};
+use pliant_model::{Procs, Span, Speedup, Time};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
 
@@ -29,9 +29,14 @@ pub(crate) struct Behind {
 
 impl Behind {
     pub(crate) async fn start(nodes: u32, cpus: u32) -> Option<Behind> {
+        Behind::start_with(nodes, cpus, "period_s = 1\n").await
+    }
+
+    /// The same with these keys in the servers' files.
+    async fn start_with(nodes: u32, cpus: u32, slurm_keys: &'static str) -> Option<Behind> {
         let mut behind = Behind::without_servers(nodes, cpus)?;
         for name in NAMES {
-            behind.add_server(name, "period_s = 1\n");
+            behind.add_server(name, slurm_keys);
         }
         behind.federation.attached(NAMES.len()).await;
         let client = behind.federation.operator();
@@ -193,6 +198,72 @@ async fn a_waiting_job_moves_from_one_real_queue_to_the_other() {
     })
     .await;
     behind.open("paris");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_goes_where_it_is_planned_and_where_a_local_user_makes_room() {
+    let Some(behind) = Behind::start_with(1, 2, "period_s = 1\nnodes_every_s = 0\n").await else { return };
+    let (alice, operator) = (behind.federation.client("alice"), behind.federation.operator());
+    let (lyon, partition) = (behind.slurm("lyon"), ["scontrol", "update", "PartitionName=main"]);
+    operator.change_moving(&on_demand()).await.unwrap();
+    let looked = async |what: &str, dry_run, is_it: fn(&Report) -> bool| {
+        until(what, async || operator.reallocate(dry_run).await.ok().filter(is_it)).await
+    };
+    // Lyon is expected to be free first.
+    let waits_at_lyon = async || {
+        let accepted = submit(&alice, &order(rigid("true", 1, 60))).await;
+        assert_eq!(accepted.server().as_str(), "lyon", "{accepted:?}");
+        let tag = format!("pliant:lyon:{}", accepted.handle.number);
+        let line = format!("{tag} PENDING");
+        until("it to wait", async || behind.queue("lyon").contains(&line).then_some(())).await;
+        (accepted.handle, format!("jobname={tag}"))
+    };
+    let ended = async |handle: &Handle, server: &str| {
+        let ended = alice.wait(handle, |_| {}).await.unwrap();
+        assert_eq!((ended.server().as_str(), &ended.exit), (server, &Some(Exit::Code(0))), "{ended:?}");
+        let ways = ended.hops.iter().map(|hop| (hop.from.to_string(), hop.to.to_string()));
+        assert_eq!(ways.collect::<Vec<_>>(), [("lyon".to_owned(), "paris".to_owned())]);
+    };
+    behind.take("lyon", 2, 10);
+    behind.take("paris", 2, 30);
+    behind.seen(&alice, &[("lyon", 1), ("paris", 1)]).await;
+
+    // Whoever holds a job back does not want it to run elsewhere either.
+    let (first, named) = waits_at_lyon().await;
+    lyon.run(&["scontrol", "hold", &named]);
+    looked("a job that is held back to stay", true, |report| report.movable == 0).await;
+    lyon.run(&["scontrol", "release", &named]);
+    let report = looked("it to be let go", true, |report| report.movable == 1).await;
+    assert_eq!(report.proposals, [], "it completes earlier where it is");
+
+    // A local user's job ends long before its limit: nobody has to ask.
+    let MovingChange::Set(moving) = on_demand() else { unreachable!("it says how") };
+    operator.change_moving(&MovingChange::Set(Moving { early: Some(Span(1)), ..moving })).await.unwrap();
+    behind.open("paris");
+    ended(&first, "paris").await;
+
+    // Nobody knows when a partition that is down goes on: half an hour is sooner.
+    operator.change_moving(&on_demand()).await.unwrap();
+    fs::remove_file(behind.gate("paris")).unwrap();
+    behind.take("paris", 2, 30);
+    behind.seen(&alice, &[("paris", 1)]).await;
+    let (second, _) = waits_at_lyon().await;
+    lyon.run(&[&partition[..], &["State=DOWN"]].concat());
+    let report = looked("it to go", false, |report| !report.proposals.is_empty()).await;
+    assert_eq!(moved(&report), [&second], "{report:?}");
+    assert_eq!(report.proposals[0].before, Time::MAX);
+    // It is up again, and free. Who knows for how long: the job does not come back.
+    lyon.run(&[&partition[..], &["State=UP"]].concat());
+    behind.open("lyon");
+    let other = until("lyon to take jobs", async || {
+        alice.submit(&order_to("lyon", rigid("true", 1, 60)), |_| Ok(())).await.ok()
+    })
+    .await;
+    alice.wait(&other.handle, |_| {}).await.unwrap();
+    let report = looked("it to be seen at paris", true, |report| report.movable == 1).await;
+    assert_eq!(report.proposals, []);
+    behind.open("paris");
+    ended(&second, "paris").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! Real `kill -9` at each step of a handoff: a daemon ends itself there (`PLIANT_CRASH_AT`, in what is built for tests),
-//! is started again, and the job runs once, with its files and its handle, and nobody holds anything.
+//! is started again, and the job runs once, with its files and its handle, and nobody holds anything. With embedded batch
+//! systems at every step, and in front of real Slurm clusters at those between which they are told something.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 
 use crate::harness::*;
 use crate::replay::server;
+use crate::slurm::Behind;
 
 /// The server that has the job, and the one it goes to.
 const SOURCE: &str = "paris";
@@ -42,6 +44,23 @@ const POINTS: &[(&str, &str)] = &[
     (SOURCE, "after-journal.answered:2"),
     (MASTER, "told.reallocate"),
     (MASTER, "told.answered:3"),
+];
+
+/// Those in front of Slurm: before and after its commands are given, and when they were answered. What a daemon is told of a
+/// batch system has one name, whatever it is, so that these are the steps around it.
+const SLURM_POINTS: &[(&str, &str)] = &[
+    // Its hold is not asked for yet.
+    (TARGET, "after-journal.prepare"),
+    // It is held, and the source does not know.
+    (SOURCE, "before-journal.answered:1"),
+    // The withdrawal is not asked for yet.
+    (SOURCE, "after-journal.answered:1"),
+    // It is withdrawn, and nobody has it.
+    (SOURCE, "before-call.commit"),
+    // It is not let go yet.
+    (TARGET, "after-journal.commit"),
+    // It was, and the source does not know.
+    (SOURCE, "after-call.commit"),
 ];
 
 /// How long the agent is waited for: whoever died does not answer it.
@@ -86,16 +105,30 @@ fn left_behind(federation: &Federation, name: &str) -> (usize, usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_dies_at_whatever_step_of_a_handoff_the_job_runs_once() {
     let mut federation = Federation::start(&[SOURCE, TARGET].map(|name| Cluster::new(name, 1, 1.0))).await;
+    check(&mut federation, POINTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_dies_at_whatever_step_of_a_handoff_in_slurm_the_job_runs_once() {
+    let Some(mut behind) = Behind::start(1, 1).await else { return };
+    check(&mut behind.federation, SLURM_POINTS).await;
+    for name in [SOURCE, TARGET] {
+        assert_eq!(behind.queue(name), [""; 0], "{name}: something is left in its queue");
+    }
+}
+
+/// A job moves from the source to the target, once for each of the points, at which somebody dies.
+async fn check(federation: &mut Federation, points: &[(&str, &str)]) {
     let (alice, operator) = (federation.client("alice"), federation.operator());
     let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
     let policy = Reallocation { period: Span(86_400), threshold: Span(1), ..policy };
     operator.change_moving(&MovingChange::Set(Moving { policy, early: None })).await.unwrap();
     let (lines, data) = (federation.path().join("lines"), federation.path().join("data"));
     fs::write(&data, "what goes with it\n").unwrap();
-    let (_, last_gate) = block(&federation, SOURCE, 0, 30_000).await;
-    for (number, (victim, point)) in POINTS.iter().enumerate() {
-        let (blocker, gate) = block(&federation, TARGET, number, 90_000).await;
-        let job = waiting(&federation, &data, &lines).await;
+    let (last, last_gate) = block(federation, SOURCE, 0, 30_000).await;
+    for (number, (victim, point)) in points.iter().enumerate() {
+        let (blocker, gate) = block(federation, TARGET, number, 90_000).await;
+        let job = waiting(federation, &data, &lines).await;
         federation.environment = vec![("PLIANT_CRASH_AT", (*point).to_owned())];
         federation.kill(victim);
         federation.revive(victim);
@@ -125,9 +158,10 @@ async fn whoever_dies_at_whatever_step_of_a_handoff_the_job_runs_once() {
         assert_eq!(said, format!("I am {job}\nwhat goes with it\n"), "{victim}, {point}");
     }
     fs::write(&last_gate, "").unwrap();
+    federation.client("bob").wait(&last, |_| {}).await.unwrap();
     assert!(runs(&lines).values().all(|times| *times == 1));
     for name in [SOURCE, TARGET] {
         federation.stop(name);
-        assert_eq!(left_behind(&federation, name), (0, 0), "{name} holds something");
+        assert_eq!(left_behind(federation, name), (0, 0), "{name} holds something");
     }
 }

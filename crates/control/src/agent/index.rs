@@ -100,6 +100,17 @@ impl Agent {
         self.jobs.insert(record.handle.clone(), record);
     }
 
+    /// A job of somebody else has ended early: as good a reason to look around as the early end of one of ours.
+    pub(super) fn freed_below(&mut self, child: &Name, commands: &mut Vec<Command>) {
+        if !self.children.contains_key(child) {
+            return;
+        }
+        self.freed |= self.waiting > 0 && self.moving().is_some();
+        if !self.config.root {
+            commands.push(Command::Freed);
+        }
+    }
+
     /// Drops what ended long enough ago.
     pub(super) fn forget(&mut self, now: Time) {
         while let Some((at, handle)) = self.ended.front()

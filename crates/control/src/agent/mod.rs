@@ -205,6 +205,11 @@ pub enum Event {
         /// The job.
         record: Box<JobRecord>,
     },
+    /// Processors below a child are free earlier than planned although no job of the federation has ended.
+    Freed {
+        /// The child.
+        child: Name,
+    },
     /// Somebody wants waiting jobs to be looked at now.
     Reallocate {
         /// Whom to answer.
@@ -268,6 +273,9 @@ pub enum Command {
     Tell(Box<JobRecord>),
     /// Tell the parent which servers there are.
     Announce,
+    /// Tell the parent that processors are free earlier than planned although no job of the federation has ended. Of use at
+    /// once or not at all.
+    Freed,
     /// A job has ended, or has gone to a server below another agent: keep its record for good. What is told later and is
     /// not as far ([`JobRecord::progress`]) is old.
     Archive(Box<JobRecord>),
@@ -355,6 +363,7 @@ impl Agent {
             Event::Answered { child, discovery, found } => {
                 self.answered(now, &child, discovery, found, commands);
             }
+            Event::Freed { child } => self.freed_below(&child, commands),
             Event::Reallocate { reply, dry_run, policy } => {
                 self.reallocate(now, reply, dry_run, policy, commands);
             }

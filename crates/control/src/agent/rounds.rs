@@ -6,9 +6,12 @@
 //! promises nothing and nothing of a round is journaled: one that is lost is decided anew in the next.
 //!
 //! What cannot be moved is seen in the pictures and never touched: jobs of local users, jobs whose users chose the server,
-//! jobs that have started. A server that does not answer takes no part. The moves of the algorithms that cancel
-//! everything are carried out like those of the regular one, one job at a time, and jobs that stay keep their place in
-//! the queue. Copies are proposed as soon as a job waits, and in every round for those that have none somewhere.
+//! jobs that somebody holds back, jobs that have started. One that its batch system does not plan (its partition is down, a
+//! limit is reached) goes wherever there is a place for it, and for a while not back ([`crate::job::avoided`]); a server that
+//! is closed, or where such jobs wait, is offered none. A server that does not answer takes no part. The moves of the
+//! algorithms that cancel everything are carried out like those of the regular one, one job at a time, and jobs that stay
+//! keep their place in the queue. Copies are proposed as soon as a job waits, and in every round for those that have none
+//! somewhere.
 
 #[cfg(test)]
 mod tests;
@@ -60,7 +63,7 @@ pub struct Proposal {
     pub from: Name,
     /// Where it would complete earlier.
     pub to: Name,
-    /// The completion that is expected of it where it waits.
+    /// The completion that is expected of it where it waits; [`Time::MAX`] if it is not planned there.
     pub before: Time,
     /// What the other server would give it.
     pub expected: Estimate,
@@ -80,6 +83,9 @@ pub struct Report {
     pub servers: u32,
     /// Which did not.
     pub silent: Vec<Name>,
+    /// Which take no jobs from elsewhere at the moment, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<(Name, String)>,
     /// How many jobs could have been moved.
     pub movable: u32,
     /// The moves, in the order in which they were decided.
@@ -131,16 +137,17 @@ impl Agent {
         early.into_iter().chain([regular]).chain(at_once.then_some(Time(i64::MIN))).min()
     }
 
-    /// Begins a round if it is time. While the last one is still under way, a job that needs its copies waits for its
-    /// end, and others for the next one.
+    /// Begins a round if it is time. While another one is under way, a job that needs its copies and a cluster that is
+    /// free early wait for its end; the rest of the queue is being looked at. A dry run is followed by one in any case.
     pub(super) fn look_around(&mut self, now: Time, commands: &mut Vec<Command>) {
         let Some(Moving { policy, .. }) = self.moving() else { return };
         if self.next_round().is_some_and(|at| at <= now) {
             self.last_round = Some(now);
-            let arrived = std::mem::take(&mut self.arrived);
-            self.freed = false;
+            let arrived = std::mem::take(&mut self.arrived) && policy.algorithm == Algorithm::Copies;
+            let freed = std::mem::take(&mut self.freed);
             match &mut self.round {
-                Some(round) => round.again |= arrived && policy.algorithm == Algorithm::Copies,
+                // What is under way does not know of it, or moves nothing.
+                Some(round) => round.again |= arrived || freed || round.dry_run,
                 None => self.begin_round(now, None, false, policy, commands),
             }
         }
@@ -265,6 +272,8 @@ impl Round {
         self.report.servers = drawn.drawn.len() as u32;
         self.report.silent = silent;
         self.report.silent.extend(drawn.left_out.iter().cloned());
+        let closed = |one: &&Picture| Some((one.info.name.clone(), one.closed.clone()?));
+        self.report.closed = drawn.drawn.iter().filter_map(closed).collect();
         self.report.movable = drawn.jobs.len() as u32;
         let Drawn { drawn, jobs, mut federation, .. } = drawn;
         let server = |cluster: ClusterId| &drawn[cluster.index()].info;
@@ -349,6 +358,7 @@ fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
                     speed: info.speed,
                     tuner: picture.tuner,
                     scheduler,
+                    open: picture.closed.is_none(),
                 });
                 drawn.push(picture);
             }
@@ -365,6 +375,9 @@ fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
         for (cluster, picture) in (0..).zip(&drawn) {
             if job.copies.contains(&picture.info.name) {
                 federation.has_copy(JobId(number), ClusterId(cluster));
+            }
+            if job.avoids.contains(&picture.info.name) {
+                federation.avoid(JobId(number), ClusterId(cluster));
             }
         }
     }

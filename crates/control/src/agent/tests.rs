@@ -199,6 +199,7 @@ fn news_are_kept_passed_on_and_acknowledged_once() {
     assert_eq!(bench.agent.job(&"a.1".parse().unwrap()).unwrap().state, JobState::Completed);
     assert_eq!(bench.attach("a")[0], acknowledged(2));
     assert_eq!(bench.attach_with("a", 2)[0], acknowledged(0), "a new journal counts anew");
+    assert_eq!(bench.tell(Event::Freed { child: name("a") }), [Command::Freed], "so may others look around");
     bench.now = Time(60);
     bench.tell(Event::Due);
     assert!(bench.agent.job(&"a.1".parse().unwrap()).is_none(), "by now it is in the archive");
@@ -354,6 +355,11 @@ fn check_rounds(algorithm: Algorithm) {
     tell(&mut bench, Event::Told { child: name("a"), sequence: 1, record: record(7, JobState::Queued) });
     for now in 0..40 {
         bench.now = Time(now);
+        if now % 11 == 3 {
+            // Somebody else's job has ended early.
+            tell(&mut bench, Event::Freed { child: name("a") });
+            assert!(bench.agent.next_round().is_some_and(|at| at <= bench.now + Span(1)), "at {now}");
+        }
         if now % 7 == 5 {
             // A job that has ended early.
             let record = JobRecord { started: Some(Time(0)), ..*record(now as u32, JobState::Completed) };

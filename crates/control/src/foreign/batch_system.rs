@@ -1,6 +1,8 @@
 //! What a server asks of a foreign batch system, answered from its picture.
 
-use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
+use std::collections::BTreeSet;
+
+use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::Picture;
 use pliant_policy::tuning::Tuner;
@@ -8,8 +10,11 @@ use pliant_policy::tuning::Tuner;
 use super::job::Job;
 use super::{Command, Dump, Foreign, give, locals};
 use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
-use crate::listing::{Listing, Phase};
+use crate::listing::{Listing, Phase, State, WaitsFor};
 use crate::local::LocalJob;
+
+/// A job is not stuck sooner than this after a listing has shown that it has no plan.
+const STUCK_AFTER: Span = Span(5);
 
 impl BatchSystem for Foreign {
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
@@ -140,6 +145,48 @@ impl BatchSystem for Foreign {
             return Some("the batch system has not answered yet".to_owned());
         }
         self.target().closed()
+    }
+
+    fn unplanned(&self, job: JobId) -> Option<String> {
+        let present = self.present();
+        let listed = present.jobs.iter().find(|one| one.ours == Some(job.0) && one.phase() == Phase::Waits);
+        let Some(listed) = listed else { return self.target().closed() };
+        Some(match &listed.waits_for {
+            _ if listed.state == State::Held => "somebody holds it back".to_owned(),
+            Some(WaitsFor::Jobs(which)) => format!("it waits for other jobs ({which})"),
+            Some(WaitsFor::Limit(which)) => format!("a limit is reached ({which})"),
+            Some(WaitsFor::Never(why)) => format!("it never starts as it is ({why})"),
+            Some(WaitsFor::Other(why)) => format!("the batch system says {why}"),
+            Some(WaitsFor::Time(_)) | None => self
+                .target()
+                .closed()
+                .unwrap_or_else(|| "it fits on no nodes that can be used now".to_owned()),
+        })
+    }
+
+    fn is_stuck(&self, now: Time, job: JobId) -> bool {
+        // Two of its passes: a reason may be that of a moment. A listing that says the same again is not told.
+        let patience = Span((2 * self.rules.interval.0).max(STUCK_AFTER.0));
+        let unplanned = self.jobs.get(&job).and_then(|job| job.unplanned);
+        unplanned.is_some_and(|since| since + patience <= now)
+    }
+
+    fn limited(&self) -> Option<String> {
+        let ours = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waits);
+        let mut limits = ours.filter(|job| self.is_ours(job)).filter_map(|job| match &job.waits_for {
+            // One on each job says nothing of others.
+            Some(WaitsFor::Limit(which)) if !which.contains("PerJob") => Some(which),
+            _ => None,
+        });
+        limits
+            .next()
+            .map(|which| format!("jobs wait there already for a limit of the batch system ({which})"))
+    }
+
+    fn kept(&self) -> BTreeSet<JobId> {
+        let present = self.present();
+        let held = present.jobs.iter().filter(|one| one.state == State::Held && self.is_ours(one));
+        held.filter_map(|one| one.ours.map(JobId)).collect()
     }
 
     fn picture(&mut self, _now: Time) -> pliant_policy::batch::Dump {

@@ -61,16 +61,17 @@ pub(super) fn draw(
     for (index, job) in waiting {
         for task in 0..tasks(job) {
             let expected = expected(job, Span::ZERO).filter(|expected| *expected > Span::ZERO);
-            let one = Pending { expected, ..waits(job, number(job), largest) };
+            let one = Pending { expected, ..waits(job, number(job), target, largest) };
             if task == 0 {
                 ids.push((one.job, index));
             }
             pending.push(one);
         }
     }
-    pending.extend(
-        unlisted.map(|Submission { job, procs, walltime }| Pending::of(job, Shape::of(procs), walltime)),
-    );
+    pending.extend(unlisted.map(|Submission { job, procs, walltime }| Pending {
+        blocked: target.is_stopped(),
+        ..Pending::of(job, Shape::of(procs), walltime)
+    }));
     let node = |node: &&listing::Node| Node {
         name: node.name.clone(),
         cores: Procs(node.cores),
@@ -105,12 +106,23 @@ pub(super) fn is_on(job: &Listed, target: Target<'_>) -> bool {
     job.places.iter().any(|place| target.nodes().any(|node| node.name == place.node))
 }
 
-fn waits(job: &Listed, number: JobId, largest: u32) -> Pending {
+/// Whether a waiting job may have a plan, as far as it is listed.
+pub(super) fn may_be_planned(job: &Listed, target: Target<'_>) -> bool {
+    let usable = target.nodes().filter(|node| node.unusable.is_none()).map(|node| node.cores);
+    !is_blocked(job, target) && usable.sum::<u32>() >= job.shape.cores
+}
+
+fn is_blocked(job: &Listed, target: Target<'_>) -> bool {
+    let waits_for = job.waits_for.as_ref().is_some_and(|what| !matches!(what, WaitsFor::Time(_)));
+    job.state == State::Held || waits_for || target.is_stopped()
+}
+
+fn waits(job: &Listed, number: JobId, target: Target<'_>, largest: u32) -> Pending {
     let begin: Option<Time> = match job.waits_for {
         Some(WaitsFor::Time(begin)) => Some(begin),
         _ => None,
     };
-    let blocked = job.state == State::Held || (job.waits_for.is_some() && begin.is_none());
+    let blocked = is_blocked(job, target);
     // Where is told by names of nodes that may be of other partitions; when is what counts.
     let published = job.planned.as_ref().map(|plan| Published { start: plan.start, nodes: Vec::new() });
     Pending { begin, blocked, published, ..Pending::of(number, shape(job, largest), bounded(job.walltime)) }

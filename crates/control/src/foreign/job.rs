@@ -184,6 +184,9 @@ pub struct Queue {
 /// How long a tentative job may wait for its release once it has its processors. Whoever waits for that gives up sooner.
 pub const DECIDED_WITHIN: Span = Span(30);
 
+/// How far back a controller that was killed may go on: seconds in truth.
+const FORGETS_WITHIN: Span = Span(300);
+
 const LONG_AGO: Time = Time(i64::MIN);
 
 fn long_ago() -> Time {
@@ -212,6 +215,12 @@ pub(super) struct Job {
     /// When it was said to be released, if it was held.
     #[serde(default = "long_ago", skip_serializing_if = "is_long_ago")]
     pub(super) released_at: Time,
+    /// It waits, and has no plan: since which listing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) unplanned: Option<Time>,
+    /// A listing has shown that it waits and is not held, since it was released.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) seen_free: bool,
     /// The last listing had it.
     pub(super) is_listed: bool,
     /// It has started, and that was told.
@@ -251,6 +260,8 @@ impl Job {
             again: false,
             queued_at: LONG_AGO,
             released_at: LONG_AGO,
+            unplanned: None,
+            seen_free: false,
             is_listed: false,
             started: false,
             held,
@@ -319,8 +330,18 @@ impl Job {
         }
         // A listing that is older than the release says nothing of it.
         if !self.started && at > self.released_at {
-            self.release_again(listed.iter().any(|one| is_held_by_us(one)), effects);
+            let is_held = listed.iter().any(|one| is_held_by_us(one));
+            self.seen_free |= waits && !is_held;
+            // One that was free for long is held by somebody since.
+            if !self.seen_free || at <= self.released_at + FORGETS_WITHIN {
+                self.release_again(is_held, effects);
+            }
         }
+    }
+
+    /// A listing says whether a job that waits has a plan.
+    pub(super) fn is_planned(&mut self, planned: bool, at: Time) {
+        self.unplanned = (!planned).then(|| self.unplanned.unwrap_or(at));
     }
 
     /// It was released, and a listing shows it as held.

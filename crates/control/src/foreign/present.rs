@@ -26,6 +26,11 @@ impl Foreign {
         Cow::Owned(listing)
     }
 
+    /// It is one that waits here for this server.
+    pub(super) fn is_ours(&self, listed: &Listed) -> bool {
+        listed.ours.is_some_and(|number| self.jobs.contains_key(&JobId(number)))
+    }
+
     /// It was ours, and waits here no more.
     fn is_gone(&self, listed: &Listed) -> bool {
         let of_this_journal = |number| {

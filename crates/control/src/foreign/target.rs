@@ -67,6 +67,11 @@ impl<'a> Target<'a> {
         Some(format!("partition {} is {why}", partition.name))
     }
 
+    /// Whether what waits there is not started at the moment.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.partition.is_some_and(|partition| partition.stopped)
+    }
+
     /// The largest job that is ever started.
     pub(super) fn bounds(self) -> Bounds {
         let largest = |most: u32| {

@@ -4,6 +4,7 @@
 mod partitions;
 mod planning;
 mod tentative;
+mod unplanned;
 
 use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Submission};

@@ -14,6 +14,9 @@ pub struct Partition {
     /// Why it takes or starts no jobs at the moment, in the batch system's word; none if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<String>,
+    /// What waits there is not started at the moment either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     /// The longest limit of a job; none if there is no longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime: Option<Span>,

@@ -48,6 +48,10 @@ pub struct Config {
     /// How many optional requests of an exploration may be here for each core; none for any number. More would gain
     /// their user nothing, and the platform must not be filled by one user (section 4.1).
     pub optional_per_core: Option<u32>,
+    /// How many mandatory requests of one user may be here, waiting or running, in all explorations; none for any
+    /// number. They go before everybody's optional ones, so nobody may bring as many as they like.
+    #[serde(default)]
+    pub mandatory_per_user: Option<u32>,
     /// What ties are drawn from.
     pub draws: Draws,
 }
@@ -241,6 +245,12 @@ impl Requests {
         Config { draws: other.config.draws, ..self.config.clone() }
     }
 
+    /// True if another configuration differs in nothing that decisions on those who are here rest on.
+    fn decides_as(&self, config: &Config) -> bool {
+        let mandatory_per_user = config.mandatory_per_user;
+        Config { mandatory_per_user, ..self.config.clone() } == *config
+    }
+
     /// Takes in an event and appends what is to be done. O(log requests), and for [`Event::Due`] what
     /// [`Queue::decide`] costs.
     pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
@@ -304,6 +314,7 @@ impl Requests {
         let Submit { key, user, weight, kind, deadline, launch } = submit;
         let most = self.config.optional_per_core.map(|most| most * self.config.cores);
         let id = RequestId(self.next);
+        let crowd = (kind == Kind::Mandatory).then(|| self.crowd(&user)).flatten();
         let Some(exploration) = self.exploration(now, key.exploration, &user) else { return not_yours() };
         if let Some(standing) = exploration.over.get(&key.number) {
             return Answer::Stands(*standing);
@@ -313,6 +324,9 @@ impl Requests {
         }
         if exploration.cancelled {
             return Answer::Stands(Standing::Cancelled);
+        }
+        if let Some(why) = crowd {
+            return Answer::Refused(why);
         }
         if kind == Kind::Optional {
             if let Some(most) = most.filter(|most| exploration.optional >= *most) {
@@ -333,6 +347,17 @@ impl Requests {
         self.requests.insert(id, Kept { key, launch, cancelled: false });
         self.changed = true;
         Answer::Stands(Standing::Waiting)
+    }
+
+    /// Why a user may not have one more mandatory request here. O(explorations).
+    fn crowd(&self, user: &User) -> Option<Reason> {
+        let most = self.config.mandatory_per_user?;
+        let own = self.explorations.values().filter(|known| known.user == *user);
+        let here: u32 = own.map(|known| known.here.len() as u32 - known.optional).sum();
+        (here >= most).then(|| {
+            let why = format!("expected at most {most} mandatory requests of a user here, found one more");
+            Cause::TooMany.because(why)
+        })
     }
 
     fn standing(&self, request: RequestId) -> Standing {

@@ -48,7 +48,8 @@ impl Server {
     /// Withdraws a job for the copy that asks, unless it is on its way already: then that is decided first. One whose
     /// answer to the preparation has not arrived asks again.
     fn let_go(&mut self, now: Time, number: u32, id: &HandoffId, commands: &mut Vec<Command>) {
-        if self.leaving.contains_key(&number) {
+        // Whoever holds it back here does not want it to run elsewhere either: the copy asks again.
+        if self.leaving.contains_key(&number) || self.batch.kept().contains(&JobId(number)) {
             return;
         }
         let waits = |copy: &Leaving| copy.id == *id && matches!(copy.phase, Phase::Waiting(_));

@@ -127,6 +127,9 @@ pub enum Command {
     Archive(Box<JobRecord>),
     /// A run of a local user's job is over: keep it for replays.
     KeepLocal(Box<LocalJob>),
+    /// Tell the agent that processors are free earlier than planned although no job of its own has ended. Of use at once or
+    /// not at all.
+    Freed,
 }
 
 /// The answer to a call.

@@ -21,6 +21,14 @@ pub struct Lesson {
     pub category: String,
     /// How much longer this request takes than what is learned of the category; positive.
     pub scale: f64,
+    /// Walltimes of the category are made of it.
+    #[serde(default = "yes")]
+    pub promises: bool,
+}
+
+/// Earlier versions kept no other lessons.
+fn yes() -> bool {
+    true
 }
 
 /// A history that remembers nothing yet.
@@ -44,6 +52,9 @@ impl Server {
     /// A run has ended well, after `elapsed` if that was measured.
     pub(super) fn learn_from(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
         let Some(Kept { record, lesson: Some(lesson), run, .. }) = self.jobs.get(&number) else { return };
+        if !lesson.promises {
+            return;
+        }
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
         // A folded job ran in rounds.

@@ -16,6 +16,9 @@ mod handoff_bench;
 #[cfg(test)]
 mod handoff_tests;
 mod learning;
+mod prospects;
+#[cfg(test)]
+mod prospects_tests;
 mod queries;
 mod snapshot;
 mod source;
@@ -30,6 +33,7 @@ use std::time::Duration;
 use pliant_model::{JobId, Procs, Span, Speed, Time, Walltimes};
 use pliant_policy::UnknownName;
 use pliant_policy::history::History;
+use pliant_policy::runtimes::Runtimes;
 use pliant_policy::tuning::Tuner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -45,6 +49,7 @@ use crate::reason::Survey;
 pub use admission::{Refused, Submit, tolerated};
 pub use event::{Answer, Command, Event, Token};
 pub use learning::Lesson;
+pub use prospects::Instance;
 pub use snapshot::ServerState;
 
 use source::Leaving;
@@ -133,6 +138,10 @@ pub struct Server {
     /// The same by when: forgotten in that order.
     taken_order: VecDeque<(Time, Handle)>,
     history: History,
+    /// What jobs took, for multi-jobs.
+    runtimes: Runtimes<String>,
+    /// Jobs that failed.
+    failures: u64,
     next: u32,
     /// It is known from which number on jobs are numbered.
     numbered: bool,
@@ -161,6 +170,8 @@ impl Server {
             taken: BTreeMap::new(),
             taken_order: VecDeque::new(),
             history: learning::empty(),
+            runtimes: prospects::empty(),
+            failures: 0,
             next: 1,
             numbered: false,
         })
@@ -268,7 +279,12 @@ impl Server {
     fn learn(&mut self, now: Time, news: News, commands: &mut Vec<Command>) {
         match news {
             News::Held { job } => self.is_held(job.0, commands),
-            News::Local(job) => commands.push(Command::KeepLocal(Box::new(job))),
+            News::Local(job) => {
+                if job.is_early() {
+                    commands.push(Command::Freed);
+                }
+                commands.push(Command::KeepLocal(Box::new(job)));
+            }
             News::Turn { job } => self.its_turn(now, job.0, commands),
             News::Missed { job } => self.queue_anew(now, job.0, commands),
             News::Withdrawn { job } => self.withdrawn(now, job.0, commands),
@@ -287,7 +303,9 @@ impl Server {
                 self.stays(job.0, commands);
                 self.is_not_held(now, job.0, &exit, commands);
                 if exit == Exit::Code(0) {
-                    self.learn_from(job.0, elapsed_ms.map(Duration::from_millis), now);
+                    let elapsed = elapsed_ms.map(Duration::from_millis);
+                    self.learn_from(job.0, elapsed, now);
+                    self.tell_runtimes(job.0, elapsed, now);
                 }
                 self.end(now, job, exit, elapsed_ms, commands);
             }
@@ -305,6 +323,7 @@ impl Server {
         let Some(kept) = self.jobs.get_mut(&job.0) else { return };
         waits_no_more(&mut self.waiting, &kept.record);
         kept.record.state = exit.state();
+        self.failures += u64::from(kept.record.state == JobState::Failed);
         // It may have ended while nobody was here to see it.
         let ran = elapsed_ms.map(|elapsed| Span(elapsed.div_ceil(1000).try_into().unwrap_or(i64::MAX / 4)));
         let ended = kept.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);

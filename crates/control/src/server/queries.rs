@@ -1,5 +1,7 @@
 //! What a server is asked without being changed.
 
+use std::collections::BTreeSet;
+
 use pliant_model::{Estimate, JobId, Procs, Speed, Time};
 use pliant_policy::nodes;
 
@@ -10,7 +12,7 @@ use crate::agent::{Found, ServerInfo};
 use crate::batch::{self, Run, Usage};
 use crate::explain::{Explanation, Release, Wait};
 use crate::handoff::{Movable, Picture};
-use crate::job::{JobRecord, JobState, Work};
+use crate::job::{JobRecord, JobState, Work, avoided};
 use crate::listing::Listing;
 use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
@@ -123,10 +125,15 @@ impl Server {
     /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.
     pub fn picture(&mut self, now: Time, info: &ServerInfo) -> Picture {
         let (queue, nodes) = (self.batch.picture(now), self.batch.nodes(now));
+        let held_back = self.batch.kept();
+        let planned: BTreeSet<JobId> = self.batch.waiting(now).iter().map(|one| one.job).collect();
         let movable = |kept: &Kept| {
             let Kept { number, record, .. } = kept;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
-            let may = waits && !record.pinned && !self.leaving.contains_key(number);
+            let is_free = !record.pinned && !self.leaving.contains_key(number);
+            let job = JobId(*number);
+            let has_a_place = planned.contains(&job) || self.batch.is_stuck(now, job);
+            let may = waits && is_free && has_a_place && !held_back.contains(&job);
             may.then(|| Movable {
                 number: *number,
                 job: record.handle.clone(),
@@ -135,11 +142,18 @@ impl Server {
                 submitted: record.submitted,
                 moves: record.hops.len() as u32,
                 copies: self.copies_of(*number).cloned().collect(),
+                avoids: avoided(&record.hops, now),
             })
         };
         let movable = self.jobs.values().filter_map(movable).collect();
         let info = ServerInfo { procs: self.procs(), ..info.clone() };
-        Picture { info, tuner: self.config.tuner, queue, nodes, movable }
+        let closed = self.closed_to_others();
+        Picture { info, tuner: self.config.tuner, queue, nodes, movable, closed }
+    }
+
+    /// Why no job is taken over from elsewhere at the moment.
+    pub(super) fn closed_to_others(&self) -> Option<String> {
+        self.batch.closed().or_else(|| self.batch.limited())
     }
 
     /// The processors of its cluster.
@@ -188,8 +202,11 @@ impl Server {
         if !caller.may_touch(&record.owner) {
             return None;
         }
-        let waits = if record.state == JobState::Queued { self.wait(now, number, caller) } else { None };
-        Some(Explanation { record, at: now, waits })
+        let is_here = record.state == JobState::Queued && *record.server() == self.config.name;
+        let waits = if is_here { self.wait(now, number, caller) } else { None };
+        let unplanned = || self.batch.unplanned(JobId(number));
+        let unplanned = if is_here && waits.is_none() { unplanned() } else { None };
+        Some(Explanation { record, at: now, waits, unplanned })
     }
 
     fn wait(&mut self, now: Time, number: u32, caller: &Caller) -> Option<Wait> {

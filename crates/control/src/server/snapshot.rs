@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use pliant_model::Time;
 use pliant_policy::history::Recent;
+use pliant_policy::runtimes::CategoryDump;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::source::Leaving;
 use super::target::Held;
-use super::{Answer, Command, Event, Kept, Server, ServerConfig, learning};
+use super::{Answer, Command, Event, Kept, Server, ServerConfig, learning, prospects};
 use crate::batch::{BatchSystem, Dump};
 use crate::embedded::{Embedded, RestoreError};
 use crate::foreign::{self, Foreign};
@@ -40,6 +41,10 @@ pub struct ServerState {
     taken: VecDeque<(Time, Handle, u32)>,
     #[serde(default)]
     history: Vec<Recent>,
+    #[serde(default)]
+    runtimes: Vec<CategoryDump<String>>,
+    #[serde(default)]
+    failures: u64,
 }
 
 impl Server {
@@ -58,6 +63,8 @@ impl Server {
             held,
             taken,
             history,
+            runtimes,
+            failures,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::Foreign(dump)) if dump.is_of(policy) => Box::new(Foreign::restore(*dump)),
@@ -98,6 +105,8 @@ impl Server {
             taken,
             taken_order,
             history: learning::restore(&history),
+            runtimes: prospects::restore(&runtimes),
+            failures,
             next,
             numbered,
         })
@@ -162,6 +171,8 @@ impl Machine for Server {
             held: self.held.iter().map(|(job, held)| (job.clone(), held.clone())).collect(),
             taken: self.taken_in_order().collect(),
             history: self.history.dump(),
+            runtimes: self.runtimes.dump(),
+            failures: self.failures,
         }
     }
 }

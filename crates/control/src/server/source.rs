@@ -108,12 +108,22 @@ impl Server {
         if self.leaving.contains_key(&number) || has_copy {
             return Err(Stays::OnItsWay);
         }
-        let plan = self.batch.plan(now, JobId(number)).ok_or(Stays::NotWaiting)?;
-        let before = plan.completion();
-        let latest = order.gain.map_or_else(|| tolerated(&order.expected, now), |gain| before - gain);
-        if order.gain.is_some() && order.expected.completion() > latest {
-            return Err(Stays::NotWorthIt { plan });
+        if self.batch.kept().contains(&JobId(number)) {
+            return Err(Stays::Kept);
         }
+        let plan = self.batch.plan(now, JobId(number));
+        if plan.is_none() && !self.batch.is_stuck(now, JobId(number)) {
+            return Err(Stays::Other("it has had no planned start for a moment only".to_owned()));
+        }
+        // One that is not planned where it waits completes earlier anywhere else.
+        let before = plan.map_or(Time::MAX, |plan| plan.completion());
+        let latest = match (plan, order.gain) {
+            (Some(plan), Some(gain)) if order.expected.completion() > before - gain => {
+                return Err(Stays::NotWorthIt { plan });
+            }
+            (Some(_), Some(gain)) => before - gain,
+            _ => tolerated(&order.expected, now),
+        };
         let Some(kept) = self.jobs.get_mut(&number) else { return Err(Stays::NotWaiting) };
         kept.attempts += 1;
         let leaving = Leaving {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::turn::{self, Turn};
 use super::{Answer, Command, Kept, Refused, Server, Token, tell};
 use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
-use crate::job::{Exit, Hop, JobRecord, JobState};
+use crate::job::{Exit, Hop, JobRecord, JobState, avoided};
 use crate::names::{Handle, Name};
 
 /// How long a target waits for word from the source before it asks, and between two questions.
@@ -74,6 +74,12 @@ impl Server {
         let known = self.keys.get(&handoff.key).and_then(|number| self.jobs.get(number));
         if known.is_some_and(|known| known.record.handle != *job) {
             return Err(Refused::KeyTaken.to_string());
+        }
+        if let Some(why) = self.closed_to_others() {
+            return Err(why);
+        }
+        if avoided(&handoff.hops, now).contains(&self.config.name) {
+            return Err("it has waited here without a plan, and does not come back so soon".to_owned());
         }
         let latest = (!handoff.copy).then_some(handoff.latest);
         let shape = self.shape_for(now, &handoff.owner, &handoff.work, false, latest);

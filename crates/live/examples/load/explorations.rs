@@ -1,7 +1,8 @@
 //! Paper 004, section 5.2: 138 servers, 100 users at once with requests of a second, until a deadline of 100 s.
 //!
 //! Requests are pauses, so that two processors can stand for 138. Every server has its own threads, journals and TLS
-//! connections, but all share a process; so do the users, each with a certificate and connections of its own.
+//! connections, but all share a process; so do the users, each with a certificate and connections of its own. What the
+//! processes use is drawn over time, as in Figure 9.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use pliant_live::client::{Client, Explored, Explorer, Sweep, Wanted};
 use pliant_live::config::AgentAddress;
 use pliant_live::identity::Role;
 use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
+use pliant_report::plot::{Axis, Curve, Plot, Scale};
 use pliant_report::summarize_exploration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -26,9 +28,14 @@ const MOST: u32 = 10_000;
 const RUNTIME_MS: u32 = 1_000;
 const DEADLINE: SpanMs = SpanMs(100_000);
 /// How often the use of processors is looked at.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(1);
+/// Whose use it is.
+const PROCESSES: [&str; 3] = ["users", "agent", "servers"];
 
-pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
+/// What the processes used in the second up to a moment, in processors.
+type Usage = Vec<(f64, [f64; PROCESSES.len()])>;
+
+pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
     let federation = Federation::new(dir)?;
     let master = Daemons::start(&[federation.agent("master", None)?])?;
     let address = master.addresses[0].clone();
@@ -45,8 +52,8 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
         .collect::<Outcome<Vec<_>>>()?;
 
     let (over, looking) = watch::channel(false);
-    let costs = tokio::spawn(watch_costs([std::process::id(), master.id(), servers.id()], looking));
     let begun = Instant::now();
+    let usage = tokio::spawn(watch_usage([std::process::id(), master.id(), servers.id()], looking));
     let mut tasks = JoinSet::new();
     for (number, client) in clients.into_iter().enumerate() {
         tasks.spawn(async move { explore(client).await.map(|explored| (number, explored)) });
@@ -60,7 +67,7 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
     }
     let all = begun.elapsed();
     over.send_replace(true);
-    let lines = costs.await??;
+    let usage = usage.await??;
     let consumed = consumed(&operator, &servers.addresses, &user).await?;
     let exploration = |(explored, consumed): (Option<Explored>, SpanMs)| {
         let explored = explored.ok_or("expected every user to be done")?;
@@ -93,16 +100,46 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
         summary.max_mandatory_s,
         all.as_secs_f64(),
     );
-    println!("  CPU by {} s, of a processor: clients, agent, servers", LOOK.as_secs());
-    lines.iter().for_each(|line| println!("  {line}"));
+    let of = |from: f64, to: f64| {
+        let of_process = |process: usize| {
+            let seconds = usage.iter().filter(|(at, _)| (from..=to).contains(at));
+            let used: Vec<f64> = seconds.map(|(_, used)| used[process]).collect();
+            format!("{} {:.2}", PROCESSES[process], used.iter().sum::<f64>() / used.len().max(1) as f64)
+        };
+        (0..PROCESSES.len()).map(of_process).collect::<Vec<_>>().join(", ")
+    };
+    let (set_up, deadline) = (setup.as_secs_f64().ceil(), DEADLINE.0 as f64 / 1e3);
+    println!("  processors used: setup: {}", of(0.5, set_up));
+    println!("    monitoring: {}", of(set_up + 0.5, deadline));
+    println!("    cleanup: {}", of(deadline + 0.5, f64::INFINITY));
+    if let Some(figures) = figures {
+        std::fs::write(figures.join("explorations.svg"), figure(&usage).svg())?;
+    }
     Ok(())
+}
+
+/// The use of processors over time.
+fn figure(usage: &Usage) -> Plot {
+    let curve = |(process, name): (usize, &&str)| Curve {
+        name: (*name).to_owned(),
+        points: usage.iter().map(|(at, used)| (*at, used[process])).collect(),
+        is_line: true,
+    };
+    let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Linear };
+    Plot {
+        title: format!("{USERS} users on {SERVERS} servers"),
+        x: axis("seconds"),
+        y: axis("processors used"),
+        curves: PROCESSES.iter().enumerate().map(curve).collect(),
+    }
 }
 
 /// Explores; with how long it took until a request was at every server.
 async fn explore(client: Client) -> Outcome<(Explored, Duration)> {
     let wanted = Wanted {
         service: "pause".to_owned(),
-        sweep: Sweep { fixed: [("ms".to_owned(), RUNTIME_MS.to_string())].into(), varied: Vec::new() },
+        sweep: Sweep { fixed: [("ms".to_owned(), RUNTIME_MS.to_string())].into(), ..Sweep::default() },
+        inputs: Vec::new(),
         mandatory: MANDATORY,
         most: MOST,
         deadline: DEADLINE,
@@ -138,25 +175,33 @@ async fn consumed(
     Ok(consumed)
 }
 
-/// How much of a processor each process used, from time to time.
-async fn watch_costs(processes: [u32; 3], mut over: watch::Receiver<bool>) -> Outcome<Vec<String>> {
-    let mut lines = Vec::new();
-    let cpu = || processes.iter().map(|process| Ok(Cost::of(*process)?.cpu)).collect::<Outcome<Vec<_>>>();
+/// How much each process uses, second by second from now on.
+async fn watch_usage(processes: [u32; PROCESSES.len()], mut over: watch::Receiver<bool>) -> Outcome<Usage> {
+    let mut usage = Usage::new();
+    let cpu = || -> Outcome<[Duration; PROCESSES.len()]> {
+        let mut cpu = [Duration::ZERO; PROCESSES.len()];
+        for (cpu, process) in cpu.iter_mut().zip(processes) {
+            *cpu = Cost::of(process)?.cpu;
+        }
+        Ok(cpu)
+    };
     let begun = Instant::now();
-    let mut before = cpu()?;
+    let (mut looked, mut before) = (begun, cpu()?);
     loop {
         let last = tokio::select! {
             _ = over.wait_for(|over| *over) => true,
             () = tokio::time::sleep(LOOK) => false,
         };
-        let now = cpu()?;
-        let used =
-            now.iter().zip(&before).map(|(now, before)| (*now - *before).as_secs_f64() / LOOK.as_secs_f64());
-        let used: Vec<String> = used.map(|share| format!("{share:.2}")).collect();
-        lines.push(format!("{:3.0} s: {}", begun.elapsed().as_secs_f64(), used.join(" ")));
-        if last {
-            return Ok(lines);
+        let (present, now) = (Instant::now(), cpu()?);
+        let passed = (present - looked).as_secs_f64();
+        let mut used = [0.0; PROCESSES.len()];
+        for (process, used) in used.iter_mut().enumerate() {
+            *used = (now[process] - before[process]).as_secs_f64() / passed;
         }
-        before = now;
+        usage.push(((present - begun).as_secs_f64(), used));
+        if last {
+            return Ok(usage);
+        }
+        (looked, before) = (present, now);
     }
 }

@@ -1,5 +1,6 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-live --example load -- [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N]`
+//! `cargo run --release -p pliant-live --example load -- [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N]
+//! [--figures DIR]`
 //!
 //! docs/performance.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
 //! and removed at the end. The daemons are this program again and end with it, however it ends.
@@ -8,7 +9,7 @@
 //! - `discovery`: a tree of a master, 12 local agents and 138 servers is asked who would complete a job first.
 //! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, asked, and told of 100,000 more.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/reproduction.md).
-//! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004.
+//! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004; `--figures DIR` draws what that uses.
 #![allow(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -31,8 +32,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str =
-    "usage: load [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N]";
+const USAGE: &str = "usage: load [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N] [--figures DIR]";
 
 /// What was asked for on the command line.
 struct Options {
@@ -40,6 +40,8 @@ struct Options {
     dir: PathBuf,
     /// How long submissions go on.
     time: Duration,
+    /// Where figures are drawn, if they are.
+    figures: Option<PathBuf>,
 }
 
 fn main() -> Outcome<()> {
@@ -56,14 +58,15 @@ fn main() -> Outcome<()> {
 }
 
 fn options(arguments: Vec<String>) -> Outcome<Options> {
-    let mut options =
-        Options { wanted: Vec::new(), dir: std::env::temp_dir(), time: Duration::from_secs(10) };
+    let (dir, time) = (std::env::temp_dir(), Duration::from_secs(10));
+    let mut options = Options { wanted: Vec::new(), dir, time, figures: None };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
             "submits" | "discovery" | "archive" | "folding" | "explorations" => options.wanted.push(argument),
             "--dir" => options.dir = value()?.into(),
+            "--figures" => options.figures = Some(value()?.into()),
             "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
             _ => return Err(USAGE.into()),
         }
@@ -91,7 +94,7 @@ fn measure(options: &Options) -> Outcome<()> {
             folding::measure(&options.dir).await?;
         }
         if is_wanted("explorations") {
-            explorations::measure(&options.dir).await?;
+            explorations::measure(&options.dir, options.figures.as_deref()).await?;
         }
         Ok(())
     })

@@ -143,6 +143,11 @@ impl Driver<Agent> for AgentDriver {
                     upward.announce();
                 }
             }
+            Command::Freed => {
+                if let Some(upward) = &self.upward {
+                    upward.freed();
+                }
+            }
             Command::Archive(record) => observe_accuracy(&record),
         }
     }

@@ -221,6 +221,7 @@ impl Line {
                 }
                 return Ok(());
             }
+            FromChild::Freed => Event::Freed { child },
             FromChild::Unnumbered { server } => {
                 if self.kind == ChildKind::Server && server != child {
                     return Err(Status::permission_denied(

@@ -179,8 +179,8 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::ReallocateRequest>,
     ) -> Result<Response<proto::ReallocateReply>, Status> {
         let _pass = self.operator(&request)?;
-        let dry_run = request.into_inner().dry_run;
-        let event = |reply| Event::Reallocate { reply, dry_run, policy: None };
+        let (dry_run, policy) = wire::reallocate_request(request.into_inner())?;
+        let event = |reply| Event::Reallocate { reply, dry_run, policy };
         let report = self.report(event, ROUND).await?;
         Ok(Response::new((&report).into()))
     }

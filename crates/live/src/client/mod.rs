@@ -4,7 +4,10 @@ mod error;
 mod explorations;
 mod files;
 mod history;
+mod multi_jobs;
+mod notes;
 mod submit;
+mod sweep;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -29,13 +32,15 @@ use crate::wire::{
 };
 
 pub use error::ClientError;
-pub use explorations::{
-    Calls, ExploreError, Explored, Explorer, Happened, Notes, NotesError, Platform, Sweep, SweepError,
-    Varied, Wanted,
-};
+pub use explorations::{Calls, ExploreError, Explored, Explorer, Happened, Notes, Platform, Wanted};
 pub(crate) use files::send_pieces;
 pub use history::History;
+pub use multi_jobs::{
+    Fate, MultiJobError, MultiJobWanted, Row, Rows, SweepFolder, Sweeper, Swept, Unreachable,
+};
+pub use notes::NotesError;
 pub use submit::{Order, Step};
+pub use sweep::{Sweep, SweepError, Table, TableError, Varied, VariedError};
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);
@@ -218,7 +223,15 @@ impl Client {
     /// Has the agent look at the waiting jobs now, and move those that complete earlier elsewhere; for operators. In a
     /// dry run it only says what it would do.
     pub async fn reallocate(&self, dry_run: bool) -> Result<Report, ClientError> {
-        let request = proto::ReallocateRequest { dry_run };
+        self.look_at_waiting(proto::ReallocateRequest { dry_run, policy: None }).await
+    }
+
+    /// What the agent would do now if it moved waiting jobs like that; for operators.
+    pub async fn would_reallocate(&self, moving: &Moving) -> Result<Report, ClientError> {
+        self.look_at_waiting(proto::ReallocateRequest { dry_run: true, policy: Some(moving.into()) }).await
+    }
+
+    async fn look_at_waiting(&self, request: proto::ReallocateRequest) -> Result<Report, ClientError> {
         let ask = |mut agent: AgentClient<Channel>, mut request: Request<proto::ReallocateRequest>| async move {
             request.set_timeout(ROUND);
             agent.reallocate(request).await
@@ -374,6 +387,18 @@ impl Client {
         server.map(|info| info.address).ok_or_else(missing)
     }
 
+    /// A server, wherever it is: one that was talked to, or as the agent says.
+    async fn server_named(&self, name: &Name) -> Result<ServerClient<Channel>, ClientError> {
+        let known = {
+            let servers = locked(&self.servers);
+            servers.iter().find(|((known, _), _)| known == name).map(|(_, server)| server.clone())
+        };
+        match known {
+            Some(server) => Ok(server),
+            None => self.server(name, &self.address(name).await?),
+        }
+    }
+
     fn server(&self, name: &Name, address: &str) -> Result<ServerClient<Channel>, ClientError> {
         let mut servers = locked(&self.servers);
         let key = (name.clone(), address.to_owned());
@@ -387,11 +412,16 @@ impl Client {
         Ok(server)
     }
 
+    /// Asks where a server is before it is called again.
+    fn forget_server(&self, server: &Name) {
+        locked(&self.servers).retain(|(name, _), _| name != server);
+    }
+
     fn server_failed(&self, handle: &Handle, status: &Status) -> ClientError {
         let place = self.place(handle);
         if is_absent(status) {
             // It may come back elsewhere, and the job may be found elsewhere.
-            locked(&self.servers).retain(|(name, _), _| *name != place);
+            self.forget_server(&place);
             locked(&self.places).remove(handle);
         }
         if let Some(to) = wire::moved_to(status) {

@@ -67,6 +67,14 @@ impl Order {
                 What::Service { name: name.clone(), arguments: arguments.clone() }
             }
             Submitted::Script(script) => What::Work(script.work.clone()),
+            // Any of its instances says who offers the service.
+            Submitted::Pack(pack) => What::Service {
+                name: pack.service.clone(),
+                arguments: pack
+                    .instances
+                    .first()
+                    .map_or_else(Default::default, |call| pack.arguments_of(call)),
+            },
         }
     }
 }
@@ -182,7 +190,7 @@ impl Client {
         if latest.is_none() {
             match server.submit(self.request_within(request.clone(), limit)).await {
                 Err(status) if status.code() == Code::FailedPrecondition && !is_broken(&status) => {}
-                answer => return event(answer),
+                answer => return came_of(answer),
             }
         }
         for (spec, path) in &order.inputs {
@@ -194,7 +202,7 @@ impl Client {
                 };
             }
         }
-        event(server.submit(self.request_within(request, limit)).await)
+        came_of(server.submit(self.request_within(request, limit)).await)
     }
 }
 
@@ -204,7 +212,7 @@ fn limit(clock: Clock, until: Time) -> Duration {
 }
 
 /// What came of a submission.
-fn event(answer: Result<tonic::Response<proto::SubmitReply>, Status>) -> Event {
+pub(super) fn came_of(answer: Result<tonic::Response<proto::SubmitReply>, Status>) -> Event {
     match answer.map(|reply| SubmitAnswer::try_from(reply.into_inner())) {
         Ok(Ok(SubmitAnswer::Accepted(record))) => Event::Accepted(record),
         Ok(Ok(SubmitAnswer::Declined(declined))) => declined_event(declined),

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 const CORES_MAX: u32 = 4_096;
 /// The heaviest user.
 const WEIGHT_MAX: u32 = 1_000;
+/// The most mandatory requests that one user may have at a server.
+const MANDATORY_MAX: u32 = 1_000_000;
 /// The longest grace.
 const GRACE_S_MAX: u32 = 86_400;
 
@@ -34,6 +36,9 @@ pub struct OptionalFile {
     /// How many optional requests of an exploration may be here for each core.
     #[serde(default = "per_core")]
     pub per_core: u32,
+    /// How many mandatory requests one user may have here.
+    #[serde(default = "mandatory_per_user")]
+    pub mandatory_per_user: u32,
     /// The first core of this host to bind requests to; none are bound without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_core: Option<u32>,
@@ -64,6 +69,10 @@ fn per_core() -> u32 {
     1
 }
 
+fn mandatory_per_user() -> u32 {
+    1_000
+}
+
 impl OptionalFile {
     /// Checks what the types do not.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
@@ -73,6 +82,7 @@ impl OptionalFile {
         };
         between("optional.cores", CORES_MAX, self.cores)?;
         between("optional.per_core", CORES_MAX, self.per_core)?;
+        between("optional.mandatory_per_user", MANDATORY_MAX, self.mandatory_per_user)?;
         if self.grace_s > GRACE_S_MAX {
             return Err(("optional.grace_s", format!("expected 0 to {GRACE_S_MAX}, found {}", self.grace_s)));
         }
@@ -94,7 +104,8 @@ impl OptionalFile {
         };
         // The clients of the baseline put all that they want in the line.
         let optional_per_core = (self.order == OrderFile::Fair).then_some(self.per_core);
-        Ok(Config { order, cores: self.cores, optional_per_core, draws: Draws::new(seed, "ties") })
+        let (mandatory_per_user, draws) = (Some(self.mandatory_per_user), Draws::new(seed, "ties"));
+        Ok(Config { order, cores: self.cores, optional_per_core, mandatory_per_user, draws })
     }
 
     /// A user's weight.

@@ -18,6 +18,7 @@ const VARIABLE: &str = "PLIANT_CRASH_AT";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// An event is told.
+    #[cfg(debug_assertions)]
     Told,
     /// A batch of events is committed.
     BeforeJournal,

@@ -206,10 +206,12 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Connecting {
         let connector = self.clone();
         Box::pin(async move {
+            let turn = connector.tls.turn().await;
             let made = match tokio::time::timeout(connector.limit, connector.connect()).await {
                 Ok(made) => made,
                 Err(_) => Err(ConnectReason::Slow { limit: connector.limit }),
             };
+            drop(turn);
             let Connector { address, expected, .. } = connector;
             made.map(TokioIo::new).map_err(|reason| ConnectError { address, expected, reason })
         })

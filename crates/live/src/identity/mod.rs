@@ -21,6 +21,7 @@ mod files;
 mod incoming;
 mod peer;
 mod register;
+mod revoking;
 mod role;
 #[cfg(test)]
 mod tests;

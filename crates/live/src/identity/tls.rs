@@ -5,15 +5,19 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::credentials::{Credentials, Holder, TlsError};
 use super::dates::date;
 use super::peer::Peer;
+use super::revoking::Revoking;
 use super::trust::{RevocationList, Trust, locked};
 
 /// The protocol inside TLS: HTTP/2.
@@ -62,7 +66,12 @@ pub struct ServerTls {
 /// The side that makes connections. Cheap to share.
 pub struct ClientTls {
     side: Side<ClientConfig>,
+    turns: Semaphore,
 }
+
+/// How many connections one participant makes at a time. Whoever wants many at once (an exploration with hundreds of
+/// servers) has the first ones soon in this way, and none that takes too long because all are made together.
+const CONNECTING_MAX: usize = 4;
 
 impl ServerTls {
     /// Reads a daemon's files.
@@ -93,12 +102,18 @@ impl ServerTls {
 impl ClientTls {
     /// Reads a participant's files.
     pub fn load(credentials: &Credentials) -> Result<ClientTls, TlsError> {
-        Ok(ClientTls { side: Side::load(credentials, client_config)? })
+        let side = Side::load(credentials, client_config)?;
+        Ok(ClientTls { side, turns: Semaphore::new(CONNECTING_MAX) })
     }
 
     /// Who connects.
     pub fn own(&self) -> &Peer {
         &self.side.holder.peer
+    }
+
+    /// Waits until a connection may be made. The turn is over when what is returned is dropped.
+    pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
+        self.turns.acquire().await.expect("it is never closed")
     }
 
     /// Whether a daemon's certificate is still good; see [`ServerTls::check`].
@@ -119,14 +134,14 @@ struct Side<C> {
     built: Mutex<(Option<Arc<RevocationList>>, Arc<C>)>,
 }
 
-type Build<C> = fn(&Trust, Option<&RevocationList>, &Holder) -> Result<C, rustls::Error>;
+type Build<C> = fn(&Trust, Option<Arc<RevocationList>>, &Holder) -> Result<C, rustls::Error>;
 
 impl<C> Side<C> {
     fn load(credentials: &Credentials, build: Build<C>) -> Result<Side<C>, TlsError> {
         let trust = Trust::load(credentials)?;
         let holder = Holder::read(credentials)?;
         let list = trust.list();
-        let config = build(&trust, list.as_deref(), &holder)
+        let config = build(&trust, list.clone(), &holder)
             .map_err(|source| TlsError::Unusable { path: holder.path.clone(), source })?;
         Ok(Side { trust, holder, build, built: Mutex::new((list, Arc::new(config))) })
     }
@@ -145,7 +160,7 @@ impl<C> Side<C> {
         let list = self.trust.list();
         let mut built = locked(&self.built);
         if built.0.as_ref().map(Arc::as_ptr) != list.as_ref().map(Arc::as_ptr) {
-            let config = (self.build)(&self.trust, list.as_deref(), &self.holder)
+            let config = (self.build)(&self.trust, list.clone(), &self.holder)
                 .map_err(|source| TlsError::Unusable { path: self.holder.path.clone(), source })?;
             *built = (list, Arc::new(config));
         }
@@ -155,14 +170,15 @@ impl<C> Side<C> {
 
 fn server_config(
     trust: &Trust,
-    list: Option<&RevocationList>,
+    list: Option<Arc<RevocationList>>,
     holder: &Holder,
 ) -> Result<ServerConfig, rustls::Error> {
     let provider = provider();
-    let verifier = WebPkiClientVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
-        .with_crls(list.map(|list| list.der.clone()))
-        .build()
-        .map_err(verifier_error)?;
+    let verifier: Arc<dyn ClientCertVerifier> =
+        WebPkiClientVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
+            .build()
+            .map_err(verifier_error)?;
+    let verifier = Arc::new(Revoking { verifier, list });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
@@ -175,17 +191,19 @@ fn server_config(
 
 fn client_config(
     trust: &Trust,
-    list: Option<&RevocationList>,
+    list: Option<Arc<RevocationList>>,
     holder: &Holder,
 ) -> Result<ClientConfig, rustls::Error> {
     let provider = provider();
-    let verifier = WebPkiServerVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
-        .with_crls(list.map(|list| list.der.clone()))
-        .build()
-        .map_err(verifier_error)?;
+    let verifier: Arc<dyn ServerCertVerifier> =
+        WebPkiServerVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
+            .build()
+            .map_err(verifier_error)?;
+    let verifier = Arc::new(Revoking { verifier, list });
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
-        .with_webpki_verifier(verifier)
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
         .with_client_auth_cert(holder.chain.clone(), holder.key.clone_key())?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.resumption = Resumption::disabled();

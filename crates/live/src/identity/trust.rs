@@ -25,8 +25,8 @@ pub(super) struct Trust {
 }
 
 /// A revocation list whose signature is the authority's.
+#[derive(Debug)]
 pub(super) struct RevocationList {
-    pub(super) der: CertificateRevocationListDer<'static>,
     number: u64,
     serials: BTreeSet<Serial>,
 }
@@ -61,7 +61,7 @@ impl Trust {
 
     /// Whether the certificate is in the newest list.
     pub(super) fn is_revoked(&self, peer: &Peer) -> bool {
-        self.list().is_some_and(|list| list.serials.contains(&peer.serial))
+        self.list().is_some_and(|list| list.has(&peer.serial))
     }
 }
 
@@ -104,6 +104,11 @@ impl Watched {
 }
 
 impl RevocationList {
+    /// True if the certificate of that number has been revoked.
+    pub(super) fn has(&self, serial: &Serial) -> bool {
+        self.serials.contains(serial)
+    }
+
     fn read(path: &Path, authority: &CertificateDer<'_>) -> Result<RevocationList, TlsError> {
         let wrong = |problem: String| TlsError::Content {
             path: path.to_owned(),
@@ -128,7 +133,7 @@ impl RevocationList {
         };
         let serials =
             list.iter_revoked_certificates().map(|entry| Serial::from_bytes(entry.raw_serial())).collect();
-        Ok(RevocationList { number, serials, der })
+        Ok(RevocationList { number, serials })
     }
 }
 

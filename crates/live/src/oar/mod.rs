@@ -45,6 +45,7 @@ pub use call::Submission;
 pub use error::OarError;
 pub use settings::{SettingError, Settings};
 
+use crate::together::Together;
 use call::Call;
 use jobs::{Queue, Who};
 use resources::Resources;
@@ -58,6 +59,8 @@ pub struct Oar {
     who: Who,
     /// The resources, and when they were listed.
     resources: Mutex<Option<(Instant, Resources)>>,
+    /// Jobs that may have been submitted before.
+    doubts: Together,
 }
 
 /// What came of holding a job back.
@@ -98,7 +101,7 @@ impl Oar {
             None => user_name().await?,
         };
         let (runner, who) = (Runner::new(&settings), Who { prefix: format!("pliant:{server}:"), user });
-        let oar = Oar { settings, runner, who, resources: Mutex::default() };
+        let oar = Oar { settings, runner, who, resources: Mutex::default(), doubts: Together::default() };
         oar.resources(Duration::ZERO).await?;
         Ok(oar)
     }
@@ -126,13 +129,15 @@ impl Oar {
         }
     }
 
-    /// Submits a job that may have been submitted before: looks for its tag first, also among jobs that are over.
-    /// Gives the ids of what there is, the last one last.
+    /// Submits a job that may have been submitted before: looks for its tag first, also among jobs that are over, in one
+    /// listing for all that are looked for at the time. Gives the ids of what there is, the last one last.
     ///
     /// # Errors
     /// As for [`Oar::submit`].
     pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, OarError> {
-        let mut found = self.find_by_tag(&[job.number]).await?;
+        let search = async |numbers: &[u32]| self.find_by_tag(numbers).await;
+        let failed = |why| OarError::NoAnswer { command: "oarstat", why };
+        let mut found = self.doubts.find(job.number, search, failed).await?;
         if found.is_empty() {
             return Ok(vec![self.submit(job).await?]);
         }

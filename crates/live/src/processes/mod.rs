@@ -15,6 +15,7 @@
 //! | `work/` | job | the folder it runs in |
 //! | `stdout`, `stderr` | supervisor | what the job wrote, each cut at [`RunSpec::max_output_bytes`] |
 //! | `exit.json` | supervisor | how it ended ([`Exit`]); durable and complete once it is there |
+//! | `pack.json` | server | what a pack runs: instances of a multi-job, one after the other ([`run_pack`]) |
 //! | `supervisor.log` | supervisor | its own complaints, normally empty |
 //!
 //! The folder must be on a local file system: `flock` is what tells the living from the dead.
@@ -57,6 +58,7 @@ mod consent;
 mod folder;
 mod jobs;
 mod output;
+mod pack;
 mod record;
 mod spec;
 mod supervisor;
@@ -69,6 +71,8 @@ pub use consent::{Consent, await_consent, decide, has_come};
 pub use folder::FolderError;
 pub(crate) use folder::may_pass;
 pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
+pub use pack::{OUTPUT_BYTES, PackError, PackSpec, PackedEnd, PackedRun, run_pack};
+pub(crate) use pack::{PACK, pack_text};
 pub use record::{Exit, Outcome};
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use supervisor::{SuperviseError, supervise};

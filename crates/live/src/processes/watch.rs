@@ -58,7 +58,7 @@ impl Signals {
     }
 
     /// Sleeps until a signal comes or came since the last call, or the time is over.
-    fn wait(&mut self, at_most: Duration) {
+    pub(super) fn wait(&mut self, at_most: Duration) {
         // Zero would mean for ever.
         let at_most = at_most.max(Duration::from_millis(1));
         let mut wakes = [0; 64];
@@ -106,12 +106,20 @@ impl Watch<'_> {
         let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
         let mut cancel_due = self.started_at;
         let mut ending: Option<(Reason, Option<Instant>)> = None;
+        // When it was last seen to be awake, and how long it has slept on purpose since.
+        let (mut awake, mut slept) = (Instant::now(), Duration::ZERO);
         let status = loop {
             if let Some(status) = self.leader_status() {
                 break status;
             }
             self.reap_others();
             let now = Instant::now();
+            let late = (now - awake).saturating_sub(slept);
+            if late >= SUSPENDED {
+                // The batch system had stopped the whole job, wherever we were: that time is not the job's.
+                deadline = deadline.and_then(|deadline| deadline.checked_add(late));
+            }
+            (awake, slept) = (now, Duration::ZERO);
             let mut wake_in = CANCEL_PERIOD;
             match &mut ending {
                 None => {
@@ -146,13 +154,8 @@ impl Watch<'_> {
                     None => {}
                 },
             }
-            let asleep = Instant::now();
             self.signals.wait(wake_in);
-            let late = asleep.elapsed().saturating_sub(wake_in);
-            if late >= SUSPENDED {
-                // The batch system had stopped the whole job: that time is not the job's.
-                deadline = deadline.and_then(|deadline| deadline.checked_add(late));
-            }
+            slept = wake_in;
         };
         let ended_at = Instant::now();
         self.end_rest();

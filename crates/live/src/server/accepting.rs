@@ -8,11 +8,12 @@ use pliant_control::server::{Answer, Event, Refused, Submit};
 use tonic::Status;
 
 use super::launch::Launch;
+use super::offer::Made;
 use super::service::{PATIENCE, Service, blocking, slow, stopping};
 use crate::agent::driver::locked;
 use crate::services::Refusal;
 use crate::telemetry::{RequestId, names};
-use crate::wire::{Declined, Submission, SubmitAnswer, Submitted};
+use crate::wire::{Declined, Submission, SubmitAnswer};
 
 /// How long a submission waits for a server with a new journal to be told which numbers are taken: if its agent is
 /// there, the answer is under way.
@@ -41,13 +42,15 @@ impl Service {
             return Ok(SubmitAnswer::Declined(Declined::from(&refused)));
         }
         self.can_write()?;
-        let learned = match &what {
-            Submitted::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
-            Submitted::Script(_) => None,
+        let learned = match what.service() {
+            Some(name) => self.shop.learned(name, &self.mailbox).await,
+            None => None,
         };
-        let prepared = self.shop.prepare(&what, &caller.user, learned);
-        let (prepared, script) = prepared.map_err(|refusal| refused(&refusal))?;
-        let lesson = self.lesson(&prepared, script.is_none());
+        let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
+        let lesson = self.lesson(&made);
+        let Made { prepared, script, pack } = made;
+        // The estimates of a pack are those of its server alone.
+        let pinned = pinned || pack.is_some();
         if let Some(name) = prepared.missing_input(&inputs) {
             return Err(Status::invalid_argument(format!(
                 "expected the input file {}, found none",
@@ -62,7 +65,9 @@ impl Service {
         let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
         blocking(move || store.complete(&user, key, &files)).await?;
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        let launch = Launch { prepared, what: Some(what), script, inputs, request: id.to_string() };
+        // A pack says what it runs by itself, and goes to no other server.
+        let what = pack.is_none().then_some(what);
+        let launch = Launch { prepared, what, script, pack, inputs, request: id.to_string() };
         let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         let owner = caller.user.clone();
         let submit = Submit {

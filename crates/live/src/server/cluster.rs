@@ -12,6 +12,7 @@ mod look;
 mod rooms;
 mod system;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -125,6 +126,7 @@ impl Cluster {
             mailbox: around.mailbox.clone(),
             clock,
             mirror,
+            unread: BTreeSet::new(),
             connected,
             last: seen,
             news: news.clone(),

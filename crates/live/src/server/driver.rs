@@ -327,6 +327,7 @@ impl Driver<Server> for ServerDriver {
                 let _ = self.changes.send(Arc::from(record));
             }
             Command::KeepLocal(_) => {}
+            Command::Freed => self.upward.freed(),
             Command::Archive(record) => {
                 if record.server() == machine.name() {
                     observe_accuracy(&record);

@@ -7,12 +7,13 @@ use pliant_control::server::{Answer, Event, Lesson, Server, Token};
 use tonic::{Request, Status};
 
 use super::launch::Launch;
+use super::offer::Made;
 use super::service::{Service, stopping};
 use crate::agent::archive::{archived, record};
 use crate::gate;
 use crate::identity::Role;
 use crate::services::Prepared;
-use crate::wire::{Prepare, Submitted};
+use crate::wire::Prepare;
 
 impl Service {
     /// What another server hands over, as this one would run it; or why it does not.
@@ -23,15 +24,16 @@ impl Service {
     ) -> Result<Result<Handoff, String>, Status> {
         let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
         let _turn = self.store.turn(&owner, key).await;
-        let learned = match &what {
-            Submitted::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
-            Submitted::Script(_) => None,
+        let learned = match what.service() {
+            Some(name) => self.shop.learned(name, &self.mailbox).await,
+            None => None,
         };
-        let prepared = self.shop.prepare(&what, &owner, learned);
-        let (prepared, script) = match prepared {
-            Ok(prepared) => prepared,
+        let made = match self.shop.prepare(&what, &owner, learned) {
+            Ok(made) => made,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
+        let lesson = self.lesson(&made);
+        let Made { prepared, script, pack } = made;
         if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
             return Ok(Err(format!("expected at most {allowed} bytes of input, found {found}")));
         }
@@ -40,9 +42,8 @@ impl Service {
         if let Err(error) = complete.map_err(|_| Status::internal("a file operation failed"))? {
             return Ok(Err(error.told()));
         }
-        let lesson = self.lesson(&prepared, script.is_none());
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        let launch = Launch { prepared, what: Some(what), script, inputs, request: prepare.request };
+        let launch = Launch { prepared, what: Some(what), script, pack, inputs, request: prepare.request };
         let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         Ok(Ok(Handoff {
             id,
@@ -64,10 +65,13 @@ impl Service {
         }))
     }
 
-    pub(super) fn lesson(&self, prepared: &Prepared, is_service: bool) -> Option<Lesson> {
-        let is_learned = is_service && self.shop.catalogue.is_learned(&prepared.name);
-        is_learned
-            .then(|| Lesson { category: prepared.name.clone(), scale: prepared.scale.max(f64::MIN_POSITIVE) })
+    pub(super) fn lesson(&self, made: &Made) -> Option<Lesson> {
+        let Prepared { name, scale, .. } = &made.prepared;
+        let lesson =
+            |promises| Lesson { category: name.clone(), scale: scale.max(f64::MIN_POSITIVE), promises };
+        // The mean of many instances says nothing of how long the longest one takes.
+        let promises = self.shop.catalogue.is_learned(name) && made.pack.is_none();
+        made.script.is_none().then(|| lesson(promises))
     }
 
     /// Tells the machine about a job that another server hands over.

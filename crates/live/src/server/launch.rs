@@ -10,9 +10,9 @@ use pliant_control::names::{Handle, Name};
 use serde::{Deserialize, Serialize};
 
 use crate::config::ClusterFile;
-use crate::processes::{RunSpec, SpecError};
-use crate::services::Prepared;
-use crate::staging::{FileSpec, StagingError, Store, put_script};
+use crate::processes::{RunSpec, SpecError, pack_text};
+use crate::services::{Packed, Prepared};
+use crate::staging::{FileSpec, StagingError, Store, put_pack, put_script};
 use crate::wire::Submitted;
 
 /// The folder of the rooms of copies, beside that of the jobs.
@@ -25,12 +25,16 @@ const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Launch {
     /// The command and its variables.
     pub(crate) prepared: Prepared,
-    /// What was submitted, for another server to run it; none if it was accepted before jobs were handed over.
+    /// What was submitted, for another server to run it; none if it goes to no other one: a pack, or a job that was
+    /// accepted before jobs were handed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) what: Option<Submitted>,
     /// The text of the user's own script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) script: Option<String>,
+    /// The instances that it runs, if it is a pack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pack: Option<Packed>,
     /// Files that were uploaded under the key of the submission.
     pub(crate) inputs: Vec<FileSpec>,
     /// Ties the log lines of one submission together.
@@ -148,6 +152,11 @@ impl Host {
         store.adopt(&record.owner, record.key, &launch.inputs, &dir).map_err(PrepareError::Staging)?;
         if let Some(text) = &launch.script {
             put_script(&dir, text.as_bytes()).map_err(PrepareError::Staging)?;
+        }
+        if let Some(pack) = &launch.pack {
+            let grace_s = u64::from(self.cluster.grace_s);
+            let spec = pack.spec(&launch.prepared.work, run.procs, run.walltime, grace_s);
+            put_pack(&dir, &pack_text(&spec)).map_err(PrepareError::Staging)?;
         }
         Ok(dir)
     }

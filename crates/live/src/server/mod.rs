@@ -10,7 +10,9 @@ mod launch;
 mod locals;
 mod lookup;
 mod offer;
+mod offered;
 mod others;
+mod prospects;
 mod sealing;
 mod service;
 mod upkeep;
@@ -128,6 +130,7 @@ pub async fn serve(
         file: &file,
         host: &host,
         shop: &shop,
+        store: &store,
         supervisor: &supervisor,
         halted: halted.clone(),
     };
@@ -145,9 +148,12 @@ pub async fn serve(
     let heard = Heard::start();
     let parent = heard.clone();
     let journal_failure = failure.clone();
-    let batch_system = fresh.clone();
+    let (batch_system, requests_kept) = (fresh.clone(), explorations.clone());
     let ready_page = move || {
-        let readiness = readiness(&journal_failure, Some(&parent));
+        let mut readiness = readiness(&journal_failure, Some(&parent));
+        if let Some(why) = requests_kept.as_ref().and_then(|explorations| explorations.failure()) {
+            readiness = readiness.but("explorations", why);
+        }
         match batch_system.as_ref().and_then(Fresh::missing) {
             Some(why) => readiness.but("batch-system", why),
             None => readiness,

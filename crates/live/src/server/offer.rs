@@ -16,11 +16,11 @@ use tokio::sync::watch;
 use super::cluster::Fresh;
 use super::driver::Calls;
 use crate::daemon::{Mailbox, Stopped};
-use crate::services::{Catalogue, Prepared, Refusal, Script, SpeedupSpec};
+use crate::services::{Catalogue, Packed, Prepared, Refusal, Script, SpeedupSpec};
 use crate::staging::FileName;
 use crate::telemetry::RequestId;
 use crate::uplink::{Child, Upward};
-use crate::wire::Submitted;
+use crate::wire::{PackedCall, Submitted};
 
 /// What a server is to others, and what it offers.
 #[derive(Clone, Debug)]
@@ -31,6 +31,15 @@ pub(super) struct Shop {
     pub(super) pliant: String,
 }
 
+/// What a request runs.
+pub(super) struct Made {
+    pub(super) prepared: Prepared,
+    /// The text of the user's own script.
+    pub(super) script: Option<String>,
+    /// The instances of a pack.
+    pub(super) pack: Option<Packed>,
+}
+
 impl Shop {
     /// What a request runs.
     pub(super) fn prepare(
@@ -38,11 +47,19 @@ impl Shop {
         what: &Submitted,
         user: &User,
         learned: Option<Span>,
-    ) -> Result<(Prepared, Option<String>), Refusal> {
+    ) -> Result<Made, Refusal> {
         match what {
             Submitted::Service { name, arguments } => {
                 let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
-                Ok((prepared, None))
+                Ok(Made { prepared, script: None, pack: None })
+            }
+            Submitted::Pack(pack) => {
+                let service = self.catalogue.find(&pack.service, user)?;
+                let calls = pack.instances.iter();
+                let calls = calls.map(|PackedCall { number, values }| (*number, values.clone()));
+                let (prepared, packed) =
+                    service.prepare_pack(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
+                Ok(Made { prepared, script: None, pack: Some(packed) })
             }
             Submitted::Script(script) => {
                 let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
@@ -59,7 +76,8 @@ impl Shop {
                     walltime,
                 };
                 let prepared = self.catalogue.prepare_script(&given, None, None)?;
-                Ok((prepared, Some(String::from_utf8_lossy(&script.text).into_owned())))
+                let text = String::from_utf8_lossy(&script.text).into_owned();
+                Ok(Made { prepared, script: Some(text), pack: None })
             }
         }
     }

@@ -28,7 +28,7 @@ use crate::gate::{self, Gate, Pass};
 use crate::identity::{Peer, Role, ServerTls};
 use crate::staging::{ResultName, StagingError, Store};
 use crate::telemetry::{RequestId, spawn_of_call};
-use crate::wire::{self, LocalsQuery, Offer, OfferedArgument, OfferedService, Prepare, Submission, proto};
+use crate::wire::{self, LocalsQuery, Prepare, Submission, Submitted, proto};
 
 /// How often the certificates of callers that only listen are looked at.
 const LOOK: Duration = Duration::from_secs(5);
@@ -176,6 +176,7 @@ impl proto::server_server::Server for Service {
                 record: self.archived(&caller, &handle).await?,
                 at,
                 waits: None,
+                unplanned: None,
             },
         };
         Ok(Response::new((&explanation).into()))
@@ -346,6 +347,17 @@ impl proto::server_server::Server for Service {
         Ok(Response::new((&shares).into()))
     }
 
+    async fn prospects(
+        &self,
+        request: Request<proto::ProspectsRequest>,
+    ) -> Result<Response<proto::ProspectsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let call = request.into_inner().service.unwrap_or_default();
+        let (service, arguments) = wire::called(call)?;
+        let what = Submitted::Service { name: service, arguments };
+        Ok(Response::new(wire::prospects_reply(&self.prospects_of(&caller, what).await?)))
+    }
+
     async fn locals(
         &self,
         request: Request<proto::LocalsRequest>,
@@ -363,28 +375,7 @@ impl proto::server_server::Server for Service {
         request: Request<proto::ServicesRequest>,
     ) -> Result<Response<proto::ServicesReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let catalogue = &self.shop.catalogue;
-        let service = |(service, usable): (crate::services::ServiceDescription, bool)| OfferedService {
-            name: service.name,
-            for_others: !usable,
-            summary: service.summary,
-            speedup: service.speedup,
-            arguments: service
-                .arguments
-                .into_iter()
-                .map(|argument| OfferedArgument {
-                    name: argument.name,
-                    takes: argument.expected,
-                    required: argument.required,
-                    default: argument.default.unwrap_or_default(),
-                })
-                .collect(),
-        };
-        // What a user may not use is counted; who runs the federation sees it.
-        let all = catalogue.describe_all(&caller.user).into_iter();
-        let (told, hidden): (Vec<_>, Vec<_>) = all.partition(|(_, usable)| *usable || caller.operator);
-        let services = told.into_iter().map(service).collect();
-        let offer = Offer { services, scripts: catalogue.takes_scripts(), hidden: hidden.len() as u32 };
+        let offer = self.shop.offered(&caller);
         Ok(Response::new((&offer).into()))
     }
 }

@@ -86,10 +86,7 @@ impl Service {
         pliant: &str,
         learned: Option<Span>,
     ) -> Result<Prepared, Refusal> {
-        let values = read_all(&self.arguments, given)?;
-        for word in &self.command {
-            self.check_dash(word, &values)?;
-        }
+        let values = self.read(given)?;
         let fill = |word: &Template| word.fill(&values, pliant);
         let scale = self.scaling.as_ref().map_or(1.0, |scaling| scaling.of(&values));
         let environment = self.environment.iter();
@@ -106,6 +103,15 @@ impl Service {
             scale,
             bounds: self.bounds,
         })
+    }
+
+    /// The values of all arguments.
+    pub(super) fn read(&self, given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Refusal> {
+        let values = read_all(&self.arguments, given)?;
+        for word in &self.command {
+            self.check_dash(word, &values)?;
+        }
+        Ok(values)
     }
 
     fn check_dash(&self, word: &Template, values: &BTreeMap<String, String>) -> Result<(), Refusal> {

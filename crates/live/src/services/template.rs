@@ -21,7 +21,8 @@ enum Slot {
     Argument(String),
 }
 
-/// A word of which only the processors and the walltime are open, which are decided after the submission.
+/// A word of which only the processors and the walltime are open, which are decided after the submission; and in a pack
+/// the values that differ between its instances.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Word(Vec<Piece>);
 
@@ -31,6 +32,8 @@ enum Piece {
     Text(String),
     Procs,
     WalltimeS,
+    /// The value of an argument that differs between the instances of a multi-job.
+    Varied(String),
 }
 
 /// What is wrong with a declared word: the message.
@@ -98,7 +101,18 @@ impl Template {
     /// Fills in the values, in one pass: braces in a value are letters like others. None if an argument has no
     /// value.
     pub(crate) fn fill(&self, values: &BTreeMap<String, String>, pliant: &str) -> Option<Word> {
+        self.fill_but(&[], values, pliant)
+    }
+
+    /// The same, leaving the values of some arguments open.
+    pub(crate) fn fill_but(
+        &self,
+        varied: &[String],
+        values: &BTreeMap<String, String>,
+        pliant: &str,
+    ) -> Option<Word> {
         let piece = |slot: &Slot| match slot {
+            Slot::Argument(name) if varied.contains(name) => Some(Piece::Varied(name.clone())),
             Slot::Text(text) => Some(Piece::Text(text.clone())),
             Slot::Pliant => Some(Piece::Text(pliant.to_owned())),
             Slot::Procs => Some(Piece::Procs),
@@ -117,10 +131,21 @@ impl Word {
 
     /// The word of a job that starts on `procs` processors for `walltime`.
     pub fn at_start(&self, procs: Procs, walltime: Span) -> String {
+        self.of_instance(procs, walltime, |_| "")
+    }
+
+    /// The same of an instance with these values of the arguments that were left open.
+    pub(crate) fn of_instance<'a>(
+        &self,
+        procs: Procs,
+        walltime: Span,
+        value: impl Fn(&str) -> &'a str,
+    ) -> String {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
             Piece::Procs => procs.0.to_string(),
             Piece::WalltimeS => walltime.seconds().to_string(),
+            Piece::Varied(name) => value(name).to_owned(),
         };
         self.0.iter().map(piece).collect()
     }

@@ -72,6 +72,12 @@ impl About {
         })
     }
 
+    /// Whether jobs that are over may be gone from two listings in a row, of which each must have told of them: how they
+    /// ended is then known from their folders alone. Accounts know them for longer.
+    pub fn forgets_within(&self, period: Span) -> bool {
+        !self.accounts && self.min_job_age < period + period
+    }
+
     /// Whether this server sees only its own jobs, and so cannot tell what is before them.
     pub fn hides_jobs(&self) -> bool {
         self.private.iter().any(|hidden| hidden == "jobs" || hidden == "all")

@@ -104,7 +104,8 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Ca
 
 /// Keeps a job from starting. Done to one that runs, it changes only its priority.
 pub(super) fn hold(id: &str) -> Call {
-    Call::new("scontrol", &["hold", id]).about(id)
+    // As its user, whoever we are: what an administrator holds is told apart by that.
+    Call::new("scontrol", &["uhold", id]).about(id)
 }
 
 /// Lets a held job start.

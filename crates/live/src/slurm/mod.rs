@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pliant_control::listing::{Listed, Listing, Node, Phase, Shape};
+use pliant_control::listing::{Listed, Listing, Node, Phase, Shape, State};
 use pliant_control::names::Name;
 use pliant_model::{Span, Time};
 
@@ -43,6 +43,7 @@ pub use call::{BATCH_OUTPUT, Submission};
 pub use error::{SlurmError, Unreadable};
 pub use settings::{SettingError, Settings};
 
+use crate::together::Together;
 use call::Call;
 use nodes::Nodes;
 use queue::{Mark, Queue, Who};
@@ -61,6 +62,8 @@ pub struct Slurm {
     spreads: Mutex<BTreeMap<(String, Time), BTreeMap<String, u32>>>,
     /// Others' jobs that were over in the last listing; none before the first.
     over: Mutex<Option<BTreeSet<String>>>,
+    /// Jobs that may have been submitted before.
+    doubts: Together,
 }
 
 /// What came of withdrawing a job.
@@ -70,6 +73,8 @@ pub enum Withdrawal {
     Withdrawn,
     /// It has started, and was left alone; as it is, or was when it ended.
     Started(Box<Listed>),
+    /// An administrator holds it, and it was left alone.
+    Kept,
     /// Slurm does not know it: there never was one, it ended too long ago, or a controller that was killed forgot it.
     /// Whether it ran stands in its folder.
     Gone,
@@ -107,6 +112,7 @@ impl Slurm {
             nodes: Mutex::default(),
             spreads: Mutex::default(),
             over: Mutex::default(),
+            doubts: Together::default(),
         })
     }
 
@@ -140,15 +146,18 @@ impl Slurm {
         Ok(id.to_owned())
     }
 
-    /// Submits a job that may have been submitted before: looks for its tag first, also among jobs that are over.
-    /// Gives the ids of what there is; more than one if an earlier submission was carried out twice. Of those at most
+    /// Submits a job that may have been submitted before: looks for its tag first, also among jobs that are over, in one
+    /// listing for all that are looked for at the time. Gives the ids of what there is; more than one if an earlier
+    /// submission was carried out twice. Of those at most
     /// one runs the job, since the supervisor claims its folder; the others are to be withdrawn.
     ///
     /// # Errors
     /// As for [`Slurm::submit`].
     pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, SlurmError> {
         // Whatever is said to the question, it says nothing of the job.
-        let found = self.find_by_tag(&[job.number]).await.map_err(SlurmError::left_open)?;
+        let search = async |numbers: &[u32]| self.find_by_tag(numbers).await;
+        let failed = |why| SlurmError::NoAnswer { command: "squeue", why };
+        let found = self.doubts.find(job.number, search, failed).await.map_err(SlurmError::left_open)?;
         if found.is_empty() {
             return Ok(vec![self.submit(job).await?]);
         }
@@ -185,8 +194,10 @@ impl Slurm {
     /// # Errors
     /// [`SlurmError::NoAnswer`] leaves it open; the job may be held then. Ask again.
     pub async fn withdraw(&self, number: u32, id: &str) -> Result<Withdrawal, SlurmError> {
-        if self.look(number, id).await?.is_none() {
-            return Ok(Withdrawal::Gone);
+        match self.look(number, id).await? {
+            None => return Ok(Withdrawal::Gone),
+            Some(job) if job.state == State::Held && job.waits_for.is_some() => return Ok(Withdrawal::Kept),
+            Some(_) => {}
         }
         match self.runner.run(&call::hold(id)).await {
             // That one is over does not say whether it ever ran.

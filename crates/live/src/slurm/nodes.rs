@@ -57,6 +57,8 @@ fn partition(name: &str, open: &str, limit: &str, sizes: &str, shared: &str) -> 
         name: name.trim_end_matches('*').to_owned(),
         is_default: name.ends_with('*'),
         closed: (open != "up").then(|| open.to_owned()),
+        // One that is drained works off what it has.
+        stopped: !matches!(open, "up" | "drain"),
         walltime: words::walltime(limit)?,
         nodes: if most == "infinite" { None } else { Some(most.parse().ok()?) },
         exclusive: shared == "EXCLUSIVE",

@@ -17,6 +17,7 @@
 //! <job>/inputs.json    what was adopted, for telling results from inputs
 //! <job>/work/          the working folder of the job: inputs, results
 //! <job>/script         what the user brought to run, if it is not a service
+//! <job>/pack.json      the instances of a multi-job that the job runs, if it is a pack of them
 //! <job>/stdout, stderr what it wrote
 //! <job>/results.json   checksums of the results of an ended job
 //! ```
@@ -37,6 +38,7 @@ mod store;
 mod turns;
 mod usage;
 
+pub(crate) use adopt::WORK;
 pub use checksum::{Checksum, ChecksumError};
 pub use download::Download;
 pub use error::{QuotaKind, StagingError};
@@ -46,8 +48,8 @@ pub use names::{FileName, NameError, NameProblem};
 pub use results::{
     LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
 };
-pub(crate) use script::SCRIPT;
 pub use script::put_script;
+pub(crate) use script::{SCRIPT, put_pack};
 pub use sealed::{SealedFile, SealedResults, seal, sealed};
 pub use store::{Store, Upload};
 pub use turns::Turn;

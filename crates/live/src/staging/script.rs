@@ -1,4 +1,4 @@
-//! The script of a job, in its folder.
+//! What a job runs that is no service's program, in its folder: a script, or the instances of a pack.
 
 use std::path::Path;
 
@@ -6,6 +6,7 @@ use rustix::fs::Mode;
 
 use super::error::StagingError;
 use super::folder::Folder;
+use crate::processes::PACK;
 
 /// Its name in the job's folder: beside the working folder, so that no input takes its place.
 pub(crate) const SCRIPT: &str = "script";
@@ -18,4 +19,13 @@ pub(crate) const SCRIPT: &str = "script";
 /// [`StagingError::DiskFull`], or what else the disk refuses.
 pub fn put_script(job_dir: &Path, content: &[u8]) -> Result<(), StagingError> {
     Folder::create(job_dir)?.replace(SCRIPT, content, Mode::RWXU)
+}
+
+/// Puts what a pack runs into its job's folder, as a script is put.
+///
+/// # Errors
+///
+/// As for [`put_script`].
+pub(crate) fn put_pack(job_dir: &Path, content: &[u8]) -> Result<(), StagingError> {
+    Folder::create(job_dir)?.replace(PACK, content, Mode::RUSR | Mode::WUSR)
 }

@@ -159,6 +159,7 @@ impl Bench {
             told: 0,
             page: VecDeque::new(),
             announce: false,
+            freed: false,
             said: VecDeque::new(),
             acknowledged: 0,
             next_question: 1,
@@ -233,6 +234,23 @@ async fn news_stay_in_the_journal_until_the_parent_takes_them_in() {
 }
 
 #[tokio::test]
+async fn that_processors_are_free_early_is_told_once() {
+    let mut bench = Bench::new(1, 0, 0);
+    bench.upward.freed();
+    bench.upward.freed();
+    assert_eq!(bench.next().await, FromChild::Freed);
+    bench.upward.announce();
+    assert_eq!(bench.next().await, FromChild::Servers(Vec::new()));
+}
+
+#[test]
+fn a_journal_that_was_put_back_is_no_journal_of_the_parents_child() {
+    assert!(not_older(7, 0).is_ok() && not_older(7, 7).is_ok());
+    let why = not_older(7, 8).unwrap_err();
+    assert!(why.message().contains("ends at news 7") && why.message().contains("up to 8"), "{why}");
+}
+
+#[tokio::test]
 async fn a_journal_that_cannot_be_read_is_read_later() {
     let mut bench = Bench::new(1, 1, 1);
     assert_eq!(bench.next_news().await, 1);
@@ -265,6 +283,7 @@ fn queue(waiting: u32) -> Found {
         work: Work { procs: Procs(8), walltime: Span(86_400), speedup: Speedup::Rigid },
         submitted: Time(1_795_258_985),
         moves: 0,
+        avoids: Vec::new(),
         copies: Vec::new(),
     };
     let placed = (1..=waiting).map(|number| Waiting { job: JobId(number), plan: estimate }).collect();
@@ -281,7 +300,7 @@ fn queue(waiting: u32) -> Found {
     };
     let queue = Dump { placed, ..Dump::default() };
     let movable = (1..=waiting).map(movable).collect();
-    let picture = Picture { info, tuner: Tuner::Exact, queue, nodes: None, movable };
+    let picture = Picture { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
     Found { pictures: vec![picture], ..Found::default() }
 }
 

@@ -1,7 +1,7 @@
 //! What a daemon has for its parent, on its way to the line.
 //!
 //! However long the parent is away or takes nothing in, nothing gathers here: news wait in the journal, and only the
-//! number of the last one is kept; that the servers have changed is a mark. What else there is to say is of use
+//! number of the last one is kept; that the servers have changed, or that one is free early, is a mark. What else there is to say is of use
 //! at once or not at all, so that what does not fit is dropped.
 
 use std::sync::Arc;
@@ -18,6 +18,7 @@ const SAID_MAX: usize = 1024;
 pub(crate) struct Upward {
     last_news: Arc<watch::Sender<u64>>,
     announce: Arc<Notify>,
+    freed: Arc<Notify>,
     said: mpsc::Sender<Said>,
 }
 
@@ -40,6 +41,7 @@ pub(super) enum Said {
 pub(crate) struct Outbound {
     pub(super) last_news: watch::Receiver<u64>,
     pub(super) announce: Arc<Notify>,
+    pub(super) freed: Arc<Notify>,
     pub(super) said: mpsc::Receiver<Said>,
 }
 
@@ -47,9 +49,10 @@ pub(crate) struct Outbound {
 pub(crate) fn upward(next_notice: u64) -> (Upward, Outbound) {
     let (last_news, news) = watch::channel(next_notice - 1);
     let (said, receiver) = mpsc::channel(SAID_MAX);
-    let announce = Arc::new(Notify::new());
-    let outbound = Outbound { last_news: news, announce: announce.clone(), said: receiver };
-    (Upward { last_news: Arc::new(last_news), announce, said }, outbound)
+    let (announce, freed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let outbound =
+        Outbound { last_news: news, announce: announce.clone(), freed: freed.clone(), said: receiver };
+    (Upward { last_news: Arc::new(last_news), announce, freed, said }, outbound)
 }
 
 impl Upward {
@@ -65,6 +68,11 @@ impl Upward {
     /// The servers below have changed.
     pub(crate) fn announce(&self) {
         self.announce.notify_one();
+    }
+
+    /// Processors are free earlier than planned, of somebody else's job.
+    pub(crate) fn freed(&self) {
+        self.freed.notify_one();
     }
 
     /// The answer to a question. If it does not fit, the parent's patience runs out.

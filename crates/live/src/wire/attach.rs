@@ -54,6 +54,8 @@ pub enum FromChild {
         /// The time by its clock, if it says.
         now: Option<Time>,
     },
+    /// Processors are free earlier than planned although no job of the federation has ended.
+    Freed,
     /// The journal of a server is new, and it has numbered no job: which numbers are taken?
     Unnumbered {
         /// The server.
@@ -119,6 +121,7 @@ impl From<&FromChild> for proto::Up {
             FromChild::Heartbeat { now } => {
                 up::Message::Heartbeat(proto::Heartbeat { now: write::optional_time(*now) })
             }
+            FromChild::Freed => up::Message::Freed(proto::Freed {}),
             FromChild::Unnumbered { server } => {
                 up::Message::Unnumbered(proto::Unnumbered { server: server.to_string() })
             }
@@ -154,6 +157,7 @@ impl TryFrom<proto::Up> for FromChild {
             Some(up::Message::Unnumbered(asked)) => {
                 Ok(FromChild::Unnumbered { server: read::name("unnumbered.server", &asked.server)? })
             }
+            Some(up::Message::Freed(proto::Freed {})) => Ok(FromChild::Freed),
             None => Ok(FromChild::Heartbeat { now: None }),
         }
     }

@@ -48,6 +48,10 @@ pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
 pub const OFFERS: RangeInclusive<u32> = 1..=10_000;
 /// Users of one server in an answer.
 pub const USERS_MAX: usize = 10_000;
+/// Instances of a pack.
+pub const PACK_MAX: usize = 10_000;
+/// Moments at which processors come free, in an answer.
+pub const PLACES_MAX: usize = 100_000;
 /// Points of a measured speedup.
 pub const POINTS_MAX: usize = 4096;
 /// Running jobs whose ends a waiting job waits for, in an account of it.

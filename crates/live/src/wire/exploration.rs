@@ -13,6 +13,7 @@ use super::cause::cause;
 use super::discovery::arguments;
 use super::proto::{self, explore_reply, explore_request};
 use super::{Malformed, bounds, read, write};
+use crate::staging::FileSpec;
 
 /// What a client asks.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,6 +26,8 @@ pub enum ToServer {
         service: String,
         /// Until when optional ones are worth something.
         deadline: Option<TimeMs>,
+        /// Files that every request finds in its folder, uploaded under that key.
+        inputs: Vec<FileSpec>,
     },
     /// Run a request, once.
     Call(Call),
@@ -113,11 +116,14 @@ impl From<&ToServer> for proto::ExploreRequest {
     fn from(asked: &ToServer) -> proto::ExploreRequest {
         use explore_request::Message;
         let message = match asked {
-            ToServer::Begin { exploration, service, deadline } => Message::Begin(explore_request::Begin {
-                exploration: exploration.0.to_vec(),
-                service: service.clone(),
-                deadline_ms: deadline.map(|deadline| write::number(&bounds::TIME_MS, deadline.0)),
-            }),
+            ToServer::Begin { exploration, service, deadline, inputs } => {
+                Message::Begin(explore_request::Begin {
+                    exploration: exploration.0.to_vec(),
+                    service: service.clone(),
+                    deadline_ms: deadline.map(|deadline| write::number(&bounds::TIME_MS, deadline.0)),
+                    inputs: inputs.iter().map(Into::into).collect(),
+                })
+            }
             ToServer::Call(call) => Message::Submit(explore_request::Call {
                 number: call.number,
                 optional: call.kind == Kind::Optional,
@@ -140,6 +146,7 @@ impl TryFrom<proto::ExploreRequest> for ToServer {
                 exploration: read::key("begin.exploration", &begin.exploration)?,
                 service: read::word("begin.service", A_SERVICE, begin.service, bounds::NAME_BYTES_MAX)?,
                 deadline: begin.deadline_ms.map(|ms| instant("begin.deadline_ms", ms)).transpose()?,
+                inputs: read::list("begin.inputs", begin.inputs, bounds::INPUTS_MAX, FileSpec::try_from)?,
             },
             Message::Submit(call) => ToServer::Call(Call {
                 number: call.number,

@@ -9,7 +9,7 @@ use pliant_model::{MoveReason, Span, Time};
 use super::discovery::{called, service_call};
 use super::proto::{self, handoff_reply, move_outcome, stays, verdict};
 use super::types::AN_ESTIMATE;
-use super::{Malformed, Script, Submitted, bounds, read, write};
+use super::{Malformed, Pack, Script, Submitted, bounds, read, write};
 use crate::staging::FileSpec;
 
 /// What a source asks a target to hold. Where the source is reached and what it is called comes from its certificate
@@ -73,7 +73,7 @@ impl From<&Hop> for proto::Hop {
             to: hop.to.to_string(),
             attempt: hop.attempt,
             at: write::time(hop.at),
-            before: write::time(hop.before),
+            before: write::unless_never(hop.before),
             expected: Some((&hop.expected).into()),
             reason: reason_to(hop.reason),
         }
@@ -88,7 +88,7 @@ impl TryFrom<proto::Hop> for Hop {
             to: read::name("to", &message.to)?,
             attempt: message.attempt,
             at: read::time("at", message.at)?,
-            before: read::time("before", message.before)?,
+            before: read::time_or_never("before", message.before)?,
             expected: read::required("expected", AN_ESTIMATE, message.expected)?,
             reason: reason_of("reason", message.reason)?,
         })
@@ -124,6 +124,7 @@ impl From<&Prepare> for proto::PrepareRequest {
                 proto::prepare_request::What::Service(service_call(name, arguments))
             }
             Submitted::Script(script) => proto::prepare_request::What::Script(script.into()),
+            Submitted::Pack(pack) => proto::prepare_request::What::Pack(pack.into()),
         };
         proto::PrepareRequest {
             id: Some((&prepare.id).into()),
@@ -136,7 +137,7 @@ impl From<&Prepare> for proto::PrepareRequest {
             compared: write::list(&prepare.compared, bounds::COMPARED_MAX),
             survey: super::cause::survey(&prepare.survey),
             hops: write::list(&prepare.hops, bounds::HOPS_MAX),
-            before: write::time(prepare.before),
+            before: write::unless_never(prepare.before),
             latest: write::time(prepare.latest),
             reason: reason_to(prepare.reason),
             request: prepare.request.clone(),
@@ -157,7 +158,10 @@ impl TryFrom<proto::PrepareRequest> for Prepare {
                 let script = Script::try_from(script).map_err(|malformed| malformed.under("script"))?;
                 Submitted::Script(script)
             }
-            None => return Err(Malformed::missing("", "service or script")),
+            Some(proto::prepare_request::What::Pack(pack)) => {
+                Submitted::Pack(Pack::try_from(pack).map_err(|malformed| malformed.under("pack"))?)
+            }
+            None => return Err(Malformed::missing("", "service, script or pack")),
         };
         Ok(Prepare {
             id: handoff_id(message.id)?,
@@ -170,7 +174,7 @@ impl TryFrom<proto::PrepareRequest> for Prepare {
             compared: read::list("compared", message.compared, bounds::COMPARED_MAX, Compared::try_from)?,
             survey: read::optional("survey", message.survey)?.unwrap_or_default(),
             hops: read::list("hops", message.hops, bounds::HOPS_MAX, Hop::try_from)?,
-            before: read::time("before", message.before)?,
+            before: read::time_or_never("before", message.before)?,
             latest: read::time("latest", message.latest)?,
             copy: message.copy,
             reason: reason_of("reason", message.reason)?,
@@ -302,6 +306,7 @@ impl From<&Stays> for proto::Stays {
         let (why, plan) = match stays {
             Stays::NotWaiting => (stays::Why::NotWaiting, None),
             Stays::Pinned => (stays::Why::Pinned, None),
+            Stays::Kept => (stays::Why::Kept, None),
             Stays::OnItsWay => (stays::Why::OnItsWay, None),
             Stays::NotWorthIt { plan } => (stays::Why::NotWorthIt, Some(plan.into())),
             Stays::Refused(_) => (stays::Why::Refused, None),
@@ -323,6 +328,7 @@ impl TryFrom<proto::Stays> for Stays {
         Ok(match stays::Why::try_from(message.why) {
             Ok(stays::Why::NotWaiting) => Stays::NotWaiting,
             Ok(stays::Why::Pinned) => Stays::Pinned,
+            Ok(stays::Why::Kept) => Stays::Kept,
             Ok(stays::Why::OnItsWay) => Stays::OnItsWay,
             Ok(stays::Why::NotWorthIt) => {
                 Stays::NotWorthIt { plan: read::required("plan", AN_ESTIMATE, message.plan)? }

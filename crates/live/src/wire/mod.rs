@@ -25,6 +25,7 @@ mod job;
 mod listing;
 mod malformed;
 mod moves;
+mod multi_job;
 mod nodes;
 mod offer;
 mod pictures;
@@ -39,6 +40,7 @@ mod write;
 
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
+pub(crate) use discovery::{called, service_call};
 pub use exploration::{Call, FromServer, OffersQuery, Said, Shares, ToServer, offers, offers_reply};
 pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
 pub use handoff::{Prepare, handoff_id};
@@ -51,7 +53,9 @@ pub use listing::{
 pub use malformed::Malformed;
 pub use moves::{
     MOVES_DEFAULT, Moved, MovingChange, moves, moves_limit, moving_change, moving_reply, moving_request,
+    reallocate_request,
 };
+pub use multi_job::{Pack, PackedCall, prospects_answer, prospects_reply};
 pub use offer::{Offer, OfferedArgument, OfferedService};
 pub use server::{Declined, SubmitAnswer};
 pub use submission::{Script, Submission, Submitted};

@@ -41,7 +41,7 @@ impl From<&Proposal> for proto::Proposal {
             job: proposal.job.to_string(),
             from: proposal.from.to_string(),
             to: proposal.to.to_string(),
-            before: write::time(proposal.before),
+            before: write::unless_never(proposal.before),
             expected: Some((&proposal.expected).into()),
             outcome: proposal.outcome.as_ref().map(proto::MoveOutcome::from),
             copy: proposal.copy,
@@ -56,7 +56,7 @@ impl TryFrom<proto::Proposal> for Proposal {
             job: read::handle("job", &message.job)?,
             from: read::name("from", &message.from)?,
             to: read::name("to", &message.to)?,
-            before: read::time("before", message.before)?,
+            before: read::time_or_never("before", message.before)?,
             expected: read::required("expected", AN_ESTIMATE, message.expected)?,
             outcome: read::optional("outcome", message.outcome)?,
             copy: message.copy,
@@ -152,6 +152,22 @@ pub fn moving_reply(reply: proto::MovingReply) -> Result<Option<Moving>, Malform
     read::optional("policy", reply.policy)
 }
 
+/// Whether a look at the waiting jobs is a dry run, and under which policy.
+///
+/// # Errors
+///
+/// [`Malformed`] in `policy`, also if jobs were to be moved under one that the agent does not have.
+pub fn reallocate_request(
+    request: proto::ReallocateRequest,
+) -> Result<(bool, Option<Reallocation>), Malformed> {
+    let proto::ReallocateRequest { dry_run, policy } = request;
+    let policy: Option<Moving> = read::optional("policy", policy)?;
+    match policy {
+        Some(_) if !dry_run => Err(Malformed::new("policy", "none unless it is a dry run", "one")),
+        policy => Ok((dry_run, policy.map(|moving| moving.policy))),
+    }
+}
+
 impl From<&Report> for proto::ReallocateReply {
     fn from(report: &Report) -> proto::ReallocateReply {
         proto::ReallocateReply {
@@ -162,6 +178,15 @@ impl From<&Report> for proto::ReallocateReply {
                 .unwrap_or_default(),
             servers: report.servers,
             silent: report.silent.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
+            closed: report
+                .closed
+                .iter()
+                .take(bounds::SERVERS_MAX)
+                .map(|(server, why)| proto::ClosedServer {
+                    server: server.to_string(),
+                    why: write::text(why, bounds::TEXT_BYTES_MAX),
+                })
+                .collect(),
             movable: report.movable,
             proposals: write::list(&report.proposals, bounds::QUEUE_MAX),
         }
@@ -172,10 +197,14 @@ impl TryFrom<proto::ReallocateReply> for Report {
     type Error = Malformed;
     fn try_from(message: proto::ReallocateReply) -> Result<Report, Malformed> {
         let refused = read::text("refused", message.refused, bounds::TEXT_BYTES_MAX)?;
+        let closed = |one: proto::ClosedServer| {
+            Ok((read::name("server", &one.server)?, read::text("why", one.why, bounds::TEXT_BYTES_MAX)?))
+        };
         Ok(Report {
             refused: Some(refused).filter(|why| !why.is_empty()),
             servers: message.servers,
             silent: read::list("silent", message.silent, bounds::SERVERS_MAX, |name| read::name("", &name))?,
+            closed: read::list("closed", message.closed, bounds::SERVERS_MAX, closed)?,
             movable: message.movable,
             proposals: read::list("proposals", message.proposals, bounds::QUEUE_MAX, Proposal::try_from)?,
         })

@@ -11,7 +11,7 @@ use super::{Malformed, bounds, read, write};
 
 impl From<&Picture> for proto::Picture {
     fn from(picture: &Picture) -> proto::Picture {
-        let Picture { info, tuner, queue, nodes, movable } = picture;
+        let Picture { info, tuner, queue, nodes, movable, closed } = picture;
         let planned = |one: &Waiting| proto::Planned { job: one.job.0, plan: Some((&one.plan).into()) };
         let in_line = |job: JobId, procs, walltime| proto::InLine {
             job: job.0,
@@ -35,6 +35,7 @@ impl From<&Picture> for proto::Picture {
             head: queue.head.as_ref().map(|one| in_line(one.job, one.procs, one.walltime)),
             movable: movable.iter().map(proto::Movable::from).collect(),
             nodes: nodes.as_ref().map(proto::NodesPicture::from),
+            closed: write::optional_text(closed.as_deref()),
         }
     }
 }
@@ -72,6 +73,7 @@ impl TryFrom<proto::Picture> for Picture {
             queue,
             nodes: read::optional("nodes", message.nodes)?,
             movable: read::list("movable", message.movable, bounds::QUEUE_MAX, Movable::try_from)?,
+            closed: read::optional_text("closed", message.closed)?,
         })
     }
 }
@@ -86,6 +88,7 @@ impl From<&Movable> for proto::Movable {
             submitted: write::time(job.submitted),
             moves: job.moves,
             copies: job.copies.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
+            avoids: job.avoids.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
         }
     }
 }
@@ -101,6 +104,7 @@ impl TryFrom<proto::Movable> for Movable {
             submitted: read::time("submitted", message.submitted)?,
             moves: message.moves,
             copies: read::list("copies", message.copies, bounds::SERVERS_MAX, |name| read::name("", &name))?,
+            avoids: read::list("avoids", message.avoids, bounds::SERVERS_MAX, |name| read::name("", &name))?,
         })
     }
 }

@@ -88,6 +88,11 @@ pub(super) fn time(field: &str, found: i64) -> Read<Time> {
     number(field, "seconds since the Unix epoch", &bounds::TIME_S, found).map(Time)
 }
 
+/// An instant, or none if nobody knows when ([`Time::MAX`]).
+pub(super) fn time_or_never(field: &str, found: Option<i64>) -> Read<Time> {
+    optional_time(field, found).map(|time| time.unwrap_or(Time::MAX))
+}
+
 /// An instant that may be absent.
 pub(super) fn optional_time(field: &str, found: Option<i64>) -> Read<Option<Time>> {
     found.map(|found| time(field, found)).transpose()
@@ -182,6 +187,11 @@ pub(super) fn text(field: &str, found: String, most: usize) -> Read<String> {
         return Err(Malformed::text(field, "printable characters on one line", &found));
     }
     Ok(found)
+}
+
+/// A text for people that may be absent.
+pub(super) fn optional_text(field: &str, found: Option<String>) -> Read<Option<String>> {
+    found.map(|found| text(field, found, bounds::TEXT_BYTES_MAX)).transpose()
 }
 
 /// The same, not empty.

@@ -122,6 +122,7 @@ impl From<&Explanation> for proto::ExplainReply {
             job: Some((&explanation.record).into()),
             at: write::time(explanation.at),
             waits: explanation.waits.as_ref().map(proto::explain_reply::Wait::from),
+            unplanned: write::optional_text(explanation.unplanned.as_deref()),
         }
     }
 }
@@ -133,6 +134,7 @@ impl TryFrom<proto::ExplainReply> for Explanation {
             record: read::required("job", "a job", message.job)?,
             at: read::time("at", message.at)?,
             waits: read::optional("waits", message.waits)?,
+            unplanned: read::optional_text("unplanned", message.unplanned)?,
         })
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::discovery::{called, service_call};
 use super::proto::{self, submit_request};
-use super::{Malformed, bounds, read, write};
+use super::{Malformed, Pack, bounds, read, write};
 use crate::staging::FileSpec;
 
 /// What a client submits. Whose it is comes from the certificate; the shape of a service's work from the server.
@@ -46,6 +46,19 @@ pub enum Submitted {
     },
     /// The user's own script.
     Script(Script),
+    /// Instances of a multi-job.
+    Pack(Pack),
+}
+
+impl Submitted {
+    /// The service that it calls; none if it is a script.
+    pub fn service(&self) -> Option<&str> {
+        match self {
+            Submitted::Service { name, .. } => Some(name),
+            Submitted::Pack(pack) => Some(&pack.service),
+            Submitted::Script(_) => None,
+        }
+    }
 }
 
 /// A user's own script.
@@ -68,6 +81,7 @@ impl From<&Submission> for proto::SubmitRequest {
                 submit_request::What::Service(service_call(name, arguments))
             }
             Submitted::Script(script) => submit_request::What::Script(script.into()),
+            Submitted::Pack(pack) => submit_request::What::Pack(pack.into()),
         };
         proto::SubmitRequest {
             key: submission.key.0.to_vec(),
@@ -95,7 +109,10 @@ impl TryFrom<proto::SubmitRequest> for Submission {
                 let script = Script::try_from(script).map_err(|malformed| malformed.under("script"))?;
                 Submitted::Script(script)
             }
-            None => return Err(Malformed::missing("", "service or script")),
+            Some(submit_request::What::Pack(pack)) => {
+                Submitted::Pack(Pack::try_from(pack).map_err(|malformed| malformed.under("pack"))?)
+            }
+            None => return Err(Malformed::missing("", "service, script or pack")),
         };
         Ok(Submission {
             key,

@@ -33,9 +33,19 @@ pub(super) fn scaled_walltime(walltime: Span) -> i64 {
     number(&bounds::SCALED_WALLTIME_S, walltime.0)
 }
 
+/// A text for people that may be absent.
+pub(super) fn optional_text(text: Option<&str>) -> Option<String> {
+    text.map(|text| self::text(text, bounds::TEXT_BYTES_MAX))
+}
+
 /// An instant.
 pub(super) fn time(time: Time) -> i64 {
     number(&bounds::TIME_S, time.0)
+}
+
+/// An instant; none if it is [`Time::MAX`], since nobody knows when.
+pub(super) fn unless_never(at: Time) -> Option<i64> {
+    (at != Time::MAX).then(|| time(at))
 }
 
 /// An instant that may be absent.

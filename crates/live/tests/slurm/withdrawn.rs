@@ -16,6 +16,12 @@ async fn only_a_job_that_waits_is_withdrawn() {
     cluster.wait(&running, |job| job.state == State::Running).await;
     let waiting = cluster.submit(2, "true", cores(1), false).await;
     let held = cluster.submit(3, "true", cores(1), true).await;
+    let kept = cluster.submit(4, "true", cores(1), false).await;
+    cluster.local().run(&["scontrol", "hold", &kept]);
+    for _ in 0..2 {
+        assert_eq!(cluster.slurm.withdraw(4, &kept).await.unwrap(), Withdrawal::Kept);
+        assert_eq!(cluster.job(&kept).await.unwrap().state, State::Held);
+    }
     for (number, id) in [(2, &waiting), (3, &held)] {
         // Another job of ours by that id: not the one that is meant.
         assert_eq!(cluster.slurm.withdraw(9, id).await.unwrap(), Withdrawal::Gone);
@@ -69,7 +75,7 @@ async fn a_job_that_is_withdrawn_as_it_starts_either_never_runs_or_runs_to_its_e
                 assert_eq!(job.exit(), Some(Exit::Code(0)), "job {number}");
                 assert!(made("done"), "job {number} was not withdrawn and ended early");
             }
-            Withdrawal::Gone => panic!("job {number} is gone"),
+            Withdrawal::Gone | Withdrawal::Kept => panic!("job {number}: {withdrawal:?}"),
         }
     }
     println!("{withdrawn} of {jobs} were withdrawn");
@@ -79,7 +85,7 @@ async fn a_job_that_is_withdrawn_as_it_starts_either_never_runs_or_runs_to_its_e
 async fn a_job_that_was_held_by_a_withdrawal_that_broke_off_is_withdrawn_later() {
     let Some(cluster) = Cluster::start().await else { return };
     let id = cluster.submit(1, "touch begun", cores(1), true).await;
-    cluster.local().run(&["scontrol", "hold", &id]);
+    cluster.local().run(&["scontrol", "uhold", &id]);
     assert_eq!(cluster.slurm.withdraw(1, &id).await.unwrap(), Withdrawal::Withdrawn);
     until("its end", async || cluster.job(&id).await.filter(|job| job.phase() == Phase::Over)).await;
     assert!(!cluster.folder(1).join("begun").exists());

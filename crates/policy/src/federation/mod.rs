@@ -24,14 +24,16 @@ pub struct ClusterState {
     scheduler: Box<dyn BatchScheduler>,
     /// How it sizes moldable requests.
     tuner: Tuner,
+    /// Whether it takes requests.
+    open: bool,
     /// Grows whenever estimates may have changed for the worse or the better.
     version: u64,
 }
 
 impl Clone for ClusterState {
     fn clone(&self) -> Self {
-        let Self { procs, speed, tuner, version, .. } = *self;
-        Self { procs, speed, scheduler: self.scheduler.boxed_clone(), tuner, version }
+        let Self { procs, speed, tuner, open, version, .. } = *self;
+        Self { procs, speed, scheduler: self.scheduler.boxed_clone(), tuner, open, version }
     }
 }
 
@@ -45,6 +47,8 @@ pub struct Pictured {
     pub tuner: Tuner,
     /// Its batch system, or a picture of it.
     pub scheduler: Box<dyn BatchScheduler>,
+    /// Whether it takes requests at the moment: one that does not keeps what waits there, and gives no estimate.
+    pub open: bool,
 }
 
 /// A waiting request that is the federation's to move.
@@ -69,6 +73,8 @@ pub struct Federation {
     waiting: BTreeMap<JobId, Tracked>,
     /// Where else than at their own cluster they are queued ([`crate::reallocation::copies`]).
     copies: BTreeMap<JobId, Vec<ClusterId>>,
+    /// Where they are not to go.
+    avoided: BTreeMap<JobId, Vec<ClusterId>>,
     /// Processors of the largest cluster.
     largest: Procs,
     groups: Groups,
@@ -84,7 +90,7 @@ impl Federation {
             .iter()
             .map(|cluster| {
                 let scheduler = (batch::by_name(&cluster.batch)?.new)(cluster.procs, now);
-                Ok(Pictured { procs: cluster.procs, speed: cluster.speed, tuner, scheduler })
+                Ok(Pictured { procs: cluster.procs, speed: cluster.speed, tuner, scheduler, open: true })
             })
             .collect::<Result<Vec<_>, UnknownName>>()?;
         Ok(Federation::pictured(clusters, []))
@@ -93,11 +99,12 @@ impl Federation {
     /// Clusters as they are at the moment, numbered in this order, with the requests that wait on them and may be
     /// moved. A job has one number, and no other job of any cluster has it.
     pub fn pictured(clusters: Vec<Pictured>, waiting: impl IntoIterator<Item = Tracked>) -> Federation {
-        let state = |Pictured { procs, speed, tuner, scheduler }| ClusterState {
+        let state = |Pictured { procs, speed, tuner, scheduler, open }| ClusterState {
             procs,
             speed,
             scheduler,
             tuner,
+            open,
             version: 0,
         };
         let clusters: Vec<ClusterState> = clusters.into_iter().map(state).collect();
@@ -107,6 +114,7 @@ impl Federation {
             clusters,
             waiting: waiting.into_iter().map(|tracked| (tracked.request.id, tracked)).collect(),
             copies: BTreeMap::new(),
+            avoided: BTreeMap::new(),
             largest,
             groups,
             group_order: Vec::new(),
@@ -160,8 +168,12 @@ impl Federation {
         &self.waiting
     }
 
-    /// What a cluster would give a request now.
+    /// What a cluster would give a request now; none if it takes none, or not this one.
     pub fn estimate(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<Estimate> {
+        let is_avoided = || self.avoided.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
+        if !self.clusters[cluster.index()].open || is_avoided() {
+            return None;
+        }
         let state = &mut self.clusters[cluster.index()];
         let walltimes = request.on(state.procs, state.speed)?;
         state.scheduler.estimate(now, &walltimes, state.tuner)
@@ -241,6 +253,11 @@ impl Federation {
         self.copies.entry(job).or_default().push(cluster);
     }
 
+    /// A request is not to go to a cluster, whatever that one would give it.
+    pub fn avoid(&mut self, job: JobId, cluster: ClusterId) {
+        self.avoided.entry(job).or_default().push(cluster);
+    }
+
     /// Submits a copy of a waiting request in the shape of an estimate just made.
     pub fn submit_copy(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
         let submission = Submission { job, procs: estimate.procs, walltime: estimate.walltime };
@@ -259,21 +276,34 @@ impl Federation {
         cancelled
     }
 
-    /// Cancels all of `jobs` that still wait, cluster by cluster, and returns them in order of submission,
-    /// each with the completion that was expected of it.
+    /// Cancels all of `jobs` that still wait, cluster by cluster, and returns them in order of submission, each with the
+    /// completion that was expected of it: [`Time::MAX`] of one that is not planned. Such a job is cancelled only if another
+    /// cluster takes it, since its own has no place for it; one that is planned on a cluster that takes no requests keeps its
+    /// place there, since it could not come back.
     pub fn cancel_all(&mut self, now: Time, jobs: &[JobId]) -> Vec<(Tracked, Time)> {
         let mut taken = Vec::with_capacity(jobs.len());
         let mut per_cluster: Vec<Vec<JobId>> = vec![Vec::new(); self.clusters.len()];
         for job in jobs {
             let Some(tracked) = self.waiting.get(job) else { continue };
             let cluster = tracked.cluster;
-            let Some(plan) = self.clusters[cluster.index()].scheduler.plan(now, *job) else { continue };
-            if plan.start <= now {
-                continue;
-            }
-            per_cluster[cluster.index()].push(*job);
+            let request = tracked.request.clone();
+            let state = &mut self.clusters[cluster.index()];
+            let completion = match state.scheduler.plan(now, *job) {
+                Some(plan) if plan.start <= now || !state.open => continue,
+                Some(plan) => {
+                    per_cluster[cluster.index()].push(*job);
+                    plan.completion()
+                }
+                None => {
+                    let is_taken = self.earliest(now, &request, Some(cluster), Time::MAX).is_some();
+                    if !is_taken || self.scheduler(cluster).cancel(now, &[*job]) == 0 {
+                        continue;
+                    }
+                    Time::MAX
+                }
+            };
             if let Some(tracked) = self.waiting.remove(job) {
-                taken.push((tracked, plan.completion()));
+                taken.push((tracked, completion));
             }
         }
         for cluster in self.ids() {
@@ -286,7 +316,7 @@ impl Federation {
         taken
     }
 
-    /// The plan of a waiting request.
+    /// The plan of a waiting request; none if its cluster has none for it (a partition that is down, a limit on its owner).
     pub fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
         let cluster = self.waiting.get(&job)?.cluster;
         self.clusters[cluster.index()].scheduler.plan(now, job)

@@ -28,7 +28,9 @@ pub(super) fn resubmit(
         let mut held = std::collections::BTreeMap::new();
         let mut window = Vec::new();
         for (tracked, before) in taken.by_ref().take(policy.window) {
-            window.push(Candidate::new(tracked.request.clone(), tracked.cluster, before, false));
+            // One that was not planned has nothing to go back to.
+            let elsewhere = before == Time::MAX;
+            window.push(Candidate::new(tracked.request.clone(), tracked.cluster, before, elsewhere));
             held.insert(tracked.request.id, tracked);
         }
         while let Some((candidate, best)) = take_next(policy.heuristic, &mut window, federation, now) {
@@ -38,7 +40,8 @@ pub(super) fn resubmit(
         }
     }
     for (tracked, before) in taken {
-        if let Some(target) = federation.earliest(now, &tracked.request, None, Time::MAX) {
+        let home = Some(tracked.cluster).filter(|_| before == Time::MAX);
+        if let Some(target) = federation.earliest(now, &tracked.request, home, Time::MAX) {
             place(federation, now, tracked, before, target, reason, &mut moves);
         }
     }

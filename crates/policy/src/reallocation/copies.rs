@@ -23,7 +23,7 @@ pub(super) fn reallocate(federation: &mut Federation, now: Time) -> Vec<Move> {
 /// Queues a copy of a waiting job on every cluster that can take it and has none, in the order of the clusters.
 /// Returns them as the moves that they would become.
 pub fn spread(federation: &mut Federation, now: Time, job: JobId) -> Vec<Move> {
-    let Some(plan) = federation.plan(now, job) else { return Vec::new() };
+    let before = federation.plan(now, job).map_or(Time::MAX, |plan| plan.completion());
     let Some(tracked) = federation.waiting().get(&job) else { return Vec::new() };
     let (from, request) = (tracked.cluster, tracked.request.clone());
     let is_new = |to: &ClusterId| *to != from && !federation.copies(job).contains(to);
@@ -31,7 +31,6 @@ pub fn spread(federation: &mut Federation, now: Time, job: JobId) -> Vec<Move> {
     let copy = |to: ClusterId| {
         let estimate = federation.estimate(now, &request, to)?;
         federation.submit_copy(now, job, to, estimate);
-        let before = plan.completion();
         Some(Move { job, from, to, before, estimate, reason: MoveReason::FirstStart })
     };
     clusters.into_iter().filter_map(copy).collect()

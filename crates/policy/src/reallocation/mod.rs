@@ -83,7 +83,7 @@ pub struct Move {
     pub from: ClusterId,
     /// To where.
     pub to: ClusterId,
-    /// The completion expected before the event.
+    /// The completion expected before the event; [`Time::MAX`] of a job that was not planned.
     pub before: Time,
     /// Its new shape and start.
     pub estimate: Estimate,

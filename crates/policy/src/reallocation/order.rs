@@ -14,7 +14,7 @@ pub(super) struct Candidate {
     pub(super) request: Request,
     /// Where it waits, or waited before it was cancelled.
     pub(super) home: ClusterId,
-    /// The completion it has, or had.
+    /// The completion it has, or had; [`Time::MAX`] if it is not planned.
     pub(super) current: Time,
     /// True if staying where it is, with that completion, is one of its options.
     pub(super) may_stay: bool,

@@ -1,6 +1,7 @@
 //! Regular reallocation: a job that another cluster completes earlier by at least the threshold is submitted
 //! there, then cancelled where it waits (paper 000, section 3.2.2). Every job is considered once per event
-//! with MCT; the other heuristics consider the window of the oldest.
+//! with MCT; the other heuristics consider the window of the oldest. A job that its cluster does not plan, as a live one may
+//! be, completes there nobody knows when: any other cluster is better.
 
 use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Time};
 
@@ -21,7 +22,7 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
         .into_iter()
         .take(policy.window)
         .filter_map(|job| {
-            let current = federation.plan(now, job)?.completion();
+            let current = federation.plan(now, job).map_or(Time::MAX, |plan| plan.completion());
             let tracked = federation.waiting().get(&job)?;
             Some(Candidate::new(tracked.request.clone(), tracked.cluster, current, true))
         })
@@ -44,15 +45,15 @@ fn consider(
     job: JobId,
     moves: &mut Vec<Move>,
 ) {
-    let Some(plan) = federation.plan(now, job) else { return };
+    let plan = federation.plan(now, job);
     let Some(tracked) = federation.waiting().get(&job) else { return };
-    if plan.start <= now {
+    if plan.is_some_and(|plan| plan.start <= now) {
         return;
     }
     let (home, request) = (tracked.cluster, tracked.request.clone());
-    let latest = plan.completion() - policy.threshold;
-    if let Some(target) = federation.earliest(now, &request, Some(home), latest) {
-        go(federation, now, job, plan.completion(), target, moves);
+    let current = plan.map_or(Time::MAX, |plan| plan.completion());
+    if let Some(target) = federation.earliest(now, &request, Some(home), current - policy.threshold) {
+        go(federation, now, job, current, target, moves);
     }
 }
 

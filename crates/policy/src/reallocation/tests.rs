@@ -8,7 +8,8 @@ use pliant_model::{
 
 use super::order::{Candidate, take_next};
 use super::{Algorithm, Heuristic, Move, Reallocation, reallocate};
-use crate::federation::{Federation, Tracked};
+use crate::federation::{Federation, Pictured, Tracked};
+use crate::nodes::{Node, Nodes, Pending, Picture, Shape};
 use crate::tuning::Tuner;
 
 /// Rigid jobs by these numbers, in order of submission.
@@ -282,4 +283,69 @@ fn every_other_cluster_that_can_take_a_job_has_a_copy() {
     assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), []);
     federation.started(JobId(A));
     assert_eq!(federation.copies(JobId(A)), []);
+}
+
+#[test]
+fn a_job_keeps_its_place_on_a_cluster_that_takes_no_more() {
+    for algorithm in [Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse] {
+        let (clusters, queue) = (busy(&[(4, 10), (4, 100)]), request(A, 4, 50));
+        let mut federation = clusters;
+        submit(&mut federation, 0, queue);
+        let pictured = |federation: &mut Federation, cluster, open| Pictured {
+            procs: Procs(4),
+            speed: Speed::REFERENCE,
+            tuner: Tuner::Exact,
+            scheduler: federation.scheduler(ClusterId(cluster)).boxed_clone(),
+            open,
+        };
+        let waiting: Vec<Tracked> = federation.waiting().values().cloned().collect();
+        let closed = [pictured(&mut federation, 0, false), pictured(&mut federation, 1, true)];
+        let mut federation = Federation::pictured(closed.into(), waiting);
+        let policy = Reallocation::new(algorithm, Heuristic::Mct);
+        assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), [], "{algorithm}");
+        assert_eq!(start(&mut federation, A), 10, "{algorithm}");
+    }
+}
+
+/// A cluster of 4 cores on which nothing runs and job A waits, planned or not, beside one that is busy until 100.
+fn unplanned(blocked: bool, open: bool) -> Federation {
+    let mut federation = busy(&[(4, 1), (4, 100)]);
+    let node = Node { name: "n".to_owned(), cores: Procs(4), up: true, taken: None };
+    let pending = Pending { blocked, ..Pending::of(JobId(A), Shape::of(Procs(2)), Span(50)) };
+    let picture = Picture { nodes: vec![node], pending: vec![pending], ..Picture::default() };
+    let home = Nodes::from_picture(Time::ZERO, &picture).unwrap();
+    let pictured = |scheduler, open| Pictured {
+        procs: Procs(4),
+        speed: Speed::REFERENCE,
+        tuner: Tuner::Exact,
+        scheduler,
+        open,
+    };
+    let other = federation.scheduler(ClusterId(1)).boxed_clone();
+    let request = request(A, 2, 50);
+    let reason = Reason::Mapped(MapReason::Given);
+    let waits = Tracked { request, cluster: ClusterId(0), moves: 0, reason };
+    Federation::pictured(vec![pictured(Box::new(home), true), pictured(other, open)], [waits])
+}
+
+#[test]
+fn a_job_that_is_not_planned_goes_to_whoever_has_a_place_for_it() {
+    for algorithm in [Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse] {
+        for &heuristic in Heuristic::ALL {
+            let policy = Reallocation::new(algorithm, heuristic);
+            let event = |mut federation: Federation| {
+                let moves = reallocate(&policy, &mut federation, Time::ZERO);
+                let waiting = federation.waiting()[&JobId(A)].cluster;
+                let to = |one: &Move| (one.to.0, one.before, one.estimate.start.0);
+                (moves.iter().map(to).collect::<Vec<_>>(), waiting.0)
+            };
+            let case = format!("{algorithm}, {heuristic}");
+            assert_eq!(event(unplanned(true, true)), (vec![(1, Time::MAX, 100)], 1), "{case}");
+            assert_eq!(event(unplanned(false, true)), (vec![], 0), "{case}: it starts at once where it is");
+            assert_eq!(event(unplanned(true, false)), (vec![], 0), "{case}: the other takes none");
+            let mut avoiding = unplanned(true, true);
+            avoiding.avoid(JobId(A), ClusterId(1));
+            assert_eq!(event(avoiding), (vec![], 0), "{case}: it was there without a plan");
+        }
+    }
 }

@@ -7,6 +7,7 @@
 mod atomic;
 mod error;
 mod format;
+mod instances;
 mod jobs_csv;
 mod jobs_parquet;
 mod record;
@@ -21,6 +22,7 @@ use pliant_model::Run;
 
 pub use error::FileError;
 pub use format::FileFormat;
+pub use instances::{InstanceRow, write_instances};
 
 use crate::metrics::Summary;
 

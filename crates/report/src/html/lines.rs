@@ -113,7 +113,7 @@ fn line(
 }
 
 /// A round distance between lines of the grid: 1, 2 or 5 times a power of ten.
-fn tick(most: f64) -> f64 {
+pub(crate) fn tick(most: f64) -> f64 {
     let rough = most / TICKS;
     let power = 10_f64.powf(rough.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|factor| factor * power >= rough * 0.999);

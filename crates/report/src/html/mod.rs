@@ -25,6 +25,7 @@ mod tables;
 use std::collections::BTreeMap;
 
 pub use figures::{LineFigure, Section, Series, TextTable, render_figures};
+pub(crate) use lines::tick;
 pub use mapping::{MappedApplication, render_mapping};
 use pliant_model::Run;
 use serde::{Deserialize, Serialize};

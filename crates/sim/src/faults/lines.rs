@@ -27,6 +27,7 @@ pub(super) enum Up {
     Servers(Vec<ServerInfo>),
     News(u64, Box<JobRecord>),
     Answer(u64, Box<Found>),
+    Freed,
 }
 
 /// What comes down.
@@ -197,6 +198,7 @@ impl World {
             Up::Hello(servers) => agent::Event::Attached { child: name, kind, journal: JOURNAL, servers },
             Up::Servers(servers) => agent::Event::Announced { child: name, servers },
             Up::Answer(discovery, found) => agent::Event::Answered { child: name, discovery, found: *found },
+            Up::Freed => agent::Event::Freed { child: name },
             Up::News(sequence, record) => {
                 let record = Box::new(self.unless_old(parent, *record));
                 agent::Event::Told { child: name, sequence, record }
@@ -290,6 +292,13 @@ impl World {
     pub(super) fn tell_news(&mut self, child: Peer, number: u64, record: Box<JobRecord>) {
         if self.lines.get(&child).is_some_and(|line| line.greeted) {
             self.up(child, Up::News(number, record));
+        }
+    }
+
+    /// Processors are free early: told over the present line, or not at all.
+    pub(super) fn freed(&mut self, child: Peer) {
+        if self.lines.get(&child).is_some_and(|line| line.greeted) {
+            self.up(child, Up::Freed);
         }
     }
 

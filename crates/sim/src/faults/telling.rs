@@ -174,6 +174,7 @@ impl World {
             }
             // What local users did is kept for replays.
             Command::Archive(_) | Command::KeepLocal(_) => {}
+            Command::Freed => self.freed(me),
         }
     }
 
@@ -199,6 +200,7 @@ impl World {
                 }
             }
             Command::Announce => self.announce(me),
+            Command::Freed => self.freed(me),
             Command::Answer { to: Asker::Round, .. }
             | Command::Report { .. }
             | Command::Configured { .. }

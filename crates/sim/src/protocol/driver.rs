@@ -335,6 +335,7 @@ impl<'a> Driver<'a> {
             }
             // The outcomes of the run are the archive.
             agent::Command::Archive(_) => {}
+            agent::Command::Freed => debug_assert!(false, "every job's end is news"),
             agent::Command::Answer { to: Asker::Round, .. } => {
                 debug_assert!(false, "an agent answers its own questions by itself");
             }

@@ -90,7 +90,9 @@ impl Driver<'_> {
                     self.moved(index, &record.handle, hop);
                 }
             }
-            server::Command::KeepLocal(_) => debug_assert!(false, "every batch system is embedded"),
+            server::Command::KeepLocal(_) | server::Command::Freed => {
+                debug_assert!(false, "every batch system is embedded")
+            }
         }
     }
 

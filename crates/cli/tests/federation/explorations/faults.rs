@@ -66,7 +66,7 @@ async fn programs_outlive_their_server() {
         service: "sleep".to_owned(),
         sweep: pliant_live::client::Sweep {
             fixed: [("seconds".to_owned(), "2".to_owned())].into(),
-            varied: vec![],
+            ..pliant_live::client::Sweep::default()
         },
         mandatory: 1,
         most: 1,

@@ -25,7 +25,8 @@ pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> Wanted {
     let fixed = [("ms".to_owned(), ms.to_string())].into();
     Wanted {
         service: "pause".to_owned(),
-        sweep: Sweep { fixed, varied: Vec::new() },
+        sweep: Sweep { fixed, ..Sweep::default() },
+        inputs: Vec::new(),
         mandatory: 3,
         most,
         deadline,

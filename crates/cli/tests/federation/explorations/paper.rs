@@ -19,6 +19,9 @@ use crate::harness::Federation;
 const SEED: u64 = 1;
 const SERVERS: [&str; 10] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9"];
 
+/// By how much a request takes longer on daemons than it is asked to: timers count in milliseconds.
+const MOMENT: SpanMs = SpanMs(1);
+
 /// How near to the simulation the daemons have to come.
 struct Tolerance {
     /// Of completed requests, in percent of the simulation's.
@@ -106,27 +109,52 @@ async fn run(scenario: &Scenario, live: Live, faster: i64) -> ExplorationSummary
     summarize_exploration(&ExplorationRun { capacity, explorations, stored_most: 0, submissions: 0 })
 }
 
+/// What the simulation makes of a scenario: at least and at most.
+struct Expected {
+    completed: (u64, u64),
+    unfairness: (f64, f64),
+}
+
+/// Simulates a scenario twice: as it is, and with requests that take as much longer as on daemons, where one that has been
+/// asked to take a second ends a moment after it. In the scenarios of the paper everybody comes on the second, so without
+/// that moment requests end exactly when others come and deadlines pass, and with it just after, when they are ended for a
+/// mandatory one or count no more. How long the moment is hardly matters: 1 ms by the irregular day costs 4 % of the
+/// requests, and 20 ms cost 5 %. Daemons are somewhere between.
+fn expected(scenario: &Scenario, live: Live, faster: i64) -> Expected {
+    let runtime = SpanMs(scenario.runtime.0 + MOMENT.0 * faster);
+    let later = Scenario { runtime, ..scenario.clone() };
+    let [exact, later] = [scenario, &later].map(|scenario| {
+        let summary = summarize_exploration(&simulate(scenario, &live.simulated, SEED));
+        (summary.completed_requests, summary.unfairness)
+    });
+    Expected {
+        completed: (exact.0.min(later.0), exact.0.max(later.0)),
+        unfairness: (exact.1.min(later.1), exact.1.max(later.1)),
+    }
+}
+
 /// Runs a scenario on daemons and in simulation, and compares: what is further from it than that.
 async fn compare(arrivals: Arrivals, live: Live, faster: i64, tolerance: &Tolerance) -> Option<String> {
     let scenario = Scenario::paper(arrivals);
-    let simulated = summarize_exploration(&simulate(&scenario, &live.simulated, SEED));
+    let Expected { completed: (fewest, most), unfairness: (fairest, unfairest) } =
+        expected(&scenario, live, faster);
     let found = run(&scenario, live, faster).await;
-    let percent = 100.0 * (found.completed_requests as f64 / simulated.completed_requests as f64 - 1.0);
+    let completed = found.completed_requests;
+    let nearest = completed.clamp(fewest, most);
+    let percent = 100.0 * (completed as f64 / nearest as f64 - 1.0);
     let line = format!(
-        "{:15} {:7} | daemons: {:2} unhappy, {:5} completed ({percent:+.2} %), unfairness {:.3} | simulation: {:2}, {:5}, {:.3}",
+        "{:15} {:7} | daemons: {:2} unhappy, {completed:5} completed ({percent:+.2} %), unfairness {:.3} | \
+         simulation: {fewest} to {most}, {fairest:.3} to {unfairest:.3}",
         arrivals.name(),
         live.legacy.map_or_else(|| "ethic".to_owned(), |guess| format!("n = {guess}")),
         found.unhappy_users,
-        found.completed_requests,
         found.unfairness,
-        simulated.unhappy_users,
-        simulated.completed_requests,
-        simulated.unfairness,
     );
     println!("{line}");
     let is_lost = found.users_without_mandatory > 0;
     let is_unhappy = live.legacy.is_none() && found.unhappy_users > 0;
-    let is_unfair = (found.unfairness - simulated.unfairness).abs() > tolerance.unfairness;
+    let is_unfair =
+        (found.unfairness - found.unfairness.clamp(fairest, unfairest)).abs() > tolerance.unfairness;
     (is_lost || is_unhappy || is_unfair || percent.abs() > tolerance.completed).then_some(line)
 }
 
@@ -137,7 +165,7 @@ async fn check(arrivals: Arrivals, live: Live) {
 
 /// Twenty times as fast. What is lost to the disk, and to whatever else the machine does, weighs twenty times as much.
 const FASTER: i64 = 20;
-const COMPRESSED: Tolerance = Tolerance { completed: 25.0, unfairness: 0.3 };
+const COMPRESSED: Tolerance = Tolerance { completed: 12.0, unfairness: 0.2 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_who_come_at_once() {

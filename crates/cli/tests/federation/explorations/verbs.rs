@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use pliant_control::optional::server::Standing;
+use pliant_live::client::Happened;
 use pliant_live::identity::Role;
 use pliant_live::wire::Call;
 use pliant_policy::optional::Kind;
@@ -118,6 +120,31 @@ async fn what_cannot_be_is_refused_with_a_reason() {
     assert!(code == 2 && stderr.contains("arguments: expected"), "{stderr}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_finds_the_input_files() {
+    let clusters = [server("lyon", "cores = 2"), server("nancy", "cores = 1")];
+    let mut federation = Federation::start(&clusters).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let write = |content: &str| std::fs::write(alice.dir.path().join("data.bin"), content).unwrap();
+    write("eleven bytes");
+    // It copies the file, which fails if that is not there.
+    let line = "explore count data=in/data --in in/data=data.bin --min 2 --max 6 --deadline 30s --out kept";
+    let (code, said, stderr) = alice.run(line);
+    assert_eq!(code, 0, "{stderr}");
+    let completed = (&said["mandatory"]["completed"], &said["optional"]["completed"]);
+    assert_eq!(completed, (&2.into(), &4.into()), "{said}");
+    // Servers that were restarted still have them.
+    federation.kill("lyon");
+    federation.revive("lyon");
+    let again = line.replace("--out kept", "--out again");
+    assert_eq!(alice.run(&again).0, 0);
+    write("another file");
+    let (code, _, stderr) = alice.run(line);
+    assert!(code == 2 && stderr.contains("input files: expected in/data (12 bytes"), "{stderr}");
+    let (code, _, stderr) = alice.run("explore count data=data.bin --max 2 --deadline 10s --out none");
+    assert!(code == 2 && stderr.contains("expected the input file data.bin, found none"), "{stderr}");
+}
+
 /// The calls of the library, without the dispatcher.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_made_probed_cancelled_and_waited_for() {
@@ -131,12 +158,11 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
         |number, kind, ms: u32| Call { number, kind, arguments: [("ms".to_owned(), ms.to_string())].into() };
     calls.call_async(&lyon, call(1, Kind::Optional, 60_000));
     calls.call_async(&lyon, call(2, Kind::Optional, 60_000));
-    use pliant_control::optional::server::Standing;
     until("the first to run", async || (calls.probe(1).await == Some(Standing::Running)).then_some(())).await;
     assert_eq!(calls.probe(2).await, Some(Standing::Waiting));
     // A mandatory one ends the optional one that runs, and is waited for.
     let happened = calls.call(&lyon, call(0, Kind::Mandatory, 20)).await;
-    let is_completed = |happened: &pliant_live::client::Happened, wanted: u32| matches!(happened, pliant_live::client::Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted);
+    let is_completed = |happened: &Happened, wanted: u32| matches!(happened, Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted);
     assert!(is_completed(&happened, 0), "{happened:?}");
     calls.cancel(&lyon, 1);
     calls.cancel(&lyon, 2);
@@ -147,4 +173,23 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
     calls.call_async(&lyon, call(4, Kind::Optional, 20));
     let all = calls.wait_all().await;
     assert!(is_completed(&all[0], 3) && is_completed(&all[1], 4), "{all:?}");
+}
+
+/// Optional requests leave after the mandatory ones, but do not wait for a server that is out of reach.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_server_does_not_keep_optional_requests() {
+    let clusters = ["lyon", "nancy"].map(|name| server(name, "cores = 1\npause = true"));
+    let mut federation = Federation::start(&clusters).await;
+    let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
+    assert_eq!(calls.discover(10).await.unwrap().len(), 2);
+    federation.kill("lyon");
+    let call = |number, kind| Call { number, kind, arguments: [("ms".to_owned(), "20".to_owned())].into() };
+    calls.call_async(&"lyon".parse().unwrap(), call(0, Kind::Mandatory));
+    calls.call_async(&"nancy".parse().unwrap(), call(1, Kind::Optional));
+    let is_completed = |happened: &Happened, wanted: u32| matches!(happened, Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted);
+    let first = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
+    assert!(is_completed(&first, 1), "{first:?}");
+    federation.revive("lyon");
+    let rest = calls.wait_all().await;
+    assert!(rest.len() == 1 && is_completed(&rest[0], 0), "{rest:?}");
 }

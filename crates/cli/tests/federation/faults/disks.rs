@@ -8,10 +8,13 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use pliant_control::job::{Exit, JobState};
-use pliant_live::client::Order;
+use pliant_live::client::{Explorer, Order};
+use pliant_model::SpanMs;
 use pliant_testing::{Needed, skip};
 
+use crate::explorations::{pauses, server};
 use crate::harness::*;
+use crate::monitoring::{page, pages};
 
 /// Where the small disk is.
 const DISK: &str = "PLIANT_TEST_SMALL_DISK";
@@ -83,7 +86,10 @@ async fn on_small_disk() {
     let mut federation = Federation::agent_only("");
     fs::create_dir(federation.folder("lyon")).unwrap();
     symlink(&disk, federation.folder("lyon").join("state")).unwrap();
-    federation.add_server(&Cluster::new("lyon", 1, 1.0));
+    let (http, table) = pages();
+    let mut lyon = server("lyon", "cores = 1\npause = true");
+    lyon.tables.push_str(&table);
+    federation.add_server(&lyon);
     federation.attached(1).await;
     let alice = federation.client("alice");
     let (lines, gate) = (federation.path().join("lines"), federation.path().join("gate"));
@@ -120,6 +126,12 @@ async fn on_small_disk() {
     }
     assert_eq!(alice.job(told.last().unwrap()).await.unwrap().state, JobState::Queued);
     assert_eq!(runs(&lines).len(), 1);
+    // The journal of explorations is one of its own.
+    let explorer = Explorer::new(&alice, &pauses(50, 10, SpanMs(1_000)), None).unwrap();
+    let explores = tokio::spawn(explorer.run(std::future::pending(), |_| {}));
+    let unready =
+        async || page(http, "/readyz").filter(|page| page.contains("{\"part\":\"explorations\",")).map(drop);
+    until("the page to say that the requests of explorations cannot be kept", unready).await;
     // A crash in that state takes nothing with it.
     federation.kill("lyon");
 
@@ -136,6 +148,9 @@ async fn on_small_disk() {
         assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))), "{handle}");
         assert_eq!(fetched(&alice, handle).await["stdout"], format!("I am {handle}\n").as_bytes());
     }
+    assert_eq!(explores.await.unwrap().unwrap().progress.mandatory, 3);
+    let ready = async || page(http, "/readyz").filter(|page| page.contains("{\"ready\":true")).map(drop);
+    until("lyon to be ready again", ready).await;
     agree(&federation.operator(), &lines).await;
     let runs = runs(&lines);
     assert_eq!(runs.len(), told.len());

@@ -139,6 +139,47 @@ fn what_takes_no_jobs_at_the_moment_says_so() {
 }
 
 #[test]
+fn the_early_end_of_a_local_job_is_told_and_one_at_its_limit_is_not() {
+    let mut server = server(None, Some(&listing(all())));
+    let mut told = |jobs: Vec<Listed>, before: &Listing, at: i64| {
+        let next = Listing { partitions: all(), ..Listing::new(Time(at), listing(all()).nodes, jobs) };
+        let event = server::Event::Batch(batch::Event::Foreign(Event::Listed(next.changes(before))));
+        let mut commands = Vec::new();
+        server.on(Time(at), event, &mut commands);
+        let freed = commands.iter().filter(|command| **command == server::Command::Freed).count();
+        (next, freed)
+    };
+    // Both began at 50, for 600 s.
+    let runs = |id: &str| listed(id, None, State::Running);
+    let (first, freed) = told(vec![runs("1"), runs("2")], &listing(all()), 60);
+    assert_eq!(freed, 0);
+    let (second, freed) = told(vec![runs("2")], &first, 300);
+    assert_eq!(freed, 1, "one has ended early");
+    assert_eq!(told(vec![], &second, 700).1, 0, "the other at its limit");
+}
+
+#[test]
+fn nothing_is_planned_in_a_partition_that_is_down() {
+    let mut bench = Bench::queued(false);
+    let mut plan = |stopped| {
+        let mut next = Listing::new(
+            bench.now + Span(1),
+            vec![node("n1", 4)],
+            vec![listed("41", Some(7), State::Pending)],
+        );
+        next.partitions = vec![Partition { stopped, ..partition("main") }];
+        let changes = next.changes(&bench.listing);
+        bench.listing = next;
+        bench.tell(Event::Listed(changes));
+        let now = bench.now;
+        bench.foreign.plan(now, JOB)
+    };
+    assert!(plan(false).is_some());
+    assert_eq!(plan(true), None);
+    assert!(plan(false).is_some());
+}
+
+#[test]
 fn nodes_of_an_exclusive_partition_have_one_job_each() {
     let exclusive = Partition { exclusive: true, ..partition("main") };
     for (partition, starts) in [(exclusive, [0, 0, 1]), (partition("main"), [0, 0, 0])] {

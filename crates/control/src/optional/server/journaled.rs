@@ -52,8 +52,10 @@ impl Journaled {
     /// # Errors
     ///
     /// If they run, or wait: what was decided for them holds no more.
-    pub fn fits(self, new: Requests) -> Result<Journaled, String> {
-        if self.requests.config == new.config_with(&self.requests) {
+    pub fn fits(mut self, new: Requests) -> Result<Journaled, String> {
+        let config = new.config_with(&self.requests);
+        if self.requests.decides_as(&config) {
+            self.requests.config = config;
             return Ok(self);
         }
         match self.requests.requests.is_empty() {

@@ -11,7 +11,8 @@ const BOB: Key = Key([2; 16]);
 
 fn requests(cores: u32) -> Requests {
     let order = Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs::ZERO };
-    Requests::new(Config { order, cores, optional_per_core: Some(1), draws: Draws::new(1, "ties") })
+    let (optional_per_core, mandatory_per_user, draws) = (Some(1), None, Draws::new(1, "ties"));
+    Requests::new(Config { order, cores, optional_per_core, mandatory_per_user, draws })
 }
 
 fn submit(exploration: Key, number: u32, kind: Kind) -> Event {
@@ -102,5 +103,10 @@ fn another_configuration_needs_an_empty_server() {
     assert!(machine.clone().fits(requests(2)).is_ok());
     tell(&mut machine, 0, submit(ALICE, 0, Kind::Mandatory));
     assert_eq!(machine.clone().fits(requests(1)), Ok(machine.clone()));
-    assert!(machine.fits(requests(2)).is_err());
+    assert!(machine.clone().fits(requests(2)).is_err());
+    // How many are taken may change at any time.
+    let mut stricter = requests(1);
+    stricter.config.mandatory_per_user = Some(1);
+    let mut machine = machine.fits(stricter).unwrap();
+    assert_eq!(tell(&mut machine, 1, submit(ALICE, 1, Kind::Mandatory)), "Refused");
 }

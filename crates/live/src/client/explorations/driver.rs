@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_control::agent::Offering;
@@ -14,9 +15,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::notes::ToNote;
-use super::{Calls, Happened, Notes, NotesError, Platform, Sweep};
-use crate::client::{Client, ClientError};
+use super::{Calls, Happened, Notes, Platform};
+use crate::client::NotesError;
+use crate::client::{Client, ClientError, Sweep};
 use crate::daemon::Clock;
+use crate::staging::FileSpec;
 use crate::wire::Call;
 
 /// How often it is asked whether there are other servers.
@@ -35,6 +38,8 @@ pub struct Wanted {
     pub service: String,
     /// With which arguments.
     pub sweep: Sweep,
+    /// Files that every request finds in its folder, and where they are here.
+    pub inputs: Vec<(FileSpec, PathBuf)>,
     /// Requests that have to be completed.
     pub mandatory: u32,
     /// All requests.
@@ -112,6 +117,7 @@ pub struct Explorer {
     exploration: Key,
     service: String,
     sweep: Sweep,
+    inputs: Vec<FileSpec>,
     calls: Calls,
     notes: Option<Notes>,
     clock: Clock,
@@ -136,11 +142,12 @@ impl Explorer {
     pub fn new(client: &Client, wanted: &Wanted, notes: Option<Notes>) -> Result<Explorer, ExploreError> {
         let clock = Clock::start(Time::ZERO);
         let now = moment(&clock);
+        let inputs: Vec<FileSpec> = wanted.inputs.iter().map(|(spec, _)| spec.clone()).collect();
         let noted = notes.as_ref().map(Notes::read).transpose()?.flatten();
         let resumed = noted.is_some();
         let (exploration, machine) = match (noted, &notes) {
             (Some(noted), Some(notes)) => {
-                notes.expect(&noted, &wanted.service, &wanted.sweep)?;
+                notes.expect(&noted, &wanted.service, &wanted.sweep, &inputs)?;
                 (noted.exploration, noted.machine)
             }
             _ => {
@@ -160,6 +167,7 @@ impl Explorer {
         };
         let deadline = Some(machine.plan().deadline);
         let calls = client.calls(exploration, &wanted.service, deadline, wanted.patience);
+        let calls = calls.with_inputs(wanted.inputs.clone());
         let (found, finds) = mpsc::unbounded_channel();
         Ok(Explorer {
             client: client.clone(),
@@ -167,6 +175,7 @@ impl Explorer {
             exploration,
             service: wanted.service.clone(),
             sweep: wanted.sweep.clone(),
+            inputs,
             calls,
             notes,
             clock,
@@ -266,8 +275,8 @@ impl Explorer {
             self.mandatory_done = Some(now - self.began);
         }
         if let Some(notes) = &self.notes {
-            let Explorer { exploration, service, sweep, machine, .. } = &*self;
-            notes.write(&ToNote { exploration: *exploration, service, sweep, machine })?;
+            let Explorer { exploration, service, sweep, inputs, machine, .. } = &*self;
+            notes.write(&ToNote { exploration: *exploration, service, sweep, inputs, machine })?;
         }
         let mut outcome = None;
         for command in commands {

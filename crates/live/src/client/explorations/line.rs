@@ -1,10 +1,11 @@
 //! The line to one server: a stream that is made again when it breaks, with everything that has no answer yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pliant_control::names::Name;
+use pliant_control::names::{Key, Name};
 use pliant_control::optional::server::Standing;
 use pliant_control::reason::{Cause, Reason};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -14,8 +15,9 @@ use tonic::{Code, Status};
 
 use super::{Happened, Report};
 use crate::agent::driver::locked;
-use crate::client::Client;
 use crate::client::error::is_broken;
+use crate::client::{Client, ClientError};
+use crate::staging::FileSpec;
 use crate::wire::{Call, FromServer, Said, ToServer, proto};
 
 /// The pause before a stream is made again.
@@ -35,6 +37,9 @@ pub(super) struct Line {
     client: Client,
     server: Name,
     begin: ToServer,
+    inputs: Arc<Inputs>,
+    /// The server has the files, as far as is known here.
+    has_inputs: bool,
     patience: Duration,
     /// Requests that are not over, as far as is known here.
     open: BTreeMap<u32, Call>,
@@ -43,6 +48,13 @@ pub(super) struct Line {
     cancels_all: bool,
     /// Since when nothing has come of it.
     failing: Option<Instant>,
+}
+
+/// Files that every request is to find, and where they are here; uploaded under the key of the exploration.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    pub(super) key: Key,
+    pub(super) files: Vec<(FileSpec, PathBuf)>,
 }
 
 /// Why a stream came to its end.
@@ -54,9 +66,25 @@ enum End {
 }
 
 impl Line {
-    pub(super) fn new(client: Client, server: Name, begin: ToServer, patience: Duration) -> Line {
-        let (open, cancels) = (BTreeMap::new(), BTreeSet::new());
-        Line { client, server, begin, patience, open, cancels, cancels_all: false, failing: None }
+    pub(super) fn new(
+        client: Client,
+        server: Name,
+        begin: ToServer,
+        inputs: Arc<Inputs>,
+        patience: Duration,
+    ) -> Line {
+        Line {
+            client,
+            server,
+            begin,
+            has_inputs: inputs.files.is_empty(),
+            inputs,
+            patience,
+            open: BTreeMap::new(),
+            cancels: BTreeSet::new(),
+            cancels_all: false,
+            failing: None,
+        }
     }
 
     /// Goes on until whoever gives orders is gone.
@@ -93,6 +121,12 @@ impl Line {
         orders: &mut UnboundedReceiver<Order>,
         reports: &UnboundedSender<Report>,
     ) -> End {
+        if !self.has_inputs {
+            if let Err(status) = self.upload(address).await {
+                return End::Broken(status);
+            }
+            self.has_inputs = true;
+        }
         let (sender, receiver) = unbounded_channel::<proto::ExploreRequest>();
         // Whether it arrives shows in what is answered.
         let send = |asked: &ToServer| drop(sender.send(asked.into()));
@@ -126,6 +160,18 @@ impl Line {
                 }
             }
         }
+    }
+
+    async fn upload(&self, address: &str) -> Result<(), Status> {
+        let failed = |error: ClientError| match error.may_pass() {
+            true => Status::unavailable(error.to_string()),
+            false => Status::invalid_argument(error.to_string()),
+        };
+        let mut server = self.client.server(&self.server, address).map_err(failed)?;
+        for (spec, path) in &self.inputs.files {
+            self.client.upload(&mut server, self.inputs.key, spec, path).await.map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Remembers an order; what is to be sent.
@@ -190,6 +236,10 @@ impl Line {
 
     /// Waits a moment, or gives the server up.
     async fn broken(&mut self, status: &Status, reports: &UnboundedSender<Report>) {
+        // It has forgotten them.
+        if status.code() == Code::Aborted {
+            self.has_inputs = self.inputs.files.is_empty();
+        }
         if let Some(why) = refusal(status) {
             for (number, _) in std::mem::take(&mut self.open) {
                 let (server, why) = (self.server.clone(), why.clone());

@@ -8,9 +8,9 @@
 mod driver;
 mod line;
 mod notes;
-mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,18 +19,22 @@ use pliant_control::names::{Key, Name};
 use pliant_control::optional::server::{Standing, UserShare};
 use pliant_control::reason::Reason;
 use pliant_model::TimeMs;
+use pliant_policy::optional::Kind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
 
-use self::line::{Line, Order};
+use self::line::{Inputs, Line, Order};
 use super::{Client, ClientError};
 use crate::agent::driver::locked;
+use crate::staging::FileSpec;
 use crate::wire::{self, Call, OffersQuery, Shares, ToServer, proto};
 
 pub use self::driver::{ExploreError, Explored, Explorer, Wanted};
-pub use self::notes::{Notes, NotesError};
-pub use self::sweep::{Sweep, SweepError, Varied};
+pub use self::notes::Notes;
+
+/// How long optional requests wait for the answers to mandatory ones at most: a server may be out of reach.
+const HELD: Duration = Duration::from_secs(1);
 
 /// Something that a client was told of its requests.
 #[derive(Clone, PartialEq, Debug)]
@@ -93,6 +97,7 @@ pub struct Platform {
 pub struct Calls {
     client: Client,
     begin: ToServer,
+    inputs: Arc<Inputs>,
     patience: Duration,
     addresses: Arc<Mutex<HashMap<Name, String>>>,
     lines: HashMap<Name, UnboundedSender<Order>>,
@@ -100,6 +105,11 @@ pub struct Calls {
     reporter: UnboundedSender<Report>,
     /// Where each request is that is not over.
     open: BTreeMap<u32, Name>,
+    /// Mandatory requests that no server has answered yet.
+    unanswered: BTreeSet<u32>,
+    /// Optional ones that wait for that, and until when at most.
+    held: Vec<(Name, Call)>,
+    held_until: Instant,
     /// What was cancelled and not acknowledged: one request, or all of a server.
     cancelling: BTreeSet<(Name, Option<u32>)>,
     /// What happened while something else was waited for.
@@ -140,13 +150,17 @@ impl Client {
         let (reporter, reports) = unbounded_channel();
         Calls {
             client: self.clone(),
-            begin: ToServer::Begin { exploration, service: service.to_owned(), deadline },
+            begin: ToServer::Begin { exploration, service: service.to_owned(), deadline, inputs: Vec::new() },
+            inputs: Arc::new(Inputs { key: exploration, files: Vec::new() }),
             patience,
             addresses: Arc::default(),
             lines: HashMap::new(),
             reports,
             reporter,
             open: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
+            held: Vec::new(),
+            held_until: Instant::now(),
             cancelling: BTreeSet::new(),
             backlog: VecDeque::new(),
             had: BTreeMap::new(),
@@ -170,6 +184,15 @@ impl Client {
 }
 
 impl Calls {
+    /// The same requests with files, each of which every request finds in its folder.
+    #[must_use]
+    pub fn with_inputs(mut self, files: Vec<(FileSpec, PathBuf)>) -> Calls {
+        let ToServer::Begin { exploration, inputs, .. } = &mut self.begin else { return self };
+        *inputs = files.iter().map(|(spec, _)| spec.clone()).collect();
+        self.inputs = Arc::new(Inputs { key: *exploration, files });
+        self
+    }
+
     /// Where these servers are; those of an earlier discovery stay known.
     pub fn know(&mut self, offers: &[Offering]) {
         let mut addresses = locked(&self.addresses);
@@ -184,9 +207,18 @@ impl Calls {
         Ok(offers)
     }
 
-    /// Has a server that was discovered run a request, and returns at once. The same number is run once there.
+    /// Has a server that was discovered run a request, and returns at once. The same number is run once there. Mandatory
+    /// requests go first: optional ones leave when servers have answered those, or after a second at the latest.
     pub fn call_async(&mut self, server: &Name, call: Call) {
         self.open.insert(call.number, server.clone());
+        if call.kind == Kind::Mandatory {
+            self.unanswered.insert(call.number);
+        } else if !self.unanswered.is_empty() {
+            if self.held.is_empty() {
+                self.held_until = Instant::now() + HELD;
+            }
+            return self.held.push((server.clone(), call));
+        }
         self.order(server, Order::Call(call));
     }
 
@@ -229,6 +261,11 @@ impl Calls {
     /// Wants a request no more.
     pub fn cancel(&mut self, server: &Name, number: u32) {
         self.open.remove(&number);
+        let held = self.held.len();
+        self.held.retain(|(_, call)| call.number != number);
+        if self.held.len() < held {
+            return;
+        }
         self.cancelling.insert((server.clone(), Some(number)));
         self.order(server, Order::Cancel(number));
     }
@@ -236,6 +273,7 @@ impl Calls {
     /// Wants nothing of a server any more.
     pub fn cancel_all(&mut self, server: &Name) {
         self.open.retain(|_, at| at != server);
+        self.held.retain(|(at, _)| at != server);
         self.cancelling.insert((server.clone(), None));
         self.order(server, Order::CancelAll);
     }
@@ -304,11 +342,25 @@ impl Calls {
     /// Waits until something happens.
     async fn news(&mut self) -> Happened {
         loop {
-            // One of its ends is ours: it is never closed.
-            let report = self.reports.recv().await.expect("the reporter is kept with its receiver");
+            if !self.held.is_empty() && (self.unanswered.is_empty() || self.held_until <= Instant::now()) {
+                self.let_go();
+            }
+            let until = self.held_until;
+            let report = tokio::select! {
+                // One of its ends is ours: it is never closed.
+                report = self.reports.recv() => report.expect("the reporter is kept with its receiver"),
+                () = tokio::time::sleep_until(until), if !self.held.is_empty() => continue,
+            };
             if let Some(happened) = self.take(report) {
                 return happened;
             }
+        }
+    }
+
+    /// Sends the optional requests that have waited.
+    fn let_go(&mut self) {
+        for (server, call) in std::mem::take(&mut self.held) {
+            self.order(&server, Order::Call(call));
         }
     }
 
@@ -317,18 +369,21 @@ impl Calls {
             Report::Happened(happened) => {
                 match &happened {
                     Happened::Ended { number, server, .. } | Happened::NotTaken { number, server, .. } => {
+                        self.unanswered.remove(number);
                         if self.open.get(number) == Some(server) {
                             self.open.remove(number);
                         }
                     }
                     Happened::Lost { server, .. } => {
+                        self.unanswered.retain(|number| self.open.get(number) != Some(server));
                         self.open.retain(|_, at| at != server);
+                        self.held.retain(|(at, _)| at != server);
                         self.cancelling.retain(|(at, _)| at != server);
                     }
                 }
                 return Some(happened);
             }
-            Report::Stands { .. } => {}
+            Report::Stands { number, .. } => drop(self.unanswered.remove(&number)),
             Report::Cancelled(server, number) => {
                 self.cancelling.remove(&(server, number));
             }
@@ -344,7 +399,8 @@ impl Calls {
     fn order(&mut self, server: &Name, order: Order) {
         let new = || {
             let (sender, orders) = unbounded_channel();
-            let line = Line::new(self.client.clone(), server.clone(), self.begin.clone(), self.patience);
+            let (client, begin, inputs) = (self.client.clone(), self.begin.clone(), self.inputs.clone());
+            let line = Line::new(client, server.clone(), begin, inputs, self.patience);
             tokio::spawn(line.keep(self.addresses.clone(), orders, self.reporter.clone()));
             sender
         };

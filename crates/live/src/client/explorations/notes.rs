@@ -11,17 +11,17 @@
 //! servers say what became of it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use pliant_control::names::Key;
 use pliant_control::optional::explore::Explore;
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::Sweep;
+use crate::client::Sweep;
+use crate::client::notes::{NotesError, at, lock};
+use crate::staging::FileSpec;
 
 const SCHEMA: &str = "pliant.exploration/1";
 
@@ -32,6 +32,8 @@ pub(super) struct Noted {
     pub(super) exploration: Key,
     pub(super) service: String,
     pub(super) sweep: Sweep,
+    #[serde(default)]
+    inputs: Vec<FileSpec>,
     pub(super) machine: Explore,
 }
 
@@ -41,6 +43,7 @@ pub(super) struct ToNote<'a> {
     pub(super) exploration: Key,
     pub(super) service: &'a str,
     pub(super) sweep: &'a Sweep,
+    pub(super) inputs: &'a [FileSpec],
     pub(super) machine: &'a Explore,
 }
 
@@ -52,76 +55,13 @@ pub struct Notes {
     _lock: File,
 }
 
-/// Notes that cannot be used.
-#[derive(Debug)]
-pub enum NotesError {
-    /// A file cannot be read or written.
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Another client is at work on it.
-    InUse {
-        /// The folder.
-        dir: PathBuf,
-    },
-    /// What was noted cannot be understood.
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: serde_json::Error,
-    },
-    /// It is another exploration.
-    Other {
-        /// The folder.
-        dir: PathBuf,
-        /// What differs.
-        what: &'static str,
-        /// What was asked for.
-        expected: String,
-        /// What was noted.
-        found: String,
-    },
-}
-
-impl fmt::Display for NotesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::InUse { dir } => write!(f, "{}: another client is at work on it", dir.display()),
-            Self::Unreadable { path, source } => {
-                write!(f, "{}: cannot be understood: {source}", path.display())
-            }
-            Self::Other { dir, what, expected, found } => {
-                write!(f, "{}: {what}: expected {expected}, found {found}", dir.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for NotesError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Unreadable { source, .. } => Some(source),
-            Self::InUse { .. } | Self::Other { .. } => None,
-        }
-    }
-}
-
 impl Notes {
     /// Opens a folder, which is made if it is not there.
     pub fn open(dir: &Path) -> Result<Notes, NotesError> {
         for folder in [dir.to_owned(), dir.join("out"), dir.join("failed")] {
             fs::create_dir_all(&folder).map_err(at(&folder))?;
         }
-        let path = dir.join("lock");
-        let lock = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| NotesError::InUse { dir: dir.to_owned() })?;
+        let lock = lock(dir)?;
         Ok(Notes { dir: dir.to_owned(), _lock: lock })
     }
 
@@ -137,11 +77,18 @@ impl Notes {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(at(&path))?,
         };
-        serde_json::from_slice(&text).map(Some).map_err(|source| NotesError::Unreadable { path, source })
+        let unreadable = |source| NotesError::Unreadable { place: path.display().to_string(), source };
+        serde_json::from_slice(&text).map(Some).map_err(unreadable)
     }
 
     /// An error unless it is the exploration that was asked for.
-    pub(super) fn expect(&self, noted: &Noted, service: &str, sweep: &Sweep) -> Result<(), NotesError> {
+    pub(super) fn expect(
+        &self,
+        noted: &Noted,
+        service: &str,
+        sweep: &Sweep,
+        inputs: &[FileSpec],
+    ) -> Result<(), NotesError> {
         let other =
             |what, expected, found| NotesError::Other { dir: self.dir.clone(), what, expected, found };
         if noted.service != service {
@@ -149,6 +96,9 @@ impl Notes {
         }
         if noted.sweep != *sweep {
             return Err(other("arguments", sweep.to_string(), noted.sweep.to_string()));
+        }
+        if noted.inputs != inputs {
+            return Err(other("input files", named(inputs), named(&noted.inputs)));
         }
         Ok(())
     }
@@ -210,6 +160,12 @@ impl Notes {
     }
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> NotesError {
-    move |source| NotesError::Io { path: path.to_owned(), source }
+/// Files by what tells them apart.
+fn named(files: &[FileSpec]) -> String {
+    let file =
+        |file: &FileSpec| format!("{} ({} bytes, SHA-256 {})", file.name.as_str(), file.size, file.sha256);
+    match files {
+        [] => "none".to_owned(),
+        files => files.iter().map(file).collect::<Vec<_>>().join(", "),
+    }
 }

@@ -2,6 +2,7 @@
 //! a listing shows, or when somebody needs to know what others have done. Never are two under way, and however many want
 //! one, they are a while apart.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ pub(super) struct Listings {
     pub(super) clock: Clock,
     /// What the machine was told.
     pub(super) mirror: Listing,
+    /// What of the last one could not be read: said once.
+    pub(super) unread: BTreeSet<String>,
     /// Where the cluster is left once its batch system has answered.
     pub(super) connected: watch::Sender<Option<Arc<System>>>,
     /// Where it is left what came of the last one.
@@ -99,9 +102,11 @@ impl Listings {
 
     fn tell(&mut self, seen: Seen, told: &mut Option<Instant>) {
         let Seen { listing, unread } = seen;
-        for unread in unread {
+        let unread: BTreeSet<String> = unread.iter().map(ToString::to_string).collect();
+        for unread in unread.difference(&self.unread) {
             tracing::warn!(%unread, "a job of somebody else is left out");
         }
+        self.unread = unread;
         let changes = listing.changes(&self.mirror);
         if !changes.is_empty() || told.is_none_or(|at| at.elapsed() >= NOTHING_NEW) {
             *told = Some(Instant::now());

@@ -54,7 +54,7 @@ pub(super) struct Seen {
 pub(super) enum Kept {
     /// It does not start any more.
     Back,
-    /// It has started.
+    /// It has started, or somebody else says when it does.
     Started,
 }
 
@@ -99,6 +99,13 @@ impl System {
                 let about = slurm.about();
                 if about.hides_jobs() {
                     tracing::warn!(private = ?about.private, "slurm hides others' jobs: estimates do not know of them");
+                }
+                if about.forgets_within(Span(slurm.settings().period_s.into())) {
+                    tracing::warn!(
+                        min_job_age = about.min_job_age.0,
+                        period = slurm.settings().period_s,
+                        "slurm forgets ended jobs (MinJobAge) within two listings and keeps no accounts: how jobs were ended from outside may not be seen; list more often or raise it"
+                    );
                 }
                 if !about.scheduler.backfill {
                     tracing::warn!("slurm does not backfill: estimates reckon as if it did");
@@ -158,7 +165,7 @@ impl System {
         Ok(match self {
             System::Slurm(slurm) => match slurm.withdraw(number, id).await? {
                 slurm::Withdrawal::Withdrawn | slurm::Withdrawal::Gone => Kept::Back,
-                slurm::Withdrawal::Started(_) => Kept::Started,
+                slurm::Withdrawal::Started(_) | slurm::Withdrawal::Kept => Kept::Started,
             },
             System::Oar(oar) => match oar.hold_back(number, id).await? {
                 HeldBack::Held | HeldBack::Gone => Kept::Back,

@@ -78,6 +78,8 @@ pub(super) struct RequestsDriver {
     pub(super) calls: Calls,
     pub(super) listeners: Listeners,
     pub(super) runs: Runs,
+    /// Why the journal cannot be written, if it cannot.
+    pub(super) failure: Arc<Mutex<Option<String>>>,
     /// When the machine is told next that time has passed.
     pub(super) wakes: Option<TimeMs>,
 }
@@ -116,7 +118,8 @@ impl Driver<Journaled> for RequestsDriver {
         }
     }
 
-    fn committed(&mut self, machine: &Journaled, _outcome: Result<(), &JournalError>) {
+    fn committed(&mut self, machine: &Journaled, outcome: Result<(), &JournalError>) {
+        *locked(&self.failure) = outcome.err().map(ToString::to_string);
         let wakes = machine.wakes();
         if wakes == self.wakes {
             return;

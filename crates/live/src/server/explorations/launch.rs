@@ -12,6 +12,7 @@ use crate::config::ClusterFile;
 use crate::processes::RunSpec;
 use crate::server::offer::Shop;
 use crate::services::Prepared;
+use crate::staging::FileSpec;
 use crate::wire::Submitted;
 use crate::wire::bounds::OUTPUT_BYTES_MAX;
 
@@ -40,26 +41,40 @@ pub(super) struct Program {
     prepared: Prepared,
     walltime: Span,
     owner: User,
+    /// Files that it finds in its folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) inputs: Vec<FileSpec>,
     /// Ties the log lines of an exploration together.
     request: String,
+}
+
+/// Who asks for a request, and what all of the exploration's have.
+pub(super) struct Asked<'a> {
+    pub(super) user: &'a User,
+    pub(super) service: &'a str,
+    pub(super) inputs: &'a [FileSpec],
+    pub(super) request: &'a str,
 }
 
 /// Checks what a client asks for.
 pub(super) fn launch(
     shop: &Shop,
-    user: &User,
-    service: &str,
+    asked: &Asked<'_>,
     arguments: BTreeMap<String, String>,
-    request: &str,
 ) -> Result<Launch, Reason> {
+    let Asked { user, service, inputs, request } = *asked;
     if service == PAUSE {
         return pause(&arguments).map(Launch::Pause);
     }
     let what = Submitted::Service { name: service.to_owned(), arguments };
     let prepared = shop.prepare(&what, user, None);
-    let (prepared, _) = prepared.map_err(|refusal| refusal.cause().because(refusal.to_string()))?;
-    if let Some(name) = prepared.inputs.first() {
-        let why = format!("expected no input files in an exploration, found {}", name.as_str());
+    let prepared = prepared.map_err(|refusal| refusal.cause().because(refusal.to_string()))?.prepared;
+    if let Some(name) = prepared.missing_input(inputs) {
+        let why = format!("expected the input file {}, found none", name.as_str());
+        return Err(Cause::Invalid.because(why));
+    }
+    if let Some((found, allowed)) = prepared.too_many_input_bytes(inputs) {
+        let why = format!("expected at most {allowed} bytes of input, found {found}");
         return Err(Cause::Invalid.because(why));
     }
     let on_one = prepared.work.request(JobId(0), Time::ZERO);
@@ -68,8 +83,8 @@ pub(super) fn launch(
         let needed = prepared.work.procs.0;
         Cause::TooLarge.because(format!("expected a service for one core, found one for {needed}"))
     })?;
-    let (owner, request) = (user.clone(), request.to_owned());
-    Ok(Launch::Program(Box::new(Program { prepared, walltime, owner, request })))
+    let (owner, inputs, request) = (user.clone(), inputs.to_vec(), request.to_owned());
+    Ok(Launch::Program(Box::new(Program { prepared, walltime, owner, inputs, request })))
 }
 
 fn pause(arguments: &BTreeMap<String, String>) -> Result<SpanMs, Reason> {
@@ -89,7 +104,7 @@ fn pause(arguments: &BTreeMap<String, String>) -> Result<SpanMs, Reason> {
 impl Program {
     /// How it is run on its core.
     pub(super) fn spec(&self, process: &Process, cluster: &ClusterFile, first_core: Option<u32>) -> RunSpec {
-        let Program { prepared, walltime, owner, request } = self;
+        let Program { prepared, walltime, owner, request, .. } = self;
         let mut env = prepared.variables(Procs(1), *walltime);
         let own = [
             ("PLIANT_OWNER", owner.to_string()),

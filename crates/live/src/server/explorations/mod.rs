@@ -13,8 +13,8 @@ mod stream;
 mod upkeep;
 
 use std::ffi::OsString;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use pliant_control::optional::server::{Config, Journaled, Requests};
 use pliant_model::TimeMs;
@@ -24,9 +24,11 @@ use self::driver::{Calls, Listeners, RequestsDriver};
 use self::runs::Runs;
 use super::launch::Host;
 use super::offer::Shop;
+use crate::agent::driver::locked;
 use crate::config::{OptionalFile, ServerFile};
 use crate::daemon::{Clock, DaemonError, MachineThread, Mailbox, RunnerError, Settings, mailbox, recover};
 use crate::journal;
+use crate::staging::Store;
 
 pub(super) use self::launch::PAUSE;
 
@@ -35,12 +37,21 @@ pub(super) use self::launch::PAUSE;
 pub(super) struct Explorations {
     file: OptionalFile,
     shop: Shop,
+    store: Store,
     mailbox: Mailbox<Journaled>,
     calls: Calls,
     listeners: Listeners,
     runs: Runs,
     clock: Clock,
     tokens: Arc<AtomicU64>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Explorations {
+    /// Why the journal cannot be written, if it cannot.
+    pub(super) fn failure(&self) -> Option<String> {
+        locked(&self.failure).clone()
+    }
 }
 
 /// The present time of a clock.
@@ -53,6 +64,7 @@ pub(super) struct Around<'a> {
     pub(super) file: &'a ServerFile,
     pub(super) host: &'a Host,
     pub(super) shop: &'a Shop,
+    pub(super) store: &'a Store,
     pub(super) supervisor: &'a [OsString],
     pub(super) halted: watch::Receiver<bool>,
 }
@@ -61,7 +73,7 @@ pub(super) struct Around<'a> {
 pub(super) async fn start(
     around: Around<'_>,
 ) -> Result<Option<(Explorations, MachineThread<Journaled>)>, DaemonError> {
-    let Around { file, host, shop, supervisor, halted } = around;
+    let Around { file, host, shop, store, supervisor, halted } = around;
     let Some(optional) = file.optional.clone() else { return Ok(None) };
     let name = format!("requests of {}", file.name);
     let folder = file.state.join("optional");
@@ -93,18 +105,30 @@ pub(super) async fn start(
         runs.run(process, true);
     }
     let (calls, listeners) = (Calls::default(), Listeners::default());
+    let failure = Arc::new(Mutex::new(None));
     let driver = RequestsDriver {
         calls: calls.clone(),
         listeners: listeners.clone(),
         runs: runs.clone(),
+        failure: failure.clone(),
         wakes: None,
     };
     let settings = Settings { history: Settings::days(0), notices: false, ..Settings::default() };
     let inbox = (mailbox.clone(), inbox);
     let thread = MachineThread::start("requests", recovered, journal, driver, inbox, settings)?;
     let tokens = Arc::new(AtomicU64::new(clock.exact().as_micros() as u64));
-    let shop = shop.clone();
-    let explorations = Explorations { file: optional, shop, mailbox, calls, listeners, runs, clock, tokens };
+    let explorations = Explorations {
+        file: optional,
+        shop: shop.clone(),
+        store: store.clone(),
+        mailbox,
+        calls,
+        listeners,
+        runs,
+        clock,
+        tokens,
+        failure,
+    };
     tokio::spawn(explorations.clone().look_after(halted));
     Ok(Some((explorations, thread)))
 }

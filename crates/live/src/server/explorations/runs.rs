@@ -1,6 +1,6 @@
 //! Requests on their cores: programs under supervisors, and pauses.
 //!
-//! A program's folder is `requests/EXPLORATION/NUMBER` in the state folder. A request that was ended for a mandatory one
+//! A program's folder is `requests/EXPLORATION/NUMBER` in the state folder, beside `inputs`, whose files all find in theirs. A request that was ended for a mandatory one
 //! runs again later, so its folder is removed before the machine is told that it is gone: whatever a restarted server
 //! finds in the folder of a request is of its present run.
 
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,9 +25,13 @@ use crate::agent::driver::locked;
 use crate::config::ClusterFile;
 use crate::daemon::{Clock, Mailbox, stopped};
 use crate::processes::{self, Ending, Found, Lost, Outcome, Running};
+use crate::staging::{FileSpec, WORK};
 
 /// The pause before something is tried again that could not be done.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// The folder of an exploration's input files, among those of its requests.
+const INPUTS: &str = "inputs";
 
 /// What runs requests.
 #[derive(Clone)]
@@ -89,6 +93,11 @@ impl Runs {
         self.folder.join(exploration.to_string())
     }
 
+    /// Where the files are that all of them find in their folders.
+    pub(super) fn inputs_of(&self, exploration: Key) -> PathBuf {
+        self.of_exploration(exploration).join(INPUTS)
+    }
+
     async fn ended(&self, process: &Process, exit: Exit) {
         locked(&self.stops).remove(&process.request);
         if exit == Exit::Killed {
@@ -104,11 +113,12 @@ impl Runs {
     }
 
     async fn pause(&self, since: TimeMs, span: SpanMs, stopping: watch::Receiver<bool>) -> Exit {
-        let left = (since + span - moment(&self.clock)).0.max(0).unsigned_abs();
+        let end = Duration::from_millis((since + span).0.max(0).unsigned_abs());
+        let left = end.saturating_sub(self.clock.exact());
         tokio::select! {
             biased;
             () = stopped(stopping) => Exit::Killed,
-            () = tokio::time::sleep(Duration::from_millis(left)) => Exit::Completed,
+            () = tokio::time::sleep(left) => Exit::Completed,
         }
     }
 
@@ -160,10 +170,12 @@ impl Runs {
         let spec = program.spec(process, &self.cluster, self.first_core);
         let (dir, supervisor, runtime) =
             (self.dir(process.key), self.supervisor.clone(), self.runtime.clone());
+        let (inputs, files) = (self.inputs_of(process.key.exploration), program.inputs.clone());
         let start = move || {
             // What is left of a run of which nobody knows how it ended.
             removed(fs::remove_dir_all(&dir)).map_err(|error| error.to_string())?;
             spec.write(&dir).map_err(|error| error.to_string())?;
+            put_inputs(&files, &inputs.join(WORK), &dir.join(WORK)).map_err(|error| error.to_string())?;
             let _entered = runtime.enter();
             processes::spawn(&supervisor, &dir).map_err(|error| error.to_string())
         };
@@ -212,6 +224,18 @@ fn exit_of(exit: &processes::Exit, ending: bool) -> Exit {
     }
 }
 
+/// Gives a request copies of its own: it may write to them.
+fn put_inputs(files: &[FileSpec], from: &Path, to: &Path) -> io::Result<()> {
+    for file in files {
+        let target = to.join(file.name.as_str());
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::copy(from.join(file.name.as_str()), target)?;
+    }
+    Ok(())
+}
+
 /// What is not there was removed before.
 pub(super) fn removed(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
@@ -222,8 +246,8 @@ pub(super) fn removed(outcome: io::Result<()>) -> io::Result<()> {
 
 /// Does something with a folder, off the threads that serve connections.
 pub(super) async fn blocking<A: Send + 'static>(
-    dir: &std::path::Path,
-    act: impl FnOnce(&std::path::Path) -> A + Send + 'static,
+    dir: &Path,
+    act: impl FnOnce(&Path) -> A + Send + 'static,
 ) -> A {
     let dir = dir.to_owned();
     match tokio::task::spawn_blocking(move || act(&dir)).await {

@@ -12,10 +12,12 @@ use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
 use super::driver::{Answered, Ended};
-use super::launch::{PAUSE, launch};
+use super::launch::{Asked, PAUSE, launch};
+use super::runs::blocking;
 use super::{Explorations, moment};
 use crate::daemon::TurnedAway;
 use crate::server::service::stopping;
+use crate::staging::{FileSpec, StagingError};
 use crate::wire::bounds::OUTPUT_BYTES_MAX;
 use crate::wire::{Call, FromServer, Said, ToServer, proto};
 
@@ -29,6 +31,7 @@ pub(in crate::server) struct Line {
     exploration: Key,
     service: String,
     deadline: Option<TimeMs>,
+    inputs: Vec<FileSpec>,
     /// Ties its log lines together.
     request: String,
 }
@@ -56,7 +59,7 @@ impl Explorations {
         let first = tokio::time::timeout(PATIENCE, calls.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
         let first = first?.map(ToServer::try_from).transpose()?;
-        let Some(ToServer::Begin { exploration, service, deadline }) = first else {
+        let Some(ToServer::Begin { exploration, service, deadline, inputs }) = first else {
             return Err(Status::invalid_argument("begin: expected it first, found something else"));
         };
         let is_pause = service == PAUSE && self.file.pause;
@@ -64,9 +67,28 @@ impl Explorations {
             let found = self.shop.catalogue.find(&service, &user);
             found.map_err(|refusal| Status::not_found(refusal.to_string()))?;
         }
+        if !inputs.is_empty() {
+            self.take_in(&user, exploration, &inputs).await?;
+        }
         tracing::info!(%user, %exploration, service, "explores");
         let explorations = self.clone();
-        Ok(Line { explorations, user, exploration, service, deadline, request })
+        Ok(Line { explorations, user, exploration, service, deadline, inputs, request })
+    }
+}
+
+impl Explorations {
+    /// Takes the files of an exploration out of those that were uploaded, unless it has them.
+    async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
+        let _turn = self.store.turn(user, exploration).await;
+        let (store, user, inputs) = (self.store.clone(), user.clone(), inputs.to_vec());
+        let dir = self.runs.inputs_of(exploration);
+        let taken = blocking(&dir, move |dir| store.adopt(&user, exploration, &inputs, dir)).await;
+        taken.map_err(|error| match error {
+            // The client sends it, and asks again.
+            StagingError::Missing { .. } => Status::aborted(error.told()),
+            error if error.may_pass() => Status::unavailable(error.told()),
+            error => Status::invalid_argument(error.told()),
+        })
     }
 }
 
@@ -145,7 +167,8 @@ impl Line {
     fn submit(&self, call: Call) -> Result<Submit, Reason> {
         let Explorations { shop, file, .. } = &self.explorations;
         let Call { number, kind, arguments } = call;
-        let launch = launch(shop, &self.user, &self.service, arguments, &self.request)?;
+        let Line { user, service, inputs, request, .. } = self;
+        let launch = launch(shop, &Asked { user, service, inputs, request }, arguments)?;
         Ok(Submit {
             key: RequestKey { exploration: self.exploration, number },
             user: self.user.clone(),
@@ -191,7 +214,7 @@ impl Line {
         }
         let key = RequestKey { exploration: self.exploration, number };
         let dir = self.explorations.runs.dir(key);
-        let read = super::runs::blocking(&dir, move |dir| std::fs::read(dir.join(name))).await;
+        let read = blocking(&dir, move |dir| std::fs::read(dir.join(name))).await;
         let mut output = read.unwrap_or_else(|error| {
             tracing::warn!(%error, exploration = %self.exploration, number, "the output of a request cannot be read");
             Vec::new()

@@ -18,6 +18,8 @@ use crate::wire::Shares;
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
 /// After how many such times it is looked for what can be thrown away.
 const CLEANED_EVERY: u32 = 120;
+/// How long a folder is left alone whose exploration is not known.
+const FRESH: Duration = Duration::from_secs(600);
 /// Of how many users metrics are shown: each is a time series that stays.
 const USERS_SHOWN: usize = 1_000;
 
@@ -55,12 +57,17 @@ impl Explorations {
     async fn clean(&self) {
         let told = Told { at: moment(&self.clock), event: Event::Due };
         let Ok(()) = self.mailbox.tell(told) else { return };
-        // Before the machine is asked: a folder is made only for an exploration that it knows.
+        // Before the machine is asked: a folder is made for an exploration that it knows, or will know in a moment,
+        // when the first request follows its input files.
         let folder = self.runs.folder.clone();
         let listed = move || {
             // There is none before the first program.
             let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-            let key = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<Key>().ok();
+            let key = |entry: fs::DirEntry| {
+                let age = entry.metadata().and_then(|metadata| metadata.modified()).ok()?.elapsed();
+                age.ok().filter(|age| *age >= FRESH)?;
+                entry.file_name().to_str()?.parse::<Key>().ok()
+            };
             entries.flatten().filter_map(key).collect()
         };
         let found: Vec<Key> = tokio::task::spawn_blocking(listed).await.unwrap_or_default();

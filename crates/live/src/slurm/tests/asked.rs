@@ -92,7 +92,7 @@ fn limits_are_whole_minutes_and_never_none() {
 #[test]
 fn the_rest_is_asked_so() {
     let check = |call: Call, expected: &str| assert_eq!(words(&call).join(" "), expected);
-    check(call::hold("7"), "scontrol hold 7");
+    check(call::hold("7"), "scontrol uhold 7");
     check(call::release("7"), "scontrol release 7");
     check(call::cancel_waiting("7"), "scancel --verbose --state=PENDING 7");
     check(call::cancel("7"), "scancel --verbose 7");

@@ -25,10 +25,12 @@ use crate::staging::{Checksum, FileName, FileSpec, ResultName};
 mod exploration;
 mod history;
 mod moves;
+mod multi_job;
 
 pub(super) use exploration::*;
 pub(super) use history::*;
 pub(super) use moves::*;
+pub(super) use multi_job::*;
 
 pub(super) fn name() -> impl Strategy<Value = Name> {
     "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?".prop_map(|text| text.parse().unwrap())
@@ -273,6 +275,7 @@ pub(super) fn from_child() -> impl Strategy<Value = FromChild> {
         (any::<u64>(), job()).prop_map(|(sequence, job)| FromChild::News { sequence, record: Box::new(job) }),
         option::of(time()).prop_map(|now| FromChild::Heartbeat { now }),
         name().prop_map(|server| FromChild::Unnumbered { server }),
+        Just(FromChild::Freed),
     ]
 }
 
@@ -356,6 +359,7 @@ pub(super) fn submission() -> impl Strategy<Value = Submission> {
     );
     let what = prop_oneof![
         script.prop_map(Submitted::Script),
+        pack().prop_map(Submitted::Pack),
         (word(), btree_map(word(), text(), 0..4))
             .prop_map(|(name, arguments)| Submitted::Service { name, arguments }),
     ];
@@ -413,7 +417,8 @@ pub(super) fn explanation() -> impl Strategy<Value = Explanation> {
         (any::<u32>(), estimate(), 0..=*bounds::PROCS.end(), vec(release, 0..4), vec(name(), 0..3)).prop_map(
             |(ahead, plan, free, until, copies)| Wait { ahead, plan, free: Procs(free), until, copies },
         );
-    (job(), time(), option::of(wait)).prop_map(|(record, at, waits)| Explanation { record, at, waits })
+    (job(), time(), option::of(wait), option::of("[ -~]{0,9}"))
+        .prop_map(|(record, at, waits, unplanned)| Explanation { record, at, waits, unplanned })
 }
 
 pub(super) fn upload() -> impl Strategy<Value = Upload> {

@@ -12,7 +12,13 @@ fn questions() {
     use explore_request::Message;
     let begin = |exploration: usize, service: &str, deadline| {
         let (exploration, service) = (vec![1; exploration], service.to_owned());
-        Message::Begin(explore_request::Begin { exploration, service, deadline_ms: deadline })
+        let (deadline_ms, inputs) = (deadline, Vec::new());
+        Message::Begin(explore_request::Begin { exploration, service, deadline_ms, inputs })
+    };
+    let with_input = |sha256: usize| {
+        let input = proto::InputFile { name: "data".to_owned(), size: 1, sha256: vec![0; sha256] };
+        let (exploration, service, deadline_ms) = (vec![1; 16], "pi".to_owned(), None);
+        Message::Begin(explore_request::Begin { exploration, service, deadline_ms, inputs: vec![input] })
     };
     let call = |name: &str| {
         let arguments = [(name.to_owned(), "1".to_owned())].into();
@@ -24,6 +30,7 @@ fn questions() {
         (Some(begin(15, "pi", None)), "begin.exploration", "a key of 16 bytes", "15 bytes"),
         (Some(begin(16, "", None)), "begin.service", "the name of a service", "an empty text"),
         (Some(begin(16, "pi", Some(i64::MAX))), "begin.deadline_ms", far, "9223372036854775807"),
+        (Some(with_input(31)), "begin.inputs[0].sha256", "a SHA-256 checksum of 32 bytes", "31 bytes"),
         (Some(call("")), "submit.arguments", "the name of an argument", "an empty text"),
     ];
     for (message, field, expected, found) in cases {

@@ -10,6 +10,44 @@ use super::super::{
 use super::samples::{NAME, PROCS, TIME, amdahl, check, estimate, file, job, script, submit};
 
 #[test]
+fn packs() {
+    type Damage = fn(&mut proto::Pack);
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|pack| pack.service.clear(), "pack.service", "the name of a service", "an empty text"),
+        (|pack| pack.instances.clear(), "pack.instances", "at least one instance", "nothing"),
+        (|pack| pack.varied[0].clear(), "pack.varied[0]", "the name of an argument", "an empty text"),
+        (
+            |pack| drop(pack.instances[1].values.pop()),
+            "pack.instances[1].values",
+            "1 values, one for each name in `varied`",
+            "0",
+        ),
+        (
+            |pack| pack.instances[0].values[0].push('\n'),
+            "pack.instances[0].values[0]",
+            "printable characters on one line",
+            "`7\\n`",
+        ),
+    ];
+    let instance = |number| proto::pack::Instance { number, values: vec!["7".to_owned()] };
+    let pack = proto::Pack {
+        service: "fit".to_owned(),
+        arguments: Default::default(),
+        varied: vec!["x".to_owned()],
+        instances: vec![instance(1), instance(2)],
+    };
+    let what = Some(submit_request::What::Pack(pack));
+    let request = proto::SubmitRequest { what, ..submit(script()) };
+    for (damage, field, expected, found) in cases {
+        let damage = |request: &mut proto::SubmitRequest| match &mut request.what {
+            Some(submit_request::What::Pack(pack)) => damage(pack),
+            other => panic!("a pack, not {other:?}"),
+        };
+        check::<_, Submission>(request.clone(), damage, field, expected, found);
+    }
+}
+
+#[test]
 fn submissions() {
     type Damage = fn(&mut proto::SubmitRequest);
     fn of_script(request: &mut proto::SubmitRequest) -> &mut proto::Script {
@@ -21,7 +59,7 @@ fn submissions() {
     const FIRST_LINE: &str = "a first line that says what runs it, like `#!/bin/sh`";
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|request| request.key = vec![0; 15], "key", "a key of 16 bytes", "15 bytes"),
-        (|request| request.what = None, "", "service or script", "nothing"),
+        (|request| request.what = None, "", "service, script or pack", "nothing"),
         (|request| of_script(request).name.clear(), "script.name", "the name of a script", "an empty text"),
         (|request| of_script(request).text.clear(), "script.text", FIRST_LINE, "an empty text"),
         (
@@ -138,7 +176,8 @@ fn explanations() {
         ),
     ];
     for (damage, field, expected, found) in cases {
-        let reply = proto::ExplainReply { job: Some(job()), at: 1, waits: Some(wait.clone()) };
+        let reply =
+            proto::ExplainReply { job: Some(job()), at: 1, waits: Some(wait.clone()), unplanned: None };
         let within = |reply: &mut proto::ExplainReply| damage(reply.waits.as_mut().unwrap());
         check::<_, Explanation>(reply, within, field, expected, found);
     }

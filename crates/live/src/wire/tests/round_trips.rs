@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Found, What};
+use pliant_control::agent::{Found, Moving, What};
 use pliant_control::explain::Explanation;
 use pliant_control::job::{Compared, Exit, JobRecord, Work};
 use pliant_control::reason::Cause;
@@ -16,7 +16,7 @@ use prost::Message;
 
 use super::super::{
     Accuracy, Declined, FromChild, FromParent, JobsQuery, accuracies, accuracy_query, accuracy_reply, asked,
-    bounds, discover, handle_of, job_request,
+    bounds, discover, handle_of, job_request, reallocate_request,
 };
 use super::super::{proto, write};
 use super::{arbitrary, received, sent};
@@ -69,6 +69,7 @@ come_back_the_same! {
     pages_of_histories: history_page as proto::HistoryReply;
     queries_of_local_jobs: locals_query as proto::LocalsRequest;
     pages_of_local_jobs: locals_page as proto::LocalsReply;
+    prospects_of_instances: prospects as proto::Prospects;
     questions_of_explorations: to_server as proto::ExploreRequest;
     answers_to_explorations: from_server as proto::ExploreReply;
     shares_of_users: shares as proto::UsersReply;
@@ -233,4 +234,16 @@ fn what_is_not_said_has_a_default() {
     assert_eq!(asked(request, ask.caller, None).unwrap().best, 1);
     let nothing = Accuracy { start_error: None, completion_error: None, ..one(arbitrary::accuracy()) };
     assert_eq!(proto::ServerAccuracy::from(&nothing).start_error_s, Vec::<i64>::new());
+}
+
+#[test]
+fn waiting_jobs_are_moved_by_the_agents_own_policy_alone() {
+    let moving = one(arbitrary::moving());
+    let request = |dry_run, policy: Option<&Moving>| {
+        reallocate_request(proto::ReallocateRequest { dry_run, policy: policy.map(Into::into) })
+    };
+    assert_eq!(request(true, Some(&moving)).unwrap(), (true, Some(moving.policy)));
+    assert_eq!(request(true, None).unwrap(), (true, None));
+    assert_eq!(request(false, None).unwrap(), (false, None));
+    assert_eq!(request(false, Some(&moving)).unwrap_err().field, "policy");
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{Listed, Listing, Node, Phase, Place, Shape, State, Status};
+use pliant_control::listing::{Listed, Listing, Node, Phase, Place, Shape, State, Status, WaitsFor};
 use pliant_control::names::Handle;
 use pliant_model::{Span, Time};
 
@@ -99,6 +99,10 @@ struct Saved {
     next: u64,
 }
 
+/// Every so manieth job waits for something else than its turn, for so many milliseconds.
+const STUCK_EVERY: u64 = 7;
+const STUCK_FOR: u64 = 300_000;
+
 /// The controller. It outlives nothing but its process: see [`Controller::begin_again`].
 pub(super) struct Controller {
     nodes: Vec<u32>,
@@ -122,7 +126,22 @@ impl Entry {
         self.glance().phase != Phase::Over
     }
 
-    fn listed(&self, id: u64) -> Listed {
+    /// What keeps a job from starting, but for its turn: some jobs, by their ids, wait for something else at first, which no
+    /// picture shows.
+    fn waits_for(&self, id: u64, now: u64) -> Option<WaitsFor> {
+        if !id.is_multiple_of(STUCK_EVERY)
+            || now >= self.submitted + STUCK_FOR
+            || self.stage != Stage::Pending
+        {
+            return None;
+        }
+        Some(match (id / STUCK_EVERY) % 2 {
+            0 => WaitsFor::Limit("AssocMaxJobsLimit".to_owned()),
+            _ => WaitsFor::Other("ReqNodeNotAvail".to_owned()),
+        })
+    }
+
+    fn listed(&self, id: u64, now: u64) -> Listed {
         let (state, started, places, ended, status) = match &self.stage {
             Stage::Held => (State::Held, None, Vec::new(), None, None),
             Stage::Pending => (State::Pending, None, Vec::new(), None, None),
@@ -150,6 +169,7 @@ impl Entry {
             ended: ended.map(time),
             status,
             priority: u64::from(u32::MAX) - id,
+            waits_for: self.waits_for(id, now),
             ..Listed::default()
         }
     }
@@ -203,7 +223,7 @@ impl Controller {
                     unusable: None,
                 };
                 let nodes = self.nodes.iter().enumerate().map(node).collect();
-                let jobs = self.jobs.iter().map(|(id, job)| job.listed(*id)).collect();
+                let jobs = self.jobs.iter().map(|(id, job)| job.listed(*id, now)).collect();
                 Said::Listing(Box::new(Listing::new(*at, nodes, jobs)))
             }
         }
@@ -246,7 +266,7 @@ impl Controller {
         }
         let mut started = Vec::new();
         for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.stage == Stage::Pending) {
-            if job.cores > free.iter().sum() {
+            if job.cores > free.iter().sum() || job.waits_for(*id, now).is_some() {
                 continue;
             }
             let mut left = job.cores;

@@ -338,6 +338,8 @@ impl World {
                 if let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) {
                     site.controller.save();
                 }
+                // What has waited for something else may start without anything having happened.
+                self.pass(index);
                 self.after(SAVES_EVERY, Happening::Site(index, Moment::Saves));
             }
         }

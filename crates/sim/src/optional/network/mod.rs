@@ -198,8 +198,13 @@ impl<'a> World<'a> {
         };
         let server = |(number, speed): (usize, &f64)| {
             let draws = Draws::new(seed, &format!("ties of {number}"));
-            let config =
-                Config { order: system.order, cores: scenario.cores, optional_per_core: window, draws };
+            let config = Config {
+                order: system.order,
+                cores: scenario.cores,
+                optional_per_core: window,
+                mandatory_per_user: None,
+                draws,
+            };
             let machine = Requests::new(config);
             Server {
                 first: machine.clone(),

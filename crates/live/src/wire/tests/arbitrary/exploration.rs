@@ -14,11 +14,14 @@ fn moment() -> impl Strategy<Value = TimeMs> {
 pub(in super::super) fn to_server() -> impl Strategy<Value = ToServer> {
     let kind = select(vec![Kind::Mandatory, Kind::Optional]);
     prop_oneof![
-        (key(), word(), option::of(moment())).prop_map(|(exploration, service, deadline)| ToServer::Begin {
-            exploration,
-            service,
-            deadline
-        }),
+        (key(), word(), option::of(moment()), vec(file(), 0..3)).prop_map(
+            |(exploration, service, deadline, inputs)| ToServer::Begin {
+                exploration,
+                service,
+                deadline,
+                inputs
+            }
+        ),
         (any::<u32>(), kind, btree_map(word(), text(), 0..4))
             .prop_map(|(number, kind, arguments)| ToServer::Call(Call { number, kind, arguments })),
         any::<u32>().prop_map(ToServer::Cancel),

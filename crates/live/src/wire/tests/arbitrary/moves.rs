@@ -16,10 +16,15 @@ use proptest::sample::select;
 use super::super::super::{Prepare, bounds};
 use super::*;
 
+/// A completion that was expected, or that of a job that was not planned.
+fn before() -> impl Strategy<Value = Time> {
+    prop_oneof![3 => time(), 1 => Just(Time::MAX)]
+}
+
 pub(in super::super) fn hop() -> impl Strategy<Value = Hop> {
     let reason =
         select(&[MoveReason::EarlierCompletion, MoveReason::Resubmitted, MoveReason::FirstStart][..]);
-    (name(), name(), any::<u32>(), time(), time(), estimate(), reason).prop_map(
+    (name(), name(), any::<u32>(), time(), before(), estimate(), reason).prop_map(
         |(from, to, attempt, at, before, expected, reason)| Hop {
             from,
             to,
@@ -40,6 +45,7 @@ pub(in super::super) fn outcome() -> impl Strategy<Value = MoveOutcome> {
     let stays = prop_oneof![
         Just(Stays::NotWaiting),
         Just(Stays::Pinned),
+        Just(Stays::Kept),
         Just(Stays::OnItsWay),
         estimate().prop_map(|plan| Stays::NotWorthIt { plan }),
         text().prop_map(Stays::Refused),
@@ -86,6 +92,7 @@ pub(in super::super) fn picture() -> impl Strategy<Value = Picture> {
     });
     let movable = (any::<u32>(), handle(), key(), work(), time(), any::<u32>(), vec(name(), 0..3)).prop_map(
         |(number, job, key, work, submitted, moves, copies)| Movable {
+            avoids: copies.iter().rev().cloned().collect(),
             number,
             job,
             key,
@@ -97,8 +104,16 @@ pub(in super::super) fn picture() -> impl Strategy<Value = Picture> {
     );
     let queue = (vec(running, 0..3), vec(placed, 0..3), vec(line, 0..3), option::of(head))
         .prop_map(|(running, placed, line, head)| Dump { running, placed, line, head });
-    (server_info(), select(Tuner::ALL), queue, option::of(nodes_picture()), vec(movable, 0..3))
-        .prop_map(|(info, tuner, queue, nodes, movable)| Picture { info, tuner, queue, nodes, movable })
+    let closed = option::of(word());
+    (server_info(), select(Tuner::ALL), queue, option::of(nodes_picture()), vec(movable, 0..3), closed)
+        .prop_map(|(info, tuner, queue, nodes, movable, closed)| Picture {
+            info,
+            tuner,
+            queue,
+            nodes,
+            movable,
+            closed,
+        })
 }
 
 /// What is written is taken: the window of rules without an end is cut to the end of time.
@@ -133,7 +148,7 @@ pub(super) fn nodes_picture() -> impl Strategy<Value = nodes::Picture> {
 }
 
 pub(in super::super) fn prepare() -> impl Strategy<Value = Prepare> {
-    let times = (time(), time(), time());
+    let times = (time(), before(), time());
     (handoff_id(), address(), user(), submission(), vec(hop(), 1..3), times, word(), any::<bool>()).prop_map(
         |(id, address, owner, submission, hops, (submitted, before, latest), request, copy)| Prepare {
             id,
@@ -176,7 +191,7 @@ pub(in super::super) fn moving() -> impl Strategy<Value = Moving> {
 }
 
 pub(in super::super) fn report() -> impl Strategy<Value = Report> {
-    let proposal = (handle(), name(), name(), time(), estimate(), any::<bool>(), option::of(outcome()))
+    let proposal = (handle(), name(), name(), before(), estimate(), any::<bool>(), option::of(outcome()))
         .prop_map(|(job, from, to, before, expected, copy, outcome)| Proposal {
             job,
             from,
@@ -186,8 +201,10 @@ pub(in super::super) fn report() -> impl Strategy<Value = Report> {
             copy,
             outcome,
         });
-    (option::of(word()), any::<u32>(), vec(name(), 0..3), any::<u32>(), vec(proposal, 0..3)).prop_map(
-        |(refused, servers, silent, movable, proposals)| Report {
+    let closed = vec((name(), word()), 0..3);
+    (option::of(word()), any::<u32>(), vec(name(), 0..3), closed, any::<u32>(), vec(proposal, 0..3)).prop_map(
+        |(refused, servers, silent, closed, movable, proposals)| Report {
+            closed,
             refused,
             servers,
             silent,

@@ -1,0 +1,350 @@
+//! `pliant sweep`: very many runs of a service with different arguments, spread over the servers by statistics (paper 002).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
+use pliant_live::client::{
+    Fate, MultiJobError, MultiJobWanted, Row, Rows, Sweep, SweepFolder, Sweeper, Swept, Table, Unreachable,
+    Varied,
+};
+use pliant_model::{Span, SpanMs};
+use pliant_policy::allocation::Strategy;
+use pliant_report::{InstanceRow, write_instances};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::federation::{Access, Session, failed, interrupted, patience, tell};
+use crate::moment::rough;
+use crate::numbers::whole;
+use crate::output::Output;
+use crate::progress::spinner;
+use crate::table::{Table as Shown, counted, grouped};
+use crate::verbs::submit::argument;
+use crate::words::strategy;
+
+/// More instances than anybody waits for.
+const INSTANCES_MAX: u32 = 10_000_000;
+/// How many failed instances are told one by one.
+const FAILED_SHOWN: usize = 20;
+/// The exit code if an instance failed.
+const NOT_COMPLETED: u8 = 3;
+
+const USAGE: &str = "pliant sweep [OPTIONS] SERVICE [KEY=VALUE]... --vary KEY=VALUES --out DIR
+       pliant sweep --resume DIR";
+
+#[derive(Args)]
+#[command(override_usage = USAGE)]
+pub(crate) struct Arguments {
+    /// A service of the federation, that takes no input files.
+    #[arg(value_name = "SERVICE", required_unless_present = "resume")]
+    service: Option<String>,
+    /// The arguments that are the same for all instances.
+    #[arg(value_name = "KEY=VALUE", value_parser = argument)]
+    arguments: Vec<(String, String)>,
+    /// An argument that runs through values: seed=1..1000, x=0:1:0.001 or mode=draft,final; may be repeated, for all
+    /// combinations.
+    #[arg(long, value_name = "KEY=VALUES")]
+    vary: Vec<Varied>,
+    /// A file that lists arguments (CSV): their names in the first line, an instance in each other one.
+    #[arg(long, value_name = "FILE")]
+    vary_file: Option<PathBuf>,
+    /// The values of all varied arguments change together, in place of every combination.
+    #[arg(long)]
+    zip: bool,
+    /// How instances are spread over servers.
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy(), default_value = "statistics")]
+    allocate: Strategy,
+    /// How often an instance that failed is tried again.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole(0..=RETRIES_MAX))]
+    retries: u8,
+    /// Where results are kept, and how far it is. The same command goes on where another one was.
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "dry_run"])]
+    out: Option<PathBuf>,
+    /// Goes on with the sweep of this folder, whatever it is.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["service", "vary", "vary_file", "zip", "allocate", "retries", "out", "dry_run"])]
+    resume: Option<PathBuf>,
+    /// Shows what each server would get and how long it would take, and submits nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// How long to wait for a server that takes instances.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
+    patience: Duration,
+    #[command(flatten)]
+    access: Access,
+}
+
+impl Arguments {
+    fn wanted(&self) -> Result<MultiJobWanted, Failure> {
+        let table = self.vary_file.as_deref().map(read_table).transpose()?;
+        let mut fixed = std::collections::BTreeMap::new();
+        for (name, value) in &self.arguments {
+            if fixed.insert(name.clone(), value.clone()).is_some() {
+                return Err(Failure::input(format!("expected each argument once, found `{name}` twice")));
+            }
+        }
+        let sweep = Sweep { fixed, varied: self.vary.clone(), table, zip: self.zip };
+        sweep.check().map_err(Failure::input)?;
+        match sweep.combinations() {
+            Some(1..=INSTANCES_MAX) => {}
+            Some(_) => {
+                let most = grouped(INSTANCES_MAX.into());
+                return Err(Failure::input(format!("expected at most {most} instances, found more")));
+            }
+            None => {
+                let message = "expected --vary KEY=VALUES or --vary-file FILE, found neither";
+                return Err(Failure::input(message).hint("one of them says which instances there are"));
+            }
+        }
+        Ok(MultiJobWanted {
+            service: self.service.clone().unwrap_or_default(),
+            sweep,
+            strategy: self.allocate,
+            retries: self.retries,
+            patience: self.patience,
+        })
+    }
+}
+
+fn read_table(path: &Path) -> Result<Table, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
+    let wrong = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
+    let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
+    Table::try_from(text).map_err(|error| wrong(&error))
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let session = arguments.access.open()?;
+    if arguments.dry_run {
+        return dry_run(output, &session, &arguments.wanted()?);
+    }
+    let (mut sweeper, dir) = match (&arguments.resume, &arguments.out) {
+        (Some(dir), _) => {
+            let folder = SweepFolder::open(dir)?;
+            let resumed = session.run(async { Sweeper::resume(&session.client, folder, arguments.patience) });
+            (resumed?, dir)
+        }
+        (None, Some(dir)) => {
+            let wanted = arguments.wanted()?;
+            let folder = SweepFolder::open(dir)?;
+            let new = session.run(async { Sweeper::new(&session.client, &wanted, folder) });
+            (new?, dir)
+        }
+        (None, None) => return Err(Failure::input("expected --out DIR or --resume DIR, found neither")),
+    };
+    let resumed = sweeper.is_resumed();
+    if resumed {
+        tell(|| format!("goes on with what {} has", dir.display()));
+    }
+    let bar = spinner();
+    let status = drive(&session, &mut sweeper, &bar)?;
+    bar.finish_and_clear();
+    let mut rows = Rows::of(sweeper.into_folder())?;
+    let failures = results(&mut rows)?;
+    let value = json!({
+        "out": dir,
+        "resumed": resumed,
+        "interrupted": status.interrupted,
+        "instances": status.instances,
+        "completed": status.progress.done,
+        "failed": status.progress.failed,
+        "tried_again": status.progress.retried,
+        "packs": status.progress.packs,
+        "failures": failures.iter().map(described).collect::<Vec<_>>(),
+    });
+    output.print("sweep", || text(&status, &rows.names(), &failures), value)?;
+    conclusion(&status, dir)
+}
+
+/// Goes on until it is over or Ctrl-C is pressed.
+fn drive(session: &Session, sweeper: &mut Sweeper, bar: &ProgressBar) -> Result<Swept, Failure> {
+    // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
+    let stop = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let status = session.run(sweeper.run(stop, |status| bar.set_message(line(status))));
+    status.map_err(|error| {
+        let failure = Failure::from(error);
+        match sweeper.jobs().len() {
+            0 => failure,
+            jobs => {
+                let jobs = counted(jobs as u64, "job");
+                failure
+                    .hint(format!("{jobs} may go on: `pliant queue` lists them, `pliant cancel` ends them"))
+            }
+        }
+    })
+}
+
+fn conclusion(status: &Swept, dir: &Path) -> Result<(), Failure> {
+    if status.interrupted {
+        let hint = format!("`pliant sweep --resume {}` goes on, now or later", dir.display());
+        return Err(interrupted("interrupted: what was handed out goes on without it", hint));
+    }
+    match status.progress.failed {
+        0 => Ok(()),
+        failed => {
+            let (failed, all) = (grouped(failed.into()), grouped(status.instances.into()));
+            let hint = format!("{} tells how", dir.join("results.csv").display());
+            Err(Failure::system(format!("{failed} of {all} instances failed")).hint(hint).code(NOT_COMPLETED))
+        }
+    }
+}
+
+/// Writes the tables of results; the first failed instances.
+fn results(rows: &mut Rows) -> Result<Vec<Row>, Failure> {
+    let mut failures = Vec::new();
+    let (dir, names, count) = (rows.dir().to_owned(), rows.names(), rows.len());
+    write_instances::<Failure>(&dir, &names, count, |instance| {
+        let row = rows.row(instance)?;
+        if row.fate == Fate::Failed && failures.len() < FAILED_SHOWN {
+            failures.push(row.clone());
+        }
+        Ok(InstanceRow {
+            instance: row.instance,
+            values: row.values,
+            state: row.fate.word().to_owned(),
+            exit_code: row.code,
+            how: row.how,
+            tries: row.tries,
+            server: row.server.map(|server| server.to_string()).unwrap_or_default(),
+            job: row.job.map(|job| job.to_string()).unwrap_or_default(),
+            elapsed_ms: row.elapsed_ms,
+            output: row.output,
+            error: row.error,
+        })
+    })?;
+    Ok(failures)
+}
+
+fn described(row: &Row) -> Value {
+    json!({
+        "instance": row.instance,
+        "values": row.values,
+        "how": row.how,
+        "tries": row.tries,
+        "job": row.job,
+        "error": row.error,
+    })
+}
+
+/// How far it is.
+fn line(status: &Swept) -> String {
+    let Swept { progress, instances, left, servers, .. } = status;
+    let Progress { done, failed, open, .. } = *progress;
+    let failed = match failed {
+        0 => String::new(),
+        failed => format!(", {} failed", grouped(failed.into())),
+    };
+    let left = match left {
+        Some(left) => format!(", about {} left", rough(Span(left.0 / 1_000 + 1))),
+        None => String::new(),
+    };
+    let (done, all) = (grouped(done.into()), grouped((*instances).into()));
+    let open = grouped(open.into());
+    format!("{done} of {all} done{failed}, {open} handed out to {}{left}", counted(*servers as u64, "server"))
+}
+
+fn text(status: &Swept, names: &[String], failures: &[Row]) -> String {
+    let Progress { done, failed, retried, packs, .. } = status.progress;
+    let again = match retried {
+        0 => String::new(),
+        retried => format!(", {} tried again", grouped(retried.into())),
+    };
+    let mut text = format!(
+        "{} of {} done, {} failed{again}, in {}\n",
+        grouped(done.into()),
+        grouped(status.instances.into()),
+        grouped(failed.into()),
+        counted(packs.into(), "job"),
+    );
+    for row in failures {
+        let values = names.iter().zip(&row.values).map(|(name, value)| format!("{name}={value}"));
+        let values: Vec<String> = values.collect();
+        let error = row.error.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
+        text += &format!("failed: {} ({}), {}{error}\n", row.instance, values.join(" "), row.how);
+    }
+    if failed as usize > failures.len() {
+        text += &format!("and {} more\n", grouped(u64::from(failed) - failures.len() as u64));
+    }
+    text
+}
+
+fn dry_run(output: Output, session: &Session, wanted: &MultiJobWanted) -> Result<(), Failure> {
+    let (shares, makespan, others) = session.run(session.client.allocation(wanted))?;
+    let share = |share: &Share| {
+        json!({
+            "server": share.server,
+            "instances": share.instances,
+            "at_a_time": share.places,
+            "instance_s": share.instance.seconds(),
+            "told_by": told_by(share.told),
+            "makespan_s": share.makespan.seconds(),
+        })
+    };
+    let value = json!({
+        "strategy": wanted.strategy.name(),
+        "instances": wanted.sweep.combinations(),
+        "makespan_s": makespan.seconds(),
+        "servers": shares.iter().map(share).collect::<Vec<_>>(),
+        "others": others.iter().map(|one| json!({ "server": one.server, "why": one.reason.why })).collect::<Vec<_>>(),
+    });
+    output.print("sweep", || allocation(wanted, &shares, makespan, &others), value)
+}
+
+fn told_by(told: Told) -> String {
+    match told {
+        Told::Walltime => "walltime".to_owned(),
+        Told::Statistics { jobs } => counted(jobs, "job"),
+        Told::Own { instances } => counted(instances, "instance"),
+    }
+}
+
+fn allocation(wanted: &MultiJobWanted, shares: &[Share], makespan: SpanMs, others: &[Unreachable]) -> String {
+    let seconds = |span: SpanMs| match span.0 {
+        ms if ms < 10_000 => format!("{:.2}s", span.seconds()),
+        ms => rough(Span(ms / 1_000)),
+    };
+    let mut table = Shown::new(1, &["server", "instances", "at a time", "each", "known from", "done after"]);
+    for share in shares {
+        table.row(vec![
+            share.server.to_string(),
+            grouped(share.instances),
+            grouped(share.places.into()),
+            seconds(share.instance),
+            told_by(share.told),
+            seconds(share.makespan),
+        ]);
+    }
+    let instances = counted(wanted.sweep.combinations().unwrap_or(0).into(), "instance");
+    let mut text = table.render();
+    text += &format!("{instances} by {}, expected to be done after {}\n", wanted.strategy, seconds(makespan));
+    if shares.iter().any(|share| share.told == Told::Walltime) {
+        text +=
+            "known from walltime: no such job has ended there yet, so that each is taken to need all of it\n";
+    }
+    for one in others {
+        text += &format!("{} gets none: {}\n", one.server, one.reason.why);
+    }
+    text
+}
+
+impl From<MultiJobError> for Failure {
+    fn from(error: MultiJobError) -> Failure {
+        match error {
+            MultiJobError::Client(error) => failed(error),
+            MultiJobError::Folder(error) => error.into(),
+            MultiJobError::Nobody(ref servers) => match servers.iter().any(|one| one.reason.cause.may_pass())
+            {
+                true => Failure::system(error).hint("try again in a moment"),
+                false if servers.is_empty() => Failure::system(error).hint("try again in a moment"),
+                false => Failure::input(error).hint("`pliant servers --services` lists what there is"),
+            },
+            MultiJobError::Refused { .. } => Failure::input(error),
+        }
+    }
+}

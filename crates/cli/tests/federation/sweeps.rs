@@ -1,0 +1,174 @@
+//! Sweeps: whoever is killed, every instance is run and counted once; what fails is tried again and told.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use pliant_live::identity::Role;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit, until};
+
+/// Instances of the long test.
+const INSTANCES: u32 = 2_000;
+
+/// A cluster with a service that notes each of its runs in a file, and fails for 13.
+fn noting(name: &'static str, procs: u32, lines: &Path) -> Cluster {
+    let note = format!(
+        r#"
+[[service]]
+name = "note"
+command = ["/bin/sh", "-c", "echo $PLIANT_INSTANCE >> {}; echo $1 squared is $(($1 * $1)); [ $1 != 13 ] || {{{{ echo unlucky >&2; exit 7; }}}}", "note", "{{x}}"]
+speedup = "rigid:1"
+runtime = "2s"
+
+[service.arguments.x]
+type = "integer"
+"#,
+        lines.display()
+    );
+    Cluster { tables: SERVICES.to_owned() + &note, ..Cluster::new(name, procs, 1.0) }
+}
+
+struct User {
+    config: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl User {
+    fn new(federation: &Federation, name: &str) -> User {
+        User { config: federation.client_file(Role::User, name), dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn begin(&self, line: &str) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+        command.args(line.split(' ')).arg("--config").arg(&self.config).args(["--output", "json"]);
+        command.current_dir(self.dir.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The exit code, the document, and what was said on standard error.
+    fn run(&self, line: &str) -> (i32, Value, String) {
+        let output = self.begin(line).wait_with_output().unwrap();
+        let document = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        (output.status.code().unwrap(), document, String::from_utf8(output.stderr).unwrap())
+    }
+
+    /// The rows of a sweep's table, by column.
+    fn rows(&self, folder: &str) -> Vec<BTreeMap<String, String>> {
+        let text = fs::read_to_string(self.dir.path().join(folder).join("results.csv")).unwrap();
+        let mut lines = text.lines();
+        let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+        let row = |line: &str| {
+            let fields = line.split(',').map(str::to_owned);
+            head.iter().map(|name| (*name).to_owned()).zip(fields).collect()
+        };
+        // Outputs end with their lines.
+        lines.filter(|line| line.starts_with(|letter: char| letter.is_ascii_digit())).map(row).collect()
+    }
+}
+
+/// How often each instance has run.
+fn runs(lines: &Path) -> BTreeMap<u32, u32> {
+    let mut runs = BTreeMap::new();
+    for line in fs::read_to_string(lines).unwrap_or_default().lines() {
+        *runs.entry(line.parse().unwrap()).or_default() += 1;
+    }
+    runs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_instance_is_done_once_whoever_is_killed() {
+    let lines = tempfile::NamedTempFile::new().unwrap();
+    let lines = lines.path();
+    let clusters = [noting("lyon", 2, lines), noting("nancy", 2, lines), noting("rennes", 2, lines)];
+    let mut federation = Federation::start(&clusters).await;
+    let alice = User::new(&federation, "alice");
+    // One of them is busy.
+    let bob = federation.client("bob");
+    for _ in 0..2 {
+        submit(&bob, &order_to("nancy", service("sleep", &[("seconds", "8")]))).await;
+    }
+    let line = format!("sweep note --vary x=100..{} --out kept", 99 + INSTANCES);
+    let count = || fs::read(lines).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count();
+    let reaches =
+        async |least: usize| until("instances to run", async || (count() >= least).then_some(())).await;
+
+    let client = alice.begin(&line);
+    reaches(200).await;
+    federation.kill("lyon");
+    reaches(600).await;
+    kill_process(Pid::from_child(&client), Signal::KILL).unwrap();
+    client.wait_with_output().unwrap();
+    federation.revive("lyon");
+    let (code, said, stderr) = alice.run(&line);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!((&said["completed"], &said["resumed"]), (&INSTANCES.into(), &true.into()), "{said}");
+    // Whoever begins it again has nothing to do.
+    let packs = said["packs"].clone();
+    let (code, said, _) = alice.run("sweep --resume kept");
+    assert_eq!((code, &said["packs"], &said["tried_again"]), (0, &packs, &0.into()));
+
+    let runs = runs(lines);
+    assert_eq!(runs.len(), INSTANCES as usize);
+    assert!(runs.values().all(|times| *times == 1), "{runs:?}");
+    let rows = alice.rows("kept");
+    assert_eq!(rows.len(), INSTANCES as usize);
+    let mut shares: BTreeMap<&str, u32> = BTreeMap::new();
+    for row in &rows {
+        let x: u64 = row["x"].parse().unwrap();
+        assert_eq!(row["instance"], (x - 100).to_string());
+        assert_eq!((row["state"].as_str(), row["tries"].as_str()), ("completed", "1"), "{row:?}");
+        assert_eq!(row["output"], format!("\"{x} squared is {}", x * x));
+        *shares.entry(row["server"].as_str()).or_default() += 1;
+    }
+    // What the busy one gets is what it can do in the time that it is not busy.
+    let most = shares.values().max().unwrap();
+    assert!(shares.get("nancy").is_none_or(|busy| busy < most), "{shares:?}");
+    println!("{shares:?} in {packs} jobs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it_takes() {
+    let lines = tempfile::NamedTempFile::new().unwrap();
+    let federation = Federation::start(&[noting("lyon", 2, lines.path())]).await;
+    let alice = User::new(&federation, "alice");
+    let (code, said, stderr) = alice.run("sweep note --vary x=1..40 --dry-run");
+    assert_eq!(code, 0, "{stderr}");
+    let share = &said["servers"][0];
+    assert_eq!((&share["instances"], &share["told_by"]), (&40.into(), &"walltime".into()), "{said}");
+    // The walltime is half as long again as the runtime.
+    assert_eq!((&share["instance_s"], &said["makespan_s"]), (&3.0.into(), &60.0.into()));
+
+    let (code, said, stderr) = alice.run("sweep note --vary x=1..40 --retries 1 --out kept");
+    assert_eq!(code, 3, "{stderr}");
+    assert!(stderr.contains("1 of 40 instances failed"), "{stderr}");
+    assert_eq!(
+        (&said["completed"], &said["failed"], &said["tried_again"]),
+        (&39.into(), &1.into(), &1.into())
+    );
+    let failure = &said["failures"][0];
+    assert_eq!((&failure["how"], &failure["tries"]), (&"exit code 7".into(), &2.into()), "{said}");
+    assert_eq!((&failure["error"], &failure["values"][0]), (&"unlucky\n".into(), &"13".into()));
+    assert_eq!(runs(lines.path())[&12], 2);
+    let parquet = fs::read(alice.dir.path().join("kept/results.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+
+    let (_, said, _) = alice.run("sweep note --vary x=1..40 --dry-run");
+    let share = &said["servers"][0];
+    assert!(share["told_by"].as_str().unwrap().ends_with("jobs"), "{said}");
+    assert!(share["instance_s"].as_f64().unwrap() < 1.0, "{said}");
+    for (line, words) in [
+        ("sweep note --vary x=1..40 --out kept --vary x=1..2", "`x` twice"),
+        ("sweep note --vary x=1..41 --out kept", "arguments: expected x=1..41, found x=1..40"),
+        ("sweep note --out other", "expected --vary KEY=VALUES or --vary-file FILE"),
+        ("sweep note --vary y=1,2 --out other", "`y`"),
+        ("sweep nothing --vary y=1,2 --out third", "no server takes it"),
+        ("sweep --resume nowhere", "expected something to go on with"),
+    ] {
+        let (code, _, stderr) = alice.run(line);
+        assert!(code == 2 && stderr.contains(words), "{line}: {code}: {stderr}");
+    }
+}

@@ -1,0 +1,423 @@
+//! The client of a multi-job (paper 002): many instances of one service, spread over servers by what statistics say.
+//!
+//! *Allocation*: servers say when their processors come free and how long an instance is expected to take there
+//! ([`Prospects`]); [`pliant_policy::allocation`], which the simulator calls as well, says how many instances each gets.
+//! It is asked again for what is not handed out yet whenever servers were looked at anew, so that a server that is slower
+//! than expected, or gone, loses its share to others.
+//!
+//! *Packing*: short instances go out in packs, of which each is one job that runs them one after the other. A pack takes
+//! about [`PACK_MS`], and towards the end of a server's share half of what its processors have left to do (guided
+//! self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Computers C-36(12), 1987), so that all of them end at about the same time. No
+//! server has many more packs than it runs at a time.
+//!
+//! *Outcomes*: an instance that failed, or whose pack ended without having run it, goes out again, a bounded number of
+//! times. What was handed out is told by [`Event::Recalled`] and the events that followed it after a crash, in their order:
+//! packs keep their numbers, from which the keys of their submissions follow, so that none is run twice.
+//!
+//! Memory is a byte for each instance and what is in open packs. Cost: O(log n) for each outcome, and that of an
+//! allocation for each look.
+
+mod packing;
+mod prospects;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+
+use pliant_model::{Span, SpanMs};
+use pliant_policy::allocation::{self, Allocation, ClusterState, Offer, Strategy, allocate};
+use pliant_policy::runtimes::{Categories, Estimator, Level, Runtimes, Settings};
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::names::{Key, Name};
+
+pub use packing::PACK_MS;
+pub use prospects::{Places, Prospects, Told};
+
+/// An instance that is done.
+const DONE: u8 = u8::MAX;
+/// One that failed for good.
+const GIVEN_UP: u8 = u8::MAX - 1;
+/// The most that an instance may be tried again.
+pub const RETRIES_MAX: u8 = 100;
+
+/// What a user wants.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// How many instances, numbered from 0.
+    pub instances: u32,
+    /// How often one that failed is tried again: at most [`RETRIES_MAX`].
+    pub retries: u8,
+    /// How they are spread.
+    pub strategy: Strategy,
+    /// The most instances of a pack.
+    pub pack_most: u32,
+}
+
+/// What happened to the client.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// It begins, or goes on after all that it had noted was told.
+    Begin,
+    /// These servers offer the service now. A server that is not among them gets nothing more.
+    Found(Vec<(Name, Prospects)>),
+    /// An earlier client handed this out.
+    Recalled {
+        /// The pack.
+        pack: u32,
+        /// To whom.
+        server: Name,
+        /// What is in it.
+        instances: Vec<u32>,
+    },
+    /// A server does not take a pack, and never will.
+    Refused {
+        /// The pack.
+        pack: u32,
+    },
+    /// An instance of an open pack has ended.
+    Ended {
+        /// The pack.
+        pack: u32,
+        /// The instance.
+        instance: u32,
+        /// True if it ended well.
+        completed: bool,
+        /// How long it took.
+        took: SpanMs,
+    },
+    /// A pack has ended: what it was not heard of has not been run to its end.
+    Over {
+        /// The pack.
+        pack: u32,
+    },
+}
+
+/// What the client is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Look at the servers, soon.
+    Look,
+    /// Submit a pack, to that server and no other one.
+    Submit {
+        /// Its number.
+        pack: u32,
+        /// The server.
+        server: Name,
+        /// The instances, in order.
+        instances: Vec<u32>,
+    },
+    /// Every instance is done or given up.
+    Done,
+}
+
+/// How far a multi-job is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Progress {
+    /// Instances that ended well.
+    pub done: u32,
+    /// Instances that failed for good.
+    pub failed: u32,
+    /// Instances in open packs.
+    pub open: u32,
+    /// Outcomes after which an instance was tried again.
+    pub retried: u32,
+    /// Packs that were handed out.
+    pub packs: u32,
+}
+
+/// What a server gets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// The server.
+    pub server: Name,
+    /// Instances that are to go there, beside those that have.
+    pub instances: u64,
+    /// How many run there at a time.
+    pub places: u32,
+    /// How long one is expected to take there.
+    pub instance: SpanMs,
+    /// From where that is known.
+    pub told: Told,
+    /// When the last of them is expected to end, from now.
+    pub makespan: SpanMs,
+}
+
+/// A pack on a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Pack {
+    server: Name,
+    left: BTreeSet<u32>,
+}
+
+/// A server that takes instances.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Site {
+    prospects: Prospects,
+    share: u64,
+    /// It refused a pack since it was looked at.
+    refused: bool,
+}
+
+/// A multi-job on its way.
+#[derive(Clone, Debug)]
+pub struct MultiJob {
+    plan: Plan,
+    /// Of each instance: how often it failed, [`DONE`] or [`GIVEN_UP`].
+    fates: Vec<u8>,
+    /// From here on nothing was handed out.
+    next: u32,
+    /// What is to be handed out again.
+    again: BTreeSet<u32>,
+    packs: BTreeMap<u32, Pack>,
+    sites: BTreeMap<Name, Site>,
+    /// What its own instances took, in milliseconds, by server.
+    runtimes: Runtimes<Name>,
+    progress: Progress,
+    /// What is not handed out was not all allocated.
+    unallocated: bool,
+}
+
+/// The key of a pack's submission: that of the multi-job, its last four bytes combined with the pack's number.
+pub fn pack_key(multi_job: Key, pack: u32) -> Key {
+    let Key(mut bytes) = multi_job;
+    bytes[12..].iter_mut().zip(pack.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
+    Key(bytes)
+}
+
+impl MultiJob {
+    /// One of which nothing was handed out.
+    pub fn new(plan: Plan) -> MultiJob {
+        let plan = Plan { retries: plan.retries.min(RETRIES_MAX), pack_most: plan.pack_most.max(1), ..plan };
+        let window = NonZeroUsize::new(1_000).expect("more than none");
+        let least = NonZeroUsize::new(3).expect("more than none");
+        MultiJob {
+            fates: vec![0; plan.instances as usize],
+            plan,
+            next: 0,
+            again: BTreeSet::new(),
+            packs: BTreeMap::new(),
+            sites: BTreeMap::new(),
+            runtimes: Runtimes::new(Settings { window, least }),
+            progress: Progress::default(),
+            unallocated: true,
+        }
+    }
+
+    /// What is wanted.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let open = self.packs.values().map(|pack| pack.left.len() as u32).sum();
+        Progress { open, ..self.progress }
+    }
+
+    /// The packs that have not ended, and where they are.
+    pub fn open_packs(&self) -> impl Iterator<Item = (u32, &Name)> {
+        self.packs.iter().map(|(number, pack)| (*number, &pack.server))
+    }
+
+    /// The first instance that is not handed out, if there is one.
+    pub fn first_left(&self) -> Option<u32> {
+        let fresh = (self.next < self.plan.instances).then_some(self.next);
+        self.again.first().copied().or(fresh)
+    }
+
+    /// The instances that failed for good.
+    pub fn given_up(&self) -> impl Iterator<Item = u32> {
+        let fates = (0..).zip(&self.fates);
+        fates.filter_map(|(instance, fate)| (*fate == GIVEN_UP).then_some(instance))
+    }
+
+    /// True if an instance ended well.
+    pub fn is_done(&self, instance: u32) -> bool {
+        self.fates.get(instance as usize) == Some(&DONE)
+    }
+
+    /// Takes in an event and appends what is to be done.
+    pub fn on(&mut self, event: Event, rng: &mut impl Rng, commands: &mut Vec<Command>) {
+        match event {
+            Event::Begin => {
+                commands.push(if self.is_over() { Command::Done } else { Command::Look });
+                return;
+            }
+            Event::Found(found) => self.found(found),
+            Event::Recalled { pack, server, instances } => return self.recall(pack, server, instances),
+            Event::Refused { pack } => {
+                let Some(Pack { server, left }) = self.packs.remove(&pack) else { return };
+                // It was not run: it costs no try.
+                self.again.extend(left);
+                self.unallocated = true;
+                if let Some(site) = self.sites.get_mut(&server) {
+                    site.refused = true;
+                }
+            }
+            Event::Ended { pack, instance, completed, took } => {
+                self.ended(pack, instance, completed, took);
+                if !self.is_over() {
+                    // Its pack goes on: what failed is handed out with the next one.
+                    return;
+                }
+            }
+            Event::Over { pack } => {
+                let Some(pack) = self.packs.remove(&pack) else { return };
+                pack.left.into_iter().for_each(|instance| self.failed(instance));
+            }
+        }
+        if self.is_over() {
+            commands.push(Command::Done);
+            return;
+        }
+        self.hand_out(rng, commands);
+    }
+
+    /// What servers of which that is known would get, if nothing were handed out.
+    pub fn preview(&mut self, found: Vec<(Name, Prospects)>, rng: &mut impl Rng) -> (Vec<Share>, SpanMs) {
+        self.found(found);
+        self.allocate(rng);
+        self.shares()
+    }
+
+    /// True if it is not known yet how an instance of a pack ended.
+    pub fn awaits(&self, pack: u32, instance: u32) -> bool {
+        self.packs.get(&pack).is_some_and(|pack| pack.left.contains(&instance))
+    }
+
+    /// What each server is to get, and when the last instance is expected to end.
+    pub fn shares(&self) -> (Vec<Share>, SpanMs) {
+        let share = |(server, site): (&Name, &Site)| {
+            let (instance, told) = self.expected(server, &site.prospects);
+            let makespan = self.state(server, site).offer.finish(site.share);
+            Share {
+                server: server.clone(),
+                instances: site.share,
+                places: site.prospects.places(),
+                instance,
+                told,
+                makespan: SpanMs(makespan.0),
+            }
+        };
+        let shares: Vec<Share> = self.sites.iter().map(share).collect();
+        let makespan = shares.iter().map(|share| share.makespan).max().unwrap_or(SpanMs::ZERO);
+        (shares, makespan)
+    }
+
+    /// When the last instance is expected to end, from now, if all places of the servers are its own.
+    pub fn left(&self) -> Option<SpanMs> {
+        let left = u64::from(self.plan.instances - self.progress.done - self.progress.failed);
+        let offers: Vec<Offer> = self.sites.iter().map(|(server, site)| self.whole(server, site)).collect();
+        let offers: Vec<&Offer> = offers.iter().filter(|offer| offer.processors() > 0).collect();
+        if offers.is_empty() {
+            return None;
+        }
+        let counts = allocation::earliest::allocate(&offers, left);
+        let last = offers.iter().zip(counts).map(|(offer, count)| offer.finish(count)).max();
+        last.map(|span| SpanMs(span.0))
+    }
+
+    fn found(&mut self, found: Vec<(Name, Prospects)>) {
+        let site = |prospects| Site { prospects, share: 0, refused: false };
+        self.sites = found.into_iter().map(|(server, prospects)| (server, site(prospects))).collect();
+        self.unallocated = true;
+    }
+
+    fn is_over(&self) -> bool {
+        self.progress.done + self.progress.failed == self.plan.instances
+    }
+
+    /// How many instances are not handed out.
+    fn waiting(&self) -> u64 {
+        u64::from(self.plan.instances - self.next) + self.again.len() as u64
+    }
+
+    fn recall(&mut self, pack: u32, server: Name, instances: Vec<u32>) {
+        for instance in &instances {
+            // They are handed out in order.
+            self.next = self.next.max(instance + 1);
+            self.again.remove(instance);
+        }
+        self.progress.packs = self.progress.packs.max(pack + 1);
+        self.packs.insert(pack, Pack { server, left: instances.into_iter().collect() });
+    }
+
+    fn ended(&mut self, pack: u32, instance: u32, completed: bool, took: SpanMs) {
+        let Some(pack) = self.packs.get_mut(&pack) else { return };
+        if !pack.left.remove(&instance) {
+            return;
+        }
+        if !completed {
+            return self.failed(instance);
+        }
+        let of = Categories { executable: Some(pack.server.clone()), user: None, group: None };
+        self.runtimes.tell(&of, Span(took.0));
+        self.fates[instance as usize] = DONE;
+        self.progress.done += 1;
+    }
+
+    fn failed(&mut self, instance: u32) {
+        let fate = &mut self.fates[instance as usize];
+        if *fate >= self.plan.retries {
+            *fate = GIVEN_UP;
+            self.progress.failed += 1;
+            return;
+        }
+        *fate += 1;
+        self.progress.retried += 1;
+        self.again.insert(instance);
+        self.unallocated = true;
+    }
+
+    /// How long an instance is expected to take on a server: by those of this multi-job that ended there, by what the
+    /// server says of earlier ones, by those that ended elsewhere, or by its walltime.
+    fn expected(&self, server: &Name, prospects: &Prospects) -> (SpanMs, Told) {
+        let of = Categories { executable: Some(server.clone()), user: None, group: None };
+        let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
+        let own = found.filter(|found| found.level == Level::Executable);
+        let found = match (own, prospects.told) {
+            (None, Told::Statistics { .. }) => None,
+            (own, _) => own.or(found),
+        };
+        let told = |jobs| Told::Own { instances: jobs };
+        found
+            .map_or((prospects.instance, prospects.told), |found| (SpanMs(found.runtime.0), told(found.jobs)))
+    }
+
+    /// A server for the allocation. Its unit of time is the millisecond.
+    fn state(&self, server: &Name, site: &Site) -> ClusterState {
+        let Prospects { free, jobs, failures, .. } = &site.prospects;
+        let free = free.iter().map(Places::free).collect();
+        let job = Span(self.expected(server, &site.prospects).0.0.max(1));
+        ClusterState { offer: Offer { free, job }, jobs: u64::from(*jobs), failures: *failures }
+    }
+
+    /// The same as if all of its places were free.
+    fn whole(&self, server: &Name, site: &Site) -> Offer {
+        let at = SpanMs::ZERO;
+        let free = Places { at, places: site.prospects.places() }.free();
+        Offer { free: vec![free], job: self.state(server, site).offer.job }
+    }
+
+    fn allocate(&mut self, rng: &mut impl Rng) {
+        let usable = |site: &Site| !site.refused;
+        let names: Vec<Name> =
+            self.sites.iter().filter(|(_, site)| usable(site)).map(|(name, _)| name.clone()).collect();
+        let states: Vec<ClusterState> =
+            names.iter().map(|name| self.state(name, &self.sites[name])).collect();
+        self.sites.values_mut().for_each(|site| site.share = 0);
+        let Some(Allocation { instances, .. }) = allocate(self.plan.strategy, &states, self.waiting(), rng)
+        else {
+            return;
+        };
+        self.unallocated = false;
+        for (name, count) in names.iter().zip(instances) {
+            if let Some(site) = self.sites.get_mut(name) {
+                site.share = count;
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the instances of a multi-job may expect of a server.
+
+use pliant_model::{Span, SpanMs};
+use pliant_policy::allocation::Free;
+
+use super::PACK_MS;
+
+/// What a server says to whoever has a multi-job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Prospects {
+    /// When its places come free, judging by the expected runtimes of what it has: each runs an instance at a time.
+    pub free: Vec<Places>,
+    /// How long an instance is expected to take.
+    pub instance: SpanMs,
+    /// From where that is known.
+    pub told: Told,
+    /// Jobs that wait or run.
+    pub jobs: u32,
+    /// Jobs that failed, of all that the server has had.
+    pub failures: u64,
+}
+
+/// Places that come free at the same moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Places {
+    /// From now.
+    pub at: SpanMs,
+    /// How many.
+    pub places: u32,
+}
+
+/// From where it is known how long an instance takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// It is not: that is its walltime.
+    Walltime,
+    /// From jobs of the service that ended on the server.
+    Statistics {
+        /// How many.
+        jobs: u64,
+    },
+    /// From instances of the same multi-job.
+    Own {
+        /// How many.
+        instances: u64,
+    },
+}
+
+impl Prospects {
+    /// How many instances run at a time.
+    pub fn places(&self) -> u32 {
+        self.free.iter().map(|places| places.places).fold(0, u32::saturating_add)
+    }
+
+    /// How many of them come free within the time of a pack.
+    pub(super) fn soon(&self) -> u32 {
+        let soon = self.free.iter().filter(|places| places.at.0 <= PACK_MS);
+        soon.map(|places| places.places).fold(0, u32::saturating_add)
+    }
+}
+
+impl Places {
+    /// The same for an allocation in milliseconds.
+    pub(super) fn free(&self) -> Free {
+        Free { at: Span(self.at.0), processors: self.places }
+    }
+}

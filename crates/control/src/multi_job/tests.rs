@@ -1,0 +1,238 @@
+//! The machine in a small world of servers that run packs, refuse them, or lose them.
+
+use std::collections::VecDeque;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::*;
+
+fn plan(instances: u32, retries: u8) -> Plan {
+    Plan { instances, retries, strategy: Strategy::Statistics, pack_most: 1_000 }
+}
+
+fn prospects(places: u32, instance_ms: i64, told: Told) -> Prospects {
+    let free = vec![Places { at: SpanMs::ZERO, places }];
+    Prospects { free, instance: SpanMs(instance_ms), told, jobs: 0, failures: 0 }
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+/// Servers whose packs are run one after the other, and what happens to them.
+struct World {
+    machine: MultiJob,
+    rng: ChaCha8Rng,
+    /// All that was told, for a client that begins again.
+    journal: Vec<Event>,
+    open: VecDeque<(u32, Name, Vec<u32>)>,
+    /// How often each instance was run to its end.
+    runs: Vec<u32>,
+    packs: Vec<usize>,
+    most_open: BTreeMap<Name, usize>,
+    done: bool,
+}
+
+impl World {
+    fn new(plan: Plan, seed: u64) -> World {
+        World {
+            runs: vec![0; plan.instances as usize],
+            machine: MultiJob::new(plan),
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            journal: Vec::new(),
+            open: VecDeque::new(),
+            packs: Vec::new(),
+            most_open: BTreeMap::new(),
+            done: false,
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut commands = Vec::new();
+        self.machine.on(event.clone(), &mut self.rng, &mut commands);
+        if !matches!(event, Event::Begin | Event::Found(_)) {
+            self.journal.push(event);
+        }
+        for command in commands {
+            match command {
+                Command::Look => {}
+                Command::Done => self.done = true,
+                Command::Submit { pack, server, instances } => {
+                    assert!(!instances.is_empty());
+                    let instances_again = instances.clone();
+                    self.journal.push(Event::Recalled {
+                        pack,
+                        server: server.clone(),
+                        instances: instances_again,
+                    });
+                    self.packs.push(instances.len());
+                    self.open.push_back((pack, server, instances));
+                }
+            }
+        }
+        let mut open: BTreeMap<Name, usize> = BTreeMap::new();
+        self.open.iter().for_each(|(_, server, _)| *open.entry(server.clone()).or_default() += 1);
+        for (server, count) in open {
+            let most = self.most_open.entry(server).or_default();
+            *most = count.max(*most);
+        }
+    }
+
+    /// Ends the oldest pack: of its instances `failing` says which fail, and after `lost` of them it is gone.
+    fn step(&mut self, lost: Option<usize>, failing: impl Fn(u32) -> bool, took_ms: i64) {
+        let Some((pack, _, instances)) = self.open.pop_front() else { return };
+        for (at, instance) in instances.into_iter().enumerate() {
+            if lost.is_some_and(|lost| at >= lost) {
+                break;
+            }
+            self.runs[instance as usize] += 1;
+            let (completed, took) = (!failing(instance), SpanMs(took_ms));
+            self.tell(Event::Ended { pack, instance, completed, took });
+        }
+        self.tell(Event::Over { pack });
+    }
+
+    /// A client that knows no more than what was noted.
+    fn restart(&mut self) {
+        let mut machine = MultiJob::new(self.machine.plan().clone());
+        let mut ignored = Vec::new();
+        for event in self.journal.clone() {
+            machine.on(event, &mut self.rng, &mut ignored);
+        }
+        assert_eq!(machine.progress(), self.machine.progress());
+        assert_eq!(machine.waiting(), self.machine.waiting());
+        let open: Vec<u32> = machine.open_packs().map(|(pack, _)| pack).collect();
+        let mut expected: Vec<u32> = self.open.iter().map(|(pack, ..)| *pack).collect();
+        expected.sort_unstable();
+        assert_eq!(open, expected);
+        self.machine = machine;
+        self.tell(Event::Begin);
+    }
+}
+
+#[test]
+fn every_instance_is_done_once_whatever_happens() {
+    for seed in 0..20 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut world = World::new(plan(3_000, 2), seed);
+        let servers = [("lyon", 4, 20), ("nancy", 2, 10), ("rennes", 1, 40)];
+        let told = |jobs| Told::Statistics { jobs };
+        let all = || {
+            let one =
+                |(server, places, ms): &(&str, u32, i64)| (name(server), prospects(*places, *ms, told(5)));
+            servers.iter().map(one).collect::<Vec<_>>()
+        };
+        world.tell(Event::Begin);
+        world.tell(Event::Found(all()));
+        let mut steps = 0;
+        while !world.done {
+            match random.next_u32() % 12 {
+                0 => world.tell(Event::Found(all())),
+                // A server is not there for a while.
+                1 => world.tell(Event::Found(all().into_iter().skip(1).collect())),
+                2 => world.restart(),
+                3 => {
+                    if let Some((pack, ..)) = world.open.pop_back() {
+                        world.tell(Event::Refused { pack });
+                        world.tell(Event::Found(all()));
+                    }
+                }
+                _ => world.step(None, |_| false, 15),
+            }
+            if world.open.is_empty() {
+                world.tell(Event::Found(all()));
+            }
+            steps += 1;
+            assert!(steps < 20_000, "no end: {:?}", world.machine.progress());
+        }
+        assert!(world.runs.iter().all(|runs| *runs == 1), "seed {seed}");
+        assert_eq!(world.machine.progress().done, 3_000);
+        for (server, places, _) in servers {
+            assert!(world.most_open[&name(server)] <= places as usize + 2, "{server} is flooded");
+        }
+    }
+}
+
+#[test]
+fn what_fails_is_tried_again_so_often_and_then_given_up() {
+    let mut world = World::new(plan(100, 2), 1);
+    world.tell(Event::Found(vec![(name("lyon"), prospects(2, 10, Told::Walltime))]));
+    let mut turn = 0;
+    while !world.done {
+        // Every third pack is lost after one instance; 7 always fails.
+        let lost = (turn % 3 == 2).then_some(1);
+        world.step(lost, |instance| instance == 7, 10);
+        turn += 1;
+        assert!(turn < 1_000);
+    }
+    let progress = world.machine.progress();
+    assert_eq!(progress.done + progress.failed, 100);
+    assert!(world.machine.given_up().any(|instance| instance == 7), "{progress:?}");
+    assert!(world.runs[7] <= 3 && !world.machine.is_done(7));
+    assert!(progress.retried > 2);
+    // No instance that ended well is run again.
+    assert!((0..100).all(|instance| instance == 7 || world.runs[instance] <= 1), "{:?}", world.runs);
+}
+
+#[test]
+fn shares_follow_what_is_learned() {
+    let mut world = World::new(plan(10_000, 0), 1);
+    let found =
+        |told| vec![(name("lyon"), prospects(2, 10_000, told)), (name("nancy"), prospects(2, 10_000, told))];
+    world.tell(Event::Found(found(Told::Walltime)));
+    let (shares, _) = world.machine.shares();
+    let first: Vec<u64> = shares.iter().map(|share| share.instances).collect();
+    assert!(first[0].abs_diff(first[1]) < 20, "{first:?}");
+    assert!(world.packs.iter().all(|size| *size <= 4), "nothing is known yet: {:?}", world.packs);
+    // Instances on lyon take a third of the time.
+    for _ in 0..8 {
+        let took = if world.open[0].1 == name("lyon") { 100 } else { 300 };
+        world.step(None, |_| false, took);
+    }
+    world.tell(Event::Found(found(Told::Walltime)));
+    let (shares, makespan) = world.machine.shares();
+    assert_eq!(shares[0].instance, SpanMs(100));
+    assert!(matches!(shares[1].told, Told::Own { instances } if instances >= 3));
+    let ratio = shares[0].instances as f64 / shares[1].instances as f64;
+    assert!((2.5..3.5).contains(&ratio), "{shares:?}");
+    assert!(makespan < SpanMs(400_000) && world.machine.left().unwrap() < SpanMs(500_000));
+    // Now that it is known how short they are, packs are large: about what takes half a minute.
+    assert!(world.packs.contains(&300) && world.packs.contains(&100), "{:?}", world.packs);
+}
+
+#[test]
+fn the_last_packs_of_a_share_are_small() {
+    let mut world = World::new(plan(2_000, 0), 1);
+    world.tell(Event::Found(vec![(name("lyon"), prospects(4, 1, Told::Statistics { jobs: 9 }))]));
+    while !world.done {
+        world.step(None, |_| false, 1);
+    }
+    assert_eq!(world.packs[0], 250);
+    assert_eq!(world.packs.last(), Some(&1));
+    assert!(world.packs.windows(2).all(|pair| pair[0] >= pair[1]), "{:?}", world.packs);
+    assert!(world.packs.len() < 60, "{}", world.packs.len());
+}
+
+#[test]
+fn a_preview_is_what_the_policy_allocates() {
+    let mut machine = MultiJob::new(plan(90, 0));
+    let busy = Prospects {
+        free: vec![Places { at: SpanMs(1_000), places: 1 }],
+        ..prospects(1, 100, Told::Statistics { jobs: 3 })
+    };
+    let idle = prospects(1, 100, Told::Statistics { jobs: 3 });
+    let found = vec![(name("busy"), busy), (name("idle"), idle)];
+    let (shares, makespan) = machine.preview(found, &mut ChaCha8Rng::seed_from_u64(1));
+    let counts: Vec<u64> = shares.iter().map(|share| share.instances).collect();
+    assert_eq!((counts, makespan), (vec![40, 50], SpanMs(5_000)));
+}
+
+#[test]
+fn keys_of_packs_differ_and_are_found_again() {
+    let own = Key([7; 16]);
+    let keys: BTreeSet<Key> = (0..10_000).map(|pack| pack_key(own, pack)).collect();
+    assert_eq!(keys.len(), 10_000);
+    assert_eq!(pack_key(pack_key(own, 77), 77), own);
+    assert_eq!(pack_key(own, 0), own);
+}

@@ -1,0 +1,171 @@
+//! What the instances of a multi-job may expect of this server (paper 002, Algorithm 2; spec A.2.1): when its processors
+//! come free by the *expected* runtimes of what it has, and how long an instance takes. The simulator's broker makes
+//! the same of the same: [`pliant_policy::allocation::pending::state`] of what [`pliant_policy::runtimes`] predicts.
+//!
+//! Runtimes are learned as jobs end, and are part of the server's state: journaled, and kept over restarts. They are in
+//! milliseconds, for a processor of speed 1 and the fewest processors that the work takes, and of services divided by
+//! what their arguments make of it. O(jobs log processors).
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use pliant_model::{JobId, Procs, Span, SpanMs, Time, Walltimes};
+use pliant_policy::allocation::ClusterState;
+use pliant_policy::allocation::pending::{PendingJob, state};
+use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Predicted, Runtimes, Settings};
+
+use super::{Kept, Refused, Server};
+use crate::job::Work;
+use crate::multi_job::{Places, Prospects, Told};
+use crate::names::User;
+
+/// Which jobs count: of a category the last 200 for what is recent, and at least 3.
+const SETTINGS: Settings = Settings {
+    window: NonZeroUsize::new(200).expect("more than none"),
+    least: NonZeroUsize::new(3).expect("more than none"),
+};
+
+/// Statistics of nothing yet.
+pub(super) fn empty() -> Runtimes<String> {
+    Runtimes::new(SETTINGS)
+}
+
+/// Statistics that go on like the dumped ones.
+pub(super) fn restore(dump: &[CategoryDump<String>]) -> Runtimes<String> {
+    Runtimes::restore(SETTINGS, dump)
+}
+
+/// An instance of a multi-job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Instance {
+    /// What it runs.
+    pub service: String,
+    /// How much longer its arguments make it.
+    pub scale: f64,
+    /// On how many processors, and for how long at most: rigid.
+    pub work: Work,
+}
+
+impl Server {
+    /// What instances like this one may expect; an error if the cluster cannot run them.
+    pub fn prospects(&mut self, now: Time, user: &User, instance: &Instance) -> Result<Prospects, Refused> {
+        let speed = self.config.speed;
+        let estimate = self.estimate_at(now, &instance.work, speed)?;
+        let most = SpanMs(estimate.walltime.0.saturating_mul(1_000));
+        let (length, told) = self.length(user, instance, most);
+        let processors = self.procs();
+        let pending = self.pending(now);
+        let ClusterState { offer, jobs, failures } =
+            state(processors, pending, Span(length.0), 0.0, self.failures);
+        let width = instance.work.procs.0.max(1);
+        let mut free = Vec::with_capacity(offer.free.len());
+        let mut rest = 0;
+        for step in offer.free {
+            let processors = rest + step.processors;
+            rest = processors % width;
+            if processors >= width {
+                free.push(Places { at: SpanMs(step.at.0), places: processors / width });
+            }
+        }
+        let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
+        Ok(Prospects { free, instance: length, told, jobs, failures })
+    }
+
+    /// How long an instance is expected to take here: as earlier runs of its service, or as long as it may.
+    fn length(&self, user: &User, instance: &Instance, most: SpanMs) -> (SpanMs, Told) {
+        let of = categories(&instance.service, user);
+        let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
+        let found = found.filter(|found| found.level == Level::Executable);
+        found.map_or((most, Told::Walltime), |Predicted { runtime, jobs, .. }| {
+            let ms = runtime.0 as f64 * instance.scale / self.config.speed.get();
+            (SpanMs((ms.ceil() as i64).clamp(1, most.0)), Told::Statistics { jobs })
+        })
+    }
+
+    /// The jobs of the cluster in the order in which they start, with how long they are expected to run, in
+    /// milliseconds: by statistics where there are some, by their walltimes otherwise.
+    fn pending(&mut self, now: Time) -> Vec<PendingJob> {
+        let ms = |span: Span| Span(span.0.saturating_mul(1_000));
+        let mut pending = Vec::new();
+        if let Some(picture) = self.batch.nodes(now) {
+            for holder in &picture.running {
+                let left = ms((holder.expected.unwrap_or(holder.end) - now).max(Span::ZERO));
+                pending.push(self.runs(now, holder.job, holder.cores, left));
+            }
+            for waiting in picture.pending.iter().filter(|waiting| !waiting.blocked) {
+                let walltime = ms(waiting.expected.unwrap_or(waiting.walltime));
+                pending.push(self.waits(waiting.job, waiting.shape.cores, walltime));
+            }
+            return pending;
+        }
+        let queue = self.batch.picture(now);
+        for job in &queue.running {
+            pending.push(self.runs(now, job.job, job.procs, ms((job.end - now).max(Span::ZERO))));
+        }
+        let mut placed = queue.placed;
+        placed.sort_by_key(|waiting| (waiting.plan.start, waiting.job));
+        for waiting in &placed {
+            pending.push(self.waits(waiting.job, waiting.plan.procs, ms(waiting.plan.walltime)));
+        }
+        for waiting in &queue.line {
+            pending.push(self.waits(waiting.job, waiting.procs, ms(waiting.walltime)));
+        }
+        pending
+    }
+
+    /// A job that has at most `left` to run.
+    fn runs(&self, now: Time, job: JobId, procs: Procs, left: Span) -> PendingJob {
+        let kept = self.jobs.get(&job.0);
+        let elapsed = kept.and_then(|kept| kept.record.started).map(|started| now - started);
+        let elapsed = Span(elapsed.map_or(0, |elapsed| elapsed.0.max(0).saturating_mul(1_000)));
+        let most = Span(left.0.saturating_add(elapsed.0));
+        let (runtime, deviation) = self.foreseen(kept, procs, most);
+        PendingJob { procs, runtime, deviation, elapsed: Some(elapsed) }
+    }
+
+    fn waits(&self, job: JobId, procs: Procs, walltime: Span) -> PendingJob {
+        let (runtime, deviation) = self.foreseen(self.jobs.get(&job.0), procs, walltime);
+        PendingJob { procs, runtime, deviation, elapsed: None }
+    }
+
+    /// How long a job is expected to run on so many processors, at most so long, and the deviation of that.
+    fn foreseen(&self, kept: Option<&Kept>, procs: Procs, most: Span) -> (Span, Span) {
+        let foreseen = kept.and_then(|kept| {
+            let of = categories(&kept.record.name, &kept.record.owner);
+            let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean)?;
+            let scale = kept.lesson.as_ref().map_or(1.0, |lesson| lesson.scale);
+            let request = kept.record.work.request(JobId(kept.number), Time::ZERO);
+            let walltimes = request.on(self.procs(), self.config.speed)?;
+            let factor = scale * wider(&walltimes, procs) / self.config.speed.get();
+            let of = |span: Span| Span((span.0 as f64 * factor).ceil() as i64);
+            Some((of(found.runtime).min(most), of(found.deviation)))
+        });
+        foreseen.unwrap_or((most, Span::ZERO))
+    }
+
+    /// A job has ended well, after `elapsed` if that was measured.
+    pub(super) fn tell_runtimes(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
+        let Some(Kept { record, lesson, run, .. }) = self.jobs.get(&number) else { return };
+        let Some(started) = record.started else { return };
+        let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
+        let asked = run.as_ref().map_or(record.procs, |run| run.procs);
+        // A folded job ran in rounds.
+        let rounds = asked.0.div_ceil(record.procs.0.max(1)).max(1);
+        let request = record.work.request(JobId(number), Time::ZERO);
+        let Some(walltimes) = request.on(self.procs(), self.config.speed) else { return };
+        let scale = lesson.as_ref().map_or(1.0, |lesson| lesson.scale) * f64::from(rounds);
+        let narrow = self.config.speed.get() / (wider(&walltimes, asked) * scale);
+        let runtime = Span((elapsed.as_secs_f64() * 1_000.0 * narrow).ceil() as i64);
+        self.runtimes.tell(&categories(&record.name, &record.owner), runtime);
+    }
+}
+
+/// The time on so many processors relative to that on the fewest that will do.
+fn wider(walltimes: &Walltimes<'_>, procs: Procs) -> f64 {
+    let procs = procs.clamp(walltimes.least(), walltimes.most());
+    walltimes.ratio(procs) / walltimes.ratio(walltimes.least())
+}
+
+fn categories(service: &str, user: &User) -> Categories<String> {
+    Categories { executable: Some(service.to_owned()), user: Some(user.to_string()), group: None }
+}

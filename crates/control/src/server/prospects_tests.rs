@@ -1,0 +1,118 @@
+//! What instances of a multi-job are told of a server, and what it learns for that.
+
+use pliant_model::{SpanMs, Speedup};
+
+use super::prospects::Instance;
+use super::*;
+use crate::multi_job::{Places, Prospects, Told};
+use crate::replay::Machine;
+
+fn server(procs: u32, speed: f64) -> Server {
+    let config = ServerConfig {
+        address: String::new(),
+        name: "lyon".parse().unwrap(),
+        procs: Procs(procs),
+        speed: Speed::new(speed).unwrap(),
+        policy: "cbf".to_owned(),
+        tuner: Tuner::Exact,
+        waiting_per_user: 100,
+    };
+    Server::new(config, Time(0)).unwrap()
+}
+
+fn alice() -> User {
+    "alice".parse().unwrap()
+}
+
+/// A job of a service that takes `scale` times as long as the service does.
+fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Submit {
+    Submit {
+        key: Key([key; 16]),
+        owner: alice(),
+        name: service.to_owned(),
+        work: Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid },
+        own_time: false,
+        pinned: false,
+        latest: None,
+        compared: Vec::new(),
+        survey: Survey::default(),
+        launch: String::new(),
+        lesson: Some(Lesson { category: service.to_owned(), scale, promises: false }),
+    }
+}
+
+fn at(server: &mut Server, now: i64) {
+    while server.next_due().is_some_and(|due| due <= Time(now)) {
+        server.on(Time(now), Event::Due, &mut Vec::new());
+    }
+}
+
+fn accept(server: &mut Server, now: i64, submit: Submit) {
+    let event = Event::Submit { reply: Token(1), submit: Box::new(submit) };
+    server.on(Time(now), event, &mut Vec::new());
+    at(server, now);
+}
+
+fn end(server: &mut Server, now: i64, number: u32, exit: Exit, elapsed_ms: u64) {
+    let event = batch::Event::Ended { job: JobId(number), exit, elapsed_ms: Some(elapsed_ms) };
+    server.on(Time(now), Event::Batch(event), &mut Vec::new());
+    at(server, now);
+}
+
+fn instance(service: &str, procs: u32, walltime: i64, scale: f64) -> Instance {
+    let work = Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid };
+    Instance { service: service.to_owned(), scale, work }
+}
+
+fn asked(server: &mut Server, now: i64, instance: &Instance) -> Prospects {
+    server.prospects(Time(now), &alice(), instance).unwrap()
+}
+
+fn free(prospects: &Prospects) -> Vec<(i64, u32)> {
+    prospects.free.iter().map(|Places { at, places }| (at.0, *places)).collect()
+}
+
+#[test]
+fn without_statistics_walltimes_are_what_is_expected() {
+    let mut server = server(4, 2.0);
+    accept(&mut server, 0, submit(1, "long", 3, 100, 1.0));
+    accept(&mut server, 0, submit(2, "long", 2, 60, 1.0));
+    let told = asked(&mut server, 10, &instance("short", 1, 8, 1.0));
+    assert_eq!((told.instance, told.told), (SpanMs(4_000), Told::Walltime));
+    // 50 s on three processors, 40 s of which are left; then two of them for 30 s.
+    assert_eq!((free(&told), told.jobs), (vec![(40_000, 2), (70_000, 2)], 2));
+    // Instances of two processors take two each.
+    assert_eq!(free(&asked(&mut server, 10, &instance("wide", 2, 8, 1.0))), [(40_000, 1), (70_000, 1)]);
+    let refused = server.prospects(Time(10), &alice(), &instance("wider", 5, 8, 1.0));
+    assert!(matches!(refused, Err(Refused::TooLarge { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
+    let mut server = server(2, 2.0);
+    for (key, elapsed_ms) in [(1, 900), (2, 1_000), (3, 1_100)] {
+        // A pack of ten.
+        accept(&mut server, 2 * i64::from(key), submit(key, "fit", 1, 200, 10.0));
+        end(&mut server, 2 * i64::from(key) + 1, key.into(), Exit::Code(0), elapsed_ms);
+    }
+    // Failures are counted, and teach nothing.
+    accept(&mut server, 8, submit(4, "fit", 1, 200, 10.0));
+    end(&mut server, 60, 4, Exit::Code(1), 50_000);
+    let check = |server: &mut Server| {
+        let told = asked(server, 60, &instance("fit", 1, 20, 3.0));
+        assert_eq!((told.instance, told.told), (SpanMs(300), Told::Statistics { jobs: 3 }));
+        assert_eq!((told.failures, told.jobs), (1, 0));
+        // Nobody has run that one.
+        assert_eq!(asked(server, 60, &instance("other", 1, 20, 1.0)).told, Told::Walltime);
+    };
+    check(&mut server);
+    // What runs is expected to take what others of its service took, and not its walltime.
+    accept(&mut server, 60, submit(5, "fit", 2, 200, 40.0));
+    let told = asked(&mut server, 60, &instance("fit", 1, 20, 1.0));
+    assert_eq!(free(&told), [(4_000, 2)]);
+    end(&mut server, 60, 5, Exit::Cancelled, 500);
+
+    let text = serde_json::to_string(&server.dump(Time(60))).unwrap();
+    let state: ServerState = serde_json::from_str(&text).unwrap();
+    check(&mut Server::from_state(server.config().clone(), state).unwrap());
+}

@@ -1,0 +1,266 @@
+//! The folder of a multi-job: what it is, and all that has happened to it.
+//!
+//! | in the folder | what |
+//! |---|---|
+//! | `sweep.json` | the service, the arguments, how instances are spread; written once |
+//! | `journal.jsonl` | a line for each pack that was handed out, accepted or ended, and for each instance that ended; it only grows |
+//! | `results.csv`, `results.parquet` | arguments and outcomes, an instance in each row; written in the end |
+//! | `lock` | held while a client is at work |
+//!
+//! A pack is in the journal, and the journal on the disk, before the pack is sent anywhere. A last line that has no end was
+//! being written when the client died, and is dropped.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use pliant_control::multi_job::Plan;
+use pliant_control::names::{Handle, Key, Name};
+use serde::{Deserialize, Serialize};
+
+use crate::client::Sweep;
+use crate::client::notes::{NotesError, at, lock};
+use crate::processes::PackedEnd;
+
+const SCHEMA: &str = "pliant.sweep/1";
+const HEADER: &str = "sweep.json";
+const JOURNAL: &str = "journal.jsonl";
+
+/// What a multi-job is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) schema: String,
+    /// The keys of its packs follow from it.
+    pub(super) key: Key,
+    pub(super) service: String,
+    pub(super) sweep: Sweep,
+    pub(super) plan: Plan,
+    /// What is drawn is drawn from this.
+    pub(super) seed: u64,
+}
+
+impl Header {
+    pub(super) fn new(service: &str, sweep: &Sweep, plan: Plan) -> Header {
+        Header {
+            schema: SCHEMA.to_owned(),
+            key: Key(rand::random()),
+            service: service.to_owned(),
+            sweep: sweep.clone(),
+            plan,
+            seed: rand::random(),
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Entry {
+    /// A pack was handed out: it may have been accepted from then on.
+    Submitted {
+        /// Its number.
+        pack: u32,
+        /// To whom.
+        server: Name,
+        /// Its instances: the first and the last of each run of numbers.
+        instances: Vec<(u32, u32)>,
+    },
+    /// It is a job now.
+    Accepted {
+        /// The pack.
+        pack: u32,
+        /// The job.
+        job: Handle,
+    },
+    /// The server did not take it.
+    Refused {
+        /// The pack.
+        pack: u32,
+        /// Why.
+        why: String,
+    },
+    /// An instance has ended.
+    Ended {
+        /// The pack.
+        pack: u32,
+        /// How.
+        end: PackedEnd,
+    },
+    /// A pack has ended.
+    Over {
+        /// The pack.
+        pack: u32,
+        /// How, for people.
+        how: String,
+    },
+}
+
+/// Runs of numbers, of numbers in order.
+pub(super) fn runs(instances: &[u32]) -> Vec<(u32, u32)> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for instance in instances {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *instance => *last = *instance,
+            _ => runs.push((*instance, *instance)),
+        }
+    }
+    runs
+}
+
+/// The numbers of runs.
+pub(super) fn numbers(runs: &[(u32, u32)]) -> Vec<u32> {
+    runs.iter().flat_map(|(first, last)| *first..=*last).collect()
+}
+
+/// The folder of a multi-job, for one client at a time.
+#[derive(Debug)]
+pub struct SweepFolder {
+    dir: PathBuf,
+    journal: File,
+    /// Lines that are not handed to the file yet.
+    lines: Vec<u8>,
+    /// Held as long as the folder is open.
+    _lock: File,
+}
+
+impl SweepFolder {
+    /// Opens a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written, or somebody else has it.
+    pub fn open(dir: &Path) -> Result<SweepFolder, NotesError> {
+        fs::create_dir_all(dir).map_err(at(dir))?;
+        let lock = lock(dir)?;
+        let path = dir.join(JOURNAL);
+        let journal = File::options().create(true).append(true).read(true).open(&path).map_err(at(&path))?;
+        Ok(SweepFolder { dir: dir.to_owned(), journal, lines: Vec::new(), _lock: lock })
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What it is of; none if it is new.
+    pub(super) fn header(&self) -> Result<Option<Header>, NotesError> {
+        let path = self.dir.join(HEADER);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(at(&path))?,
+        };
+        let unreadable = |source| NotesError::Unreadable { place: path.display().to_string(), source };
+        serde_json::from_slice(&text).map(Some).map_err(unreadable)
+    }
+
+    /// Notes what it is of.
+    pub(super) fn begin(&self, header: &Header) -> Result<(), NotesError> {
+        let text = serde_json::to_vec(header).expect("a header is plain data with text keys");
+        let (path, part) = (self.dir.join(HEADER), self.dir.join("part"));
+        let written = File::create(&part).and_then(|mut file| {
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&part, &path)?;
+            File::open(&self.dir)?.sync_all()
+        });
+        written.map_err(at(&path))
+    }
+
+    /// An error unless it is of that service with these arguments.
+    pub(super) fn expect(&self, found: &Header, service: &str, sweep: &Sweep) -> Result<(), NotesError> {
+        let other =
+            |what, expected, found| NotesError::Other { dir: self.dir.clone(), what, expected, found };
+        if found.service != service {
+            return Err(other("service", service.to_owned(), found.service.clone()));
+        }
+        if found.sweep != *sweep {
+            return Err(other("arguments", sweep.to_string(), found.sweep.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Tells all that has happened, in order, with the place of each line. What is no whole line is dropped for good.
+    pub(super) fn replay(&mut self, mut tell: impl FnMut(u64, Entry)) -> Result<(), NotesError> {
+        let path = self.dir.join(JOURNAL);
+        let mut reader = BufReader::new(File::open(&path).map_err(at(&path))?);
+        let (mut place, mut number, mut line) = (0, 0, Vec::new());
+        loop {
+            line.clear();
+            let length = reader.read_until(b'\n', &mut line).map_err(at(&path))? as u64;
+            number += 1;
+            if line.last() != Some(&b'\n') {
+                return self.journal.set_len(place).map_err(at(&path));
+            }
+            let unreadable =
+                |source| NotesError::Unreadable { place: format!("{}:{number}", path.display()), source };
+            let entry = serde_json::from_slice(&line).map_err(unreadable)?;
+            tell(place, entry);
+            place += length;
+        }
+    }
+
+    /// One line, from its place.
+    pub(super) fn line(&mut self, place: u64) -> Result<Entry, NotesError> {
+        let path = self.dir.join(JOURNAL);
+        let mut reader = &self.journal;
+        reader.seek(SeekFrom::Start(place)).map_err(at(&path))?;
+        let mut line = Vec::new();
+        // Few lines are longer.
+        BufReader::with_capacity(512, reader).read_until(b'\n', &mut line).map_err(at(&path))?;
+        let unreadable = |source| NotesError::Unreadable { place: path.display().to_string(), source };
+        serde_json::from_slice(&line).map_err(unreadable)
+    }
+
+    /// Notes something, with the next [`flush`](SweepFolder::flush).
+    pub(super) fn note(&mut self, entry: &Entry) {
+        serde_json::to_writer(&mut self.lines, entry).expect("an entry is plain data with text keys");
+        self.lines.push(b'\n');
+    }
+
+    /// Hands what was noted to the file; with `durable` it is on the disk afterwards.
+    pub(super) fn flush(&mut self, durable: bool) -> Result<(), NotesError> {
+        let path = self.dir.join(JOURNAL);
+        let written = self.journal.write_all(&self.lines);
+        self.lines.clear();
+        let written = written.and_then(|()| if durable { self.journal.sync_data() } else { Ok(()) });
+        written.map_err(at(&path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_noted_as_runs() {
+        for (instances, expected) in
+            [(&[][..], &[][..]), (&[4], &[(4, 4)]), (&[1, 2, 3, 7, 9, 10], &[(1, 3), (7, 7), (9, 10)])]
+        {
+            assert_eq!(runs(instances), expected);
+            assert_eq!(numbers(expected), instances);
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_is_dropped_and_the_next_one_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let entry = |pack| Entry::Refused { pack, why: "full".to_owned() };
+        let mut folder = SweepFolder::open(dir.path()).unwrap();
+        assert!(matches!(SweepFolder::open(dir.path()), Err(NotesError::InUse { .. })));
+        folder.note(&entry(1));
+        folder.note(&entry(2));
+        folder.flush(true).unwrap();
+        let journal = dir.path().join(JOURNAL);
+        let whole = fs::metadata(&journal).unwrap().len();
+        folder.journal.set_len(whole - 3).unwrap();
+        let mut told = Vec::new();
+        folder.replay(|place, entry| told.push((place, entry))).unwrap();
+        assert_eq!(told, [(0, entry(1))]);
+        folder.note(&entry(3));
+        folder.flush(false).unwrap();
+        told.clear();
+        folder.replay(|place, entry| told.push((place, entry))).unwrap();
+        assert_eq!(told, [(0, entry(1)), (whole / 2, entry(3))]);
+        assert_eq!(folder.line(whole / 2).unwrap(), entry(3));
+    }
+}

@@ -1,0 +1,97 @@
+//! A look at the servers: what instances may expect of each.
+
+use std::collections::BTreeMap;
+
+use pliant_control::multi_job::Prospects;
+use pliant_control::names::Name;
+use pliant_control::reason::{Cause, Reason};
+use tokio::task::JoinSet;
+
+use crate::client::{Client, ClientError};
+use crate::wire::{self, Declined, proto};
+
+/// How many servers are asked at a time.
+const AT_ONCE: usize = 32;
+
+/// A server that gets nothing, and why.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Unreachable {
+    /// The server.
+    pub server: Name,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What a look at the servers found.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Looked {
+    /// Those that take instances.
+    pub(super) found: Vec<(Name, Prospects)>,
+    /// Where they are reached.
+    pub(super) addresses: BTreeMap<Name, String>,
+    /// Those that do not.
+    pub(super) others: Vec<Unreachable>,
+}
+
+impl Client {
+    /// What instances of a service may expect of a server, or why it does not run them.
+    pub async fn prospects(
+        &self,
+        server: &Name,
+        address: &str,
+        service: &str,
+        arguments: &BTreeMap<String, String>,
+    ) -> Result<Result<Prospects, Declined>, ClientError> {
+        let call = wire::service_call(service, arguments);
+        let request = self.request(proto::ProspectsRequest { service: Some(call) });
+        let reply = self.server(server, address)?.prospects(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        wire::prospects_answer(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Asks all servers that are there what instances like that may expect of them.
+    pub(super) async fn look(
+        &self,
+        service: &str,
+        arguments: &BTreeMap<String, String>,
+    ) -> Result<Looked, ClientError> {
+        let mut servers = self.servers().await?.servers;
+        servers.retain(|server| server.attached);
+        let offers =
+            |server: &crate::wire::ServerStatus| server.info.services.iter().any(|(name, _)| name == service);
+        // Services for some users only are in no list: then everybody is asked.
+        if servers.iter().any(offers) {
+            servers.retain(offers);
+        }
+        let mut looked = Looked::default();
+        let (mut waiting, mut open) = (servers.into_iter(), JoinSet::new());
+        loop {
+            while open.len() < AT_ONCE
+                && let Some(server) = waiting.next()
+            {
+                let (client, service, arguments) = (self.clone(), service.to_owned(), arguments.clone());
+                open.spawn(async move {
+                    let info = server.info;
+                    let answer = client.prospects(&info.name, &info.address, &service, &arguments).await;
+                    (info, answer)
+                });
+            }
+            let Some(answered) = open.join_next().await else { break };
+            let Ok((info, answer)) = answered else { continue };
+            let refused = match answer {
+                Ok(Ok(prospects)) => {
+                    looked.addresses.insert(info.name.clone(), info.address);
+                    looked.found.push((info.name, prospects));
+                    continue;
+                }
+                Ok(Err(Declined { cause, why, .. })) => cause.because(why),
+                Err(error) => Cause::Silent.because(error.to_string()),
+            };
+            looked.others.push(Unreachable { server: info.name, reason: refused });
+        }
+        // Whatever the order in which they answered.
+        looked.found.sort_by(|one, other| one.0.cmp(&other.0));
+        looked.others.sort_by(|one, other| one.server.cmp(&other.server));
+        Ok(looked)
+    }
+}

@@ -1,0 +1,174 @@
+//! What became of each instance, in the order of their numbers. In memory are the places of the lines that say so, and no
+//! more.
+
+use pliant_control::names::{Handle, Name};
+
+use super::folder::Header;
+use super::{Entry, SweepFolder};
+use crate::client::NotesError;
+use crate::processes::{Outcome, PackedEnd};
+
+/// No line says what became of an instance.
+const NOWHERE: u64 = u64::MAX;
+
+/// What became of an instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It ended well.
+    Completed,
+    /// It failed, the last time it was run.
+    Failed,
+    /// Nothing is known of its end.
+    Unknown,
+}
+
+impl Fate {
+    /// The word for scripts.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fate::Completed => "completed",
+            Fate::Failed => "failed",
+            Fate::Unknown => "unknown",
+        }
+    }
+}
+
+/// An instance with what became of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Its number.
+    pub instance: u32,
+    /// Its values of the arguments that vary, in the order of [`Rows::names`].
+    pub values: Vec<String>,
+    /// What became of it.
+    pub fate: Fate,
+    /// Its exit code, if it had one.
+    pub code: Option<i32>,
+    /// How it ended, for people.
+    pub how: String,
+    /// How often it was run to an end.
+    pub tries: u8,
+    /// Where.
+    pub server: Option<Name>,
+    /// In which job; what it left is in a folder of its number there.
+    pub job: Option<Handle>,
+    /// How long it took.
+    pub elapsed_ms: Option<u64>,
+    /// What it wrote on standard output.
+    pub output: String,
+    /// The end of what it wrote on standard error, if it failed.
+    pub error: String,
+}
+
+/// The instances of a multi-job.
+#[derive(Debug)]
+pub struct Rows {
+    folder: SweepFolder,
+    header: Header,
+    /// By instance: the line that says what became of it last, and how often one did.
+    ends: Vec<(u64, u8)>,
+    /// By pack: its server's position, and its job's number.
+    packs: Vec<(u16, u32)>,
+    servers: Vec<Name>,
+}
+
+impl Rows {
+    /// The rows of a folder.
+    ///
+    /// # Errors
+    ///
+    /// If there is no multi-job in it, or it cannot be read.
+    pub fn of(mut folder: SweepFolder) -> Result<Rows, NotesError> {
+        let nothing = || NotesError::Nothing { dir: folder.dir().to_owned() };
+        let header = folder.header()?.ok_or_else(nothing)?;
+        let mut ends = vec![(NOWHERE, 0_u8); header.plan.instances as usize];
+        let (mut packs, mut servers) = (Vec::new(), Vec::<Name>::new());
+        folder.replay(|place, entry| match entry {
+            Entry::Accepted { pack, job } => {
+                let known = servers.iter().position(|server| *server == job.server);
+                let server = known.unwrap_or_else(|| {
+                    servers.push(job.server);
+                    servers.len() - 1
+                });
+                let at = pack as usize;
+                if packs.len() <= at {
+                    packs.resize(at + 1, (u16::MAX, 0));
+                }
+                packs[at] = (u16::try_from(server).unwrap_or(u16::MAX), job.number);
+            }
+            Entry::Ended { end, .. } => {
+                if let Some(known) = ends.get_mut(end.instance as usize) {
+                    *known = (place, known.1.saturating_add(1));
+                }
+            }
+            Entry::Submitted { .. } | Entry::Refused { .. } | Entry::Over { .. } => {}
+        })?;
+        Ok(Rows { folder, header, ends, packs, servers })
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &std::path::Path {
+        self.folder.dir()
+    }
+
+    /// The arguments that vary.
+    pub fn names(&self) -> Vec<String> {
+        self.header.sweep.names().map(str::to_owned).collect()
+    }
+
+    /// How many instances there are.
+    pub fn len(&self) -> u32 {
+        self.header.plan.instances
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    ///
+    /// If its line cannot be read.
+    pub fn row(&mut self, instance: u32) -> Result<Row, NotesError> {
+        let values = self.header.sweep.values(instance);
+        let (place, tries) = self.ends.get(instance as usize).copied().unwrap_or((NOWHERE, 0));
+        let nothing = Row {
+            instance,
+            values,
+            fate: Fate::Unknown,
+            code: None,
+            how: String::new(),
+            tries,
+            server: None,
+            job: None,
+            elapsed_ms: None,
+            output: String::new(),
+            error: String::new(),
+        };
+        if place == NOWHERE {
+            return Ok(nothing);
+        }
+        let Entry::Ended { pack, end } = self.folder.line(place)? else { return Ok(nothing) };
+        let job = self.packs.get(pack as usize).and_then(|(server, number)| {
+            let server = self.servers.get(usize::from(*server))?.clone();
+            Some(Handle { server, number: *number })
+        });
+        let PackedEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
+        Ok(Row {
+            fate: if end.is_success() { Fate::Completed } else { Fate::Failed },
+            code: match outcome {
+                Outcome::ExitCode(code) => Some(*code),
+                Outcome::Signal(_) | Outcome::NotStarted(_) => None,
+            },
+            how: if *over_walltime { "over its walltime".to_owned() } else { outcome.to_string() },
+            server: job.as_ref().map(|job| job.server.clone()),
+            job,
+            elapsed_ms: Some(*elapsed_ms),
+            output: end.output,
+            error: end.error,
+            ..nothing
+        })
+    }
+}

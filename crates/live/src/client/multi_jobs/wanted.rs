@@ -1,0 +1,134 @@
+//! What a user wants of a multi-job, and what is told of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use pliant_control::multi_job::{MultiJob, Plan, Progress, Share};
+use pliant_control::names::Name;
+use pliant_model::SpanMs;
+use pliant_policy::allocation::Strategy;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::looks::Unreachable;
+use crate::client::NotesError;
+use crate::client::{Client, ClientError, Sweep};
+
+/// The most instances of a pack.
+const PACK_MOST: usize = 1_000;
+/// The most bytes of values in a pack: messages are no longer than 2 MiB unless a server's file says otherwise.
+const PACK_BYTES: usize = 1 << 19;
+
+/// What a user wants.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MultiJobWanted {
+    /// What each instance runs.
+    pub service: String,
+    /// With which arguments.
+    pub sweep: Sweep,
+    /// How they are spread.
+    pub strategy: Strategy,
+    /// How often an instance that failed is tried again.
+    pub retries: u8,
+    /// How long to wait for a first server.
+    pub patience: Duration,
+}
+
+/// How far a multi-job is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Swept {
+    /// What has become of instances.
+    pub progress: Progress,
+    /// All of them.
+    pub instances: u32,
+    /// How long the rest will take, as far as is known.
+    pub left: Option<SpanMs>,
+    /// Servers that take instances.
+    pub servers: usize,
+    /// It was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// Why a multi-job could not go on.
+#[derive(Debug)]
+pub enum MultiJobError {
+    /// A call failed.
+    Client(ClientError),
+    /// Its folder cannot be used.
+    Folder(NotesError),
+    /// Nobody runs such instances; why, by server.
+    Nobody(Vec<Unreachable>),
+    /// A server does not take a pack, and no other one would.
+    Refused {
+        /// The server.
+        server: Name,
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for MultiJobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => error.fmt(f),
+            Self::Folder(error) => error.fmt(f),
+            Self::Nobody(servers) if servers.is_empty() => write!(f, "no server is there"),
+            Self::Nobody(servers) => {
+                write!(f, "no server takes it")?;
+                let line = |one: &Unreachable| write!(f, "\n  {}: {}", one.server, one.reason.why);
+                servers.iter().try_for_each(line)
+            }
+            Self::Refused { server, why } => write!(f, "server {server} does not take it: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for MultiJobError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Client(error) => Some(error),
+            Self::Folder(error) => Some(error),
+            Self::Nobody(_) | Self::Refused { .. } => None,
+        }
+    }
+}
+
+impl From<ClientError> for MultiJobError {
+    fn from(error: ClientError) -> MultiJobError {
+        MultiJobError::Client(error)
+    }
+}
+
+impl From<NotesError> for MultiJobError {
+    fn from(error: NotesError) -> MultiJobError {
+        MultiJobError::Folder(error)
+    }
+}
+
+/// What a sweep would have its machine do.
+pub(super) fn plan(wanted: &MultiJobWanted) -> Plan {
+    let pack_most = (PACK_BYTES / wanted.sweep.bytes_most().max(1)).clamp(1, PACK_MOST) as u32;
+    let instances = wanted.sweep.combinations().unwrap_or(1);
+    Plan { instances, retries: wanted.retries, strategy: wanted.strategy, pack_most }
+}
+
+impl Client {
+    /// What each server would get of a multi-job, when its last instance would end, and who would get nothing.
+    ///
+    /// # Errors
+    ///
+    /// If no server takes such instances.
+    pub async fn allocation(
+        &self,
+        wanted: &MultiJobWanted,
+    ) -> Result<(Vec<Share>, SpanMs, Vec<Unreachable>), MultiJobError> {
+        let looked = self.look(&wanted.service, &wanted.sweep.arguments(0)).await?;
+        if looked.found.is_empty() {
+            return Err(MultiJobError::Nobody(looked.others));
+        }
+        let mut machine = MultiJob::new(plan(wanted));
+        let (shares, makespan) =
+            machine.preview(looked.found, &mut ChaCha8Rng::seed_from_u64(rand::random()));
+        Ok((shares, makespan, looked.others))
+    }
+}

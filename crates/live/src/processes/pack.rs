@@ -1,0 +1,373 @@
+//! The instances of a multi-job, run one after the other by one job: the process `pliant run-pack FILE`, under the
+//! supervisor of any job.
+//!
+//! Each instance runs in an empty folder of its own, as the leader of a process group. Over its walltime the group gets
+//! TERM, and KILL after the grace period; when its first process has ended, whatever is left of the group is killed. A
+//! line of JSON on standard output ([`PackedEnd`]) says what became of it, as soon as it has ended: so those that follow the
+//! job's output know, and what was not said has not been run to its end, whatever became of the job.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde::{Deserialize, Serialize};
+
+use super::record::Outcome;
+use super::watch::Signals;
+
+/// The file that says what to run, in the job's folder.
+pub(crate) const PACK: &str = "pack.json";
+/// How much is kept of what an instance writes on standard output: the first bytes.
+pub const OUTPUT_BYTES: usize = 16 << 10;
+/// How much is kept of what a failed one writes on standard error: the last bytes.
+const ERROR_BYTES: usize = 2 << 10;
+/// The longest that nobody looks whether an instance is over its walltime.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long to wait for the rest of the output once nothing of the instance is left.
+const OUTPUT_AT_MOST: Duration = Duration::from_secs(2);
+
+/// What to run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PackSpec {
+    /// Seconds between TERM and KILL.
+    pub grace_s: u64,
+    /// The instances, in order.
+    pub runs: Vec<PackedRun>,
+}
+
+/// An instance, ready to be run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PackedRun {
+    /// Its number in the multi-job.
+    pub number: u32,
+    /// Program and arguments.
+    pub program: Vec<String>,
+    /// Its environment, on top of that of the job.
+    pub env: BTreeMap<String, String>,
+    /// Seconds after which it is ended.
+    pub walltime_s: u64,
+}
+
+/// What became of an instance: a line of the job's standard output.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PackedEnd {
+    /// Its number in the multi-job.
+    pub instance: u32,
+    /// How its first process ended.
+    pub outcome: Outcome,
+    /// It was ended for its walltime.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub over_walltime: bool,
+    /// How long it took.
+    pub elapsed_ms: u64,
+    /// What it wrote on standard output; what is no text is replaced.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+    /// That is not all.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub output_cut: bool,
+    /// The end of what it wrote on standard error, if it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl PackedEnd {
+    /// Whether it ran to its own end and reported success.
+    pub fn is_success(&self) -> bool {
+        self.outcome == Outcome::ExitCode(0) && !self.over_walltime
+    }
+}
+
+/// Why a pack was not run to its end.
+#[derive(Debug)]
+pub enum PackError {
+    /// A file cannot be read or written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody wants it to end.
+    Ended,
+}
+
+impl fmt::Display for PackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PackError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            PackError::Ended => write!(f, "ended before all of its instances were run"),
+        }
+    }
+}
+
+impl Error for PackError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            PackError::Io { source, .. } => Some(source),
+            PackError::Ended => None,
+        }
+    }
+}
+
+/// Puts what to run into a job's folder.
+pub(crate) fn pack_text(spec: &PackSpec) -> Vec<u8> {
+    serde_json::to_vec(spec).expect("a pack is plain data with text keys")
+}
+
+/// Runs the instances of a file in folders below the present one, and says what became of each on `out`.
+///
+/// # Errors
+/// The file cannot be read, nobody hears what became of them, or TERM has come.
+pub fn run_pack(file: &Path, out: &mut impl Write) -> Result<(), PackError> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| PackError::Io { path: path.clone(), source }
+    };
+    let text = fs::read(file).map_err(at(file))?;
+    let pack: PackSpec = serde_json::from_slice(&text).map_err(io::Error::from).map_err(at(file))?;
+    let here = std::env::current_dir().map_err(at(Path::new(".")))?;
+    let mut signals = Signals::listen().map_err(at(Path::new("signals")))?;
+    for run in &pack.runs {
+        if signals.is_terminated() {
+            return Err(PackError::Ended);
+        }
+        let folder = here.join(run.number.to_string());
+        let ended = Instance { run, folder: &folder, grace_s: pack.grace_s }.run(&mut signals)?;
+        let mut line = serde_json::to_vec(&ended).expect("plain data with text keys");
+        line.push(b'\n');
+        out.write_all(&line).and_then(|()| out.flush()).map_err(at(Path::new("standard output")))?;
+        // It goes if the instance has left nothing in it.
+        let _ = fs::remove_dir(&folder);
+    }
+    Ok(())
+}
+
+/// An instance at work.
+struct Instance<'a> {
+    run: &'a PackedRun,
+    folder: &'a Path,
+    grace_s: u64,
+}
+
+impl Instance<'_> {
+    fn run(&self, signals: &mut Signals) -> Result<PackedEnd, PackError> {
+        let begin = Instant::now();
+        let mut child = match self.start() {
+            Ok(child) => child,
+            Err(error) => return Ok(self.end(Outcome::NotStarted(error.to_string()), false, begin, None)),
+        };
+        let output = child.stdout.take().map(|pipe| Kept::start(pipe, OUTPUT_BYTES, false));
+        let error = child.stderr.take().map(|pipe| Kept::start(pipe, ERROR_BYTES, true));
+        let leader = Pid::from_child(&child);
+        let over_walltime = self.watch(leader, begin, signals);
+        // The leader is a zombie, and so the group's id is still its own.
+        let _ = kill_process_group(leader, Signal::KILL);
+        let status = child.wait();
+        if signals.is_terminated() {
+            return Err(PackError::Ended);
+        }
+        let written = (Kept::finish(output), Kept::finish(error));
+        Ok(self.end(outcome(status), over_walltime, begin, Some(written)))
+    }
+
+    fn start(&self) -> io::Result<Child> {
+        let made = DirBuilder::new().mode(0o700).create(self.folder);
+        if let Err(error) = made
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(error);
+        }
+        let [program, arguments @ ..] = self.run.program.as_slice() else {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "no program"));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.folder).process_group(0);
+        command.env("HOME", self.folder).envs(&self.run.env);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("`{program}`: {error}"));
+        command.spawn().map_err(named)
+    }
+
+    /// Waits until the leader has ended, and sees to it that it does in time; true if it was over its walltime.
+    fn watch(&self, leader: Pid, begin: Instant, signals: &mut Signals) -> bool {
+        let deadline = begin.checked_add(Duration::from_secs(self.run.walltime_s));
+        let mut ending: Option<(bool, Option<Instant>)> = None;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        while !matches!(waitid(WaitId::Pid(leader), options), Ok(Some(_)) | Err(_)) {
+            let now = Instant::now();
+            let mut wait = LOOK;
+            match ending {
+                None => {
+                    let is_over = deadline.is_some_and(|deadline| now >= deadline);
+                    if is_over || signals.is_terminated() {
+                        let _ = kill_process_group(leader, Signal::TERM);
+                        let _ = kill_process_group(leader, Signal::CONT);
+                        let is_over = is_over && !signals.is_terminated();
+                        ending = Some((is_over, now.checked_add(Duration::from_secs(self.grace_s))));
+                    } else if let Some(deadline) = deadline {
+                        wait = wait.min(deadline - now);
+                    }
+                }
+                Some((_, Some(at))) if now >= at => {
+                    let _ = kill_process_group(leader, Signal::KILL);
+                }
+                Some((_, Some(at))) => wait = wait.min(at - now),
+                Some((_, None)) => {}
+            }
+            signals.wait(wait);
+        }
+        ending.is_some_and(|(is_over, _)| is_over)
+    }
+
+    fn end(
+        &self,
+        outcome: Outcome,
+        over_walltime: bool,
+        begin: Instant,
+        written: Option<(Written, Written)>,
+    ) -> PackedEnd {
+        let (output, error) = written.unwrap_or_default();
+        let mut end = PackedEnd {
+            instance: self.run.number,
+            outcome,
+            over_walltime,
+            elapsed_ms: u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
+            output: String::from_utf8_lossy(&output.bytes).into_owned(),
+            output_cut: output.was_cut,
+            error: String::new(),
+        };
+        if !end.is_success() {
+            end.error = String::from_utf8_lossy(&error.bytes).into_owned();
+        }
+        end
+    }
+}
+
+fn outcome(status: io::Result<ExitStatus>) -> Outcome {
+    match status {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Outcome::ExitCode(code),
+            (None, signal) => Outcome::Signal(signal.unwrap_or(0)),
+        },
+        Err(error) => Outcome::NotStarted(error.to_string()),
+    }
+}
+
+/// What was kept of an output.
+#[derive(Default)]
+struct Written {
+    bytes: Vec<u8>,
+    was_cut: bool,
+}
+
+/// An output that is read.
+struct Kept(Receiver<Written>);
+
+impl Kept {
+    /// Reads all of a pipe and keeps so many bytes of it: the last ones or the first ones.
+    fn start(mut pipe: impl Read + Send + 'static, most: usize, last: bool) -> Kept {
+        let (sender, kept) = mpsc::channel();
+        let read = move || {
+            let mut written = Written::default();
+            let mut buffer = [0; 4096];
+            loop {
+                let count = match pipe.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(count) => count,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(_) => break,
+                };
+                let room = if last { count } else { count.min(most - written.bytes.len()) };
+                written.bytes.extend_from_slice(&buffer[..room]);
+                let excess = written.bytes.len().saturating_sub(most);
+                written.bytes.drain(..excess);
+                written.was_cut |= room < count || excess > 0;
+            }
+            // Nobody listens any more if the wait was over.
+            let _ = sender.send(written);
+        };
+        // Without a thread nothing is kept, and whoever writes much is told by a broken pipe.
+        let _ = thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(read);
+        Kept(kept)
+    }
+
+    fn finish(kept: Option<Kept>) -> Written {
+        let lost = Written { bytes: Vec::new(), was_cut: true };
+        kept.map_or_else(Written::default, |kept| kept.0.recv_timeout(OUTPUT_AT_MOST).unwrap_or(lost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ends of these programs, run in a folder.
+    fn ends(dir: &Path, programs: &[&[&str]]) -> Vec<PackedEnd> {
+        let run = |(number, program): (u32, &&[&str])| {
+            let program = program.iter().map(|word| word.to_string()).collect();
+            let env = BTreeMap::from([("PLIANT_INSTANCE".to_owned(), number.to_string())]);
+            PackedRun { number, program, env, walltime_s: 1 }
+        };
+        let runs = (3..).zip(programs).map(run).collect();
+        programs_end(dir, &PackSpec { grace_s: 1, runs })
+    }
+
+    fn programs_end(dir: &Path, spec: &PackSpec) -> Vec<PackedEnd> {
+        let mut signals = Signals::listen().unwrap();
+        let end = |run: &PackedRun| {
+            let folder = dir.join(run.number.to_string());
+            Instance { run, folder: &folder, grace_s: spec.grace_s }.run(&mut signals).unwrap()
+        };
+        spec.runs.iter().map(end).collect()
+    }
+
+    #[test]
+    fn each_instance_says_how_it_ended_and_what_it_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = |text: &'static str| ["/bin/sh", "-c", text];
+        let found = ends(
+            dir.path(),
+            &[
+                &["printf", "<%s>", "a b"],
+                &shell("echo $PLIANT_INSTANCE; pwd; echo why >&2; exit 3"),
+                &shell("kill -KILL $$"),
+                &["/no/such/program"],
+                &shell("head -c 20000 /dev/zero"),
+                // A process that is left behind holds the output, and is killed.
+                &shell("sleep 1000 & echo left"),
+            ],
+        );
+        assert_eq!((found[0].output.as_str(), found[0].is_success()), ("<a b>", true));
+        assert_eq!(found[1].outcome, Outcome::ExitCode(3));
+        assert_eq!(found[1].output, format!("4\n{}\n", dir.path().join("4").display()));
+        assert_eq!(found[1].error, "why\n");
+        assert_eq!(found[2].outcome, Outcome::Signal(9));
+        assert!(matches!(&found[3].outcome, Outcome::NotStarted(why) if why.contains("/no/such/program")));
+        assert_eq!((found[4].output.len(), found[4].output_cut), (OUTPUT_BYTES, true));
+        assert_eq!((found[5].output.as_str(), found[5].outcome.clone()), ("left\n", Outcome::ExitCode(0)));
+    }
+
+    #[test]
+    fn an_instance_over_its_walltime_is_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = ends(dir.path(), &[&["/bin/sh", "-c", "echo begun; sleep 1000"], &["true"]]);
+        assert!(found[0].over_walltime && !found[0].is_success(), "{found:?}");
+        assert_eq!(found[0].output, "begun\n");
+        assert!(found[1].is_success());
+    }
+}

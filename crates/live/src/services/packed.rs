@@ -1,0 +1,117 @@
+//! Instances of a multi-job that one job runs one after the other.
+
+use std::collections::BTreeMap;
+
+use pliant_control::job::Work;
+use pliant_model::{Procs, Span, Speedup};
+use serde::{Deserialize, Serialize};
+
+use crate::processes::{OUTPUT_BYTES, PACK, PackSpec, PackedRun};
+
+use super::prepared::{Bounds, Prepared};
+use super::refusal::Refusal;
+use super::service::Service;
+use super::template::Word;
+
+/// The variable that holds an instance's number in its multi-job.
+const INSTANCE: &str = "PLIANT_INSTANCE";
+/// What a line on an instance may take beside what the instance wrote, escaped.
+const LINE_BYTES: u64 = 1 << 10;
+
+/// The instances of a pack, checked.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Packed {
+    command: Vec<Word>,
+    environment: BTreeMap<String, Word>,
+    varied: Vec<String>,
+    instances: Vec<PackedInstance>,
+}
+
+/// An instance of a pack.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PackedInstance {
+    number: u32,
+    values: Vec<String>,
+    /// At speed 1, on the processors of the pack.
+    walltime: Span,
+}
+
+impl Service {
+    /// Fills in several requests that differ in some arguments, to be run one after the other on the fewest processors
+    /// that will do: the job that runs them, and what it runs. As for [`Service::prepare`].
+    ///
+    /// # Errors
+    ///
+    /// The same, at the first instance that cannot be; or if one takes an input file.
+    pub fn prepare_pack(
+        &self,
+        fixed: &BTreeMap<String, String>,
+        varied: &[String],
+        instances: impl Iterator<Item = (u32, Vec<String>)>,
+        pliant: &str,
+        learned: Option<Span>,
+    ) -> Result<(Prepared, Packed), Refusal> {
+        let mut given = fixed.clone();
+        let (mut packed, mut scale, mut walltime, mut procs) = (Vec::new(), 0.0, Span::ZERO, Procs::ONE);
+        for (number, values) in instances {
+            given.extend(varied.iter().cloned().zip(values));
+            let one = self.prepare(&given, pliant, learned)?;
+            if let Some(file) = one.inputs.first() {
+                let expected = "no input file in a pack".to_owned();
+                let (argument, found) = (self.name.to_string(), file.as_str().to_owned());
+                return Err(Refusal::Value { argument, expected, found });
+            }
+            let work = one.work.narrowest().unwrap_or(one.work);
+            let values = self.read(&given)?;
+            let values = varied.iter().map(|name| values.get(name).cloned().unwrap_or_default()).collect();
+            packed.push(PackedInstance { number, values, walltime: work.walltime });
+            scale += one.scale;
+            walltime = walltime + work.walltime;
+            procs = work.procs;
+        }
+        let values = self.read(&given)?;
+        let fill = |word: &super::template::Template| word.fill_but(varied, &values, pliant);
+        let environment = self.environment.iter();
+        let bytes = packed.len() as u64 * (6 * OUTPUT_BYTES as u64 + LINE_BYTES);
+        let runner = [pliant.to_owned(), "run-pack".to_owned(), format!("../{PACK}")];
+        let prepared = Prepared {
+            name: self.name.to_string(),
+            command: runner.into_iter().map(Word::text).collect(),
+            environment: BTreeMap::new(),
+            work: Work { procs, walltime, speedup: Speedup::Rigid },
+            inputs: Vec::new(),
+            scale,
+            bounds: Bounds { max_input_bytes: Some(0), max_output_bytes: Some(bytes) },
+        };
+        let packed = Packed {
+            command: self.command.iter().filter_map(fill).collect(),
+            environment: environment.filter_map(|(name, word)| Some((name.clone(), fill(word)?))).collect(),
+            varied: varied.to_vec(),
+            instances: packed,
+        };
+        Ok((prepared, packed))
+    }
+}
+
+impl Packed {
+    /// What a job runs that was sized for `asked` and has `walltime` on `procs` processors. An instance has the share of
+    /// it that it has of what was asked for.
+    pub(crate) fn spec(&self, asked: &Work, procs: Procs, walltime: Span, grace_s: u64) -> PackSpec {
+        let share = walltime.0.max(1) as f64 / asked.walltime.0.max(1) as f64;
+        let run = |instance: &PackedInstance| {
+            let own = Span(((instance.walltime.0 as f64 * share).ceil() as i64).max(1));
+            let value = |name: &str| {
+                let at = self.varied.iter().position(|varied| varied == name);
+                at.and_then(|at| instance.values.get(at)).map_or("", String::as_str)
+            };
+            let fill = |word: &Word| word.of_instance(procs, own, value);
+            let mut env: BTreeMap<String, String> =
+                self.environment.iter().map(|(name, word)| (name.clone(), fill(word))).collect();
+            env.insert(INSTANCE.to_owned(), instance.number.to_string());
+            env.insert("PLIANT_WALLTIME_S".to_owned(), own.seconds().to_string());
+            let program = self.command.iter().map(fill).collect();
+            PackedRun { number: instance.number, program, env, walltime_s: own.0.unsigned_abs() }
+        };
+        PackSpec { grace_s, runs: self.instances.iter().map(run).collect() }
+    }
+}

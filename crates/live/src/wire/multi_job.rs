@@ -1,0 +1,161 @@
+//! Multi-jobs: packs of instances, and what they may expect of a server.
+
+use std::collections::BTreeMap;
+
+use pliant_control::multi_job::{Places, Prospects, Told};
+use pliant_model::SpanMs;
+use serde::{Deserialize, Serialize};
+
+use super::discovery::arguments;
+use super::proto::{self, prospects_reply::Answer};
+use super::server::Declined;
+use super::{Malformed, bounds, read, write};
+
+/// Instances of a multi-job that one job runs one after the other.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Pack {
+    /// The service that they call.
+    pub service: String,
+    /// The arguments that are the same for all.
+    pub arguments: BTreeMap<String, String>,
+    /// The names of those that differ.
+    pub varied: Vec<String>,
+    /// The instances.
+    pub instances: Vec<PackedCall>,
+}
+
+/// An instance of a pack.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PackedCall {
+    /// Its number in the multi-job.
+    pub number: u32,
+    /// Its values, in the order of [`Pack::varied`].
+    pub values: Vec<String>,
+}
+
+impl Pack {
+    /// The arguments of one of its instances.
+    pub fn arguments_of(&self, call: &PackedCall) -> BTreeMap<String, String> {
+        let own = self.varied.iter().cloned().zip(call.values.iter().cloned());
+        self.arguments.clone().into_iter().chain(own).collect()
+    }
+}
+
+impl From<&Pack> for proto::Pack {
+    fn from(pack: &Pack) -> proto::Pack {
+        let Pack { service, arguments, varied, instances } = pack;
+        let call =
+            |call: &PackedCall| proto::pack::Instance { number: call.number, values: call.values.clone() };
+        proto::Pack {
+            service: service.clone(),
+            arguments: arguments.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            varied: varied.clone(),
+            // Not cut: the client is to be told if there are too many.
+            instances: instances.iter().map(call).collect(),
+        }
+    }
+}
+
+impl TryFrom<proto::Pack> for Pack {
+    type Error = Malformed;
+    fn try_from(message: proto::Pack) -> Result<Pack, Malformed> {
+        let name = |name| read::word("", "the name of an argument", name, bounds::NAME_BYTES_MAX);
+        let varied = read::list("varied", message.varied, bounds::ARGUMENTS_MAX, name)?;
+        let call = |found: proto::pack::Instance| {
+            if found.values.len() != varied.len() {
+                let expected = format!("{} values, one for each name in `varied`", varied.len());
+                return Err(Malformed::new("values", expected, found.values.len()));
+            }
+            let value = |value| read::text("", value, bounds::ARGUMENT_BYTES_MAX);
+            let values = read::list("values", found.values, bounds::ARGUMENTS_MAX, value)?;
+            Ok(PackedCall { number: found.number, values })
+        };
+        let instances = read::list("instances", message.instances, bounds::PACK_MAX, call)?;
+        if instances.is_empty() {
+            return Err(Malformed::missing("instances", "at least one instance"));
+        }
+        Ok(Pack {
+            service: read::word("service", "the name of a service", message.service, bounds::NAME_BYTES_MAX)?,
+            arguments: arguments("arguments", message.arguments)?,
+            varied,
+            instances,
+        })
+    }
+}
+
+impl From<&Prospects> for proto::Prospects {
+    fn from(prospects: &Prospects) -> proto::Prospects {
+        let Prospects { free, instance, told, jobs, failures } = prospects;
+        proto::Prospects {
+            free: write::list(free, bounds::PLACES_MAX),
+            instance_ms: write::number(&bounds::TIME_MS, instance.0),
+            told_by: match told {
+                Told::Walltime => 0,
+                Told::Statistics { jobs } | Told::Own { instances: jobs } => *jobs,
+            },
+            jobs: *jobs,
+            failures: *failures,
+        }
+    }
+}
+
+impl TryFrom<proto::Prospects> for Prospects {
+    type Error = Malformed;
+    fn try_from(message: proto::Prospects) -> Result<Prospects, Malformed> {
+        Ok(Prospects {
+            free: read::list("free", message.free, bounds::PLACES_MAX, Places::try_from)?,
+            instance: span("instance_ms", message.instance_ms)?,
+            told: match message.told_by {
+                0 => Told::Walltime,
+                jobs => Told::Statistics { jobs },
+            },
+            jobs: message.jobs,
+            failures: message.failures,
+        })
+    }
+}
+
+impl From<&Places> for proto::prospects::Places {
+    fn from(places: &Places) -> proto::prospects::Places {
+        let at_ms = write::number(&bounds::TIME_MS, places.at.0);
+        proto::prospects::Places { at_ms, places: places.places }
+    }
+}
+
+impl TryFrom<proto::prospects::Places> for Places {
+    type Error = Malformed;
+    fn try_from(message: proto::prospects::Places) -> Result<Places, Malformed> {
+        let at = span("at_ms", message.at_ms)?;
+        Ok(Places { at, places: read::procs("places", message.places)?.0 })
+    }
+}
+
+fn span(field: &str, found: i64) -> Result<SpanMs, Malformed> {
+    read::number(field, "milliseconds", &(0..=*bounds::TIME_MS.end()), found).map(SpanMs)
+}
+
+/// What a server says of its prospects, or why there are none.
+pub fn prospects_reply(answer: &Result<Prospects, Declined>) -> proto::ProspectsReply {
+    let answer = match answer {
+        Ok(prospects) => Answer::Prospects(prospects.into()),
+        Err(declined) => Answer::Refused(declined.into()),
+    };
+    proto::ProspectsReply { answer: Some(answer) }
+}
+
+/// What it said.
+///
+/// # Errors
+///
+/// [`Malformed`], with a path from [`proto::ProspectsReply`].
+pub fn prospects_answer(reply: proto::ProspectsReply) -> Result<Result<Prospects, Declined>, Malformed> {
+    match reply.answer {
+        Some(Answer::Prospects(prospects)) => {
+            Prospects::try_from(prospects).map(Ok).map_err(|malformed| malformed.under("prospects"))
+        }
+        Some(Answer::Refused(refused)) => {
+            Declined::try_from(refused).map(Err).map_err(|malformed| malformed.under("refused"))
+        }
+        None => Err(Malformed::missing("", "prospects or a refusal")),
+    }
+}

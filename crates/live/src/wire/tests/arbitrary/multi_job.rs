@@ -1,0 +1,26 @@
+//! Packs of instances, and what they may expect of a server.
+
+use pliant_control::multi_job::{Places, Prospects, Told};
+use pliant_model::SpanMs;
+
+use super::super::super::{Pack, PackedCall};
+use super::*;
+
+pub(in super::super) fn pack() -> impl Strategy<Value = Pack> {
+    let varied = vec(word(), 0..3);
+    let calls = varied.prop_flat_map(|varied| {
+        let call = (any::<u32>(), vec(text(), varied.len()));
+        let call = call.prop_map(|(number, values)| PackedCall { number, values });
+        (Just(varied), vec(call, 1..4))
+    });
+    (word(), btree_map(word(), text(), 0..3), calls)
+        .prop_map(|(service, arguments, (varied, instances))| Pack { service, arguments, varied, instances })
+}
+
+pub(in super::super) fn prospects() -> impl Strategy<Value = Prospects> {
+    let span = || (0..=*bounds::TIME_MS.end()).prop_map(SpanMs);
+    let places = (span(), bounds::PROCS).prop_map(|(at, places)| Places { at, places });
+    let told = prop_oneof![Just(Told::Walltime), (1..u64::MAX).prop_map(|jobs| Told::Statistics { jobs })];
+    (vec(places, 0..4), span(), told, any::<u32>(), any::<u64>())
+        .prop_map(|(free, instance, told, jobs, failures)| Prospects { free, instance, told, jobs, failures })
+}
