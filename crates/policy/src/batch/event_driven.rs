@@ -201,6 +201,10 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         }
         let cancelled = before - line.len();
         if cancelled > 0 {
+            // It may come back, and then it is a job like any other.
+            if self.rule.chosen().is_some_and(|head| jobs.contains(&head.job)) {
+                self.rule.keep(None);
+            }
             self.plan = None;
             self.decide(|rule, cluster| rule.freed(now, cluster));
         }
