@@ -6,7 +6,7 @@ use pliant_model::Span;
 use pliant_policy::used::Expect;
 use rand::Rng;
 
-use super::controller::{self, Ask, How, Said};
+use super::controller::{Ask, How, Said};
 use super::{Moment, NOTHING_NEW, PATIENCE};
 use crate::faults::Bug;
 use crate::faults::trace::short;
@@ -44,7 +44,7 @@ impl World {
         let mut said = site.controller.execute(now, ask);
         if let (Ask::Look(_, id), Some(Bug::TrustsIds)) = (ask, bug) {
             let job = id.parse().ok().and_then(|id: u64| site.controller.jobs.get(&id));
-            said = Said::Job(job.map(controller::Entry::glance));
+            said = Said::Job(job.map(|job| job.glance(now)));
         }
         if let Some((id, job)) = about {
             match &job.folder {

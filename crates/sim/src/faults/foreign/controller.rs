@@ -25,6 +25,8 @@ pub(super) struct Entry {
     pub(super) walltime: u64,
     /// Its supervisor waits in the room of that number before it begins.
     pub(super) tentative: bool,
+    /// An administrator holds it back until then.
+    pub(super) kept_until: u64,
     submitted: u64,
     pub(super) stage: Stage,
 }
@@ -62,6 +64,8 @@ pub(super) enum How {
 pub(in super::super) struct Glance {
     pub(super) phase: Phase,
     pub(super) ever_started: bool,
+    /// An administrator holds it back.
+    pub(super) kept: bool,
 }
 
 /// What is asked for.
@@ -112,23 +116,39 @@ pub(super) struct Controller {
 }
 
 impl Entry {
-    pub(super) fn glance(&self) -> Glance {
-        let (phase, ever_started) = match &self.stage {
-            Stage::Held | Stage::Pending => (Phase::Waits, false),
-            Stage::Runs { .. } => (Phase::Runs, true),
-            Stage::Over { since, .. } => (Phase::Over, since.is_some()),
+    pub(super) fn glance(&self, now: u64) -> Glance {
+        let ever_started = match &self.stage {
+            Stage::Held | Stage::Pending => false,
+            Stage::Runs { .. } => true,
+            Stage::Over { since, .. } => since.is_some(),
         };
-        Glance { phase, ever_started }
+        Glance { phase: self.phase(), ever_started, kept: self.is_kept(now) }
+    }
+
+    fn phase(&self) -> Phase {
+        match &self.stage {
+            Stage::Held | Stage::Pending => Phase::Waits,
+            Stage::Runs { .. } => Phase::Runs,
+            Stage::Over { .. } => Phase::Over,
+        }
     }
 
     /// True if it is not over.
     pub(super) fn is_there(&self) -> bool {
-        self.glance().phase != Phase::Over
+        self.phase() != Phase::Over
+    }
+
+    /// True if it waits, and would whatever its owner did.
+    fn is_kept(&self, now: u64) -> bool {
+        self.phase() == Phase::Waits && now < self.kept_until
     }
 
     /// What keeps a job from starting, but for its turn: some jobs, by their ids, wait for something else at first, which no
     /// picture shows.
     fn waits_for(&self, id: u64, now: u64) -> Option<WaitsFor> {
+        if self.is_kept(now) {
+            return Some(WaitsFor::Other("JobHeldAdmin".to_owned()));
+        }
         if !id.is_multiple_of(STUCK_EVERY)
             || now >= self.submitted + STUCK_FOR
             || self.stage != Stage::Pending
@@ -144,6 +164,7 @@ impl Entry {
     fn listed(&self, id: u64, now: u64) -> Listed {
         let (state, started, places, ended, status) = match &self.stage {
             Stage::Held => (State::Held, None, Vec::new(), None, None),
+            Stage::Pending if self.is_kept(now) => (State::Held, None, Vec::new(), None, None),
             Stage::Pending => (State::Pending, None, Vec::new(), None, None),
             Stage::Runs { since, on } => (State::Running, Some(*since), on.clone(), None, None),
             Stage::Over { how, since, at } => {
@@ -194,7 +215,9 @@ impl Controller {
         self.next += 1;
         let Wish { number, folder, cores, walltime, held, tentative } = wish;
         let stage = if held { Stage::Held } else { Stage::Pending };
-        self.jobs.insert(id, Entry { number, folder, cores, walltime, tentative, submitted: now, stage });
+        let kept_until = 0;
+        let entry = Entry { number, folder, cores, walltime, tentative, kept_until, submitted: now, stage };
+        self.jobs.insert(id, entry);
         id
     }
 
@@ -213,7 +236,7 @@ impl Controller {
             }),
             Ask::Look(number, id) => {
                 let job = id.parse().ok().and_then(|id: u64| self.jobs.get(&id));
-                Said::Job(job.filter(|job| job.number == Some(*number)).map(Entry::glance))
+                Said::Job(job.filter(|job| job.number == Some(*number)).map(|job| job.glance(now)))
             }
             Ask::List(at) => {
                 let node = |(place, cores): (usize, &u32)| Node {
@@ -234,7 +257,7 @@ impl Controller {
         let Some(job) = id.parse().ok().and_then(|id: u64| self.jobs.get_mut(&id)) else {
             return Said::Unknown;
         };
-        match job.glance().phase {
+        match job.phase() {
             Phase::Waits => change(&mut job.stage),
             Phase::Runs => return Said::Done,
             Phase::Over => return Said::NotWaiting,

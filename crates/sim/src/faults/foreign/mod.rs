@@ -4,7 +4,7 @@
 //! the folders of jobs with their supervisors (module `folders`). What the server wants done is a task of several
 //! questions (module `tasks`), which ends with the server and is given again by its machine. A question is carried out
 //! late, twice or never, and its answer may be lost. The controller hangs, or is killed and started again as it was some
-//! seconds before; others submit jobs of their own, and an administrator cancels some of ours.
+//! seconds before; others submit jobs of their own, and an administrator cancels some of ours or holds them back.
 //!
 //! Not modelled: jobs that Slurm refuses or requeues, nodes that fail, and a file system that shows writes late.
 

@@ -7,6 +7,9 @@ use super::controller::{self, Ask, How, Stage, Wish};
 use super::{EARLIER, Moment};
 use crate::faults::world::{Happening, World};
 
+/// How long an administrator holds a job back at most, in milliseconds.
+const KEPT_FOR: u64 = 120_000;
+
 impl World {
     pub(super) fn stranger_ends(&mut self, index: usize, id: u64) {
         let now = self.now;
@@ -42,9 +45,8 @@ impl World {
         self.next_fault(every, Happening::Site(index, Moment::Stranger));
     }
 
-    /// An administrator cancels a job of ours.
+    /// An administrator cancels a job of ours, or holds one back for a while.
     pub(super) fn admin(&mut self, index: usize) {
-        let now = self.now;
         let site = &self.sites[&index];
         let (every, is_up) = (site.plan.admin_every, site.is_up);
         let there = site.controller.jobs.iter().filter(|(_, job)| job.is_there());
@@ -52,15 +54,35 @@ impl World {
             there.filter_map(|(id, job)| Some((*id, job.folder.clone()?))).collect();
         if is_up && !ours.is_empty() {
             let (id, folder) = ours[self.rng.random_range(0..ours.len())].clone();
-            self.note(|_| format!("an administrator of c{index} cancels {folder}, its job {id}"));
-            if let Some(site) = self.sites.get_mut(&index) {
-                site.controller.execute(now, &Ask::Cancel(id.to_string()));
+            match self.rng.random_bool(0.5) {
+                true => self.hold_back(index, id, &folder),
+                false => self.cancel_of_others(index, id, &folder),
             }
-            self.checks.cancelled_by_others(&folder);
-            self.signals(index, id, &folder);
-            self.pass(index);
         }
         self.next_fault(every, Happening::Site(index, Moment::Admin));
+    }
+
+    /// A job of ours does not start for a while, and is not to go anywhere.
+    fn hold_back(&mut self, index: usize, id: u64, folder: &Handle) {
+        let kept_for = self.rng.random_range(1_000..KEPT_FOR);
+        self.note(|_| {
+            format!("an administrator of c{index} holds {folder}, its job {id}, for {kept_for} ms")
+        });
+        let until = self.now + kept_for;
+        if let Some(job) = self.sites.get_mut(&index).and_then(|site| site.controller.jobs.get_mut(&id)) {
+            job.kept_until = until;
+        }
+    }
+
+    fn cancel_of_others(&mut self, index: usize, id: u64, folder: &Handle) {
+        let now = self.now;
+        self.note(|_| format!("an administrator of c{index} cancels {folder}, its job {id}"));
+        if let Some(site) = self.sites.get_mut(&index) {
+            site.controller.execute(now, &Ask::Cancel(id.to_string()));
+        }
+        self.checks.cancelled_by_others(folder);
+        self.signals(index, id, folder);
+        self.pass(index);
     }
 
     /// The controller hangs, or is killed.

@@ -222,6 +222,8 @@ impl Task {
                 *step = Step::Look;
                 return Next::Again;
             }
+            // Whoever holds it back does not want it to run elsewhere either.
+            (Step::Look, Some(Said::Job(Some(Glance { kept: true, .. })))) if !*removes => true,
             (Step::Look, Some(Said::Job(Some(_)))) => {
                 *step = Step::Hold;
                 return Next::Ask(Ask::Hold(id));
