@@ -143,6 +143,13 @@ impl Entry {
         self.phase() == Phase::Waits && now < self.kept_until
     }
 
+    /// Is held by its owner, or released. There is one hold: an administrator's is not the owner's to change.
+    fn hold(&mut self, now: u64, stage: Stage) {
+        if !self.is_kept(now) {
+            self.stage = stage;
+        }
+    }
+
     /// What keeps a job from starting, but for its turn: some jobs, by their ids, wait for something else at first, which no
     /// picture shows.
     fn waits_for(&self, id: u64, now: u64) -> Option<WaitsFor> {
@@ -229,10 +236,10 @@ impl Controller {
                 Said::Ids(found.map(|(id, _)| id.to_string()).collect())
             }
             Ask::Submit(wish) => Said::Ids(vec![self.submit(now, wish.clone()).to_string()]),
-            Ask::Hold(id) => self.change(id, |stage| *stage = Stage::Held),
-            Ask::Release(id) => self.change(id, |stage| *stage = Stage::Pending),
-            Ask::CancelWaiting(id) | Ask::Cancel(id) => self.change(id, |stage| {
-                *stage = Stage::Over { how: How::Cancelled, since: None, at: now };
+            Ask::Hold(id) => self.change(id, |job| job.hold(now, Stage::Held)),
+            Ask::Release(id) => self.change(id, |job| job.hold(now, Stage::Pending)),
+            Ask::CancelWaiting(id) | Ask::Cancel(id) => self.change(id, |job| {
+                job.stage = Stage::Over { how: How::Cancelled, since: None, at: now };
             }),
             Ask::Look(number, id) => {
                 let job = id.parse().ok().and_then(|id: u64| self.jobs.get(&id));
@@ -253,12 +260,12 @@ impl Controller {
     }
 
     /// Changes a job that waits.
-    fn change(&mut self, id: &str, change: impl FnOnce(&mut Stage)) -> Said {
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut Entry)) -> Said {
         let Some(job) = id.parse().ok().and_then(|id: u64| self.jobs.get_mut(&id)) else {
             return Said::Unknown;
         };
         match job.phase() {
-            Phase::Waits => change(&mut job.stage),
+            Phase::Waits => change(job),
             Phase::Runs => return Said::Done,
             Phase::Over => return Said::NotWaiting,
         }

@@ -62,15 +62,16 @@ impl World {
         self.next_fault(every, Happening::Site(index, Moment::Admin));
     }
 
-    /// A job of ours does not start for a while, and is not to go anywhere.
+    /// A job of ours that waits for its turn does not start for a while, and is not to go anywhere.
     fn hold_back(&mut self, index: usize, id: u64, folder: &Handle) {
         let kept_for = self.rng.random_range(1_000..KEPT_FOR);
-        self.note(|_| {
-            format!("an administrator of c{index} holds {folder}, its job {id}, for {kept_for} ms")
-        });
         let until = self.now + kept_for;
-        if let Some(job) = self.sites.get_mut(&index).and_then(|site| site.controller.jobs.get_mut(&id)) {
+        let job = self.sites.get_mut(&index).and_then(|site| site.controller.jobs.get_mut(&id));
+        if let Some(job) = job.filter(|job| job.stage == Stage::Pending) {
             job.kept_until = until;
+            let what =
+                format!("an administrator of c{index} holds {folder}, its job {id}, for {kept_for} ms");
+            self.note(|_| what);
         }
     }
 
