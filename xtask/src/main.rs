@@ -6,6 +6,7 @@
 
 mod browser;
 mod database;
+mod film;
 mod fuzz;
 mod lint;
 mod logs;

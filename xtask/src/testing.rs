@@ -2,6 +2,7 @@
 
 use crate::browser;
 use crate::database;
+use crate::film;
 use crate::logs;
 use crate::skipped::{self, Record, Skipped};
 use crate::step::{Failure, Step, run_all, workspace_root};
@@ -14,6 +15,7 @@ const LENIENCES: &[&str] = &["INSTA_FORCE_PASS", "INSTA_FORCE_UPDATE", "INSTA_FO
 pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
     let nextest = prepare_nextest();
     browser::prepare();
+    film::prepare();
     database::prepare();
     let from = std::env::current_dir().unwrap_or_else(|_| workspace_root().to_owned());
     let logs = logs::find(std::env::var_os(logs::VARIABLE), &from, workspace_root());

@@ -1,0 +1,50 @@
+//! The real application of paper 003 (section 5.4): a film is rendered and encoded by fourteen tasks that run together and
+//! talk over TCP. A source describes the frames, five workers render them, a stage makes groups of pictures, two workers
+//! encode these, and a sink writes the film.
+//!
+//! Each task is this program, told by its environment which one it is and where its neighbours listen ([`place`]).
+//! README.md has the commands that run all of it.
+
+mod farm;
+mod film;
+mod link;
+mod local;
+mod place;
+mod stages;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "render-encode", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Is the task that the environment names: PLIANT_TASK, PLIANT_ADDRESS and PLIANT_PEERS.
+    Task(film::Film),
+    /// Runs all tasks on this machine, without a federation.
+    Local(film::Film),
+}
+
+/// What people are told; nothing acts on it.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Task(film) => place::Place::from_environment().and_then(|place| stages::run(&place, &film)),
+        Verb::Local(film) => local::run(&film),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let task = std::env::var(place::TASK).map(|task| format!("{task}: ")).unwrap_or_default();
+            eprintln!("error: {task}{failure}");
+            ExitCode::from(2)
+        }
+    }
+}
