@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pliant_policy::UnknownName;
 use pliant_policy::allocation::Strategy;
 use pliant_policy::mapping::Mapping;
+use pliant_policy::predicted::Basis;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 use pliant_policy::tuning::Tuner;
 use pliant_sim::Ties;
@@ -25,6 +26,10 @@ pub(crate) fn tuner() -> impl TypedValueParser<Value = Tuner> {
 
 pub(crate) fn mapping() -> impl TypedValueParser<Value = Mapping> {
     words(Mapping::ALL.iter().map(|one| one.name()))
+}
+
+pub(crate) fn basis() -> impl TypedValueParser<Value = Basis> {
+    words(Basis::ALL.iter().map(|one| one.name()))
 }
 
 pub(crate) fn strategy() -> impl TypedValueParser<Value = Strategy> {

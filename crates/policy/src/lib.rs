@@ -13,6 +13,7 @@ pub mod history;
 pub mod mapping;
 pub mod nodes;
 pub mod optional;
+pub mod predicted;
 pub mod profile;
 pub mod reallocation;
 pub mod runtimes;

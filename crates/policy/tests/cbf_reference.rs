@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 /// The slow and obvious one.
 struct Reference {
+    procs: i64,
     free: Vec<i64>,
     waiting: Vec<(JobId, i64, i64, i64)>,
     running: BTreeMap<JobId, (i64, i64)>,
@@ -18,7 +19,8 @@ struct Reference {
 
 impl Reference {
     fn new(procs: u32, horizon: usize) -> Reference {
-        Reference { free: vec![i64::from(procs); horizon], waiting: Vec::new(), running: BTreeMap::new() }
+        let procs = i64::from(procs);
+        Reference { procs, free: vec![procs; horizon], waiting: Vec::new(), running: BTreeMap::new() }
     }
 
     fn take(&mut self, from: i64, until: i64, procs: i64) {
@@ -77,6 +79,24 @@ impl Reference {
         self.compress(now);
     }
 
+    /// A running job is planned to end later; if others were to have its processors by then, everybody is planned anew.
+    fn outlive(&mut self, now: i64, job: JobId, later: i64) {
+        let (procs, end) = self.running.insert(job, (self.running[&job].0, later)).expect("it runs");
+        if self.free[end as usize..later as usize].iter().all(|free| *free >= procs) {
+            self.take(end, later, procs);
+            return;
+        }
+        let running: Vec<(i64, i64)> = self.running.values().copied().collect();
+        self.free.fill(self.procs);
+        running.into_iter().for_each(|(procs, end)| self.take(now, end, procs));
+        for index in 0..self.waiting.len() {
+            let (_, procs, walltime, _) = self.waiting[index];
+            let start = self.earliest(now, procs, walltime);
+            self.take(start, start + walltime, procs);
+            self.waiting[index].3 = start;
+        }
+    }
+
     fn start_due(&mut self, now: i64) -> Vec<JobId> {
         let (due, kept): (Vec<_>, Vec<_>) =
             self.waiting.drain(..).partition(|(_, _, _, start)| *start <= now);
@@ -98,6 +118,11 @@ enum Event {
     Finish {
         which: usize,
     },
+    /// The which-th running job is planned to end so much later than it was.
+    Outlive {
+        which: usize,
+        seconds: i64,
+    },
     /// Some of the waiting jobs, chosen by bits, are withdrawn together.
     Cancel {
         bits: u64,
@@ -111,6 +136,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         10 => (1..=10_u32, 1..40_i64).prop_map(|(procs, walltime)| Event::Submit { procs, walltime }),
         4 => (0..8_usize).prop_map(|which| Event::Finish { which }),
+        1 => (0..8_usize, 1..40_i64).prop_map(|(which, seconds)| Event::Outlive { which, seconds }),
         1 => any::<u64>().prop_map(|bits| Event::Cancel { bits: bits & any_few(bits) }),
         3 => (1..12_i64).prop_map(|seconds| Event::Wait { seconds }),
     ]
@@ -174,7 +200,7 @@ impl Pair {
 }
 
 fn play(events: &[Event], with_estimates: bool) {
-    let horizon = events.len() * 45 + 2000;
+    let horizon = events.len() * 85 + 2000;
     let fast = (batch::by_name("cbf").expect("registered").new)(Procs(10), Time::ZERO);
     let mut pair = Pair { fast, slow: Reference::new(10, horizon), now: 0 };
     let mut next = 0;
@@ -193,6 +219,15 @@ fn play(events: &[Event], with_estimates: bool) {
                 // A job runs for a second at least.
                 if let Some(job) = running.get(which).filter(|job| pair.slow.running[job].1 > pair.now) {
                     pair.finish(*job);
+                }
+            }
+            Event::Outlive { which, seconds } => {
+                pair.start_due();
+                let running: Vec<JobId> = pair.slow.running.keys().copied().collect();
+                if let Some(job) = running.get(which) {
+                    let later = pair.slow.running[job].1 + seconds;
+                    pair.fast.outlive(Time(pair.now), &[(*job, Time(later))]);
+                    pair.slow.outlive(pair.now, *job, later);
                 }
             }
             Event::Cancel { bits } => {

@@ -1,12 +1,14 @@
 //! The event loop of a direct simulation.
 //!
-//! Events are ordered by (time, class, sequence). The classes of one instant are terminations,
+//! Events are ordered by (time, class, sequence). The classes of one instant are plans that are outlived (`planning`),
+//! terminations,
 //! submissions, starts and the reallocation event (or submissions before terminations, [`Ties`]);
 //! terminations go in the order in which the jobs were started. A job whose reservation begins now counts
 //! as started and is not reallocated (spec A.0.2). Copies (`copies`) are queued where the reallocation event is, of the
 //! jobs that arrived at this instant and did not start.
 
 mod copies;
+mod planning;
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -14,7 +16,7 @@ use std::collections::BinaryHeap;
 
 use pliant_model::{
     ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Platform, Reason, RefusalCause,
-    Request, Run, Speedup, Time, rng::stream_seed, runtime_at,
+    Request, Run, Span, Time, rng::stream_seed, runtime_at,
 };
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
@@ -25,6 +27,7 @@ use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 
 use self::copies::Copies;
+use self::planning::{Planning, Ran};
 use crate::ready::NextStarts;
 use crate::{Observer, Policies, SimError, SimJob, Ties};
 
@@ -52,6 +55,7 @@ pub(crate) struct Engine<'a, I: Iterator> {
     finishes: BinaryHeap<Finish>,
     next_starts: NextStarts,
     copies: Copies,
+    planning: Planning,
     next_event: Time,
     started: Vec<Start>,
     starts: u64,
@@ -66,6 +70,7 @@ where
     I::Item: Borrow<SimJob>,
 {
     pub(crate) fn new(platform: &Platform, jobs: I, policies: &'a Policies) -> Result<Self, SimError> {
+        policies.check(platform)?;
         let mut jobs = jobs.peekable();
         let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
         let federation = Federation::new(platform, policies.tuner, origin).map_err(SimError::Batch)?;
@@ -89,6 +94,7 @@ where
             policies,
             next_starts: NextStarts::new(federation.len()),
             copies: Copies::new(federation.len()),
+            planning: Planning::new(policies.plan_by),
             federation,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
             finishes: BinaryHeap::new(),
@@ -113,6 +119,7 @@ where
     pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Run, SimError> {
         let mut instants = 0_u32;
         while let Some(now) = self.next_instant() {
+            self.outlive_due(now);
             match self.policies.ties {
                 Ties::FinishFirst => {
                     self.finish_due(now);
@@ -141,7 +148,7 @@ where
     fn next_instant(&mut self) -> Option<Time> {
         let submission = self.jobs.peek().map_or(Time::MAX, |next| next.borrow().job.submit);
         let finish = self.finishes.peek().map_or(Time::MAX, |Reverse((at, ..))| *at);
-        let next = submission.min(finish).min(self.next_starts.first());
+        let next = submission.min(finish).min(self.next_starts.first()).min(self.planning.next());
         if next == Time::MAX {
             return None;
         }
@@ -165,6 +172,7 @@ where
             }
             self.finishes.pop();
             self.ended += 1;
+            self.planning.ended(job);
             self.federation.scheduler(cluster).finish(now, job);
             self.changed(now, cluster);
         }
@@ -197,7 +205,7 @@ where
 
     /// A request of a client: tuned and mapped by the federation.
     fn map(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
-        let request = request(id, next, next.speedup.clone());
+        let request = request(id, next, self.planning.planned(&next.job));
         let Mapped { cluster, estimate, reason } =
             mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
         let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
@@ -215,7 +223,8 @@ where
         if next.job.procs > available {
             return Err(RefusalCause::LargerThanCluster { cluster, requested: next.job.procs, available });
         }
-        let submission = Submission { job: id, procs: next.job.procs, walltime: next.job.walltime };
+        let walltime = self.planning.planned(&next.job);
+        let submission = Submission { job: id, procs: next.job.procs, walltime };
         self.federation.scheduler(cluster).submit(now, submission);
         Ok(cluster)
     }
@@ -251,10 +260,13 @@ where
             debug_assert!(false, "job {} started twice", start.job);
             return;
         };
-        let end = now + runtime_at(&job, start.walltime);
+        let tracked = self.federation.started(start.job);
+        let limit = self.limit(&job, tracked.as_ref(), cluster, start);
+        let end = now + runtime_at(&job, limit);
+        self.watch(now, start.job, cluster, &job, Ran { planned: start.walltime, limit, end });
         self.finishes.push(Reverse((end, self.starts, start.job, cluster)));
         self.starts += 1;
-        let (moves, reason) = match (self.federation.started(start.job), copy) {
+        let (moves, reason) = match (tracked, copy) {
             (Some(Tracked { moves, .. }), Some(copy)) => (moves + 1, Reason::Moved(copy.reason)),
             (Some(Tracked { moves, reason, .. }), None) => (moves, reason),
             (None, _) => (0, Reason::Mapped(MapReason::Local)),
@@ -269,7 +281,7 @@ where
             start: now,
             end,
             procs: start.procs,
-            walltime: start.walltime,
+            walltime: limit,
             moves,
             managed,
             reason,
@@ -307,7 +319,8 @@ where
     }
 }
 
-fn request(id: JobId, next: &SimJob, speedup: Speedup) -> Request {
-    let SimJob { job, .. } = next;
-    Request { id, submit: job.submit, procs: job.procs, walltime: job.walltime, speedup, origin: job.origin }
+fn request(id: JobId, next: &SimJob, walltime: Span) -> Request {
+    let SimJob { job, speedup, .. } = next;
+    let speedup = speedup.clone();
+    Request { id, submit: job.submit, procs: job.procs, walltime, speedup, origin: job.origin }
 }

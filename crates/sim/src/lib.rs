@@ -22,6 +22,7 @@ use std::fmt;
 
 use pliant_model::{Job, Platform, Run, Speedup, Time};
 use pliant_policy::mapping::Mapping;
+use pliant_policy::predicted::{Basis, Prediction};
 use pliant_policy::reallocation::Reallocation;
 use pliant_policy::tuning::Tuner;
 
@@ -60,6 +61,8 @@ pub struct Policies {
     pub reallocation: Option<Reallocation>,
     /// Order of the events of one instant.
     pub ties: Ties,
+    /// What the clusters plan by, and with them the agent.
+    pub plan_by: PlanBy,
     /// Seed of the policies that draw (random mapping).
     pub seed: u64,
     /// Whether to keep a record of every move, beside their number.
@@ -73,8 +76,48 @@ impl Default for Policies {
             mapping: Mapping::Mct,
             reallocation: None,
             ties: Ties::FinishFirst,
+            plan_by: PlanBy::Walltimes,
             seed: 1,
             keep_moves: true,
+        }
+    }
+}
+
+impl Policies {
+    /// Fails if the clusters cannot do what is asked of them.
+    fn check(&self, platform: &Platform) -> Result<(), SimError> {
+        if self.plan_by == PlanBy::Walltimes {
+            return Ok(());
+        }
+        for cluster in platform.clusters() {
+            let batch = pliant_policy::batch::by_name(&cluster.batch).map_err(SimError::Batch)?;
+            if batch.folds {
+                return Err(SimError::Folding { batch: batch.name, plan_by: self.plan_by.basis() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What plans are made by ([`pliant_policy::predicted`]). The user's walltime is the limit in any case.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum PlanBy {
+    /// What users ask for.
+    #[default]
+    Walltimes,
+    /// What jobs that have ended make likely.
+    Predictions(Prediction),
+    /// What jobs will really take: a bound, since nobody knows.
+    Runtimes,
+}
+
+impl PlanBy {
+    /// The name of it.
+    pub fn basis(&self) -> Basis {
+        match self {
+            Self::Walltimes => Basis::Walltimes,
+            Self::Predictions(_) => Basis::Predictions,
+            Self::Runtimes => Basis::Runtimes,
         }
     }
 }
@@ -99,6 +142,13 @@ impl Observer for Silent {
 pub enum SimError {
     /// A cluster names a batch policy that is not registered.
     Batch(pliant_policy::UnknownName),
+    /// A batch policy that folds jobs is to plan by something else than walltimes, from which it makes its shapes.
+    Folding {
+        /// The policy.
+        batch: &'static str,
+        /// What it was to plan by.
+        plan_by: Basis,
+    },
     /// The workload is not sorted by submission: the job at this position comes before its predecessor.
     Unsorted(usize),
     /// The observer stopped the run.
@@ -113,6 +163,10 @@ impl fmt::Display for SimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Batch(unknown) => write!(f, "{unknown}"),
+            Self::Folding { batch, plan_by } => write!(
+                f,
+                "expected a batch policy that does not fold jobs to plan by {plan_by}, found `{batch}`"
+            ),
             Self::Unsorted(position) => {
                 write!(f, "expected jobs sorted by submission, found job {position} before its predecessor")
             }

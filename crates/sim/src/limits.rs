@@ -11,3 +11,6 @@ pub const THRESHOLD_S: RangeInclusive<i64> = 0..=1_000_000_000;
 
 /// Jobs that heuristics look at.
 pub const WINDOW: RangeInclusive<u32> = 1..=u32::MAX;
+
+/// How many of the last jobs of a category a prediction may be of: each costs a number in memory per category.
+pub const LAST_JOBS: RangeInclusive<i64> = 1..=100_000;

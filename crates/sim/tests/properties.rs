@@ -72,7 +72,7 @@ fn policies() -> impl Strategy<Value = Policies> {
             reallocation,
             ties,
             seed,
-            keep_moves: true,
+            ..Policies::default()
         },
     )
 }

@@ -9,12 +9,13 @@ use clap::{ArgGroup, Args};
 use indicatif::ProgressBar;
 use pliant_model::{Run, Span};
 use pliant_policy::mapping::Mapping;
+use pliant_policy::predicted::{Basis, Prediction};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
 use pliant_report::html::{NamedRun, render_runs};
 use pliant_report::{FileFormat, RESULT_FILES, Summary, prepare_folder, summarize, write_formats};
 use pliant_sim::campaign::{Moldable, SimJobs};
-use pliant_sim::{Policies, StreamError, Ties, limits, simulate, simulate_stream};
+use pliant_sim::{PlanBy, Policies, StreamError, Ties, limits, simulate, simulate_stream};
 use pliant_trace::{Interruption, RepairReport, is_same_file};
 use serde_json::{Value, json};
 
@@ -70,6 +71,10 @@ pub(crate) struct Arguments {
     /// How many of the oldest jobs the heuristics other than mct look at [default: 20].
     #[arg(long, value_name = "N", value_parser = whole(limits::WINDOW), allow_negative_numbers = true)]
     window: Option<u32>,
+    /// What clusters plan by: what users ask for, predictions by the jobs that have ended (the mean of the user's last two),
+    /// or what jobs will really take.
+    #[arg(long, value_name = "BASIS", value_parser = words::basis(), default_value = "walltimes")]
+    plan_by: Basis,
     /// Share of the jobs that come through the federation; the others are submitted straight to their cluster.
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = share, allow_negative_numbers = true)]
     dedicated_share: f64,
@@ -249,6 +254,11 @@ impl Arguments {
             mapping: self.mapping.unwrap_or(usual),
             reallocation,
             ties: self.ties,
+            plan_by: match self.plan_by {
+                Basis::Walltimes => PlanBy::Walltimes,
+                Basis::Predictions => PlanBy::Predictions(Prediction::default()),
+                Basis::Runtimes => PlanBy::Runtimes,
+            },
             seed: self.seed,
             // Moves cost memory, and only these files tell of each.
             keep_moves: self.report || self.out.is_some() && self.formats().contains(&FileFormat::Csv),
@@ -263,6 +273,7 @@ impl Arguments {
         add("moldable", json!(self.moldable.name()));
         add("tuner", json!(policies.tuner.name()));
         add("mapping", json!(policies.mapping.name()));
+        add("plan_by", json!(self.plan_by.name()));
         add("dedicated_share", json!(self.dedicated_share));
         add("seed", json!(self.seed));
         add("repairs", json!(repair_counts(repairs)));

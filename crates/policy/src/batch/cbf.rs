@@ -221,6 +221,24 @@ impl ConservativeBackfilling {
         }
     }
 
+    /// Gives every waiting job, in order of submission, the earliest place that the running jobs and those ahead of it
+    /// leave, whatever it had before: after this no pass can gain anything.
+    fn replan(&mut self, now: Time) {
+        let waiting: Vec<Entry> = self.queue.iter().map(|(_, entry)| entry).collect();
+        self.queue = Queue::default();
+        self.rebuild(now);
+        for entry in waiting {
+            let start = self.profile.earliest_fit(now, entry.procs, entry.walltime);
+            let start = start.expect("a waiting job asks for at most the cluster's processors");
+            self.reserve(Entry { start, ..entry });
+        }
+        self.freed.clear();
+        self.vacated.clear();
+        if self.bounds.is_some() {
+            self.bounds = Some(StartBounds::new(self.profile.capacity()));
+        }
+    }
+
     /// Lets the next pass try every waiting job.
     fn try_everybody(&mut self, now: Time) {
         let Some(latest) = self.queue.last_start() else { return };
@@ -302,6 +320,22 @@ impl BatchScheduler for ConservativeBackfilling {
             self.free(now, held.end, held.procs);
         }
         self.compress(now);
+    }
+
+    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+        self.profile.advance(now);
+        let mut has_room = true;
+        for (job, end) in jobs {
+            let Some(held) = self.running.extend(*job, *end) else { continue };
+            let from = held.end.max(now);
+            has_room &= from >= *end || self.profile.min_free(from, *end) >= i64::from(held.procs.0);
+            if has_room {
+                self.profile.reserve(from, *end, held.procs);
+            }
+        }
+        if !has_room {
+            self.replan(now);
+        }
     }
 
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {

@@ -218,6 +218,15 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         }
     }
 
+    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+        for (job, end) in jobs {
+            self.cluster.processors.extend(*job, *end);
+        }
+        self.plan = None;
+        // The head of the line starts later than it was to, so others may overtake it.
+        self.decide(|rule, cluster| rule.freed(now, cluster));
+    }
+
     fn start_due(&mut self, _now: Time, started: &mut Vec<Start>) {
         let handed_out = self.cluster.due.drain(..).map(|Waiting { job, plan }| {
             let Estimate { procs, walltime, .. } = plan;

@@ -57,6 +57,10 @@ impl BatchScheduler for FoldedTable {
         self.table.finish(now, job);
     }
 
+    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+        self.table.outlive(now, jobs);
+    }
+
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {
         self.table.start_due(now, started);
     }

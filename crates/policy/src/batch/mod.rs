@@ -83,6 +83,11 @@ pub trait BatchScheduler: Send {
     /// A started job has ended, at its walltime or before.
     fn finish(&mut self, now: Time, job: JobId);
 
+    /// Running jobs have not ended when they were planned to, and are planned to end at these later times. Only where
+    /// plans are made by predictions ([`crate::predicted`]); told before whatever else happens at `now`. What was
+    /// planned behind them is planned anew, and may start later than it was told.
+    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]);
+
     /// Appends the jobs that start at `now`, in starting order; they are running from now on.
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>);
 
@@ -127,6 +132,8 @@ pub struct Registered {
     pub name: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
+    /// Whether it runs jobs in other shapes than they asked for.
+    pub folds: bool,
     /// Makes one.
     pub new: Constructor,
 }
@@ -136,46 +143,55 @@ pub const REGISTRY: &[Registered] = &[
     Registered {
         name: "fcfs",
         summary: "first come, first served: strict order of submission",
+        folds: false,
         new: fcfs::new,
     },
     Registered {
         name: "cbf",
         summary: "conservative backfilling: a reservation for every job",
+        folds: false,
         new: cbf::new,
     },
     Registered {
         name: "easy",
         summary: "aggressive backfilling: a reservation for the job at the head only",
+        folds: false,
         new: easy::new,
     },
     Registered {
         name: "backfill",
         summary: "paper 001's backfilling: EASY's rule, when processors are released",
+        folds: false,
         new: backfill::new,
     },
     Registered {
         name: "h1",
         summary: "strict order with integer folding: a folded job ends before it could have started unfolded",
+        folds: true,
         new: h1::new,
     },
     Registered {
         name: "h1-completion",
         summary: "H1 with folded jobs that end no later than unfolded ones",
+        folds: true,
         new: h1::by_completion,
     },
     Registered {
         name: "h2",
         summary: "strict order with non-integer folding: the earliest completion",
+        folds: true,
         new: h2::new,
     },
     Registered {
         name: "h3",
         summary: "H1 with backfilling: jobs are folded into a table of reservations",
+        folds: true,
         new: h3::new,
     },
     Registered {
         name: "h3-head",
         summary: "H1 with backfilling, without a table: only the job at the head is folded",
+        folds: true,
         new: h3_head::new,
     },
 ];

@@ -55,13 +55,24 @@ impl Occupancy {
     pub(super) fn finish(&mut self, job: JobId) -> Option<Held> {
         let held = self.running.finish(job)?;
         self.idle += i64::from(held.procs.0);
+        self.forget_release(held);
+        Some(held)
+    }
+
+    /// A job is expected to give its processors back at `end` only.
+    pub(super) fn extend(&mut self, job: JobId, end: Time) {
+        let Some(held) = self.running.extend(job, end) else { return };
+        self.forget_release(held);
+        *self.releases.entry(end).or_default() += held.procs.0;
+    }
+
+    fn forget_release(&mut self, held: Held) {
         if let Some(procs) = self.releases.get_mut(&held.end) {
             *procs -= held.procs.0;
             if *procs == 0 {
                 self.releases.remove(&held.end);
             }
         }
-        Some(held)
     }
 
     /// The jobs that hold processors, by number.

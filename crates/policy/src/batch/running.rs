@@ -29,6 +29,13 @@ impl Running {
         self.jobs.remove(&job)
     }
 
+    /// A running job is expected to hold its processors until `end`; returns what it held until now, none if it was not
+    /// running.
+    pub(super) fn extend(&mut self, job: JobId, end: Time) -> Option<Held> {
+        let held = self.jobs.get_mut(&job)?;
+        Some(std::mem::replace(held, Held { end, ..*held }))
+    }
+
     /// The running jobs, in no particular order: only for sums.
     pub(super) fn held(&self) -> impl Iterator<Item = Held> + '_ {
         self.jobs.values().copied()

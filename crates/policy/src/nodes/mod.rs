@@ -243,6 +243,17 @@ impl BatchScheduler for Nodes {
         }
     }
 
+    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+        self.advance(now);
+        for (job, end) in jobs {
+            if let Some(held) = self.running.get_mut(job) {
+                held.end = held.end.max(*end);
+                held.expected = held.expected.map(|_| *end);
+            }
+        }
+        self.plan.take();
+    }
+
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {
         self.now = now;
         if self.next_start().is_none_or(|first| first > now) {

@@ -247,9 +247,10 @@ impl Reader<'_> {
                 return Err(self.repeated(&given.name));
             }
             if let Some(name) = &given.batch {
-                batch::by_name(name.get_ref()).map_err(|unknown| {
+                let batch = batch::by_name(name.get_ref()).map_err(|unknown| {
                     self.at(name.span(), unknown.to_string(), "pliant policies lists them")
                 })?;
+                self.plannable(name, batch, given)?;
             }
             let usual = Policies::default();
             let batch = given.batch.as_ref().map(|name| name.get_ref().clone());
@@ -258,6 +259,7 @@ impl Reader<'_> {
                 mapping: given.mapping.or(file.mapping).map_or(usual.mapping, |word| word.0),
                 ties: given.ties.or(file.ties).map_or(usual.ties, |word| word.0),
                 reallocation: self.reallocation(table.span(), given)?,
+                plan_by: self.plan_by(given)?,
                 ..usual
             };
             let treatment = Treatment::Jobs { policies: chosen, batch };

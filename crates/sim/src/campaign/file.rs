@@ -9,14 +9,16 @@ use std::str::FromStr;
 
 use pliant_policy::UnknownName;
 use pliant_policy::mapping::Mapping;
+use pliant_policy::predicted::Basis;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
+use pliant_policy::runtimes::Level;
 use pliant_policy::tuning::Tuner;
 use pliant_trace::generate::Month;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
-use super::words::find;
+use super::words::{EstimatorWord, find};
 use super::{Generator, Moldable, month};
 use crate::Ties;
 
@@ -77,6 +79,26 @@ pub(super) struct PolicyTable {
     pub(super) period_s: Option<Spanned<i64>>,
     pub(super) threshold_s: Option<Spanned<i64>>,
     pub(super) window: Option<Spanned<i64>>,
+    pub(super) plan_by: Option<Word<Basis>>,
+    pub(super) level: Option<Spanned<Word<Level>>>,
+    pub(super) estimator: Option<Spanned<Word<EstimatorWord>>>,
+    pub(super) quantile: Option<Spanned<f64>>,
+    pub(super) last_jobs: Option<Spanned<i64>>,
+    pub(super) least_jobs: Option<Spanned<i64>>,
+}
+
+impl PolicyTable {
+    /// Where the first key is that goes with plans by predictions, if one is given.
+    pub(super) fn prediction_key(&self) -> Option<Range<usize>> {
+        let places = [
+            self.level.as_ref().map(Spanned::span),
+            self.estimator.as_ref().map(Spanned::span),
+            self.quantile.as_ref().map(Spanned::span),
+            self.last_jobs.as_ref().map(Spanned::span),
+            self.least_jobs.as_ref().map(Spanned::span),
+        ];
+        places.into_iter().flatten().min_by_key(|place| place.start)
+    }
 }
 
 impl WorkloadTable {

@@ -31,6 +31,7 @@ pub mod mapping;
 mod matrix;
 mod merge;
 pub mod multi_job;
+mod planning;
 mod recipe;
 mod store;
 mod table;

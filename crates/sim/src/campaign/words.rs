@@ -3,6 +3,8 @@
 use std::str::FromStr;
 
 use pliant_policy::UnknownName;
+use pliant_policy::history::Choice;
+use pliant_policy::runtimes::Estimator;
 
 use crate::Ties;
 
@@ -43,6 +45,39 @@ impl FromStr for Ties {
     fn from_str(text: &str) -> Result<Ties, UnknownName> {
         let words = vec![("finish-first", Ties::FinishFirst), ("submit-first", Ties::SubmitFirst)];
         find("order of events", words, text)
+    }
+}
+
+/// What is taken of a category.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum EstimatorWord {
+    Mean,
+    RecentMean,
+    Quantile,
+}
+
+impl FromStr for EstimatorWord {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<EstimatorWord, UnknownName> {
+        let words = vec![
+            ("mean", EstimatorWord::Mean),
+            ("recent-mean", EstimatorWord::RecentMean),
+            ("quantile", EstimatorWord::Quantile),
+        ];
+        find("estimator", words, text)
+    }
+}
+
+/// What is taken of a category, by its word and its quantile; an error is a sentence for the user.
+pub(super) fn estimator(word: Option<EstimatorWord>, quantile: Option<f64>) -> Result<Estimator, String> {
+    match (word, quantile) {
+        (None | Some(EstimatorWord::Mean), None) => Ok(Estimator::Mean),
+        (Some(EstimatorWord::RecentMean), None) => Ok(Estimator::RecentMean),
+        (Some(EstimatorWord::Quantile), Some(quantile)) => {
+            Choice::new(quantile, 1.0).map(Estimator::Quantile).map_err(|error| error.to_string())
+        }
+        _ => Err("expected `quantile` with `estimator = \"quantile\"` and nowhere else".to_owned()),
     }
 }
 

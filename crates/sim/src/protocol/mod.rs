@@ -23,11 +23,12 @@ use pliant_control::agent::{self, AgentConfig};
 use pliant_control::server::{self, ServerConfig};
 use pliant_model::{Platform, Run, Time};
 use pliant_policy::mapping::Mapping;
+use pliant_policy::predicted::Basis;
 
 pub use network::{Latency, Network, Traffic};
 pub use tree::{Node, Tree, TreeError};
 
-use crate::{Policies, Silent, SimError, SimJob};
+use crate::{PlanBy, Policies, Silent, SimError, SimJob};
 
 /// A finished run, and what it took to get there.
 #[derive(Clone, PartialEq, Debug)]
@@ -55,6 +56,8 @@ pub struct Unplaced {
 pub enum Unsupported {
     /// Clients map by the earliest completion only.
     Mapping(Mapping),
+    /// Servers plan by walltimes only.
+    PlanBy(Basis),
 }
 
 impl fmt::Display for Unsupported {
@@ -63,6 +66,10 @@ impl fmt::Display for Unsupported {
             Self::Mapping(found) => write!(
                 f,
                 "expected mapping `mct` in a protocol simulation, found `{found}`: simulate directly"
+            ),
+            Self::PlanBy(found) => write!(
+                f,
+                "expected plans by walltimes in a protocol simulation, found plans by {found}: simulate directly"
             ),
         }
     }
@@ -124,6 +131,9 @@ where
 {
     if policies.mapping != Mapping::Mct {
         return Err(SimError::Protocol(Unsupported::Mapping(policies.mapping)));
+    }
+    if policies.plan_by != PlanBy::Walltimes {
+        return Err(SimError::Protocol(Unsupported::PlanBy(policies.plan_by.basis())));
     }
     let layout = tree.layout(platform).map_err(SimError::Tree)?;
     let mut jobs = jobs.into_iter().peekable();

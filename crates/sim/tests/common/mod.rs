@@ -17,6 +17,7 @@ pub(crate) fn platform(clusters: impl IntoIterator<Item = (u32, f64, &'static st
 }
 
 /// Up to `most` clusters under any policy.
+#[allow(dead_code, reason = "not every test draws platforms")]
 pub(crate) fn platforms(
     procs: impl Strategy<Value = u32>,
     speed: impl Strategy<Value = f64>,

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use pliant_model::Span;
 use pliant_policy::allocation::Strategy;
-use pliant_policy::history::Choice;
-use pliant_policy::runtimes::{Estimator, Level, Settings};
+use pliant_policy::runtimes::{Level, Settings};
 use pliant_trace::generate::GridLog;
 use pliant_trace::toml_file::Source;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::words::{EstimatorWord, LawWord};
+use super::words::LawWord;
 use super::{Arriving, Frozen, Log, LogSource, MultiJobCampaign, Policy, Times};
 use crate::campaign::CampaignError;
 use crate::campaign::file::Word;
+use crate::campaign::words::{EstimatorWord, estimator};
 use crate::multi_job::{Broker, Division, Knowledge};
 
 const KEYS_HINT: &str = "docs/campaigns.md lists every key";
@@ -274,19 +274,10 @@ impl Reader<'_> {
 
     fn policy(&self, table: &PolicyTable) -> Checked<Policy> {
         self.name(&table.name)?;
-        let estimator = match (table.estimator.as_ref().map(|word| word.0), &table.quantile) {
-            (None | Some(EstimatorWord::Mean), None) => Estimator::Mean,
-            (Some(EstimatorWord::RecentMean), None) => Estimator::RecentMean,
-            (Some(EstimatorWord::Quantile), Some(quantile)) => {
-                let choice = Choice::new(*quantile.get_ref(), 1.0);
-                Estimator::Quantile(choice.map_err(|error| self.at(quantile.span(), error.to_string()))?)
-            }
-            _ => {
-                let problem =
-                    "expected `quantile` with `estimator = \"quantile\"` and nowhere else".to_owned();
-                return Err(self.at(table.name.span(), problem));
-            }
-        };
+        let quantile = table.quantile.as_ref();
+        let place = quantile.map_or(table.name.span(), Spanned::span);
+        let estimator = estimator(table.estimator.map(|word| word.0), quantile.map(|given| *given.get_ref()))
+            .map_err(|problem| self.at(place, problem))?;
         let deviations = table.deviations.as_ref();
         let period = table.period_s.as_ref().map(|given| self.count(given, COUNT_MAX)).transpose()?;
         Ok(Policy {

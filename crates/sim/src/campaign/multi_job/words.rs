@@ -43,24 +43,3 @@ impl FromStr for Knowledge {
         find("source of runtimes", words, text)
     }
 }
-
-/// What is taken of a category.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum EstimatorWord {
-    Mean,
-    RecentMean,
-    Quantile,
-}
-
-impl FromStr for EstimatorWord {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<EstimatorWord, UnknownName> {
-        let words = vec![
-            ("mean", EstimatorWord::Mean),
-            ("recent-mean", EstimatorWord::RecentMean),
-            ("quantile", EstimatorWord::Quantile),
-        ];
-        find("estimator", words, text)
-    }
-}

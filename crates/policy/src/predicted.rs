@@ -1,0 +1,124 @@
+//! Planning by predictions instead of by what users ask for: how long jobs are *planned* to run, judging by those that
+//! have ended (Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007, "EASY++"; Gaussier, Glesser, Reis and Trystram, SC
+//! 2015).
+//!
+//! The user's walltime stays what it is, the limit at which a job is ended: nobody is stopped for a wrong prediction.
+//! A job is planned for the time that [`Runtimes`] predict when it is submitted, at most the user's, and for the user's
+//! while nothing is known. One that outlives its plan is planned longer, by ever larger steps up to the limit
+//! ([`corrected`], the cited papers' incremental correction), and the jobs behind it are planned anew
+//! ([`crate::batch::BatchScheduler::outlive`]): a plan by predictions is an expectation, not a promise.
+
+use std::num::NonZeroUsize;
+
+use pliant_model::{Job, Span};
+
+use crate::runtimes::{Categories, Estimator, Level, Runtimes, Settings};
+
+crate::named_enum! {
+    /// What plans are made by.
+    Basis, "basis of plans", {
+        /// What users ask for.
+        Walltimes = "walltimes",
+        /// What jobs that have ended make likely, at most that.
+        Predictions = "predictions",
+        /// What jobs will really take, which nobody knows: a bound on what predictions can be worth.
+        Runtimes = "runtimes",
+    }
+}
+
+/// How a job's runtime is predicted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Prediction {
+    /// The narrowest categories that are asked.
+    pub level: Level,
+    /// What is taken of a category.
+    pub estimator: Estimator,
+    /// Which jobs count.
+    pub settings: Settings,
+}
+
+impl Default for Prediction {
+    /// EASY++'s: the mean of the user's last two jobs.
+    fn default() -> Prediction {
+        let settings = Settings { window: NonZeroUsize::MIN.saturating_add(1), least: NonZeroUsize::MIN };
+        Prediction { level: Level::User, estimator: Estimator::RecentMean, settings }
+    }
+}
+
+/// By how much a plan that was outlived is extended, s: the first time by a minute, in the end by days.
+const EXTENSIONS_S: [i64; 11] = [60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000];
+
+/// How long a job is planned for that has outlived `planned` after it was extended so many times already; at most `limit`,
+/// and longer than `planned` unless that is the limit.
+pub fn corrected(planned: Span, limit: Span, times: usize) -> Span {
+    let step = EXTENSIONS_S[times.min(EXTENSIONS_S.len() - 1)];
+    Span(planned.0.saturating_add(step)).min(limit.max(planned))
+}
+
+/// Plans for jobs by those that have ended.
+#[derive(Clone, Debug)]
+pub struct Predictor {
+    prediction: Prediction,
+    runtimes: Runtimes<i32>,
+}
+
+/// The categories that a log knows of a job.
+pub fn categories(job: &Job) -> Categories<i32> {
+    let known = |id: i32| (id >= 0).then_some(id);
+    Categories { executable: known(job.executable), user: known(job.user), group: known(job.group) }
+}
+
+impl Predictor {
+    /// Nothing has ended yet.
+    pub fn new(prediction: Prediction) -> Predictor {
+        Predictor { prediction, runtimes: Runtimes::new(prediction.settings) }
+    }
+
+    /// A job has ended that took so long: in the size that was asked for, on a cluster of speed 1.
+    pub fn ended(&mut self, of: &Categories<i32>, runtime: Span) {
+        self.runtimes.tell(of, runtime);
+    }
+
+    /// How long a job is planned for whose user asked for `walltime`, in the same terms.
+    pub fn planned(&self, of: &Categories<i32>, walltime: Span) -> Span {
+        let Prediction { level, estimator, .. } = self.prediction;
+        let found = self.runtimes.predict(of, level, estimator);
+        found.map_or(walltime, |found| found.runtime.min(walltime))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_believed_until_jobs_have_ended_and_never_exceeded() {
+        let mut predictor = Predictor::new(Prediction::default());
+        let of = |user| Categories { executable: Some(1), user: Some(user), group: None };
+        assert_eq!(predictor.planned(&of(7), Span(3600)), Span(3600));
+        [10, 100, 200].into_iter().for_each(|runtime| predictor.ended(&of(7), Span(runtime)));
+        assert_eq!(predictor.planned(&of(7), Span(3600)), Span(150));
+        assert_eq!(predictor.planned(&of(7), Span(60)), Span(60));
+        assert_eq!(predictor.planned(&of(8), Span(3600)), Span(150), "others tell as long as she has not");
+    }
+
+    #[test]
+    fn a_plan_that_is_outlived_grows_up_to_the_limit_and_no_further() {
+        let grown = |limit: i64| {
+            let mut planned = vec![Span(5)];
+            for times in 0.. {
+                let last = planned[times];
+                let next = corrected(last, Span(limit), times);
+                if next == last {
+                    return planned.into_iter().map(|span| span.0).collect::<Vec<_>>();
+                }
+                planned.push(next);
+            }
+            unreachable!("the steps do not shrink")
+        };
+        assert_eq!(grown(5), [5]);
+        assert_eq!(grown(3), [5], "never shorter");
+        assert_eq!(grown(1300), [5, 65, 365, 1265, 1300]);
+        assert_eq!(grown(1_500_000).len(), 15, "to seventeen days");
+    }
+}

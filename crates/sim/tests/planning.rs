@@ -1,0 +1,191 @@
+//! What holds where plans are made by predictions instead of by what users ask for.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use std::num::NonZeroUsize;
+
+use pliant_model::{ClusterId, JobId, Procs, Request, Run, Span, Speedup, Time, runtime_at};
+use pliant_policy::history::Choice;
+use pliant_policy::mapping::Mapping;
+use pliant_policy::predicted::Prediction;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::runtimes::{Estimator, Level, Settings};
+use pliant_sim::{PlanBy, Policies, Silent, SimJob, simulate};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::common::{job, platform, speedups};
+
+fn run(clusters: &[(u32, f64, &'static str)], jobs: &[SimJob], policies: &Policies) -> Run {
+    simulate(&platform(clusters.iter().copied()), jobs, policies, &mut Silent).unwrap()
+}
+
+fn by(level: Level, estimator: Estimator, last: usize) -> PlanBy {
+    let settings = Settings { window: NonZeroUsize::new(last).unwrap(), least: NonZeroUsize::MIN };
+    PlanBy::Predictions(Prediction { level, estimator, settings })
+}
+
+fn predictions() -> impl Strategy<Value = PlanBy> {
+    let quantile =
+        (0.1..1.0_f64).prop_map(|quantile| Estimator::Quantile(Choice::new(quantile, 1.0).unwrap()));
+    let estimator = prop_oneof![Just(Estimator::Mean), Just(Estimator::RecentMean), quantile];
+    (select(Level::ALL), estimator, 1..10_usize)
+        .prop_map(|(level, estimator, last)| by(level, estimator, last))
+}
+
+fn policies() -> impl Strategy<Value = Policies> {
+    let moves = (select(Algorithm::ALL), select(Heuristic::ALL), 1..200_i64, 1..8_usize);
+    let moves = moves.prop_map(|(algorithm, heuristic, period, window)| Reallocation {
+        period: Span(period),
+        window,
+        ..Reallocation::new(algorithm, heuristic)
+    });
+    (select(Mapping::ALL), prop::option::of(moves), predictions(), any::<u64>()).prop_map(
+        |(mapping, reallocation, plan_by, seed)| Policies {
+            mapping,
+            reallocation,
+            plan_by,
+            seed,
+            ..Policies::default()
+        },
+    )
+}
+
+fn clusters() -> impl Strategy<Value = Vec<(u32, f64, &'static str)>> {
+    prop::collection::vec((8..24_u32, 0.5..2.0, select(vec!["cbf", "easy", "fcfs", "backfill"])), 1..4)
+}
+
+/// Jobs of a few users, whose walltimes tell little of their runtimes. All fit on every cluster.
+fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
+    let one =
+        (0..30_i64, 1..=8_u32, 1..400_i64, 1..=100_i64, speedups(), prop::bool::weighted(0.8), 0..4_i32);
+    prop::collection::vec(one, 1..80).prop_map(|drawn| {
+        let mut submit = 0;
+        let jobs = drawn.into_iter().enumerate().map(|(index, one)| {
+            let (gap, procs, walltime, percent, speedup, managed, user) = one;
+            submit += gap;
+            let mut one = job(index as u64, submit, procs, walltime, (walltime * percent / 100).max(1));
+            (one.job.user, one.job.origin) = (user, Some(ClusterId(0)));
+            SimJob { speedup, managed, ..one }
+        });
+        jobs.collect()
+    })
+}
+
+/// What a job would do that was given its user's walltime in the shape that it got.
+fn check_limits(run: &Run, jobs: &[SimJob]) {
+    assert_eq!(run.jobs.len(), jobs.len(), "every job runs once");
+    for (ran, one) in run.jobs.iter().zip(jobs) {
+        let SimJob { job, speedup, managed } = one;
+        let (id, submit, walltime) = (JobId(0), job.submit, job.walltime);
+        let asked =
+            Request { id, submit, procs: job.procs, walltime, speedup: speedup.clone(), origin: None };
+        let there = run.platform.cluster(ran.cluster);
+        let limit =
+            if *managed { asked.on(there.procs, there.speed).unwrap().at(ran.procs) } else { walltime };
+        assert_eq!((ran.walltime, ran.runtime()), (limit, runtime_at(job, limit)), "{ran:?}");
+    }
+}
+
+fn check_capacity(run: &Run) {
+    for id in run.platform.ids() {
+        let on = || run.jobs.iter().filter(|ran| ran.cluster == id);
+        for at in on().map(|ran| ran.start) {
+            let taken: u32 = on().filter(|ran| ran.start <= at && at < ran.end).map(|ran| ran.procs.0).sum();
+            assert!(Procs(taken) <= run.platform.cluster(id).procs, "{taken} processors taken at {at}");
+        }
+    }
+}
+
+/// What was decided before `until`: who started where, when and in which size.
+fn decided(run: &Run, until: Time) -> Vec<(u64, ClusterId, Time, Procs)> {
+    let before = run.jobs.iter().filter(|ran| ran.start < until);
+    before.map(|ran| (ran.log_id, ran.cluster, ran.start, ran.procs)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Wrong predictions end nobody and overbook nothing, and the same seed gives the same run.
+    #[test]
+    fn predictions_only_plan(clusters in clusters(), jobs in workloads(), policies in policies()) {
+        let first = run(&clusters, &jobs, &policies);
+        check_limits(&first, &jobs);
+        check_capacity(&first);
+        prop_assert_eq!(first, run(&clusters, &jobs, &policies));
+    }
+
+    /// Until a job has ended nothing tells how long it runs.
+    #[test]
+    fn the_future_is_out_of_reach(
+        clusters in clusters(), jobs in workloads(), policies in policies(), which: prop::sample::Index, percent in 1..=100_i64,
+    ) {
+        let first = run(&clusters, &jobs, &policies);
+        let mut other = jobs.clone();
+        let changed = which.index(jobs.len());
+        let job = &mut other[changed].job;
+        job.runtime = Span((job.walltime.0 * percent / 100).max(1));
+        let second = run(&clusters, &other, &policies);
+        let until = first.jobs[changed].end.min(second.jobs[changed].end);
+        prop_assert_eq!(decided(&first, until), decided(&second, until));
+    }
+
+    /// Where users ask for what their jobs take, knowing the runtimes changes nothing.
+    #[test]
+    fn walltimes_that_are_true_are_runtimes(clusters in clusters(), jobs in workloads(), policies in policies()) {
+        let mut jobs = jobs;
+        jobs.iter_mut().for_each(|one| one.job.walltime = one.job.runtime);
+        let by = |plan_by| run(&clusters, &jobs, &Policies { plan_by, ..policies.clone() });
+        prop_assert_eq!(by(PlanBy::Walltimes), by(PlanBy::Runtimes));
+    }
+}
+
+/// One cluster of 4 processors. User 1 asks for 1000 s each time and takes 10; the last one takes 500. Behind it waits a job
+/// for all processors, and a small one that may start before that only if it is known to be short.
+#[test]
+fn what_is_known_to_be_short_fills_gaps_and_what_outlives_its_plan_is_planned_longer() {
+    let mut jobs = vec![
+        job(1, 0, 1, 1000, 10),
+        job(2, 100, 3, 1000, 500),
+        job(3, 101, 4, 1000, 10),
+        job(4, 102, 1, 1000, 10),
+    ];
+    for (one, user) in jobs.iter_mut().zip([1, 1, 2, 1]) {
+        one.job.user = user;
+    }
+    let starts = |batch, plan_by| {
+        let policies = Policies { plan_by, ..Policies::default() };
+        let ran = run(&[(4, 1.0, batch)], &jobs, &policies);
+        ran.jobs.iter().map(|ran| (ran.start.0, ran.walltime.0)).collect::<Vec<_>>()
+    };
+    let last = by(Level::User, Estimator::RecentMean, 1);
+    for batch in ["cbf", "easy"] {
+        // 3 is to start at 1100; 4 would end at 1102.
+        assert_eq!(
+            starts(batch, PlanBy::Walltimes),
+            [(0, 1000), (100, 1000), (600, 1000), (610, 1000)],
+            "{batch}"
+        );
+        // 2 is planned until 110, and so is 3 from there; 4 until 112. At 110 the plan of 2 is outlived: it is extended by a
+        // minute, so 4 fits before 3.
+        assert_eq!(starts(batch, last), [(0, 1000), (100, 1000), (600, 1000), (110, 1000)], "{batch}");
+        assert_eq!(
+            starts(batch, PlanBy::Runtimes),
+            [(0, 1000), (100, 1000), (600, 1000), (102, 1000)],
+            "{batch}"
+        );
+    }
+}
+
+#[test]
+fn policies_that_fold_plan_by_walltimes() {
+    let jobs = [SimJob { speedup: Speedup::Rigid, ..job(1, 0, 1, 10, 10) }];
+    for batch in ["h1", "h1-completion", "h2", "h3", "h3-head"] {
+        let policies = Policies { plan_by: PlanBy::Runtimes, ..Policies::default() };
+        let error = simulate(&platform([(4, 1.0, batch)]), &jobs, &policies, &mut Silent).unwrap_err();
+        let expected =
+            format!("expected a batch policy that does not fold jobs to plan by runtimes, found `{batch}`");
+        assert_eq!(error.to_string(), expected);
+    }
+}
