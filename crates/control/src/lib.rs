@@ -13,12 +13,14 @@
 //! - [`handoff`] is how a waiting job goes from one server to another; agents propose it.
 //! - [`optional`] is what paper 004 adds: a server's queue of mandatory and optional requests, and a client's dispatcher.
 //! - [`multi_job`] is what paper 002 adds: a client that spreads very many instances of a service over servers.
+//! - [`coallocation`] is what paper 003 adds: an application of tasks that run on several clusters at once, or not at all.
 //! - [`client`] takes one submission through discovery and admission to a handle, or to a clear end.
 
 pub mod access;
 pub mod agent;
 pub mod batch;
 pub mod client;
+pub mod coallocation;
 pub mod embedded;
 pub mod explain;
 pub mod foreign;

@@ -1,7 +1,8 @@
 //! Runs fault schedules ([`pliant_sim::faults`]) by the thousand: `cargo xtask soak [--seeds N] [--from S]`, or
 //! `cargo run --profile test -p pliant-sim --example soak -- SEEDS FROM`.
 //!
-//! Each seed is run twice: with Pliant's own batch systems everywhere, and with foreign ones among them.
+//! Each seed is run three times: with Pliant's own batch systems everywhere, with foreign ones among them, and with launches
+//! beside the jobs.
 //!
 //! Says which seeds fail, by which checker, and shows the end of the first such schedule; all of it goes to standard
 //! output. The exit code is 1 if one fails.
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     });
     failed.sort_by_key(|(seed, ..)| *seed);
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{} schedules from seed {from} in {seconds:.0} s: {total}", 2 * seeds);
+    println!("{} schedules from seed {from} in {seconds:.0} s: {total}", 3 * seeds);
     for (seed, batch, why) in failed.iter().take(NAMED) {
         println!("seed {seed}, {batch:?}, fails: {why}");
     }
@@ -62,7 +63,7 @@ fn work(next: &AtomicU64, end: u64) -> (Summary, Vec<(u64, Batch, String)>) {
         if seed >= end {
             return (total, failed);
         }
-        for batch in [Batch::Embedded, Batch::Mixed] {
+        for batch in [Batch::Embedded, Batch::Mixed, Batch::Launching] {
             match catch_unwind(AssertUnwindSafe(|| run(seed, batch, None))) {
                 Ok(Ok(summary)) => total = total + summary,
                 Ok(Err(violation)) => failed.push((seed, batch, violation.to_string())),

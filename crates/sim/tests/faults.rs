@@ -20,7 +20,7 @@ fn schedules_end_well() {
     let total =
         (0..400).map(|seed| check(seed, Batch::Embedded)).fold(Summary::default(), |total, one| total + one);
     // Seeds that do nothing would prove nothing.
-    let Summary { events, jobs, moves, copies, cancelled, crashes } = total;
+    let Summary { events, jobs, moves, copies, cancelled, crashes, .. } = total;
     assert!(
         events > 1_000_000 && jobs > 8_000 && moves > 1_000 && cancelled > 1_000 && crashes > 2_000,
         "{total}"
@@ -33,7 +33,7 @@ fn schedules_end_well() {
 fn schedules_with_foreign_batch_systems_end_well() {
     let total =
         (0..400).map(|seed| check(seed, Batch::Mixed)).fold(Summary::default(), |total, one| total + one);
-    let Summary { events, jobs, moves, copies, cancelled, crashes } = total;
+    let Summary { events, jobs, moves, copies, cancelled, crashes, .. } = total;
     assert!(
         events > 1_000_000 && jobs > 8_000 && moves > 800 && cancelled > 1_000 && crashes > 2_000,
         "{total}"
@@ -41,9 +41,20 @@ fn schedules_with_foreign_batch_systems_end_well() {
     assert!(copies > 150, "{total}");
 }
 
+/// With applications that are launched on several clusters at once.
+#[test]
+fn schedules_with_launches_end_well() {
+    let total =
+        (0..300).map(|seed| check(seed, Batch::Launching)).fold(Summary::default(), |total, one| total + one);
+    let Summary { launches, launched: (ran, completed), crashes, .. } = total;
+    assert!(launches > 1_500 && ran > 500 && completed > 200 && crashes > 1_000, "{total}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_schedule() {
-    for (seed, batch) in (0..5).flat_map(|seed| [(seed, Batch::Embedded), (seed, Batch::Mixed)]) {
+    for (seed, batch) in
+        (0..5).flat_map(|seed| [(seed, Batch::Embedded), (seed, Batch::Mixed), (seed, Batch::Launching)])
+    {
         assert_eq!(trace(seed, batch, None), trace(seed, batch, None), "seed {seed}, {batch:?}");
         assert_eq!(run(seed, batch, None), run(seed, batch, None), "seed {seed}, {batch:?}");
     }
@@ -83,7 +94,7 @@ fn what_failed_once_ends_well() {
 /// Mistakes that are put in on purpose are found among those seeds, by one of these checkers.
 #[test]
 fn the_checkers_find_bugs() {
-    use Batch::{Embedded, Mixed};
+    use Batch::{Embedded, Launching, Mixed};
     for (bug, batch, seeds, checkers) in [
         (Bug::ForgetsAnswers, Embedded, 0..20, &["two servers", "once"][..]),
         (Bug::ActsEarly, Embedded, 0..5, &["bound"]),
@@ -104,6 +115,12 @@ fn the_checkers_find_bugs() {
         (Bug::ForgottenIsOver, Mixed, 20..40, &["cancelled"]),
         // Rare: what is left has to be held, or it starts, finds nothing to run and is gone.
         (Bug::LeavesCopies, Mixed, 100..110, &["settled"]),
+        (Bug::StartsUnasked, Launching, 0..10, &["alone"]),
+        (Bug::QueuedIsHeld, Launching, 0..10, &["alone"]),
+        (Bug::ActsEarly, Launching, 0..20, &["alone"]),
+        (Bug::SilenceIsOver, Launching, 0..40, &["over"]),
+        (Bug::ForgetsParts, Launching, 0..20, &["settled", "once", "alone"]),
+        (Bug::RunsAgain, Launching, 0..20, &["once", "cores"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, batch, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

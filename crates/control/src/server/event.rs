@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Refused, Submit};
+use super::{PartCommand, PartEvent, Refused, Submit};
 use crate::access::Caller;
 use crate::batch;
+use crate::coallocation::Standing;
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Verdict};
 use crate::job::JobRecord;
 use crate::local::LocalJob;
@@ -93,6 +94,8 @@ pub enum Event {
         /// What it said.
         verdict: Verdict,
     },
+    /// Something about a part of a launch.
+    Part(PartEvent),
     /// Something happened in the batch system.
     Batch(batch::Event),
     /// The other events of this instant are in.
@@ -121,6 +124,8 @@ pub enum Command {
         /// What.
         call: Call,
     },
+    /// For a part of a launch.
+    Part(PartCommand),
     /// Tell the agent how a job stands. Told until it is acknowledged.
     Tell(Box<JobRecord>),
     /// A job has ended: keep its record for good.
@@ -155,4 +160,6 @@ pub enum Answer {
     Handoff(Reply),
     /// What is to become of a copy whose turn has come.
     Verdict(Verdict),
+    /// How a part of a launch stands.
+    Part(Standing),
 }

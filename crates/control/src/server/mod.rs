@@ -16,6 +16,7 @@ mod handoff_bench;
 #[cfg(test)]
 mod handoff_tests;
 mod learning;
+mod parts;
 mod prospects;
 #[cfg(test)]
 mod prospects_tests;
@@ -49,9 +50,11 @@ use crate::reason::Survey;
 pub use admission::{Refused, Submit, tolerated};
 pub use event::{Answer, Command, Event, Token};
 pub use learning::Lesson;
+pub use parts::{PartCommand, PartEvent};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
 
+use parts::Parts;
 use source::Leaving;
 use target::Held;
 
@@ -137,6 +140,8 @@ pub struct Server {
     taken: BTreeMap<Handle, (u32, Time)>,
     /// The same by when: forgotten in that order.
     taken_order: VecDeque<(Time, Handle)>,
+    /// What runs here of launches that agents coordinate.
+    parts: Parts,
     history: History,
     /// What jobs took, for multi-jobs.
     runtimes: Runtimes<String>,
@@ -169,6 +174,7 @@ impl Server {
             held: BTreeMap::new(),
             taken: BTreeMap::new(),
             taken_order: VecDeque::new(),
+            parts: Parts::default(),
             history: learning::empty(),
             runtimes: prospects::empty(),
             failures: 0,
@@ -207,11 +213,13 @@ impl Server {
             Event::Abort { reply, id } => self.abort(now, Some(reply), &id, commands),
             Event::Answered { id, reply } => self.answered(now, &id, reply, commands),
             Event::Judged { id, verdict } => self.judged(now, &id, verdict, commands),
+            Event::Part(event) => self.on_part(now, event, commands),
             Event::Due => {
                 self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
                 self.leave_on(now, commands);
                 self.copy_on(now, commands);
                 self.inquire(now, commands);
+                self.tell_of_parts(now, commands);
                 self.forget(now);
             }
         }
@@ -237,7 +245,8 @@ impl Server {
         let forget = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
         let leaving = self.leaving.values().chain(self.copies.values().flatten()).filter_map(Leaving::due);
         let held = self.held.values().map(Held::due);
-        self.batch.next_due().into_iter().chain(forget).chain(leaving).chain(held).min()
+        let parts = self.parts.next_due();
+        self.batch.next_due().into_iter().chain(forget).chain(leaving).chain(held).chain(parts).min()
     }
 
     fn with_batch(
@@ -252,10 +261,11 @@ impl Server {
             self.learn(now, news, commands);
         }
         for command in effects.commands {
-            if let batch::Command::Run(run) = &command
-                && let Some(kept) = self.jobs.get_mut(&run.job.0)
-            {
-                kept.run = Some(run.clone());
+            if let batch::Command::Run(run) = &command {
+                self.parts.runs(run);
+                if let Some(kept) = self.jobs.get_mut(&run.job.0) {
+                    kept.run = Some(run.clone());
+                }
             }
             commands.push(Command::Batch(command));
         }
@@ -277,6 +287,9 @@ impl Server {
     }
 
     fn learn(&mut self, now: Time, news: News, commands: &mut Vec<Command>) {
+        if self.part_news(now, &news, commands) {
+            return;
+        }
         match news {
             News::Held { job } => self.is_held(job.0, commands),
             News::Local(job) => {

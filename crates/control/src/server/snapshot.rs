@@ -8,6 +8,7 @@ use pliant_policy::runtimes::CategoryDump;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::parts::Parts;
 use super::source::Leaving;
 use super::target::Held;
 use super::{Answer, Command, Event, Kept, Server, ServerConfig, learning, prospects};
@@ -39,6 +40,8 @@ pub struct ServerState {
     held: Vec<(Handle, Held)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     taken: VecDeque<(Time, Handle, u32)>,
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    parts: Parts,
     #[serde(default)]
     history: Vec<Recent>,
     #[serde(default)]
@@ -62,6 +65,7 @@ impl Server {
             copies,
             held,
             taken,
+            parts,
             history,
             runtimes,
             failures,
@@ -104,6 +108,7 @@ impl Server {
             held: held.into_iter().collect(),
             taken,
             taken_order,
+            parts,
             history: learning::restore(&history),
             runtimes: prospects::restore(&runtimes),
             failures,
@@ -149,6 +154,7 @@ impl Machine for Server {
                 Answer::Cancelling(_)
                 | Answer::Order(_)
                 | Answer::Handoff(_)
+                | Answer::Part(_)
                 | Answer::Verdict(Verdict::Undecided) => false,
             },
             _ => false,
@@ -170,6 +176,7 @@ impl Machine for Server {
             copies: self.copies.iter().map(|(number, copies)| (*number, copies.clone())).collect(),
             held: self.held.iter().map(|(job, held)| (job.clone(), held.clone())).collect(),
             taken: self.taken_in_order().collect(),
+            parts: self.parts.clone(),
             history: self.history.dump(),
             runtimes: self.runtimes.dump(),
             failures: self.failures,

@@ -106,6 +106,7 @@ impl Service {
             | Answer::Order(_)
             | Answer::Handoff(_)
             | Answer::Verdict(_)
+            | Answer::Part(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
         }
     }

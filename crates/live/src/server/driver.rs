@@ -326,7 +326,8 @@ impl Driver<Server> for ServerDriver {
                 // Nobody need be watching.
                 let _ = self.changes.send(Arc::from(record));
             }
-            Command::KeepLocal(_) => {}
+            // No call of the protocol brings parts of launches yet.
+            Command::KeepLocal(_) | Command::Part(_) => {}
             Command::Freed => self.upward.freed(),
             Command::Archive(record) => {
                 if record.server() == machine.name() {
@@ -370,6 +371,7 @@ fn count(answer: &Answer) {
         | Answer::Elsewhere(_)
         | Answer::Handoff(_)
         | Answer::Verdict(_)
+        | Answer::Part(_)
         | Answer::Order(MoveOutcome::Moved(_) | MoveOutcome::Copied(_))
         | Answer::NoSuchJob => {}
     }

@@ -11,6 +11,7 @@ use pliant_control::server::{self, Answer, Submit, Token};
 use rand::Rng;
 
 use super::Bug;
+use super::launches;
 use super::world::{Happening, World};
 use crate::protocol::dues::Peer;
 
@@ -38,6 +39,8 @@ pub(super) enum Party {
     Target(u32, HandoffId),
     /// An agent, by the server's own number of its question.
     Order(u64),
+    /// Somebody who asks about a launch.
+    Launch(launches::Party),
 }
 
 /// What is asked.
@@ -51,6 +54,7 @@ pub(super) enum Request {
     Abort(HandoffId),
     Inquire,
     Ready(HandoffId),
+    Launch(Box<launches::Asked>),
 }
 
 /// What is answered.
@@ -62,6 +66,7 @@ pub(super) enum Response {
     Cancel(Cancelled),
     Reply(Reply),
     Verdict(Verdict),
+    Launch(Box<launches::Answered>),
 }
 
 /// What an owner is told who cancels.
@@ -143,6 +148,7 @@ impl World {
                 self.servers[index].daemon.waiting.push(number);
                 self.plan_commit(to);
             }
+            (to, Request::Launch(asked)) => self.launch_asked(to, number, *asked),
             _ => debug_assert!(false, "a request went to the wrong kind of daemon"),
         }
     }
@@ -190,6 +196,7 @@ impl World {
                     self.tell_server(index, server::Event::Judged { id, verdict });
                 }
             }
+            (Party::Launch(by), Response::Launch(answer)) => self.launch_answered(from, number, by, *answer),
             _ => debug_assert!(false, "an answer of the wrong kind"),
         }
     }
@@ -258,6 +265,7 @@ impl World {
                 }
                 Response::Reply(reply)
             }
+            Answer::Part(standing) => Response::Launch(Box::new(launches::Answered::Standing(standing))),
             Answer::Verdict(verdict) => Response::Verdict(verdict),
             Answer::Accepted(record) => Response::Client(client::Event::Accepted(record)),
             Answer::Refused(refused) => Response::Client(client::Event::Refused(refused)),
@@ -281,6 +289,7 @@ impl World {
                 self.client_hears(from, life, number, event);
             }
             Party::Owner(job) => self.owner_waits_no_more(job, number),
+            Party::Launch(by) => self.launch_timeout(from, number, &by),
             Party::Source(..) | Party::Target(..) | Party::Order(_) => {}
         }
     }

@@ -17,6 +17,9 @@
 //! last server's; that what an owner was told to be `cancelled` does not run; and that every `journal` told again
 //! gives the same commands and the same state.
 //!
+//! Launches of applications on several clusters at once are beside the jobs if that is wanted; what is checked of them is in
+//! module `launches`.
+//!
 //! The same seed gives the same schedule. A [`Bug`] is put in on purpose, to see that the checkers find it.
 
 mod calls;
@@ -24,6 +27,7 @@ mod checks;
 mod clients;
 mod daemon;
 mod foreign;
+mod launches;
 mod lines;
 mod plan;
 mod processes;
@@ -56,7 +60,7 @@ pub enum Bug {
     RunsAgain,
     /// A source judges by what is not durable yet.
     JudgesEarly,
-    /// A target starts a copy when its turn has come, whatever its source says.
+    /// A target starts a copy when its turn has come, whatever its source says; a server so its part of a launch.
     StartsUnasked,
     /// A source lets a copy start without withdrawing the job.
     ConsentsUnlocked,
@@ -74,15 +78,23 @@ pub enum Bug {
     ForgottenIsOver,
     /// What is left of a job in a foreign queue is not removed.
     LeavesCopies,
+    /// A restarted server has forgotten its parts of launches.
+    ForgetsParts,
+    /// A coordinator takes a part for held that is only queued.
+    QueuedIsHeld,
+    /// A coordinator takes silence after the end of a launch for a yes.
+    SilenceIsOver,
 }
 
-/// Which batch systems there are.
+/// What a federation is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Batch {
-    /// Pliant's own everywhere.
+    /// Pliant's own batch systems everywhere.
     Embedded,
     /// Foreign ones at some servers, or at all.
     Mixed,
+    /// Pliant's own everywhere, and applications are launched on several clusters at once.
+    Launching,
 }
 
 /// What a schedule was like that ended well.
@@ -100,6 +112,10 @@ pub struct Summary {
     pub cancelled: u64,
     /// How often daemons crashed.
     pub crashes: u64,
+    /// Launches that are over.
+    pub launches: u64,
+    /// Those of them of which something ran, and those that completed.
+    pub launched: (u64, u64),
 }
 
 impl std::ops::Add for Summary {
@@ -113,17 +129,20 @@ impl std::ops::Add for Summary {
             copies: self.copies + other.copies,
             cancelled: self.cancelled + other.cancelled,
             crashes: self.crashes + other.crashes,
+            launches: self.launches + other.launches,
+            launched: (self.launched.0 + other.launched.0, self.launched.1 + other.launched.1),
         }
     }
 }
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Summary { events, jobs, moves, copies, cancelled, crashes } = self;
+        let Summary { events, jobs, moves, copies, cancelled, crashes, launches, launched } = self;
+        let (ran, completed) = launched;
         write!(
             f,
             "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves ({copies} by copies), {cancelled} jobs \
-             cancelled"
+             cancelled, {launches} launches ({ran} ran, {completed} of these completed)"
         )
     }
 }

@@ -15,7 +15,11 @@ use std::collections::BTreeMap;
 
 use super::Batch;
 use super::foreign::SitePlan;
+use super::launches::PlannedLaunch;
 use crate::protocol::Tree;
+
+/// How many jobs there are beside launches, at most.
+const JOBS_BESIDE: usize = 12;
 
 /// Of so many schedules the one of that number copies jobs.
 const COPIED: (u64, u64) = (5, 2);
@@ -40,6 +44,7 @@ pub(super) struct Plan {
     pub(super) weather: Weather,
     /// The foreign batch systems, by server.
     pub(super) sites: BTreeMap<usize, SitePlan>,
+    pub(super) launches: Vec<PlannedLaunch>,
 }
 
 /// A job, and what its user does.
@@ -90,7 +95,7 @@ impl Plan {
         let clusters = rng.random_range(2..=5);
         let mut clusters: Vec<Cluster> = (0..clusters).map(|index| cluster(&mut rng, index)).collect();
         let sites = match batch {
-            Batch::Embedded => BTreeMap::new(),
+            Batch::Embedded | Batch::Launching => BTreeMap::new(),
             Batch::Mixed => sites(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "sites")), &mut clusters),
         };
         let platform = Platform::new(clusters);
@@ -102,7 +107,15 @@ impl Plan {
         let count = rng.random_range(5..=60);
         let last = until * rng.random_range(1..=9) / if rng.random_bool(0.5) { 10 } else { 40 };
         let cancels = rng.random_range(0..=50);
-        let jobs = (0..count).map(|number| planned(&mut rng, number, largest, last, cancels)).collect();
+        let mut jobs: Vec<Planned> =
+            (0..count).map(|number| planned(&mut rng, number, largest, last, cancels)).collect();
+        let launches = match batch {
+            Batch::Launching => {
+                jobs.truncate(JOBS_BESIDE);
+                launches(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "launches")), until)
+            }
+            Batch::Embedded | Batch::Mixed => Vec::new(),
+        };
         let tuner = pick(&mut rng, Tuner::ALL);
         let (copies, mut moving) = (seed % COPIED.0 == COPIED.1, moving(&mut rng));
         if copies {
@@ -120,8 +133,14 @@ impl Plan {
             jobs,
             weather: weather(&mut rng, until),
             sites,
+            launches,
         }
     }
+}
+
+fn launches(rng: &mut ChaCha8Rng, until: u64) -> Vec<PlannedLaunch> {
+    let count = rng.random_range(2..=10);
+    (0..count).map(|number| PlannedLaunch::draw(rng, number, until * 9 / 10)).collect()
 }
 
 fn pick<A: Copy>(rng: &mut ChaCha8Rng, all: &[A]) -> A {

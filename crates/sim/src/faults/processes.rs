@@ -21,6 +21,13 @@ pub(super) struct Process {
     pub(super) over: bool,
 }
 
+impl Process {
+    /// When it is over, or was.
+    pub(super) fn until(&self) -> u64 {
+        self.ends
+    }
+}
+
 impl World {
     /// A server begins a process, unless it has gone down meanwhile or was asked to end the job.
     pub(super) fn begins(&mut self, index: usize, life: u32, run: &Run) {
@@ -29,6 +36,9 @@ impl World {
         }
         if self.servers[index].stopped.contains(&run.job) {
             return self.job_ended(index, run.job, Exit::Cancelled, None);
+        }
+        if self.servers[index].daemon.machine.part(run.job.0).is_some() {
+            return self.part_begins(index, run);
         }
         let Some(record) = self.servers[index].daemon.machine.job(run.job.0).cloned() else {
             return self.wrong("once", format!("c{index} runs its job {}, which it does not know", run.job));
@@ -40,15 +50,27 @@ impl World {
             101.. => (walltime, Exit::OverWalltime),
             _ => ((walltime * percent / 100).max(10), Exit::Code(code)),
         };
-        self.note(|_| format!("c{index} starts {} on {:?}", record.handle, run.cores));
+        self.checks.started(index, &record);
+        self.process_begins(index, run, record.handle, length, exit);
+    }
+
+    /// A process begins that takes so many milliseconds unless it is ended before.
+    pub(super) fn process_begins(
+        &mut self,
+        index: usize,
+        run: &Run,
+        handle: Handle,
+        length: u64,
+        exit: Exit,
+    ) {
+        self.note(|_| format!("c{index} starts {handle} on {:?}", run.cores));
         let busy = self.servers[index].processes.values().filter(|process| !process.over);
         let twice = busy.flat_map(|process| &process.cores).find(|core| run.cores.contains(core)).copied();
         if let Some(core) = twice {
-            self.wrong("cores", format!("core {core} of c{index} has two jobs, {} is one", record.handle));
+            self.wrong("cores", format!("core {core} of c{index} has two jobs, {handle} is one"));
         }
-        self.checks.started(index, &record);
         let (cores, ends) = (run.cores.clone(), self.now + length);
-        let process = Process { handle: record.handle, cores, began: self.now, ends, exit, over: false };
+        let process = Process { handle, cores, began: self.now, ends, exit, over: false };
         self.servers[index].processes.insert(run.job, process);
         self.after(length, Happening::Ends(index, run.job));
     }
@@ -87,9 +109,11 @@ impl World {
 
     /// A server that is there again finds out what became of the jobs that it had started.
     pub(super) fn resume(&mut self, index: usize) {
-        let running = self.servers[index].daemon.machine.running();
-        let running: Vec<(Run, bool)> =
-            running.map(|(_, run, cancelling)| (run.clone(), cancelling)).collect();
+        self.resume_tasks(index);
+        let machine = &self.servers[index].daemon.machine;
+        let jobs = machine.running().map(|(_, run, cancelling)| (run.clone(), cancelling));
+        let parts = machine.running_parts().map(|(_, run, cancelling)| (run.clone(), cancelling));
+        let running: Vec<(Run, bool)> = jobs.chain(parts).collect();
         for (run, cancelling) in running {
             let life = self.life(Peer::Server(index));
             let found = self.servers[index].processes.get(&run.job);

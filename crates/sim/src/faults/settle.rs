@@ -68,6 +68,7 @@ impl World {
             let open = agent.daemon.machine.jobs().find(|record| !record.state.is_final())?;
             Some(format!("{} has {} as {}", agent.name, open.handle, open.state))
         });
+        let waiting = waiting.or_else(|| self.unsettled_launch());
         waiting.or_else(|| (!self.have_lines()).then(|| "a child has no line".to_owned()))
     }
 
@@ -88,6 +89,7 @@ impl World {
                 return Err(Violation::new("record", what));
             }
         }
+        self.conclude_launches()?;
         for index in 0..self.servers.len() {
             let found = self.servers[index].daemon.check_journal(self.now);
             found.map_err(|why| {
@@ -133,6 +135,7 @@ impl World {
         let jobs = self.checks.last_records();
         let crashes = self.agents.iter().map(|agent| agent.daemon.life);
         let crashes = crashes.chain(self.servers.iter().map(|server| server.daemon.life));
+        let (launches, ran, completed) = self.launches_ended();
         super::Summary {
             events: self.events,
             jobs: jobs.clone().count() as u64,
@@ -141,6 +144,8 @@ impl World {
             cancelled: jobs.filter(|record| record.exit == Some(pliant_control::job::Exit::Cancelled)).count()
                 as u64,
             crashes: crashes.map(u64::from).sum(),
+            launches,
+            launched: (ran, completed),
         }
     }
 }

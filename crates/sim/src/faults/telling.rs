@@ -172,6 +172,7 @@ impl World {
                     self.tell_news(me, number, record);
                 }
             }
+            Command::Part(command) => self.part_wants(index, command),
             // What local users did is kept for replays.
             Command::Archive(_) | Command::KeepLocal(_) => {}
             Command::Freed => self.freed(me),

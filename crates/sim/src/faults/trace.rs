@@ -38,6 +38,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
             format!("Answered {}, attempt {}: {}", id.job, id.attempt, short(reply))
         }
         Event::Judged { id, verdict } => format!("Judged {}, attempt {}: {verdict:?}", id.job, id.attempt),
+        Event::Part(event) => short(event),
         Event::Batch(event) => short(event),
         Event::Due => "Due".to_owned(),
     }

@@ -71,6 +71,9 @@ impl World {
             }
             Peer::Client(_) => {}
         }
+        if peer == Peer::Agent(0) {
+            self.crash_coordinator();
+        }
         self.lose_lines_of(peer);
         let pause = if self.rng.random_bool(0.2) { 120_000 } else { 10_000 };
         let pause = self.rng.random_range(200..pause);
@@ -101,10 +104,18 @@ impl World {
                 for child in there.collect::<Vec<_>>() {
                     self.tell_agent(index, agent::Event::Detached { child });
                 }
+                if index == 0 {
+                    self.restart_coordinator(behind.unwrap_or(0));
+                }
             }
             Peer::Server(index) => {
-                if self.bug == Some(Bug::ForgetsHolds)
-                    && let Err(why) = self.servers[index].daemon.forget(self.now, "held")
+                let forgotten = match self.bug {
+                    Some(Bug::ForgetsHolds) => Some("held"),
+                    Some(Bug::ForgetsParts) => Some("parts"),
+                    _ => None,
+                };
+                if let Some(part) = forgotten
+                    && let Err(why) = self.servers[index].daemon.forget(self.now, part)
                 {
                     self.wrong("journal", why);
                 }
@@ -176,6 +187,9 @@ impl World {
                 let daemon = &mut self.agents[index].daemon;
                 daemon.clock.jump(by);
                 daemon.due = None;
+                if index == 0 {
+                    self.coordinator_jumps(by);
+                }
             }
             Peer::Server(index) => {
                 let daemon = &mut self.servers[index].daemon;

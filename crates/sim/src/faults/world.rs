@@ -17,6 +17,7 @@ use super::checks::{Checks, Violation};
 use super::clients::Client;
 use super::daemon::Daemon;
 use super::foreign::{Moment, Site};
+use super::launches::{self, Launches};
 use super::lines::{Down, Line, Up};
 use super::plan::Plan;
 use super::processes::Process;
@@ -67,6 +68,8 @@ pub(super) enum Happening {
     Late(usize, u32, server::Event),
     /// Something happens at the foreign batch system of a server.
     Site(usize, Moment),
+    /// Something happens about launches.
+    Launches(launches::Moment),
     /// A kind of fault strikes.
     Crash,
     Partition,
@@ -112,6 +115,7 @@ pub(super) struct World {
     pub(super) calls: BTreeMap<u64, Call>,
     /// Pairs that do not reach each other, and until when.
     pub(super) partitions: BTreeMap<(Peer, Peer), u64>,
+    pub(super) launches: Launches,
     pub(super) checks: Checks,
     /// When everything was settled.
     settled: Option<u64>,
@@ -159,6 +163,7 @@ impl World {
         let clients = plan.jobs.iter().map(|_| Client::new(ahead())).collect();
         let checks = Checks::new(servers.len(), agents.len());
         let sites = plan.sites.iter().map(|(server, plan)| (*server, Site::new(plan.clone()))).collect();
+        let launches = Launches::new(&agents, &plan.launches);
         World {
             plan,
             bug,
@@ -174,6 +179,7 @@ impl World {
             lines: BTreeMap::new(),
             calls: BTreeMap::new(),
             partitions: BTreeMap::new(),
+            launches,
             checks,
             settled: None,
             trace: traced.then(Vec::new),
@@ -220,6 +226,7 @@ impl World {
             self.next_fault(every, fault);
         }
         self.begin_sites();
+        self.begin_launches();
         self.after(self.plan.weather.until, Happening::Look);
     }
 
@@ -314,6 +321,7 @@ impl World {
                     self.tell_server(server, event);
                 }
             }
+            Happening::Launches(moment) => self.launch_moment(moment),
             Happening::Crash => self.crash_somebody(),
             Happening::Partition => self.part_somebody(),
             Happening::Jump => self.jump_somebody(),

@@ -68,6 +68,7 @@ impl Driver<'_> {
                     Answer::Cancelling(_) | Answer::Elsewhere(_) | Answer::NoSuchJob => {
                         return debug_assert!(false, "nobody cancels");
                     }
+                    Answer::Part(_) => return debug_assert!(false, "nobody launches"),
                 };
                 self.post.send(now, Link::ClientServer, Letter::Client(to, event));
             }
@@ -90,6 +91,7 @@ impl Driver<'_> {
                     self.moved(index, &record.handle, hop);
                 }
             }
+            server::Command::Part(_) => debug_assert!(false, "nobody launches"),
             server::Command::KeepLocal(_) | server::Command::Freed => {
                 debug_assert!(false, "every batch system is embedded")
             }

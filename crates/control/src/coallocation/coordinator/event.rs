@@ -1,0 +1,203 @@
+//! What a coordinator is told, and what it wants done.
+
+use pliant_model::Span;
+use serde::{Deserialize, Serialize};
+
+use super::{Caller, LaunchId, LaunchRecord, PATIENCE_MAX, PartId, Site, Standing, TASKS_MAX, Talk, Token};
+use super::{Verdict, WALLTIME_MAX};
+use crate::coallocation::{Application, Call, Wish};
+use crate::handoff::Peer;
+use crate::names::{Key, Name, User};
+
+/// What changes a coordinator's state.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Somebody launches an application, now or again. A driver that has a launch of that key in its archive answers from
+    /// there.
+    Launch {
+        /// Whom to answer.
+        reply: Token,
+        /// What.
+        wanted: Box<Wanted>,
+    },
+    /// Somebody adds a task to a launch that runs, now or again.
+    Spawn {
+        /// Whom to answer.
+        reply: Token,
+        /// The launch.
+        launch: LaunchId,
+        /// Who.
+        caller: Caller,
+        /// The task.
+        spawn: Box<Spawn>,
+    },
+    /// Somebody cancels a launch.
+    Cancel {
+        /// Whom to answer.
+        reply: Token,
+        /// The launch.
+        launch: LaunchId,
+        /// Who.
+        caller: Caller,
+    },
+    /// The servers below have said what machines they have; those that did not answer are left out.
+    Surveyed {
+        /// For which launch.
+        launch: LaunchId,
+        /// For which of its groups.
+        group: u32,
+        /// What they said.
+        sites: Vec<Site>,
+    },
+    /// The bandwidth between two servers was measured.
+    Measured {
+        /// The servers.
+        between: [Name; 2],
+        /// In Mb/s, above 0.
+        mbps: f64,
+    },
+    /// A server says how its part stands.
+    Stands {
+        /// The server.
+        from: Name,
+        /// The part.
+        id: PartId,
+        /// How.
+        standing: Standing,
+        /// Whom to tell what is to become of it; none if this is an answer itself.
+        reply: Option<Token>,
+    },
+    /// Time has passed.
+    Due,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Answer a user.
+    Answer {
+        /// Whom.
+        to: Token,
+        /// What.
+        answer: Answer,
+    },
+    /// Tell a server that said how its part stands what is to become of it.
+    Verdict {
+        /// Whom.
+        to: Token,
+        /// What is to become of it.
+        verdict: Verdict,
+        /// It is known here that nothing of the part is left: the server need not say it again.
+        heard: bool,
+    },
+    /// Ask the servers below what machines they have. Asked again if nothing is told.
+    Survey {
+        /// For which launch.
+        launch: LaunchId,
+        /// For which of its groups.
+        group: u32,
+    },
+    /// Ask something of a server. Made again if no answer is told.
+    Call {
+        /// Whom.
+        to: Peer,
+        /// About which part.
+        id: PartId,
+        /// What.
+        call: Call,
+    },
+    /// A launch is over: keep its record for good.
+    Archive(Box<LaunchRecord>),
+}
+
+/// The answer to a user.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The launch as it stands.
+    Launch(Box<LaunchRecord>),
+    /// It is not accepted, and why.
+    Refused(String),
+    /// There is no such launch, as far as this caller may know.
+    NoSuchLaunch,
+}
+
+/// A launch as its user wants it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The key that its client drew.
+    pub key: Key,
+    /// Whose it is.
+    pub owner: User,
+    /// What it is called.
+    pub name: String,
+    /// What is launched.
+    pub application: Application,
+    /// How long the tasks may run.
+    pub walltime: Span,
+    /// How long parts may be held until all are.
+    pub patience: Span,
+    /// The server that is the user's LAN; none takes the first.
+    pub user_lan: Option<Name>,
+    /// The threshold of the clustering, in (0, 1): more makes larger clusters.
+    pub threshold: f64,
+    /// Only map it, and reserve nothing.
+    pub dry_run: bool,
+}
+
+/// A task that is added to a launch.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Spawn {
+    /// The key that its client drew.
+    pub key: Key,
+    /// The task.
+    pub task: Wish,
+    /// The tasks that it talks to, and the RQoC.
+    pub talks: Vec<(String, f64)>,
+}
+
+impl Wanted {
+    /// What is wrong with it, if something is.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.application.check()?;
+        let within = |what: &str, found: Span, most: Span| match (1..=most.0).contains(&found.0) {
+            true => Ok(()),
+            false => Err(format!("expected a {what} of 1 to {} s, found {} s", most.0, found.0)),
+        };
+        within("walltime", self.walltime, WALLTIME_MAX)?;
+        within("patience", self.patience, PATIENCE_MAX)?;
+        match self.threshold > 0.0 && self.threshold < 1.0 {
+            true => Ok(()),
+            false => Err(format!("expected a threshold between 0 and 1, found {}", self.threshold)),
+        }
+    }
+}
+
+impl Application {
+    fn check(&self) -> Result<(), String> {
+        let graph = self.graph().map_err(|error| format!("{error}: {}", error.hint()))?;
+        match graph.tasks().len() {
+            found if found > TASKS_MAX => Err(format!("expected at most {TASKS_MAX} tasks, found {found}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Spawn {
+    /// The application with this task.
+    pub(super) fn extend(&self, application: &Application) -> Result<Application, String> {
+        let mut extended = application.clone();
+        let own = extended.tasks.len() as u32;
+        for (other, rqoc) in &self.talks {
+            let at = extended.tasks.iter().position(|task| task.name == *other).ok_or_else(|| {
+                format!("expected tasks of the launch that `{}` talks to, found `{other}`", self.task.name)
+            })?;
+            extended.edges.push(Talk { between: [at as u32, own], rqoc: *rqoc });
+        }
+        extended.tasks.push(self.task.clone());
+        extended.check()?;
+        Ok(extended)
+    }
+}

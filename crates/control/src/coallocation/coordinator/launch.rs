@@ -1,0 +1,311 @@
+//! A launch as data: its groups, its parts, and what follows from how they stand.
+
+use std::collections::BTreeMap;
+
+use pliant_model::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+use super::{SURVEY, Standing, Verdict, Wanted};
+use crate::coallocation::{
+    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Part, TaskRecord,
+};
+use crate::handoff::Peer;
+use crate::job::Exit;
+use crate::names::{Key, Name, User};
+
+/// The pause before a call is made again, at first and at most: doubled each time.
+const AGAIN: (Span, Span) = (Span(4), Span(64));
+/// After so many pauses without a word from the server of a part that is to run, the part is lost. Counted, not timed: a
+/// clock that jumps ends nothing.
+const UNHEARD_MOST: u32 = 10;
+
+/// A launch.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Launch {
+    pub(super) owner: User,
+    pub(super) name: String,
+    pub(super) application: Application,
+    pub(super) walltime: Span,
+    pub(super) patience: Span,
+    pub(super) user_lan: Option<Name>,
+    pub(super) threshold: f64,
+    pub(super) dry_run: bool,
+    submitted: Time,
+    /// What is decided about together: first the application, then each task that was spawned.
+    pub(super) groups: Vec<Group>,
+    /// Where each task of the application is, once it is mapped.
+    pub(super) places: BTreeMap<u32, Place>,
+    pub(super) parts: Vec<PartOf>,
+    /// How it ends, once that is decided.
+    pub(super) end: Option<End>,
+    /// Since when nothing of it is left.
+    pub(super) over: Option<Time>,
+}
+
+/// What is held together or not at all.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Group {
+    pub(super) stage: Stage,
+    /// Its tasks, by their positions.
+    pub(super) tasks: Vec<u32>,
+    /// Under which key it was spawned, if it was.
+    pub(super) spawn: Option<Key>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Stage {
+    /// Servers are asked what machines they have.
+    Mapping { until: Time, again: Time },
+    /// Its parts are to be held by then.
+    Reserving { until: Time },
+    /// It runs.
+    Decided,
+    /// It does not, and why.
+    GivenUp(String),
+}
+
+/// Where a task is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Place {
+    pub(super) server: Name,
+    pub(super) machine: String,
+    pub(super) affinity: f64,
+}
+
+/// A part, as far as it is known here.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct PartOf {
+    pub(super) part: Part,
+    pub(super) server: Peer,
+    pub(super) group: usize,
+    pub(super) standing: Standing,
+    pub(super) addresses: Addresses,
+    /// Since when it is known to run.
+    pub(super) runs_since: Option<Time>,
+    /// When the server is called next, or is found to be silent.
+    next: Time,
+    pause: Span,
+    /// How often it was.
+    unheard: u32,
+}
+
+impl Group {
+    pub(super) fn new(now: Time, tasks: Vec<u32>, spawn: Option<Key>) -> Group {
+        Group { stage: Stage::Mapping { until: now + SURVEY.0, again: now + SURVEY.1 }, tasks, spawn }
+    }
+}
+
+impl PartOf {
+    pub(super) fn new(now: Time, part: Part, server: Peer, group: usize) -> PartOf {
+        PartOf {
+            part,
+            server,
+            group,
+            standing: Standing::Unknown,
+            addresses: Addresses::new(),
+            runs_since: None,
+            next: now,
+            pause: AGAIN.0,
+            unheard: 0,
+        }
+    }
+
+    pub(super) fn is_of(&self, group: usize) -> bool {
+        self.group == group
+    }
+
+    /// What has gone wrong with it, if something has.
+    pub(super) fn failure(&self) -> Option<String> {
+        let failed = |exit: &Exit| *exit != Exit::Code(0);
+        let server = &self.server.name;
+        if let Standing::Runs { ended } | Standing::Over { ended, .. } = &self.standing
+            && let Some((task, exit)) = ended.iter().find(|(_, exit)| failed(exit))
+        {
+            return Some(format!("task `{task}` at {server}: {exit}"));
+        }
+        match &self.standing {
+            Standing::Over { exit, .. } if failed(exit) => Some(format!("the part at {server}: {exit}")),
+            Standing::Over { .. } => None,
+            _ if self.unheard >= UNHEARD_MOST => {
+                Some(format!("the part at {server}: nothing is heard of it"))
+            }
+            _ => None,
+        }
+    }
+
+    /// It has something new to hear: at once.
+    pub(super) fn call_at(&mut self, now: Time) {
+        (self.next, self.pause) = (now, AGAIN.0);
+    }
+
+    /// The call that is due, or a pause without a word.
+    pub(super) fn is_due(&mut self, now: Time) -> bool {
+        if self.standing.is_over() || self.next > now {
+            return false;
+        }
+        self.next = now + self.pause;
+        self.pause = Span((self.pause.0 * 2).min(AGAIN.1.0));
+        self.unheard += 1;
+        true
+    }
+}
+
+impl Launch {
+    pub(super) fn new(now: Time, wanted: Wanted) -> Launch {
+        let tasks = (0..wanted.application.tasks.len() as u32).collect();
+        let Wanted { owner, name, application, walltime, patience, user_lan, threshold, dry_run, .. } =
+            wanted;
+        Launch {
+            owner,
+            name,
+            application,
+            walltime,
+            patience,
+            user_lan,
+            threshold,
+            dry_run,
+            submitted: now,
+            groups: vec![Group::new(now, tasks, None)],
+            places: BTreeMap::new(),
+            parts: Vec::new(),
+            end: None,
+            over: None,
+        }
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        if self.over.is_some() {
+            return None;
+        }
+        let groups = self.groups.iter().filter_map(|group| match group.stage {
+            Stage::Mapping { until, again } => Some(until.min(again)),
+            Stage::Reserving { until } => Some(until),
+            Stage::Decided | Stage::GivenUp(_) => None,
+        });
+        let parts = self.parts.iter().filter(|part| !part.standing.is_over());
+        parts.map(|part| part.next).chain(groups).min()
+    }
+
+    /// It ends so, unless that was decided before. Every server has to hear of that.
+    pub(super) fn finish(&mut self, now: Time, end: End) {
+        if self.end.is_none() {
+            self.end = Some(end);
+            self.parts.iter_mut().for_each(|part| part.call_at(now));
+        }
+    }
+
+    /// What is to become of a part.
+    pub(super) fn verdict(&self, part: &PartOf) -> Verdict {
+        match &self.groups[part.group].stage {
+            _ if self.end.is_some() => Verdict::End,
+            Stage::GivenUp(_) => Verdict::End,
+            Stage::Decided => Verdict::Commit { peers: self.peers(part) },
+            Stage::Mapping { .. } | Stage::Reserving { .. } => Verdict::Undecided,
+        }
+    }
+
+    /// Where those listen that the tasks of a part talk to.
+    fn peers(&self, part: &PartOf) -> Addresses {
+        let wanted = part.part.tasks.iter().flat_map(|task| &task.neighbours);
+        let known = |name: &String| {
+            let address = self.parts.iter().find_map(|other| other.addresses.get(name))?;
+            Some((name.clone(), address.clone()))
+        };
+        wanted.filter_map(known).collect()
+    }
+
+    /// What its server has to be asked, if something.
+    pub(super) fn call(&self, part: &PartOf) -> Option<Call> {
+        match self.verdict(part) {
+            Verdict::End if !part.standing.is_over() => Some(Call::Decide(Verdict::End)),
+            verdict @ Verdict::Commit { .. } if part.standing.rank() < Standing::Committed.rank() => {
+                Some(Call::Decide(verdict))
+            }
+            Verdict::Undecided if part.standing == Standing::Unknown => {
+                Some(Call::Prepare(Box::new(part.part.clone())))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes in how a part stands; false if that is old or somebody else's.
+    pub(super) fn hear(&mut self, now: Time, from: &Name, number: u32, standing: Standing) -> bool {
+        let Some(part) = self.parts.get_mut(number as usize).filter(|part| part.server.name == *from) else {
+            return false;
+        };
+        part.unheard = 0;
+        // A server forgets no part that is not over, unless it has lost its journal.
+        let standing = match (&part.standing, standing) {
+            (Standing::Unknown, Standing::Unknown) => return false,
+            (Standing::Over { .. }, _) => return false,
+            (_, Standing::Unknown) => {
+                let exit = Exit::Lost("its server does not know it any more".to_owned());
+                Standing::Over { ended: BTreeMap::new(), exit }
+            }
+            (_, standing) => standing,
+        };
+        if standing.rank() <= part.standing.rank() {
+            return false;
+        }
+        if let Standing::Held { addresses } = &standing {
+            part.addresses.clone_from(addresses);
+        }
+        if let Standing::Runs { .. } = &standing {
+            part.runs_since.get_or_insert(now);
+        }
+        part.standing = standing;
+        part.call_at(now + AGAIN.1);
+        true
+    }
+
+    pub(super) fn record(&self, id: LaunchId) -> LaunchRecord {
+        let state = match (&self.end, &self.groups[0].stage) {
+            _ if self.over.is_some() => LaunchState::Over,
+            (Some(_), _) | (None, Stage::GivenUp(_)) => LaunchState::Ending,
+            (None, Stage::Mapping { .. }) => LaunchState::Mapping,
+            (None, Stage::Reserving { .. }) => LaunchState::Reserving,
+            (None, Stage::Decided) => LaunchState::Running,
+        };
+        let waits_for = |part: &&PartOf| !part.standing.is_over() && self.call(part).is_some();
+        LaunchRecord {
+            id,
+            owner: self.owner.clone(),
+            name: self.name.clone(),
+            submitted: self.submitted,
+            state,
+            end: self.end.clone(),
+            tasks: (0..self.application.tasks.len() as u32).map(|task| self.task(task)).collect(),
+            unacknowledged: self
+                .parts
+                .iter()
+                .filter(waits_for)
+                .map(|part| part.server.name.clone())
+                .collect(),
+        }
+    }
+
+    fn task(&self, task: u32) -> TaskRecord {
+        let name = &self.application.tasks[task as usize].name;
+        let part = self.parts.iter().find(|part| part.part.tasks.iter().any(|one| one.name == *name));
+        let exit = part.and_then(|part| match &part.standing {
+            Standing::Runs { ended } => ended.get(name).cloned(),
+            Standing::Over { ended, exit } => Some(ended.get(name).unwrap_or(exit).clone()),
+            _ => None,
+        });
+        let spawned = self.groups.iter().find(|group| group.spawn.is_some() && group.tasks.contains(&task));
+        let not_spawned = spawned.and_then(|group| match &group.stage {
+            Stage::GivenUp(why) => Some(why.clone()),
+            _ => None,
+        });
+        let place = self.places.get(&task);
+        TaskRecord {
+            name: name.clone(),
+            place: place.map(|place| (place.server.clone(), place.machine.clone())),
+            affinity: place.map(|place| place.affinity),
+            address: part.and_then(|part| part.addresses.get(name).cloned()),
+            exit,
+            not_spawned,
+        }
+    }
+}

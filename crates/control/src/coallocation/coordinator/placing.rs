@@ -1,0 +1,190 @@
+//! Which task goes where: WASE on what servers have just said, and one part for each of them that gets tasks.
+
+use std::collections::BTreeMap;
+
+use pliant_model::{Procs, Span, Time};
+use pliant_tig::clustering::{Weights, cluster};
+use pliant_tig::wase::{self, Options, Suitability};
+use pliant_tig::{Availability, Task, TaskGraph};
+
+use super::launch::{Launch, PartOf, Place, Stage};
+use super::{Command, Coordinator, Site};
+use crate::coallocation::platform::dendrogram;
+use crate::coallocation::{End, LaunchId, Machine, Part, PartId, PlacedTask};
+use crate::handoff::Peer;
+use crate::names::Name;
+
+/// How long a task has run when the load of its machine shows it: load averages are means over a minute.
+const SHOWN_AFTER: Span = Span(60);
+
+/// What of machines is promised, in MFlop/s, by server and machine.
+type Taken = BTreeMap<(Name, String), f64>;
+
+impl Coordinator {
+    /// Servers have said what machines they have.
+    pub(super) fn surveyed(
+        &mut self,
+        now: Time,
+        id: &LaunchId,
+        group: u32,
+        sites: &[Site],
+        commands: &mut Vec<Command>,
+    ) {
+        let (key, group) = (id.key, group as usize);
+        let is_waiting = |launch: &&Launch| {
+            let stage = launch.groups.get(group).map(|group| &group.stage);
+            launch.end.is_none() && matches!(stage, Some(Stage::Mapping { .. }))
+        };
+        let Some(launch) = self.launches.get(&key).filter(is_waiting) else { return };
+        if sites.iter().all(|site| site.machines.is_empty()) {
+            return;
+        }
+        let taken = self.taken(now);
+        let placed = self.place(launch, group, sites, &taken);
+        let Some(launch) = self.launches.get_mut(&key) else { return };
+        match placed {
+            Ok(places) => launch.reserve(now, id, group, places, sites, &self.config.own),
+            Err(why) => launch.groups[group].stage = Stage::GivenUp(why),
+        }
+        self.settle(now, &key, commands);
+    }
+
+    /// What is promised to tasks and not seen in loads yet.
+    fn taken(&self, now: Time) -> Taken {
+        let mut taken = Taken::new();
+        for launch in self.launches.values() {
+            let is_seen = |part: &&PartOf| match part.runs_since {
+                _ if part.standing.is_over() => true,
+                Some(since) => since + SHOWN_AFTER <= now,
+                None => false,
+            };
+            for part in launch.parts.iter().filter(|part| !is_seen(part)) {
+                for task in &part.part.tasks {
+                    let place = (part.server.name.clone(), task.machine.clone());
+                    *taken.entry(place).or_default() += launch.mcr(&task.name);
+                }
+            }
+        }
+        taken
+    }
+
+    /// Where the tasks of a group go: the application by clusters, a task that is spawned alone, with the search beginning
+    /// at the task that it talks to most.
+    fn place(
+        &self,
+        launch: &Launch,
+        group: usize,
+        sites: &[Site],
+        taken: &Taken,
+    ) -> Result<Vec<(u32, Place)>, String> {
+        let tasks = &launch.groups[group].tasks;
+        let (graph, user_lan) = match tasks[..] {
+            [task] if group > 0 => (alone(launch, task)?, launch.beside(task)),
+            _ => (launch.application.graph().map_err(|error| error.to_string())?, None),
+        };
+        let there = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
+        let user_lan = user_lan.filter(there).or(launch.user_lan.as_ref());
+        let taken = |server: &Name, machine: &str| {
+            taken.get(&(server.clone(), machine.to_owned())).copied().unwrap_or(0.0)
+        };
+        let grid = dendrogram(sites, &self.links, user_lan, taken).map_err(|error| error.to_string())?;
+        let clusters = cluster(&Weights::of(&graph, launch.threshold), usize::MAX);
+        // Nobody is helped by a test that fails where there is room.
+        let options = Options { suitability: Suitability::Packing, ..Options::default() };
+        let mapped = wase::map(&graph, &grid, &clusters, &options, &mut Availability::of(&grid));
+        let mapped = mapped.map_err(|unplaceable| unplaceable.describe(&graph))?;
+        let place = |(task, placed): (&u32, &pliant_tig::Placement)| {
+            let name = &grid.machine(placed.machine).name;
+            let (site, machine) = named(name, sites).ok_or("a machine without a server")?;
+            let (server, machine) = (site.server.name.clone(), machine.to_owned());
+            Ok((*task, Place { server, machine, affinity: placed.affinity }))
+        };
+        tasks.iter().zip(&mapped.placements).map(place).collect()
+    }
+}
+
+/// The server and the machine of a machine of the dendrogram.
+fn named<'a>(name: &str, sites: &'a [Site]) -> Option<(&'a Site, &'a str)> {
+    let (site, machine) = name.split_once('/')?;
+    let site = sites.get(site.parse::<usize>().ok()?)?;
+    Some((site, &site.machines.get(machine.parse::<usize>().ok()?)?.name))
+}
+
+/// A task without those that it talks to.
+fn alone(launch: &Launch, task: u32) -> Result<TaskGraph, String> {
+    let wish = &launch.application.tasks[task as usize];
+    let tasks = vec![Task { name: wish.name.clone(), rcr: wish.rcr }];
+    let graph = TaskGraph::new(launch.application.mcr_mflops, None, tasks, Vec::new());
+    graph.map_err(|error| error.to_string())
+}
+
+impl Launch {
+    /// What a task needs, in MFlop/s.
+    fn mcr(&self, name: &str) -> f64 {
+        let rcr = self.application.tasks.iter().find(|task| task.name == name).map_or(0.0, |task| task.rcr);
+        self.application.mcr_mflops * rcr
+    }
+
+    /// The server of the task that one talks to most.
+    fn beside(&self, task: u32) -> Option<&Name> {
+        let at = |name: &str| self.application.tasks.iter().position(|other| other.name == name);
+        let server = |name: &str| Some(&self.places.get(&(at(name)? as u32))?.server);
+        let placed =
+            self.application.neighbours(task).filter_map(|(other, rqoc)| Some((rqoc, server(&other.name)?)));
+        placed.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, server)| server)
+    }
+
+    /// The tasks of a group have their places: their servers are to hold them.
+    fn reserve(
+        &mut self,
+        now: Time,
+        id: &LaunchId,
+        group: usize,
+        places: Vec<(u32, Place)>,
+        sites: &[Site],
+        coordinator: &Peer,
+    ) {
+        let mut by_server: BTreeMap<Name, Vec<(u32, String)>> = BTreeMap::new();
+        for (task, place) in &places {
+            by_server.entry(place.server.clone()).or_default().push((*task, place.machine.clone()));
+        }
+        self.places.extend(places);
+        self.groups[group].stage = Stage::Reserving { until: now + self.patience };
+        if self.dry_run {
+            return self.finish(now, End::Mapped);
+        }
+        for site in sites {
+            let Some(tasks) = by_server.remove(&site.server.name) else { continue };
+            let number = self.parts.len() as u32;
+            let part = Part {
+                id: PartId { launch: id.clone(), number },
+                coordinator: coordinator.clone(),
+                owner: self.owner.clone(),
+                name: self.name.clone(),
+                procs: self.procs(site, &tasks),
+                tasks: tasks.into_iter().map(|(task, machine)| self.placed(task, machine)).collect(),
+                walltime: self.walltime,
+                patience: self.patience,
+            };
+            self.parts.push(PartOf::new(now, part, site.server.clone(), group));
+        }
+    }
+
+    /// The processors that tasks need of the machines of a server: tasks of one machine share what they do not fill.
+    fn procs(&self, site: &Site, tasks: &[(u32, String)]) -> Procs {
+        let mcr = |task: u32| self.application.mcr_mflops * self.application.tasks[task as usize].rcr;
+        let of = |machine: &Machine| {
+            let there = tasks.iter().filter(|(_, name)| *name == machine.name);
+            let mflops: f64 = there.map(|(task, _)| mcr(*task)).sum();
+            if mflops > 0.0 { machine.procs_for(mflops) } else { 0 }
+        };
+        Procs(site.machines.iter().map(of).sum())
+    }
+
+    fn placed(&self, task: u32, machine: String) -> PlacedTask {
+        let wish = &self.application.tasks[task as usize];
+        let neighbours = self.application.neighbours(task).map(|(other, _)| other.name.clone());
+        let (name, launch) = (wish.name.clone(), wish.launch.clone());
+        PlacedTask { name, machine, neighbours: neighbours.collect(), launch }
+    }
+}

@@ -1,0 +1,288 @@
+//! A coordinator and real servers that hear each other at once, but for what a test withholds.
+
+mod ends;
+mod places;
+
+use std::collections::VecDeque;
+
+use pliant_model::{JobId, Procs, Span, Speed, Time};
+use pliant_policy::tuning::Tuner;
+
+use super::*;
+use crate::batch::{self, Usage};
+use crate::coallocation::{
+    Addresses, Application, Call, LaunchState, Machine as Host, Part, PlacedTask, Talk, Wish,
+};
+use crate::job::Exit;
+use crate::names::User;
+use crate::server::{self, PartCommand, PartEvent, Server, ServerConfig};
+
+/// The power of a processor, in MFlop/s.
+const POWER: f64 = 100.0;
+
+struct Federation {
+    now: Time,
+    coordinator: Coordinator,
+    servers: Vec<Server>,
+    /// Servers that hear nothing and are not heard.
+    silent: Vec<usize>,
+    /// Servers whose parts are not told where their tasks are to listen.
+    unlocated: Vec<usize>,
+    /// What each user's call was answered, the last one last.
+    answers: Vec<Answer>,
+    /// What was begun: the server, the number there, and the part.
+    begun: Vec<(usize, u32, Part, Addresses)>,
+    /// What was asked to end.
+    terminated: Vec<(usize, u32)>,
+    archived: Vec<LaunchRecord>,
+}
+
+/// Who is told what.
+enum Message {
+    Coordinator(Event),
+    Server(usize, server::Event),
+}
+
+fn name(number: usize) -> Name {
+    format!("s{number}").parse().unwrap()
+}
+
+fn alice() -> User {
+    "alice".parse().unwrap()
+}
+
+fn caller(user: &str) -> Caller {
+    Caller { user: user.parse().unwrap(), operator: false }
+}
+
+/// An application in a row: each task talks to the next one.
+fn row(rcrs: &[f64]) -> Application {
+    let wish = |(at, rcr): (usize, &f64)| Wish { name: format!("t{at}"), rcr: *rcr, launch: String::new() };
+    let talk = |at: u32| Talk { between: [at - 1, at], rqoc: 2.0 };
+    Application {
+        mcr_mflops: POWER,
+        bandwidth_mbps: None,
+        tasks: rcrs.iter().enumerate().map(wish).collect(),
+        edges: (1..rcrs.len() as u32).map(talk).collect(),
+    }
+}
+
+fn wanted(application: Application) -> Wanted {
+    Wanted {
+        key: Key([7; 16]),
+        owner: alice(),
+        name: "row".to_owned(),
+        application,
+        walltime: Span(100),
+        patience: Span(300),
+        user_lan: None,
+        threshold: 0.5,
+        dry_run: false,
+    }
+}
+
+fn id() -> LaunchId {
+    LaunchId { agent: "agent".parse().unwrap(), key: Key([7; 16]) }
+}
+
+/// A call of, or to, a server about a part.
+fn token(server: usize, id: &PartId) -> Token {
+    Token(u64::from(id.launch.key.0[0]) * 1_000_000 + server as u64 * 1000 + u64::from(id.number))
+}
+
+/// The server and the part that it is about.
+fn told(token: Token) -> (usize, PartId) {
+    let key = Key([(token.0 / 1_000_000) as u8; 16]);
+    let (server, number) = ((token.0 / 1000 % 1000) as usize, (token.0 % 1000) as u32);
+    (server, PartId { launch: LaunchId { key, ..id() }, number })
+}
+
+impl Federation {
+    /// Servers of so many processors each, one machine per server.
+    fn of(procs: &[u32]) -> Federation {
+        let own = Peer { name: "agent".parse().unwrap(), address: String::new() };
+        let server = |(number, procs): (usize, &u32)| {
+            let config = ServerConfig {
+                name: name(number),
+                address: String::new(),
+                procs: Procs(*procs),
+                speed: Speed::REFERENCE,
+                policy: "fcfs".to_owned(),
+                tuner: Tuner::Exhaustive,
+                waiting_per_user: 10,
+            };
+            Server::new(config, Time(0)).unwrap()
+        };
+        Federation {
+            now: Time(0),
+            coordinator: Coordinator::new(CoordinatorConfig { own }),
+            servers: procs.iter().enumerate().map(server).collect(),
+            silent: Vec::new(),
+            unlocated: Vec::new(),
+            answers: Vec::new(),
+            begun: Vec::new(),
+            terminated: Vec::new(),
+            archived: Vec::new(),
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.deliver(VecDeque::from([Message::Coordinator(event)]));
+    }
+
+    fn tell_server(&mut self, server: usize, event: server::Event) {
+        self.deliver(VecDeque::from([Message::Server(server, event)]));
+    }
+
+    fn launch(&mut self, wanted: Wanted) {
+        self.tell(Event::Launch { reply: Token(0), wanted: Box::new(wanted) });
+    }
+
+    /// Delivers until nothing is left to be said at this moment.
+    fn deliver(&mut self, mut messages: VecDeque<Message>) {
+        loop {
+            let Some(message) = messages.pop_front() else {
+                messages.extend(self.dues());
+                if messages.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            match message {
+                Message::Coordinator(event) => {
+                    let mut commands = Vec::new();
+                    self.coordinator.on(self.now, event, &mut commands);
+                    commands.into_iter().for_each(|command| self.wants(command, &mut messages));
+                }
+                Message::Server(server, event) => {
+                    let mut commands = Vec::new();
+                    self.servers[server].on(self.now, event, &mut commands);
+                    for command in commands {
+                        self.server_wants(server, command, &mut messages);
+                    }
+                }
+            }
+        }
+    }
+
+    fn dues(&self) -> Vec<Message> {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= self.now);
+        let servers = self.servers.iter().enumerate().filter(|(_, server)| is_due(server.next_due()));
+        let mut dues: Vec<Message> =
+            servers.map(|(number, _)| Message::Server(number, server::Event::Due)).collect();
+        if is_due(self.coordinator.next_due()) {
+            dues.push(Message::Coordinator(Event::Due));
+        }
+        dues
+    }
+
+    /// Lets time pass, second by second.
+    fn pass(&mut self, seconds: i64) {
+        for _ in 0..seconds {
+            self.now += Span(1);
+            self.deliver(VecDeque::new());
+        }
+    }
+
+    fn sites(&self) -> Vec<Site> {
+        let site = |(number, server): (usize, &Server)| {
+            let procs = server.procs().0;
+            let power_mflops = POWER * f64::from(procs);
+            Site {
+                server: Peer { name: name(number), address: String::new() },
+                below: None,
+                machines: vec![Host { name: "host".to_owned(), power_mflops, procs, load: 0.0 }],
+            }
+        };
+        self.servers.iter().enumerate().map(site).collect()
+    }
+
+    fn wants(&mut self, command: Command, messages: &mut VecDeque<Message>) {
+        match command {
+            Command::Answer { answer, .. } => self.answers.push(answer),
+            Command::Verdict { to, verdict, heard } => {
+                let (server, id) = told(to);
+                let decided = PartEvent::Decided { reply: None, id, verdict, heard };
+                messages.push_back(Message::Server(server, server::Event::Part(decided)));
+            }
+            Command::Survey { launch, group } => {
+                let sites = self.sites();
+                messages.push_back(Message::Coordinator(Event::Surveyed { launch, group, sites }));
+            }
+            Command::Call { to, id, call } => {
+                let server = (0..self.servers.len()).find(|number| name(*number) == to.name).unwrap();
+                if self.silent.contains(&server) {
+                    return;
+                }
+                let reply = token(server, &id);
+                let event = match call {
+                    Call::Prepare(part) => PartEvent::Prepare { reply, part },
+                    Call::Decide(verdict) => {
+                        PartEvent::Decided { reply: Some(reply), id, verdict, heard: false }
+                    }
+                };
+                messages.push_back(Message::Server(server, server::Event::Part(event)));
+            }
+            Command::Archive(record) => self.archived.push(*record),
+        }
+    }
+
+    fn server_wants(&mut self, server: usize, command: server::Command, messages: &mut VecDeque<Message>) {
+        let from = name(server);
+        match command {
+            server::Command::Reply { to, answer: server::Answer::Part(standing) } => {
+                let (_, id) = told(to);
+                messages.push_back(Message::Coordinator(Event::Stands { from, id, standing, reply: None }));
+            }
+            server::Command::Part(PartCommand::Tell { id, standing, .. })
+                if !self.silent.contains(&server) =>
+            {
+                let reply = Some(token(server, &id));
+                messages.push_back(Message::Coordinator(Event::Stands { from, id, standing, reply }));
+            }
+            server::Command::Part(PartCommand::Locate { id }) if !self.unlocated.contains(&server) => {
+                let part = self.servers[server].parts().find(|(part, ..)| part.id == id).unwrap().0;
+                let address = |task: &PlacedTask| (task.name.clone(), format!("{from}:{}", task.name));
+                let addresses = Ok(part.tasks.iter().map(address).collect());
+                let located = PartEvent::Located { id, addresses };
+                messages.push_back(Message::Server(server, server::Event::Part(located)));
+            }
+            server::Command::Batch(batch::Command::Run(run)) => {
+                let (part, peers) = self.servers[server].part(run.job.0).unwrap();
+                self.begun.push((server, run.job.0, part.clone(), peers.clone()));
+            }
+            server::Command::Batch(batch::Command::Terminate { job }) => {
+                self.terminated.push((server, job.0));
+                messages.push_back(Message::Server(server, ended(job.0, Exit::Cancelled)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Every process that was begun ends by itself.
+    fn all_end(&mut self, code: i32) {
+        for (server, number, ..) in self.begun.clone() {
+            self.tell_server(server, ended(number, Exit::Code(code)));
+        }
+    }
+
+    fn record(&self) -> LaunchRecord {
+        self.coordinator.record(&id(), &caller("alice")).unwrap()
+    }
+
+    /// The launch is over, so, and nothing of it is left anywhere.
+    fn is_over(&mut self, end: &End) {
+        self.pass(10);
+        let record = self.record();
+        assert_eq!((record.state, record.end.as_ref()), (LaunchState::Over, Some(end)), "{record:?}");
+        assert_eq!(self.archived.len(), 1);
+        for server in &self.servers {
+            let Usage { free, running, waiting } = server.usage();
+            assert_eq!((free, running, waiting, server.untold_parts()), (server.procs(), 0, 0, 0));
+        }
+    }
+}
+
+fn ended(number: u32, exit: Exit) -> server::Event {
+    server::Event::Batch(batch::Event::Ended { job: JobId(number), exit, elapsed_ms: None })
+}

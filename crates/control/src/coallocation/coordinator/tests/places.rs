@@ -1,0 +1,88 @@
+//! Which task goes where.
+
+use super::*;
+
+fn places(record: &LaunchRecord) -> Vec<String> {
+    record.tasks.iter().filter_map(|task| Some(task.place.as_ref()?.0.to_string())).collect()
+}
+
+#[test]
+fn a_dry_run_maps_and_reserves_nothing() {
+    let mut there = Federation::of(&[2, 4]);
+    there.launch(Wanted { dry_run: true, ..wanted(row(&[1.0; 5])) });
+    there.is_over(&End::Mapped);
+    let record = there.record();
+    assert_eq!(places(&record).len(), 5);
+    assert!(record.tasks.iter().all(|task| task.affinity.is_some_and(|affinity| affinity >= 1.0)));
+}
+
+#[test]
+fn the_search_begins_at_the_users_lan_and_goes_on_by_bandwidth() {
+    for (user, fast, expected) in [(0, 2, ["s0", "s0", "s2"]), (1, 0, ["s1", "s1", "s0"])] {
+        let mut there = Federation::of(&[2, 2, 2]);
+        let between = [name(fast), name(user)];
+        there.tell(Event::Measured { between, mbps: 100.0 });
+        there.launch(Wanted { user_lan: Some(name(user)), dry_run: true, ..wanted(row(&[1.0; 3])) });
+        let mut found = places(&there.record());
+        found.sort_by_key(|server| *server != format!("s{user}"));
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn what_is_too_large_for_all_is_not_mapped_and_says_why() {
+    let mut there = Federation::of(&[2, 2]);
+    there.launch(wanted(row(&[3.0])));
+    let Some(End::NotMapped(why)) = there.record().end else { panic!("{:?}", there.record()) };
+    assert!(why.contains("300.0") && why.contains("found"), "{why}");
+    there.launch(Wanted { key: Key([8; 16]), user_lan: Some(name(5)), ..wanted(row(&[1.0])) });
+    let Some(End::NotMapped(why)) = &there.archived[1].end else { panic!("{:?}", there.archived) };
+    assert!(why.contains("s5") && why.contains("s0"), "{why}");
+}
+
+#[test]
+fn tasks_of_one_machine_share_processors() {
+    let mut there = Federation::of(&[4]);
+    there.launch(wanted(row(&[0.5, 0.5, 0.25, 1.0])));
+    there.pass(5);
+    assert_eq!(there.begun[0].2.procs, Procs(3), "2.25 processors");
+}
+
+#[test]
+fn a_task_is_spawned_beside_the_one_that_it_talks_to_most() {
+    let mut there = Federation::of(&[2, 3]);
+    there.launch(Wanted { user_lan: Some(name(1)), ..wanted(row(&[1.0, 1.0])) });
+    there.pass(5);
+    assert_eq!(places(&there.record()), ["s1", "s1"]);
+    let spawn = |key: u8, name: &str, talks: &[(&str, f64)]| Event::Spawn {
+        reply: Token(1),
+        launch: id(),
+        caller: caller("alice"),
+        spawn: Box::new(Spawn {
+            key: Key([key; 16]),
+            task: Wish { name: name.to_owned(), rcr: 1.0, launch: String::new() },
+            talks: talks.iter().map(|(task, rqoc)| ((*task).to_owned(), *rqoc)).collect(),
+        }),
+    };
+    there.tell(spawn(1, "new", &[("t1", 3.0)]));
+    there.tell(spawn(1, "new", &[("t1", 3.0)]));
+    assert_eq!(there.begun.len(), 2, "one of the same key");
+    let (server, _, part, peers) = &there.begun[1];
+    assert_eq!((*server, part.tasks[0].name.as_str()), (1, "new"));
+    assert_eq!(peers.get("t1").map(String::as_str), Some("s1:t1"));
+    // The user's LAN is full, so the next one goes elsewhere, and nobody has room for the last.
+    for (key, task) in [(2, "b"), (3, "c"), (4, "d")] {
+        there.tell(spawn(key, task, &[("new", 3.0)]));
+    }
+    let record = there.record();
+    assert_eq!(places(&record), ["s1", "s1", "s1", "s0", "s0"]);
+    assert!(record.tasks[5].not_spawned.is_some() && record.state == LaunchState::Running);
+    for wrong in [spawn(5, "e", &[("nobody", 1.0)]), spawn(6, "t0", &[("t1", 1.0)]), spawn(7, "f", &[])] {
+        there.tell(wrong);
+        assert!(matches!(there.answers.last(), Some(Answer::Refused(_))), "{:?}", there.answers.last());
+    }
+    there.all_end(0);
+    there.is_over(&End::Completed);
+    there.tell(spawn(8, "g", &[("t1", 1.0)]));
+    assert!(matches!(there.answers.last(), Some(Answer::Refused(_))), "it has ended");
+}

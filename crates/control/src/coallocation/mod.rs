@@ -1,0 +1,251 @@
+//! Launching an application of communicating tasks on several clusters at once (paper 003, whose authors left the launch to
+//! others): all of its machines are reserved or none, then every task is started with the addresses of those that it talks
+//! to, and when one fails all are ended.
+//!
+//! An agent *coordinates* ([`Coordinator`]): it maps the tasks with `pliant_tig::wase` on what servers have just said of their
+//! machines, and makes one [`Part`] per server of them. A server *participates* (`server/parts.rs`): it takes its part in as
+//! one tentative job of its batch system ([`crate::batch::BatchSystem::submit_tentatively`]), so that when the turn of the
+//! job comes it has its processors and starts nothing. That is two-phase commit with presumed abort (Mohan and Lindsay 1983):
+//!
+//! 1. *prepare*: the part is queued, or refused. When it has its processors and its tasks have their addresses, it is
+//!    *held*.
+//! 2. When all parts of a group are held the coordinator journals that they are to run, and only then says so: *commit*. At
+//!    the deadline, or when a part is refused or lost, or its owner cancels, it journals that none is: *end*.
+//!
+//! Both sides repeat themselves until they are answered, and each message carries all that its sender has to say: how a part
+//! stands ([`Standing`]) one way, what is to become of it ([`Verdict`]) the other. Both only ever go forwards, so what
+//! is late, doubled or out of order is old and changes nothing. A server that hears nothing asks; of a launch that the
+//! coordinator does not know, the verdict is the end, so that a coordinator may forget what is over. A part that was ended
+//! before it was prepared is remembered as ended: a preparation that arrives later takes nothing.
+//!
+//! So no task runs unless all parts of its group have said that they are held, no part is started twice, and
+//! nothing stays held or running for longer than its server and the agent do not reach each other. As in any two-phase
+//! commit a server whose coordinator stays away keeps what it holds: its vote binds it.
+//!
+//! Two launches that hold what each other wait for both give up at their deadlines. In a batch system that is not Pliant's
+//! what waits to be let go gives up by itself after [`crate::foreign::DECIDED_WITHIN`]: a part that is lost so before the
+//! decision keeps the others from running, one that is lost after it ends them.
+//!
+//! A task that is *spawned* later is a group of one part: mapped on what is left, held, and committed for itself. If it finds
+//! no place, only the spawn has failed.
+
+mod client;
+mod coordinator;
+mod platform;
+mod record;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pliant_model::{Procs, Span};
+use pliant_tig::{Edge, GraphError, Task, TaskGraph, TaskId};
+use serde::{Deserialize, Serialize};
+
+use crate::handoff::Peer;
+use crate::job::Exit;
+use crate::names::{Key, Name, User};
+
+pub use client::{Client, Outcome, Told, Wants};
+pub use coordinator::{
+    Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, Spawn, Wanted,
+};
+pub use platform::{Machine, Site};
+pub use record::{End, LaunchRecord, LaunchState, TaskRecord};
+
+/// A launch: the agent that coordinates it, and the key that its client drew.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct LaunchId {
+    /// The agent.
+    pub agent: Name,
+    /// The key.
+    pub key: Key,
+}
+
+impl fmt::Display for LaunchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.agent, self.key)
+    }
+}
+
+/// What of a launch runs at one server.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct PartId {
+    /// The launch.
+    pub launch: LaunchId,
+    /// Its number in the launch.
+    pub number: u32,
+}
+
+impl fmt::Display for PartId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} part {}", self.launch, self.number)
+    }
+}
+
+/// All that a server needs to know of its part.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Part {
+    /// Which.
+    pub id: PartId,
+    /// The agent that decides about it.
+    pub coordinator: Peer,
+    /// Whose it is.
+    pub owner: User,
+    /// What it is called.
+    pub name: String,
+    /// The tasks.
+    pub tasks: Vec<PlacedTask>,
+    /// Processors for all of them.
+    pub procs: Procs,
+    /// How long they may run.
+    pub walltime: Span,
+    /// How long the part may be held before they do.
+    pub patience: Span,
+}
+
+/// A task with its machine.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PlacedTask {
+    /// Its name.
+    pub name: String,
+    /// The machine, as its server calls it.
+    pub machine: String,
+    /// The tasks that it talks to.
+    pub neighbours: Vec<String>,
+    /// What to run: the driver's own note, which means nothing here.
+    pub launch: String,
+}
+
+/// Where a task listens, `host:port`, by its name.
+pub type Addresses = BTreeMap<String, String>;
+
+/// How a part stands, as its server says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// The server knows nothing of it.
+    Unknown,
+    /// It is in the queue of the batch system.
+    Queued,
+    /// It has its processors, and nothing runs.
+    Held {
+        /// Where its tasks will listen.
+        addresses: Addresses,
+    },
+    /// It is to run, and does as soon as the batch system has heard of that.
+    Committed,
+    /// It runs.
+    Runs {
+        /// The tasks of it that have ended.
+        ended: BTreeMap<String, Exit>,
+    },
+    /// It is over, whether it ever ran or not.
+    Over {
+        /// The tasks of it that ended by themselves.
+        ended: BTreeMap<String, Exit>,
+        /// How it ended as a whole.
+        exit: Exit,
+    },
+}
+
+impl Standing {
+    /// How far it is: a standing of a lower rank is an older one.
+    pub(crate) fn rank(&self) -> (u8, usize) {
+        match self {
+            Self::Unknown => (0, 0),
+            Self::Queued => (1, 0),
+            Self::Held { .. } => (2, 0),
+            Self::Committed => (3, 0),
+            Self::Runs { ended } => (4, ended.len()),
+            Self::Over { .. } => (5, 0),
+        }
+    }
+
+    /// True if nothing of the part is left.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Over { .. })
+    }
+}
+
+/// What is to become of a part, as its coordinator says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Not decided yet: keep it.
+    Undecided,
+    /// Run it.
+    Commit {
+        /// Where the tasks listen that those of the part talk to.
+        peers: Addresses,
+    },
+    /// End it, in whatever state it is.
+    End,
+}
+
+/// What a coordinator asks of a server. A call that is not answered is made again.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    /// Take this part in.
+    Prepare(Box<Part>),
+    /// This is decided.
+    Decide(Verdict),
+}
+
+/// An application as its user describes it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Application {
+    /// What a task of RCR 1 needs of its machine, in MFlop/s.
+    pub mcr_mflops: f64,
+    /// What an edge of RQoC 1 needs of a link, in Mb/s, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_mbps: Option<f64>,
+    /// The tasks.
+    pub tasks: Vec<Wish>,
+    /// Who talks to whom.
+    pub edges: Vec<Talk>,
+}
+
+/// A task as its user describes it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Wish {
+    /// Its name, unique in the application.
+    pub name: String,
+    /// Relative computational requirement, above 0.
+    pub rcr: f64,
+    /// What to run: the driver's own note.
+    pub launch: String,
+}
+
+/// Two tasks that talk, by their positions.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Talk {
+    /// The tasks.
+    pub between: [u32; 2],
+    /// Relative quality of communication, above 0.
+    pub rqoc: f64,
+}
+
+impl Application {
+    /// The application, checked.
+    ///
+    /// # Errors
+    /// It is none that could be mapped.
+    pub fn graph(&self) -> Result<TaskGraph, GraphError> {
+        let task = |wish: &Wish| Task { name: wish.name.clone(), rcr: wish.rcr };
+        let edge = |talk: &Talk| Edge { ends: talk.between.map(TaskId), rqoc: talk.rqoc };
+        let tasks = self.tasks.iter().map(task).collect();
+        TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks, self.edges.iter().map(edge).collect())
+    }
+
+    /// The tasks that one talks to, and the RQoC.
+    fn neighbours(&self, task: u32) -> impl Iterator<Item = (&Wish, f64)> {
+        let other = move |talk: &Talk| match talk.between {
+            [one, other] if one == task => Some((other, talk.rqoc)),
+            [other, one] if one == task => Some((other, talk.rqoc)),
+            _ => None,
+        };
+        let neighbours = self.edges.iter().filter_map(other);
+        neighbours.filter_map(|(at, rqoc)| Some((self.tasks.get(at as usize)?, rqoc)))
+    }
+}

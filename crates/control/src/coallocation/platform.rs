@@ -1,0 +1,175 @@
+//! The dendrogram as an agent knows it: servers are LANs, what hangs on one local agent is a MAN (paper 003, section 3.2).
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use pliant_tig::{Grid, GridBuilder, GridError, NodeId};
+use serde::{Deserialize, Serialize};
+
+use crate::handoff::Peer;
+use crate::names::Name;
+
+/// What a link is taken for that nobody has measured, in Mb/s: slower than any that somebody has, so that it is used
+/// last. One number for all of them leaves them in the order of their servers.
+const UNMEASURED_MBPS: f64 = 1e-3;
+
+/// A server as a place for tasks, as it has just described itself.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Site {
+    /// The server.
+    pub server: Peer,
+    /// The local agent that it hangs on; none if that is the coordinator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<Name>,
+    /// Its machines.
+    pub machines: Vec<Machine>,
+}
+
+/// A machine of a server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Machine {
+    /// What its server calls it.
+    pub name: String,
+    /// What all of its processors do together, in MFlop/s.
+    pub power_mflops: f64,
+    /// How many processors it has.
+    pub procs: u32,
+    /// Share of its power that others use, 0 to 1.
+    pub load: f64,
+}
+
+impl Machine {
+    /// The processors that so much power is worth: at least one, at most all.
+    pub(super) fn procs_for(&self, mflops: f64) -> u32 {
+        let one = self.power_mflops / f64::from(self.procs.max(1));
+        // A demand that is a whole number of processors is not one more for the last digit of a sum.
+        ((mflops / one - 1e-9).ceil() as u32).clamp(1, self.procs.max(1))
+    }
+}
+
+/// Bandwidths between servers in Mb/s, the lower name first.
+pub(super) type Links = BTreeMap<(Name, Name), f64>;
+
+pub(super) fn link(one: &Name, other: &Name) -> (Name, Name) {
+    if one <= other { (one.clone(), other.clone()) } else { (other.clone(), one.clone()) }
+}
+
+/// The MANs by their local agents, with the LANs of each.
+type Mans<'a> = BTreeMap<Option<&'a Name>, (NodeId, Vec<(&'a Site, NodeId)>)>;
+
+/// The dendrogram as `user` sees it, by default the first server. `taken` is what of a machine's power is promised and not
+/// seen in its load yet. Machines come in the order in which sites and their machines do within a MAN.
+///
+/// # Errors
+/// There is no machine, or no such LAN.
+pub(super) fn dendrogram(
+    sites: &[Site],
+    links: &Links,
+    user: Option<&Name>,
+    taken: impl Fn(&Name, &str) -> f64,
+) -> Result<Grid, GridError> {
+    // A name of a daemon has no slash, so these are nobody's.
+    let mut builder = GridBuilder::new("/");
+    let wan = builder.node(Grid::ROOT, "//")?;
+    let mut mans = Mans::new();
+    for (number, site) in sites.iter().enumerate().filter(|(_, site)| !site.machines.is_empty()) {
+        let below = site.below.as_ref();
+        let (man, lans) = match mans.entry(below) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let name = below.map_or_else(|| "///".to_owned(), |agent| format!("{agent}/"));
+                new.insert((builder.node(wan, &name)?, Vec::new()))
+            }
+        };
+        let lan = builder.node(*man, site.server.name.as_str())?;
+        lans.push((site, lan));
+        for (place, machine) in site.machines.iter().enumerate() {
+            let taken = taken(&site.server.name, &machine.name) / machine.power_mflops;
+            let load = (machine.load + taken).clamp(0.0, 1.0);
+            // What its server calls it need not be unique, nor short.
+            let name = format!("{number}/{place}");
+            let power_mflops = machine.power_mflops;
+            builder.machine(lan, pliant_tig::Machine { name, power_mflops, load });
+        }
+    }
+    add_links(&mut builder, wan, &mans, links);
+    let first = sites.iter().find(|site| !site.machines.is_empty()).map(|site| &site.server.name);
+    builder.build(user.or(first).map_or("", Name::as_str))
+}
+
+/// Between two MANs the best of what was measured between servers of the one and the other: less was for the servers'
+/// own links, or for what else went over them.
+fn add_links(builder: &mut GridBuilder, wan: NodeId, mans: &Mans<'_>, links: &Links) {
+    let between = |one: &Site, other: &Site| links.get(&link(&one.server.name, &other.server.name)).copied();
+    builder.bandwidth(wan, UNMEASURED_MBPS);
+    let mans: Vec<_> = mans.values().collect();
+    for (place, (man, lans)) in mans.iter().enumerate() {
+        builder.bandwidth(*man, UNMEASURED_MBPS);
+        for (at, (one, lan)) in lans.iter().enumerate() {
+            for (other, other_lan) in &lans[at + 1..] {
+                if let Some(mbps) = between(one, other) {
+                    builder.link(*lan, *other_lan, mbps);
+                }
+            }
+        }
+        for (other_man, others) in &mans[place + 1..] {
+            let pairs = lans.iter().flat_map(|(one, _)| others.iter().map(move |(other, _)| (*one, *other)));
+            let measured = pairs.filter_map(|(one, other)| between(one, other));
+            if let Some(mbps) = measured.reduce(f64::max) {
+                builder.link(*man, *other_man, mbps);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_tig::wase::closest_first;
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    fn site(server: &str, below: Option<&str>, power_mflops: f64) -> Site {
+        let machine = Machine { name: "host".to_owned(), power_mflops, procs: 4, load: 0.25 };
+        Site {
+            server: Peer { name: name(server), address: String::new() },
+            below: below.map(name),
+            machines: vec![machine],
+        }
+    }
+
+    #[test]
+    fn servers_are_lans_and_local_agents_mans() {
+        let sites = [
+            site("near", Some("west"), 100.0),
+            site("far", Some("east"), 100.0),
+            site("own", None, 100.0),
+            site("beside", Some("west"), 100.0),
+            site("farther", Some("east"), 100.0),
+        ];
+        let measured = [("near", "own", 2.0), ("near", "farther", 5.0), ("beside", "far", 3.0)];
+        let links = measured.map(|(one, other, mbps)| (link(&name(one), &name(other)), mbps));
+        let links = Links::from(links);
+        let taken = |server: &Name, _: &str| if server.as_str() == "far" { 50.0 } else { 0.0 };
+        let grid = dendrogram(&sites, &links, Some(&name("near")), taken).unwrap();
+        let order: Vec<&str> =
+            closest_first(&grid).into_iter().map(|lan| grid.node(lan).name.as_str()).collect();
+        // East is better connected than what hangs on the coordinator itself: by the best of two links.
+        assert_eq!(order, ["near", "beside", "far", "farther", "own"]);
+        let left: Vec<f64> = grid.machines().iter().map(pliant_tig::Machine::power_left).collect();
+        assert_eq!(left.iter().filter(|left| **left == 25.0).count(), 1, "half of it is promised: {left:?}");
+        assert!(dendrogram(&sites, &links, Some(&name("nowhere")), |_, _| 0.0).is_err());
+    }
+
+    #[test]
+    fn a_demand_is_worth_whole_processors() {
+        let machine = Machine { name: "host".to_owned(), power_mflops: 400.0, procs: 4, load: 0.0 };
+        for (mflops, procs) in [(1.0, 1), (100.0, 1), (100.1, 2), (300.0, 3), (400.0, 4), (900.0, 4)] {
+            assert_eq!(machine.procs_for(mflops), procs, "{mflops} MFlop/s");
+        }
+        assert_eq!(machine.procs_for(0.1 + 0.2 + 99.7), 1);
+    }
+}

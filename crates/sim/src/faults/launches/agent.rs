@@ -1,0 +1,228 @@
+//! The coordinator: a daemon beside the first agent, which crashes with it and has its clock.
+
+use std::collections::BTreeMap;
+
+use pliant_control::access::Caller;
+use pliant_control::coallocation::{
+    Answer, Call, Command, Event, LaunchId, Machine, Site, Standing, Verdict,
+};
+use pliant_control::handoff;
+use pliant_control::job::Exit;
+use pliant_control::server::Token;
+use rand::Rng;
+
+use super::{Answered, Asked, Moment, Party};
+use crate::faults::Bug;
+use crate::faults::calls::{self, Request, Response};
+use crate::faults::world::{Happening, World};
+use crate::protocol::dues::Peer;
+
+/// Where the coordinator is.
+pub(super) const AGENT: Peer = Peer::Agent(0);
+/// The power of a processor, in MFlop/s.
+const POWER: f64 = 100.0;
+
+impl World {
+    pub(super) fn tell_coordinator(&mut self, event: Event) {
+        if !self.launches.coordinator.up {
+            return;
+        }
+        self.note(|_| format!("the coordinator is told {}", crate::faults::trace::short(&event)));
+        self.launches.coordinator.tell(self.now, event, true);
+        if self.bug == Some(Bug::ActsEarly) {
+            self.coordinator_acts();
+        }
+        self.plan_coordinator();
+    }
+
+    fn coordinator_acts(&mut self) {
+        let todo = self.launches.coordinator.todo();
+        todo.into_iter().for_each(|(command, _)| self.coordinator_wants(command));
+    }
+
+    /// Sees to it that what the coordinator was told becomes durable, and that it is told in time.
+    fn plan_coordinator(&mut self) {
+        let daemon = &mut self.launches.coordinator;
+        let life = daemon.life;
+        if daemon.begins_commit() {
+            let most = if self.is_stormy() { self.plan.weather.commit } else { 20 };
+            let pause = self.rng.random_range(0..=most);
+            self.after(pause, Happening::Launches(Moment::Commit(life)));
+        }
+        if let Some(at) = self.launches.coordinator.next_due(self.now) {
+            self.after(at - self.now, Happening::Launches(Moment::Due(life)));
+        }
+    }
+
+    pub(super) fn coordinator_due(&mut self, life: u32) {
+        let now = self.now;
+        let daemon = &mut self.launches.coordinator;
+        if !daemon.up || daemon.life != life {
+            return;
+        }
+        daemon.due = None;
+        let clock = daemon.clock.now(now);
+        if daemon.machine.next_due().is_some_and(|due| due <= clock) {
+            self.tell_coordinator(Event::Due);
+        }
+        self.plan_coordinator();
+    }
+
+    pub(super) fn coordinator_commits(&mut self, life: u32) {
+        let daemon = &mut self.launches.coordinator;
+        if !daemon.up || daemon.life != life {
+            return;
+        }
+        let snapshot = self.rng.random_ratio(1, 10);
+        let todo = self.launches.coordinator.commit(self.now, snapshot);
+        for (command, _) in &todo {
+            if let Command::Archive(record) = command {
+                self.launch_is_over(record);
+            }
+        }
+        self.check_decisions();
+        let cut = self.strikes(self.plan.weather.cut);
+        let most = if cut { self.rng.random_range(0..=todo.len()) } else { todo.len() };
+        todo.into_iter().take(most).for_each(|(command, _)| self.coordinator_wants(command));
+        let waiting = std::mem::take(&mut self.launches.coordinator.waiting);
+        waiting.into_iter().for_each(|call| self.answer_look(call));
+        if cut {
+            self.crash(AGENT);
+        }
+        self.plan_coordinator();
+    }
+
+    pub(in crate::faults) fn crash_coordinator(&mut self) {
+        if let Err(why) = self.launches.coordinator.crash() {
+            self.wrong("journal", format!("the coordinator cannot be made again: {why}"));
+        }
+    }
+
+    pub(in crate::faults) fn restart_coordinator(&mut self, by: i64) {
+        self.launches.coordinator.up = true;
+        self.launches.coordinator.clock.jump(by);
+        self.plan_coordinator();
+    }
+
+    /// Its clock is the agent's.
+    pub(in crate::faults) fn coordinator_jumps(&mut self, by: i64) {
+        self.launches.coordinator.clock.jump(by);
+        self.launches.coordinator.due = None;
+        self.plan_coordinator();
+    }
+
+    fn coordinator_wants(&mut self, command: Command) {
+        let life = self.launches.coordinator.life;
+        match command {
+            Command::Answer { to, answer } => self.answer_launch(to.0, Answered::User(answer)),
+            Command::Verdict { to, verdict, heard } => {
+                self.answer_launch(to.0, Answered::Verdict(verdict, heard));
+            }
+            Command::Survey { launch, group } => {
+                let pause = self.rng.random_range(10..3_000);
+                self.after(pause, Happening::Launches(Moment::Surveyed(life, launch, group)));
+            }
+            Command::Call { to, id, call } => {
+                let Some(to) = self.peers.get(&to.name).copied() else { return };
+                if self.bug == Some(Bug::SilenceIsOver) && matches!(call, Call::Decide(Verdict::End)) {
+                    let over = Standing::Over { ended: BTreeMap::new(), exit: Exit::Cancelled };
+                    let from = self.name_of(to).parse().expect("a server has a name");
+                    let late = Event::Stands { from, id: id.clone(), standing: over, reply: None };
+                    self.after(1_500, Happening::Launches(Moment::Late(life, Box::new(late))));
+                }
+                self.ask_launch(AGENT, to, Party::Coordinator(life, id.clone()), Asked::Part(id, call));
+            }
+            Command::Archive(_) => {}
+        }
+    }
+
+    /// Servers say what machines they have: those that are there.
+    pub(super) fn surveyed(&mut self, life: u32, launch: LaunchId, group: u32) {
+        if self.launches.coordinator.life != life {
+            return;
+        }
+        let mut sites = Vec::new();
+        for index in 0..self.servers.len() {
+            let me = Peer::Server(index);
+            let answers =
+                self.is_up(me) && !self.are_parted(AGENT, me) && !self.strikes(self.plan.weather.lost);
+            if !answers || self.sites.contains_key(&index) {
+                continue;
+            }
+            let name = self.servers[index].name.clone();
+            let procs = self.servers[index].daemon.machine.procs().0;
+            let below = Some(self.agents[self.servers[index].parent].name.clone());
+            let below = below.filter(|agent| *agent != self.agents[0].name);
+            // Of two machines, if it has as many processors.
+            let machine = |name: &str, procs: u32, load: f64| Machine {
+                name: name.to_owned(),
+                power_mflops: POWER * f64::from(procs),
+                procs,
+                load,
+            };
+            let load = f64::from(self.rng.random_range(0..4_u32)) / 10.0;
+            let machines = [machine("m0", procs.div_ceil(2), load), machine("m1", procs / 2, 0.0)];
+            let machines = machines.into_iter().filter(|machine| machine.procs > 0).collect();
+            let server = handoff::Peer { name, address: String::new() };
+            sites.push(Site { server, below, machines });
+        }
+        self.tell_coordinator(Event::Surveyed { launch, group, sites });
+    }
+
+    /// Makes a call about a launch.
+    pub(super) fn ask_launch(&mut self, from: Peer, to: Peer, by: Party, asked: Asked) -> u64 {
+        self.call(from, to, calls::Party::Launch(by), Request::Launch(Box::new(asked)))
+    }
+
+    pub(super) fn answer_launch(&mut self, call: u64, answer: Answered) {
+        self.respond(call, Response::Launch(Box::new(answer)));
+    }
+
+    /// Somebody asks something about a launch.
+    pub(in crate::faults) fn launch_asked(&mut self, to: Peer, number: u64, asked: Asked) {
+        let reply = Token(number);
+        match (to, asked) {
+            (Peer::Server(index), Asked::Part(id, call)) => self.part_asked(index, reply, id, call),
+            (_, Asked::Stands(from, id, standing)) => {
+                let standing = match standing {
+                    Standing::Queued if self.bug == Some(Bug::QueuedIsHeld) => {
+                        Standing::Held { addresses: BTreeMap::new() }
+                    }
+                    standing => standing,
+                };
+                self.tell_coordinator(Event::Stands { from, id, standing, reply: Some(reply) });
+            }
+            (_, Asked::Launch(wanted)) => match self.launches.archive.get(&wanted.key).cloned() {
+                Some(record) => self.answer_launch(number, Answered::User(Answer::Launch(Box::new(record)))),
+                None => self.tell_coordinator(Event::Launch { reply, wanted }),
+            },
+            (_, Asked::Cancel(launch)) => {
+                self.tell_coordinator(Event::Cancel { reply, launch, caller: operator() });
+            }
+            (_, Asked::Spawn(launch, spawn)) => {
+                self.tell_coordinator(Event::Spawn { reply, launch, caller: operator(), spawn });
+            }
+            (_, Asked::Look(launch)) => {
+                // What is told has to be durable: the answer waits for the commit of what has come in before.
+                self.launches.looks.insert(number, launch);
+                self.launches.coordinator.waiting.push(number);
+                self.plan_coordinator();
+            }
+            _ => debug_assert!(false, "a request went to the wrong kind of daemon"),
+        }
+    }
+
+    fn answer_look(&mut self, number: u64) {
+        let Some(asked) = self.launches.looks.remove(&number) else { return };
+        let known = self.launches.coordinator.machine.record(&asked, &operator());
+        let known = known.or_else(|| self.launches.archive.get(&asked.key).cloned());
+        let answer = known.map_or(Answer::NoSuchLaunch, |record| Answer::Launch(Box::new(record)));
+        self.answer_launch(number, Answered::User(answer));
+    }
+}
+
+/// Somebody who may see and end any launch.
+pub(super) fn operator() -> Caller {
+    let user = "operator".parse().expect("letters are a user's name");
+    Caller { user, operator: true }
+}
