@@ -9,6 +9,8 @@ use pliant_live::identity::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+mod compared;
+
 use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit, until};
 
 /// Instances of the long test.
