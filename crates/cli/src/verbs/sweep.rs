@@ -57,6 +57,9 @@ pub(crate) struct Arguments {
     /// How instances are spread over servers.
     #[arg(long, value_name = "STRATEGY", value_parser = strategy(), default_value = "statistics")]
     allocate: Strategy,
+    /// Spreads instances once, in the beginning: none goes elsewhere because that has become sooner.
+    #[arg(long)]
+    allocate_once: bool,
     /// How often an instance that failed is tried again.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole(0..=RETRIES_MAX))]
     retries: u8,
@@ -64,7 +67,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "dry_run"])]
     out: Option<PathBuf>,
     /// Goes on with the sweep of this folder, whatever it is.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["service", "vary", "vary_file", "zip", "allocate", "retries", "out", "dry_run"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["service", "vary", "vary_file", "zip", "allocate", "allocate_once", "retries", "out", "dry_run"])]
     resume: Option<PathBuf>,
     /// Shows what each server would get and how long it would take, and submits nothing.
     #[arg(long)]
@@ -102,6 +105,7 @@ impl Arguments {
             service: self.service.clone().unwrap_or_default(),
             sweep,
             strategy: self.allocate,
+            once: self.allocate_once,
             retries: self.retries,
             patience: self.patience,
         })
@@ -122,7 +126,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let (mut sweeper, dir) = match (&arguments.resume, &arguments.out) {
         (Some(dir), _) => {
-            let folder = SweepFolder::open(dir)?;
+            let folder = SweepFolder::existing(dir)?;
             let resumed = session.run(async { Sweeper::resume(&session.client, folder, arguments.patience) });
             (resumed?, dir)
         }
@@ -139,8 +143,20 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         tell(|| format!("goes on with what {} has", dir.display()));
     }
     let bar = spinner();
-    let status = drive(&session, &mut sweeper, &bar)?;
+    let driven = drive(&session, &mut sweeper, &bar);
     bar.finish_and_clear();
+    let status = match driven {
+        Ok(status) => status,
+        Err(failure) if sweeper.has_begun() => {
+            // What is known is told all the same; why it went no further matters more than what comes of that.
+            let rows = Rows::of(sweeper.into_folder()).map_err(Failure::from);
+            if let Err(unwritten) = rows.and_then(|mut rows| results(&mut rows)) {
+                unwritten.print();
+            }
+            return Err(failure);
+        }
+        Err(failure) => return Err(failure),
+    };
     let mut rows = Rows::of(sweeper.into_folder())?;
     let failures = results(&mut rows)?;
     let value = json!({
@@ -344,7 +360,12 @@ impl From<MultiJobError> for Failure {
                 false if servers.is_empty() => Failure::system(error).hint("try again in a moment"),
                 false => Failure::input(error).hint("`pliant servers --services` lists what there is"),
             },
-            MultiJobError::Refused { .. } => Failure::input(error),
+            MultiJobError::Refused { .. } => {
+                Failure::input(error).hint("what is done is kept: --resume goes on when a server takes it")
+            }
+            MultiJobError::NotOurs { .. } => {
+                Failure::input(error).hint("go on with it as the user who began it")
+            }
         }
     }
 }

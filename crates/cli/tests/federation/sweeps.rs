@@ -9,6 +9,8 @@ use pliant_live::identity::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+mod compared;
+
 use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit, until};
 
 /// Instances of the long test.
@@ -167,8 +169,56 @@ async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it
         ("sweep note --vary y=1,2 --out other", "`y`"),
         ("sweep nothing --vary y=1,2 --out third", "no server takes it"),
         ("sweep --resume nowhere", "expected something to go on with"),
+        ("sweep note --vary x=1..40 --retries 3 --out kept", "--retries: expected 3, found 1"),
+        (
+            "sweep note --vary x=1..40 --retries 1 --allocate random --out kept",
+            "--allocate: expected random, found statistics",
+        ),
+        ("sweep note --vary x=40:1:1 --out other", "expected a step that leads"),
     ] {
         let (code, _, stderr) = alice.run(line);
         assert!(code == 2 && stderr.contains(words), "{line}: {code}: {stderr}");
     }
+    assert!(!alice.dir.path().join("nowhere").exists(), "nothing is made to go on with");
+    let bob = User { config: federation.client_file(Role::User, "bob"), dir: alice.dir };
+    let (code, _, stderr) = bob.run("sweep --resume kept");
+    assert!(code == 2 && stderr.contains("user: expected bob, found alice"), "{code}: {stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_over_their_walltime_are_told_and_those_lost_with_their_job_too() {
+    let slow = r#"
+[[service]]
+name = "slow"
+command = ["/bin/sh", "-c", "[ $1 != 2 ] || sleep 1000; [ $1 != 4 ] || kill -9 $PPID", "slow", "{x}"]
+speedup = "rigid:1"
+runtime = "1s"
+walltime_factor = 1.0
+
+[service.arguments.x]
+type = "integer"
+max = 6
+"#;
+    let cluster = Cluster { tables: SERVICES.to_owned() + slow, ..Cluster::new("lyon", 1, 1.0) };
+    let federation = Federation::start(&[cluster]).await;
+    let alice = User::new(&federation, "alice");
+    let (code, said, stderr) = alice.run("sweep slow --vary x=1..5 --retries 0 --out kept");
+    assert_eq!(code, 3, "{stderr}");
+    // Number 4 ends its pack, and whatever was with it and had not ended.
+    let hows: BTreeMap<String, String> = (said["failures"].as_array().unwrap().iter())
+        .map(|row| (row["values"][0].as_str().unwrap().to_owned(), row["how"].as_str().unwrap().to_owned()))
+        .collect();
+    assert_eq!(hows["2"], "over its walltime", "{said}");
+    assert!(hows["4"].starts_with("its job ended before it: "), "{said}");
+    assert_eq!(said["failed"], hows.len(), "each is listed: {said}");
+    assert!(!hows.contains_key("1") && !hows.contains_key("3"), "{said}");
+
+    // Of a pack that is refused for one of its instances the others are run.
+    let (code, said, stderr) = alice.run("sweep slow --vary x=1,3,5,6,7,1,3 --out refused");
+    assert!(
+        code == 2 && stderr.contains("no server takes instance 4 (x=7); lyon says: "),
+        "{code}: {stderr}"
+    );
+    assert_eq!(said, Value::Null);
+    assert!(alice.rows("refused").iter().all(|row| row["tries"] == "0" || row["state"] == "completed"));
 }

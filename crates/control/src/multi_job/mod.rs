@@ -2,8 +2,9 @@
 //!
 //! *Allocation*: servers say when their processors come free and how long an instance is expected to take there
 //! ([`Prospects`]); [`pliant_policy::allocation`], which the simulator calls as well, says how many instances each gets.
-//! It is asked again for what is not handed out yet whenever servers were looked at anew, so that a server that is slower
-//! than expected, or gone, loses its share to others.
+//! It is asked again for what has not started whenever servers were looked at anew, so that a server that is slower
+//! than expected, or gone, loses its share to others; packs that wait there are withdrawn
+//! ([`allocation::allocate_anew`], as in the simulator).
 //!
 //! *Packing*: short instances go out in packs, of which each is one job that runs them one after the other. A pack takes
 //! about [`PACK_MS`], and towards the end of a server's share half of what its processors have left to do (guided
@@ -11,12 +12,14 @@
 //! server has many more packs than it runs at a time.
 //!
 //! *Outcomes*: an instance that failed, or whose pack ended without having run it, goes out again, a bounded number of
-//! times. What was handed out is told by [`Event::Recalled`] and the events that followed it after a crash, in their order:
+//! times. What never began costs no try. An instance that a server does not take alone goes to another one. What was handed out is told by [`Event::Recalled`] and the events that followed it after a crash, in their order:
 //! packs keep their numbers, from which the keys of their submissions follow, so that none is run twice.
 //!
 //! Memory is a byte for each instance and what is in open packs. Cost: O(log n) for each outcome, and that of an
 //! allocation for each look.
 
+mod allocating;
+mod outcomes;
 mod packing;
 mod prospects;
 #[cfg(test)]
@@ -26,12 +29,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
 use pliant_model::{Span, SpanMs};
-use pliant_policy::allocation::{self, Allocation, ClusterState, Offer, Strategy, allocate};
+use pliant_policy::allocation::{self, ClusterState, Offer, Strategy};
 use pliant_policy::runtimes::{Categories, Estimator, Level, Runtimes, Settings};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::job::is_false;
 use crate::names::{Key, Name};
+use crate::reason::Cause;
 
 pub use packing::PACK_MS;
 pub use prospects::{Places, Prospects, Told};
@@ -54,6 +59,9 @@ pub struct Plan {
     pub strategy: Strategy,
     /// The most instances of a pack.
     pub pack_most: u32,
+    /// They are spread once, in the beginning, and stay where they were put as long as their server takes them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub once: bool,
 }
 
 /// What happened to the client.
@@ -62,7 +70,12 @@ pub enum Event {
     /// It begins, or goes on after all that it had noted was told.
     Begin,
     /// These servers offer the service now. A server that is not among them gets nothing more.
-    Found(Vec<(Name, Prospects)>),
+    Found {
+        /// What they say, as if no pack waited there.
+        servers: Vec<(Name, Prospects)>,
+        /// The packs that wait there.
+        waiting: BTreeSet<u32>,
+    },
     /// An earlier client handed this out.
     Recalled {
         /// The pack.
@@ -72,10 +85,12 @@ pub enum Event {
         /// What is in it.
         instances: Vec<u32>,
     },
-    /// A server does not take a pack, and never will.
+    /// A server does not take a pack: none of it was begun.
     Refused {
         /// The pack.
         pack: u32,
+        /// What stands in the way.
+        cause: Cause,
     },
     /// An instance of an open pack has ended.
     Ended {
@@ -92,6 +107,8 @@ pub enum Event {
     Over {
         /// The pack.
         pack: u32,
+        /// What it was not heard of was not begun either.
+        unbegun: bool,
     },
 }
 
@@ -108,6 +125,16 @@ pub enum Command {
         server: Name,
         /// The instances, in order.
         instances: Vec<u32>,
+    },
+    /// Withdraw a pack, unless it has started.
+    Withdraw {
+        /// Its number.
+        pack: u32,
+    },
+    /// No server that is there takes an instance.
+    Unplaced {
+        /// The instance.
+        instance: u32,
     },
     /// Every instance is done or given up.
     Done,
@@ -150,6 +177,10 @@ pub struct Share {
 struct Pack {
     server: Name,
     left: BTreeSet<u32>,
+    /// It waited when its server was looked at last.
+    waits: bool,
+    /// It is to be withdrawn.
+    withdrawn: bool,
 }
 
 /// A server that takes instances.
@@ -178,6 +209,12 @@ pub struct MultiJob {
     progress: Progress,
     /// What is not handed out was not all allocated.
     unallocated: bool,
+    /// Servers that refused a pack for what is in it: the most instances of the next one.
+    narrowed: BTreeMap<Name, u32>,
+    /// Instances that some servers refused alone.
+    barred: BTreeMap<u32, BTreeSet<Name>>,
+    /// What servers are still to get, if instances stay where they were put.
+    kept: BTreeMap<Name, u64>,
 }
 
 /// The key of a pack's submission: that of the multi-job, its last four bytes combined with the pack's number.
@@ -203,6 +240,9 @@ impl MultiJob {
             runtimes: Runtimes::new(Settings { window, least }),
             progress: Progress::default(),
             unallocated: true,
+            narrowed: BTreeMap::new(),
+            barred: BTreeMap::new(),
+            kept: BTreeMap::new(),
         }
     }
 
@@ -222,10 +262,11 @@ impl MultiJob {
         self.packs.iter().map(|(number, pack)| (*number, &pack.server))
     }
 
-    /// The first instance that is not handed out, if there is one.
+    /// The first instance that is not handed out and that no server has refused alone, if there is one.
     pub fn first_left(&self) -> Option<u32> {
         let fresh = (self.next < self.plan.instances).then_some(self.next);
-        self.again.first().copied().or(fresh)
+        let again = self.again.iter().copied().find(|instance| !self.barred.contains_key(instance));
+        again.or(fresh)
     }
 
     /// The instances that failed for good.
@@ -243,18 +284,20 @@ impl MultiJob {
     pub fn on(&mut self, event: Event, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         match event {
             Event::Begin => {
+                // What servers refused an earlier client they may take now.
+                self.barred.clear();
+                self.narrowed.clear();
                 commands.push(if self.is_over() { Command::Done } else { Command::Look });
                 return;
             }
-            Event::Found(found) => self.found(found),
+            Event::Found { servers, waiting } => {
+                self.found(servers, &waiting);
+                self.allocate_anew(rng, commands);
+            }
             Event::Recalled { pack, server, instances } => return self.recall(pack, server, instances),
-            Event::Refused { pack } => {
-                let Some(Pack { server, left }) = self.packs.remove(&pack) else { return };
-                // It was not run: it costs no try.
-                self.again.extend(left);
-                self.unallocated = true;
-                if let Some(site) = self.sites.get_mut(&server) {
-                    site.refused = true;
+            Event::Refused { pack, cause } => {
+                if let Some(instance) = self.refused(pack, cause) {
+                    commands.push(Command::Unplaced { instance });
                 }
             }
             Event::Ended { pack, instance, completed, took } => {
@@ -264,9 +307,16 @@ impl MultiJob {
                     return;
                 }
             }
-            Event::Over { pack } => {
-                let Some(pack) = self.packs.remove(&pack) else { return };
-                pack.left.into_iter().for_each(|instance| self.failed(instance));
+            Event::Over { pack, unbegun } => {
+                let Some(Pack { server, left, .. }) = self.packs.remove(&pack) else { return };
+                if let Some(most) = self.narrowed.get_mut(&server) {
+                    // What was refused may have been the fault of a few.
+                    *most = most.saturating_mul(2).min(self.plan.pack_most);
+                }
+                match unbegun {
+                    true => self.put_back(left),
+                    false => left.into_iter().for_each(|instance| self.failed(instance)),
+                }
             }
         }
         if self.is_over() {
@@ -278,7 +328,7 @@ impl MultiJob {
 
     /// What servers of which that is known would get, if nothing were handed out.
     pub fn preview(&mut self, found: Vec<(Name, Prospects)>, rng: &mut impl Rng) -> (Vec<Share>, SpanMs) {
-        self.found(found);
+        self.found(found, &BTreeSet::new());
         self.allocate(rng);
         self.shares()
     }
@@ -320,9 +370,10 @@ impl MultiJob {
         last.map(|span| SpanMs(span.0))
     }
 
-    fn found(&mut self, found: Vec<(Name, Prospects)>) {
+    fn found(&mut self, found: Vec<(Name, Prospects)>, waiting: &BTreeSet<u32>) {
         let site = |prospects| Site { prospects, share: 0, refused: false };
         self.sites = found.into_iter().map(|(server, prospects)| (server, site(prospects))).collect();
+        self.packs.iter_mut().for_each(|(number, pack)| pack.waits = waiting.contains(number));
         self.unallocated = true;
     }
 
@@ -333,43 +384,6 @@ impl MultiJob {
     /// How many instances are not handed out.
     fn waiting(&self) -> u64 {
         u64::from(self.plan.instances - self.next) + self.again.len() as u64
-    }
-
-    fn recall(&mut self, pack: u32, server: Name, instances: Vec<u32>) {
-        for instance in &instances {
-            // They are handed out in order.
-            self.next = self.next.max(instance + 1);
-            self.again.remove(instance);
-        }
-        self.progress.packs = self.progress.packs.max(pack + 1);
-        self.packs.insert(pack, Pack { server, left: instances.into_iter().collect() });
-    }
-
-    fn ended(&mut self, pack: u32, instance: u32, completed: bool, took: SpanMs) {
-        let Some(pack) = self.packs.get_mut(&pack) else { return };
-        if !pack.left.remove(&instance) {
-            return;
-        }
-        if !completed {
-            return self.failed(instance);
-        }
-        let of = Categories { executable: Some(pack.server.clone()), user: None, group: None };
-        self.runtimes.tell(&of, Span(took.0));
-        self.fates[instance as usize] = DONE;
-        self.progress.done += 1;
-    }
-
-    fn failed(&mut self, instance: u32) {
-        let fate = &mut self.fates[instance as usize];
-        if *fate >= self.plan.retries {
-            *fate = GIVEN_UP;
-            self.progress.failed += 1;
-            return;
-        }
-        *fate += 1;
-        self.progress.retried += 1;
-        self.again.insert(instance);
-        self.unallocated = true;
     }
 
     /// How long an instance is expected to take on a server: by those of this multi-job that ended there, by what the
@@ -400,24 +414,5 @@ impl MultiJob {
         let at = SpanMs::ZERO;
         let free = Places { at, places: site.prospects.places() }.free();
         Offer { free: vec![free], job: self.state(server, site).offer.job }
-    }
-
-    fn allocate(&mut self, rng: &mut impl Rng) {
-        let usable = |site: &Site| !site.refused;
-        let names: Vec<Name> =
-            self.sites.iter().filter(|(_, site)| usable(site)).map(|(name, _)| name.clone()).collect();
-        let states: Vec<ClusterState> =
-            names.iter().map(|name| self.state(name, &self.sites[name])).collect();
-        self.sites.values_mut().for_each(|site| site.share = 0);
-        let Some(Allocation { instances, .. }) = allocate(self.plan.strategy, &states, self.waiting(), rng)
-        else {
-            return;
-        };
-        self.unallocated = false;
-        for (name, count) in names.iter().zip(instances) {
-            if let Some(site) = self.sites.get_mut(name) {
-                site.share = count;
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rand::Rng;
 
-use super::{Command, MultiJob, Pack, Told};
+use super::{Command, MultiJob, Pack, Site, Told};
 use crate::names::Name;
 
 /// How long a pack is to take, in milliseconds: much longer than a job's own cost, and no longer than one waits gladly.
@@ -18,6 +18,10 @@ impl MultiJob {
     /// Hands out what the servers' shares and the packs that they have allow.
     pub(super) fn hand_out(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         if self.waiting() == 0 {
+            // Somebody has nothing left to do while packs wait elsewhere.
+            if self.may_withdraw() {
+                commands.push(Command::Look);
+            }
             return;
         }
         if self.unallocated {
@@ -25,23 +29,33 @@ impl MultiJob {
         }
         let mut open: BTreeMap<Name, usize> = BTreeMap::new();
         self.packs.values().for_each(|pack| *open.entry(pack.server.clone()).or_default() += 1);
+        self.hand_out_refused(&mut open, commands);
         let names: Vec<Name> = self.sites.keys().cloned().collect();
         let mut is_idle = self.unallocated;
         for name in names {
             let soon = self.sites[&name].prospects.soon() as usize;
             let open = open.entry(name.clone()).or_default();
             while *open < window(soon)
-                && let Some(size) = self.pack_size(&name)
+                && let Some(pack) = self.pack_size(&name).and_then(|size| self.pack(&name, size))
             {
-                commands.push(self.pack(&name, size));
+                commands.push(pack);
                 *open += 1;
             }
-            is_idle |= *open < soon && self.sites[&name].share == 0;
+            is_idle |= !self.plan.once && *open < soon && self.sites[&name].share == 0;
         }
         // Somebody has nothing left to do while others have: their shares were not what they are worth.
         if is_idle && self.waiting() > 0 {
             commands.push(Command::Look);
         }
+    }
+
+    /// Whether a server is idle while a pack may wait at another one.
+    fn may_withdraw(&self) -> bool {
+        let is_busy = |server: &Name| self.sites.get(server).is_some_and(|site| site.prospects.soon() == 0);
+        let waits = |pack: &Pack| !pack.withdrawn && (pack.waits || is_busy(&pack.server));
+        let has_packs = |name: &Name| self.packs.values().any(|pack| pack.server == *name);
+        let is_idle = |(name, site): (&Name, &Site)| site.prospects.soon() > 0 && !has_packs(name);
+        !self.plan.once && self.packs.values().any(waits) && self.sites.iter().any(is_idle)
     }
 
     /// How many instances the next pack of a server has; none if it has no share left.
@@ -58,27 +72,57 @@ impl MultiJob {
             Told::Walltime => UNKNOWN_MOST,
             Told::Statistics { .. } | Told::Own { .. } => u64::from(self.plan.pack_most),
         };
-        Some(in_time.min(guided).min(most).min(u64::from(self.plan.pack_most)))
+        // By its walltime, and by what it has refused.
+        let taken = site.prospects.pack_most.into_iter().chain(self.narrowed.get(name).copied()).min();
+        let taken = taken.map_or(u64::MAX, |taken| u64::from(taken.max(1)));
+        Some(in_time.min(guided).min(most).min(taken).min(u64::from(self.plan.pack_most)))
     }
 
-    fn pack(&mut self, name: &Name, size: u64) -> Command {
+    /// None if nothing is left but what some server has refused alone.
+    fn pack(&mut self, name: &Name, size: u64) -> Option<Command> {
         let mut instances = Vec::with_capacity(size as usize);
         while (instances.len() as u64) < size
             && let Some(instance) = self.first_left()
         {
+            instances.push(instance);
             if !self.again.remove(&instance) {
                 self.next += 1;
             }
-            instances.push(instance);
         }
+        (!instances.is_empty()).then(|| self.submit(name, instances))
+    }
+
+    fn submit(&mut self, name: &Name, instances: Vec<u32>) -> Command {
+        let count = instances.len() as u64;
         if let Some(site) = self.sites.get_mut(name) {
-            site.share -= instances.len() as u64;
+            site.share = site.share.saturating_sub(count);
+        }
+        if let Some(kept) = self.kept.get_mut(name) {
+            *kept = kept.saturating_sub(count);
         }
         let pack = self.progress.packs;
         self.progress.packs += 1;
         let left = instances.iter().copied().collect();
-        self.packs.insert(pack, Pack { server: name.clone(), left });
+        self.packs.insert(pack, Pack { server: name.clone(), left, waits: false, withdrawn: false });
         Command::Submit { pack, server: name.clone(), instances }
+    }
+
+    /// Instances that some server has refused alone go out alone, to one that has not and has room, whatever its share.
+    fn hand_out_refused(&mut self, open: &mut BTreeMap<Name, usize>, commands: &mut Vec<Command>) {
+        let left: Vec<u32> = self.barred.keys().filter(|one| self.again.contains(one)).copied().collect();
+        for instance in left {
+            let barred = &self.barred[&instance];
+            let count = |name: &Name| open.get(name).copied().unwrap_or(0);
+            let has_room = |(name, site): &(&Name, &Site)| {
+                let is_usable = !site.refused && site.prospects.places() > 0 && !barred.contains(*name);
+                is_usable && count(name) < window(site.prospects.soon() as usize)
+            };
+            let able = self.sites.iter().filter(has_room).map(|(name, _)| name);
+            let Some(name) = able.min_by_key(|name| count(name)).cloned() else { continue };
+            self.again.remove(&instance);
+            *open.entry(name.clone()).or_default() += 1;
+            commands.push(self.submit(&name, vec![instance]));
+        }
     }
 }
 

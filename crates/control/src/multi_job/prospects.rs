@@ -18,6 +18,10 @@ pub struct Prospects {
     pub jobs: u32,
     /// Jobs that failed, of all that the server has had.
     pub failures: u64,
+    /// The most such instances that a pack may have, by the longest walltime of a job there; none if there is no longest.
+    pub pack_most: Option<u32>,
+    /// Jobs of whoever asks that wait there, and that all of this is told without: their numbers.
+    pub waiting: Vec<u32>,
 }
 
 /// Places that come free at the same moment.

@@ -8,12 +8,24 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use super::*;
 
 fn plan(instances: u32, retries: u8) -> Plan {
-    Plan { instances, retries, strategy: Strategy::Statistics, pack_most: 1_000 }
+    Plan { instances, retries, strategy: Strategy::Statistics, pack_most: 1_000, once: false }
 }
 
 fn prospects(places: u32, instance_ms: i64, told: Told) -> Prospects {
     let free = vec![Places { at: SpanMs::ZERO, places }];
-    Prospects { free, instance: SpanMs(instance_ms), told, jobs: 0, failures: 0 }
+    Prospects {
+        free,
+        instance: SpanMs(instance_ms),
+        told,
+        jobs: 0,
+        failures: 0,
+        pack_most: None,
+        waiting: Vec::new(),
+    }
+}
+
+fn found_all(servers: Vec<(Name, Prospects)>) -> Event {
+    Event::Found { servers, waiting: BTreeSet::new() }
 }
 
 fn name(text: &str) -> Name {
@@ -32,6 +44,7 @@ struct World {
     packs: Vec<usize>,
     most_open: BTreeMap<Name, usize>,
     done: bool,
+    unplaced: Vec<u32>,
 }
 
 impl World {
@@ -45,18 +58,20 @@ impl World {
             packs: Vec::new(),
             most_open: BTreeMap::new(),
             done: false,
+            unplaced: Vec::new(),
         }
     }
 
     fn tell(&mut self, event: Event) {
         let mut commands = Vec::new();
         self.machine.on(event.clone(), &mut self.rng, &mut commands);
-        if !matches!(event, Event::Begin | Event::Found(_)) {
+        if !matches!(event, Event::Begin | Event::Found { .. }) {
             self.journal.push(event);
         }
         for command in commands {
             match command {
-                Command::Look => {}
+                Command::Look | Command::Withdraw { .. } => {}
+                Command::Unplaced { instance } => self.unplaced.push(instance),
                 Command::Done => self.done = true,
                 Command::Submit { pack, server, instances } => {
                     assert!(!instances.is_empty());
@@ -90,7 +105,7 @@ impl World {
             let (completed, took) = (!failing(instance), SpanMs(took_ms));
             self.tell(Event::Ended { pack, instance, completed, took });
         }
-        self.tell(Event::Over { pack });
+        self.tell(Event::Over { pack, unbegun: false });
     }
 
     /// A client that knows no more than what was noted.
@@ -124,24 +139,24 @@ fn every_instance_is_done_once_whatever_happens() {
             servers.iter().map(one).collect::<Vec<_>>()
         };
         world.tell(Event::Begin);
-        world.tell(Event::Found(all()));
+        world.tell(found_all(all()));
         let mut steps = 0;
         while !world.done {
             match random.next_u32() % 12 {
-                0 => world.tell(Event::Found(all())),
+                0 => world.tell(found_all(all())),
                 // A server is not there for a while.
-                1 => world.tell(Event::Found(all().into_iter().skip(1).collect())),
+                1 => world.tell(found_all(all().into_iter().skip(1).collect())),
                 2 => world.restart(),
                 3 => {
                     if let Some((pack, ..)) = world.open.pop_back() {
-                        world.tell(Event::Refused { pack });
-                        world.tell(Event::Found(all()));
+                        world.tell(Event::Refused { pack, cause: Cause::TooMany });
+                        world.tell(found_all(all()));
                     }
                 }
                 _ => world.step(None, |_| false, 15),
             }
             if world.open.is_empty() {
-                world.tell(Event::Found(all()));
+                world.tell(found_all(all()));
             }
             steps += 1;
             assert!(steps < 20_000, "no end: {:?}", world.machine.progress());
@@ -157,7 +172,7 @@ fn every_instance_is_done_once_whatever_happens() {
 #[test]
 fn what_fails_is_tried_again_so_often_and_then_given_up() {
     let mut world = World::new(plan(100, 2), 1);
-    world.tell(Event::Found(vec![(name("lyon"), prospects(2, 10, Told::Walltime))]));
+    world.tell(found_all(vec![(name("lyon"), prospects(2, 10, Told::Walltime))]));
     let mut turn = 0;
     while !world.done {
         // Every third pack is lost after one instance; 7 always fails.
@@ -180,7 +195,7 @@ fn shares_follow_what_is_learned() {
     let mut world = World::new(plan(10_000, 0), 1);
     let found =
         |told| vec![(name("lyon"), prospects(2, 10_000, told)), (name("nancy"), prospects(2, 10_000, told))];
-    world.tell(Event::Found(found(Told::Walltime)));
+    world.tell(found_all(found(Told::Walltime)));
     let (shares, _) = world.machine.shares();
     let first: Vec<u64> = shares.iter().map(|share| share.instances).collect();
     assert!(first[0].abs_diff(first[1]) < 20, "{first:?}");
@@ -190,7 +205,7 @@ fn shares_follow_what_is_learned() {
         let took = if world.open[0].1 == name("lyon") { 100 } else { 300 };
         world.step(None, |_| false, took);
     }
-    world.tell(Event::Found(found(Told::Walltime)));
+    world.tell(found_all(found(Told::Walltime)));
     let (shares, makespan) = world.machine.shares();
     assert_eq!(shares[0].instance, SpanMs(100));
     assert!(matches!(shares[1].told, Told::Own { instances } if instances >= 3));
@@ -204,7 +219,7 @@ fn shares_follow_what_is_learned() {
 #[test]
 fn the_last_packs_of_a_share_are_small() {
     let mut world = World::new(plan(2_000, 0), 1);
-    world.tell(Event::Found(vec![(name("lyon"), prospects(4, 1, Told::Statistics { jobs: 9 }))]));
+    world.tell(found_all(vec![(name("lyon"), prospects(4, 1, Told::Statistics { jobs: 9 }))]));
     while !world.done {
         world.step(None, |_| false, 1);
     }
@@ -235,4 +250,124 @@ fn keys_of_packs_differ_and_are_found_again() {
     assert_eq!(keys.len(), 10_000);
     assert_eq!(pack_key(pack_key(own, 77), 77), own);
     assert_eq!(pack_key(own, 0), own);
+}
+
+fn free_at(at_ms: i64, places: u32, instance_ms: i64) -> Prospects {
+    let free = vec![Places { at: SpanMs(at_ms), places }];
+    Prospects { free, ..prospects(places, instance_ms, Told::Statistics { jobs: 9 }) }
+}
+
+/// What a machine wants done after an event.
+fn wanted(machine: &mut MultiJob, event: Event) -> Vec<Command> {
+    let mut commands = Vec::new();
+    machine.on(event, &mut ChaCha8Rng::seed_from_u64(1), &mut commands);
+    commands
+}
+
+/// The packs that are to be submitted: number, server, and how many instances.
+fn submitted(commands: &[Command]) -> Vec<(u32, &str, usize)> {
+    let mut found = Vec::new();
+    for command in commands {
+        if let Command::Submit { pack, server, instances } = command {
+            found.push((*pack, server.as_str(), instances.len()));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_pack_that_waits_where_it_would_end_last_is_withdrawn_and_costs_no_try() {
+    let mut machine = MultiJob::new(plan(400, 0));
+    let servers =
+        |busy_ms| vec![(name("busy"), free_at(busy_ms, 2, 1_000)), (name("idle"), free_at(0, 2, 1_000))];
+    let first = wanted(&mut machine, Event::Found { servers: servers(40_000), waiting: BTreeSet::new() });
+    let busy: Vec<(u32, &str, usize)> = submitted(&first).into_iter().filter(|one| one.1 == "busy").collect();
+    let &[(pack, _, count)] = busy.as_slice() else { panic!("one pack waits there: {first:?}") };
+    // As expected: it stays.
+    let waiting = BTreeSet::from([pack]);
+    let found = wanted(&mut machine, Event::Found { servers: servers(40_000), waiting: waiting.clone() });
+    assert!(!found.contains(&Command::Withdraw { pack }), "{found:?}");
+    // It turns out that the busy one is busy for an hour.
+    let found = wanted(&mut machine, Event::Found { servers: servers(3_600_000), waiting: waiting.clone() });
+    assert!(found.contains(&Command::Withdraw { pack }), "{found:?}");
+    let again = wanted(&mut machine, Event::Found { servers: servers(3_600_000), waiting });
+    assert!(!again.contains(&Command::Withdraw { pack }), "once is enough: {again:?}");
+    let before = machine.waiting();
+    wanted(&mut machine, Event::Over { pack, unbegun: true });
+    assert_eq!(machine.waiting(), before + count as u64);
+    assert_eq!((machine.progress().failed, machine.progress().retried), (0, 0));
+}
+
+#[test]
+fn an_instance_that_a_server_does_not_take_is_found_by_halves_and_goes_elsewhere() {
+    let mut machine = MultiJob::new(plan(64, 0));
+    let servers = vec![(name("busy"), free_at(0, 1, 10)), (name("idle"), free_at(0, 1, 10))];
+    let mut open: VecDeque<Command> =
+        wanted(&mut machine, Event::Found { servers: servers.clone(), waiting: BTreeSet::new() }).into();
+    let (mut refusals, mut done, mut unplaced) = (0, BTreeMap::new(), Vec::new());
+    while let Some(command) = open.pop_front() {
+        match command {
+            Command::Submit { pack, server, instances } => {
+                // 7 does not run on either, 9 on one of them.
+                let is_refused =
+                    instances.contains(&7) || (server.as_str() == "busy" && instances.contains(&9));
+                if is_refused {
+                    refusals += 1;
+                    assert!(refusals < 30, "no end");
+                    open.extend(wanted(&mut machine, Event::Refused { pack, cause: Cause::Invalid }));
+                    continue;
+                }
+                for instance in instances {
+                    *done.entry(instance).or_insert(0) += 1;
+                    let ended = Event::Ended { pack, instance, completed: true, took: SpanMs(10) };
+                    open.extend(wanted(&mut machine, ended));
+                }
+                open.extend(wanted(&mut machine, Event::Over { pack, unbegun: false }));
+            }
+            Command::Unplaced { instance } => unplaced.push(instance),
+            Command::Look if unplaced.is_empty() => {
+                let found = Event::Found { servers: servers.clone(), waiting: BTreeSet::new() };
+                open.extend(wanted(&mut machine, found));
+            }
+            Command::Look | Command::Withdraw { .. } | Command::Done => {}
+        }
+    }
+    assert_eq!(unplaced, [7]);
+    assert_eq!(done, (0..64).filter(|instance| *instance != 7).map(|instance| (instance, 1)).collect());
+    assert_eq!(machine.progress().retried, 0);
+}
+
+#[test]
+fn packs_are_no_longer_than_a_job_may_be() {
+    let mut machine = MultiJob::new(plan(1_000, 0));
+    let short = Prospects { pack_most: Some(7), ..free_at(0, 2, 10) };
+    let found = Event::Found { servers: vec![(name("idle"), short)], waiting: BTreeSet::new() };
+    let sizes: Vec<usize> = submitted(&wanted(&mut machine, found)).iter().map(|one| one.2).collect();
+    assert_eq!(sizes, [7, 7, 7, 7]);
+}
+
+#[test]
+fn instances_stay_where_they_were_put_if_that_is_wanted() {
+    let once = Plan { strategy: Strategy::Random, once: true, ..plan(1_000, 0) };
+    let mut machine = MultiJob::new(once);
+    let servers = vec![(name("busy"), free_at(3_600_000, 2, 100)), (name("idle"), free_at(0, 2, 100))];
+    let found = || Event::Found { servers: servers.clone(), waiting: BTreeSet::new() };
+    let shares = |machine: &MultiJob| -> Vec<u64> {
+        let open = |server: &str| {
+            let packs = machine.packs.values().filter(|pack| pack.server.as_str() == server);
+            packs.map(|pack| pack.left.len() as u64).sum::<u64>()
+        };
+        machine.shares().0.iter().map(|share| share.instances + open(share.server.as_str())).collect()
+    };
+    wanted(&mut machine, found());
+    let first = shares(&machine);
+    assert!(first.iter().sum::<u64>() == 1_000 && first.iter().all(|share| *share > 400), "{first:?}");
+    wanted(&mut machine, found());
+    assert_eq!(shares(&machine), first);
+    // Also what was kept for one that is not there.
+    let idle = Event::Found { servers: servers[1..].to_vec(), waiting: BTreeSet::new() };
+    wanted(&mut machine, idle);
+    assert_eq!(shares(&machine), first[1..]);
+    wanted(&mut machine, found());
+    assert_eq!(shares(&machine), first);
 }

@@ -35,6 +35,15 @@ pub enum Event {
         /// Who.
         caller: Caller,
     },
+    /// Somebody wants a job back that has not started; one that has goes on.
+    Withdraw {
+        /// Whom to answer.
+        reply: Token,
+        /// The job.
+        number: u32,
+        /// Who.
+        caller: Caller,
+    },
     /// The agents above tell which numbers the jobs of a server of this name have had, from another journal.
     Numbered {
         /// The highest one; 0 if there were none.

@@ -43,7 +43,7 @@ use crate::access::Caller;
 use crate::batch::{self, BatchSystem, Effects, News};
 use crate::embedded::Embedded;
 use crate::foreign::{self, Foreign, System};
-use crate::job::{Exit, JobRecord, JobState, Work};
+use crate::job::{Exit, JobRecord, JobState, Work, is_false};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
 
@@ -104,6 +104,9 @@ struct Kept {
     /// It was asked to end while it ran.
     #[serde(default)]
     cancelling: bool,
+    /// Its owner wants it back if it has not started, and the batch system has not said whether it has.
+    #[serde(default, skip_serializing_if = "is_false")]
+    recalled: bool,
     /// How often handing it over was tried.
     #[serde(default)]
     attempts: u32,
@@ -113,7 +116,7 @@ impl Kept {
     /// A job with the number of its handle.
     fn new(record: JobRecord, launch: String, lesson: Option<Lesson>) -> Kept {
         let number = record.handle.number;
-        Kept { number, record, launch, lesson, run: None, cancelling: false, attempts: 0 }
+        Kept { number, record, launch, lesson, run: None, cancelling: false, recalled: false, attempts: 0 }
     }
 }
 
@@ -199,6 +202,10 @@ impl Server {
                 if let Some(answer) = self.cancel(now, reply, number, &caller, commands) {
                     commands.push(Command::Reply { to: reply, answer });
                 }
+            }
+            Event::Withdraw { reply, number, caller } => {
+                let answer = self.recall(now, number, &caller, commands);
+                commands.push(Command::Reply { to: reply, answer });
             }
             Event::Numbered { highest } => self.number_after(highest),
             Event::Batch(event) => {
@@ -300,9 +307,16 @@ impl Server {
             }
             News::Turn { job } => self.its_turn(now, job.0, commands),
             News::Missed { job } => self.queue_anew(now, job.0, commands),
+            News::Withdrawn { job } if self.ends_recall(job.0) => {
+                self.end(now, job, Exit::Cancelled, None, commands);
+            }
             News::Withdrawn { job } => self.withdrawn(now, job.0, commands),
-            News::Stays { job } => self.stays(job.0, commands),
+            News::Stays { job } => {
+                self.ends_recall(job.0);
+                self.stays(job.0, commands);
+            }
             News::Started { job, procs, walltime, at } => {
+                self.ends_recall(job.0);
                 self.stays(job.0, commands);
                 let Some(kept) = self.jobs.get_mut(&job.0) else { return };
                 waits_no_more(&mut self.waiting, &kept.record);
@@ -368,6 +382,25 @@ impl Server {
             return None;
         }
         Some(Answer::Cancelling(Box::new(self.jobs[&number].record.clone())))
+    }
+
+    /// Withdraws a job for its owner if it has not started. One that is on its way elsewhere is left alone.
+    fn recall(&mut self, now: Time, number: u32, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
+        let kept = self.jobs.get_mut(&number).filter(|kept| caller.may_touch(&kept.record.owner));
+        let Some(kept) = kept else { return Answer::NoSuchJob };
+        if *kept.record.server() != self.config.name {
+            return Answer::Elsewhere(Box::new(kept.record.clone()));
+        }
+        if kept.record.state == JobState::Queued && !kept.recalled && !self.leaving.contains_key(&number) {
+            kept.recalled = true;
+            self.with_batch(now, commands, |batch, effects| batch.withdraw(now, JobId(number), effects));
+        }
+        Answer::Cancelling(Box::new(self.jobs[&number].record.clone()))
+    }
+
+    /// It is known whether a job had started; true if its owner wanted it back.
+    fn ends_recall(&mut self, number: u32) -> bool {
+        self.jobs.get_mut(&number).is_some_and(|kept| std::mem::take(&mut kept.recalled))
     }
 
     fn cancel_job(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {

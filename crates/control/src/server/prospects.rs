@@ -6,6 +6,7 @@
 //! milliseconds, for a processor of speed 1 and the fewest processors that the work takes, and of services divided by
 //! what their arguments make of it. O(jobs log processors).
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use pliant_policy::allocation::pending::{PendingJob, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Predicted, Runtimes, Settings};
 
 use super::{Kept, Refused, Server};
-use crate::job::Work;
+use crate::job::{JobState, Work};
 use crate::multi_job::{Places, Prospects, Told};
 use crate::names::User;
 
@@ -44,17 +45,38 @@ pub struct Instance {
     pub scale: f64,
     /// On how many processors, and for how long at most: rigid.
     pub work: Work,
+    /// What the walltime of a pack is longer than those of its instances, on processors of speed 1.
+    pub spare: Span,
 }
 
 impl Server {
-    /// What instances like this one may expect; an error if the cluster cannot run them.
-    pub fn prospects(&mut self, now: Time, user: &User, instance: &Instance) -> Result<Prospects, Refused> {
+    /// What instances like this one may expect, as if those of the user's jobs that wait and are `without` were not here;
+    /// an error if the cluster cannot run them.
+    pub fn prospects(
+        &mut self,
+        now: Time,
+        user: &User,
+        instance: &Instance,
+        without: &[u32],
+    ) -> Result<Prospects, Refused> {
         let speed = self.config.speed;
-        let estimate = self.estimate_at(now, &instance.work, speed)?;
-        let most = SpanMs(estimate.walltime.0.saturating_mul(1_000));
-        let (length, told) = self.length(user, instance, most);
+        let Work { procs, walltime, speedup } = instance.work.clone();
+        let alone = Work { procs, walltime: walltime + instance.spare, speedup };
+        let pack = self.estimate_at(now, &alone, speed)?.walltime;
+        let spare = Span((instance.spare.0 as f64 / speed.get()).ceil() as i64);
+        let walltime = Span((pack - spare).0.max(1));
+        let pack_most = self.batch.bounds().walltime.map(|most| {
+            let most = (most - spare).0 / walltime.0;
+            u32::try_from(most.max(1)).unwrap_or(u32::MAX)
+        });
+        let (length, told) = self.length(user, instance, SpanMs(walltime.0.saturating_mul(1_000)));
         let processors = self.procs();
-        let pending = self.pending(now);
+        let is_withdrawable = |number: &u32| {
+            let record = self.jobs.get(number).map(|kept| &kept.record);
+            record.is_some_and(|record| record.state == JobState::Queued && record.owner == *user)
+        };
+        let waiting: Vec<u32> = without.iter().copied().filter(is_withdrawable).collect();
+        let pending = self.pending(now, &waiting.iter().copied().collect());
         let ClusterState { offer, jobs, failures } =
             state(processors, pending, Span(length.0), 0.0, self.failures);
         let width = instance.work.procs.0.max(1);
@@ -68,7 +90,7 @@ impl Server {
             }
         }
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
-        Ok(Prospects { free, instance: length, told, jobs, failures })
+        Ok(Prospects { free, instance: length, told, jobs, failures, pack_most, waiting })
     }
 
     /// How long an instance is expected to take here: as earlier runs of its service, or as long as it may.
@@ -82,9 +104,10 @@ impl Server {
         })
     }
 
-    /// The jobs of the cluster in the order in which they start, with how long they are expected to run, in
-    /// milliseconds: by statistics where there are some, by their walltimes otherwise.
-    fn pending(&mut self, now: Time) -> Vec<PendingJob> {
+    /// The jobs of the cluster in the order in which they start, without some that wait, with how long they are expected
+    /// to run, in milliseconds: by statistics where there are some, by their walltimes otherwise.
+    fn pending(&mut self, now: Time, without: &BTreeSet<u32>) -> Vec<PendingJob> {
+        let counts = |job: JobId| !without.contains(&job.0);
         let ms = |span: Span| Span(span.0.saturating_mul(1_000));
         let mut pending = Vec::new();
         if let Some(picture) = self.batch.nodes(now) {
@@ -92,7 +115,8 @@ impl Server {
                 let left = ms((holder.expected.unwrap_or(holder.end) - now).max(Span::ZERO));
                 pending.push(self.runs(now, holder.job, holder.cores, left));
             }
-            for waiting in picture.pending.iter().filter(|waiting| !waiting.blocked) {
+            let waiting = picture.pending.iter().filter(|waiting| !waiting.blocked && counts(waiting.job));
+            for waiting in waiting {
                 let walltime = ms(waiting.expected.unwrap_or(waiting.walltime));
                 pending.push(self.waits(waiting.job, waiting.shape.cores, walltime));
             }
@@ -104,10 +128,10 @@ impl Server {
         }
         let mut placed = queue.placed;
         placed.sort_by_key(|waiting| (waiting.plan.start, waiting.job));
-        for waiting in &placed {
+        for waiting in placed.iter().filter(|waiting| counts(waiting.job)) {
             pending.push(self.waits(waiting.job, waiting.plan.procs, ms(waiting.plan.walltime)));
         }
-        for waiting in &queue.line {
+        for waiting in queue.line.iter().filter(|waiting| counts(waiting.job)) {
             pending.push(self.waits(waiting.job, waiting.procs, ms(waiting.walltime)));
         }
         pending

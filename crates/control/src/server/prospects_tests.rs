@@ -61,11 +61,11 @@ fn end(server: &mut Server, now: i64, number: u32, exit: Exit, elapsed_ms: u64) 
 
 fn instance(service: &str, procs: u32, walltime: i64, scale: f64) -> Instance {
     let work = Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid };
-    Instance { service: service.to_owned(), scale, work }
+    Instance { service: service.to_owned(), scale, work, spare: Span::ZERO }
 }
 
 fn asked(server: &mut Server, now: i64, instance: &Instance) -> Prospects {
-    server.prospects(Time(now), &alice(), instance).unwrap()
+    server.prospects(Time(now), &alice(), instance, &[]).unwrap()
 }
 
 fn free(prospects: &Prospects) -> Vec<(i64, u32)> {
@@ -83,8 +83,49 @@ fn without_statistics_walltimes_are_what_is_expected() {
     assert_eq!((free(&told), told.jobs), (vec![(40_000, 2), (70_000, 2)], 2));
     // Instances of two processors take two each.
     assert_eq!(free(&asked(&mut server, 10, &instance("wide", 2, 8, 1.0))), [(40_000, 1), (70_000, 1)]);
-    let refused = server.prospects(Time(10), &alice(), &instance("wider", 5, 8, 1.0));
+    let refused = server.prospects(Time(10), &alice(), &instance("wider", 5, 8, 1.0), &[]);
     assert!(matches!(refused, Err(Refused::TooLarge { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_waits_can_be_left_out_and_withdrawn() {
+    let mut server = server(2, 2.0);
+    let is_queued = |server: &Server, number| server.job(number).unwrap().state == JobState::Queued;
+    for key in 1..=4 {
+        accept(&mut server, 0, submit(key, "long", 1, 100, 1.0));
+    }
+    let short = instance("short", 1, 8, 1.0);
+    assert_eq!(free(&asked(&mut server, 0, &short)), [(100_000, 2)]);
+    // What runs counts all the same, and so does what is somebody else's.
+    let ask = |server: &mut Server, user: &str, without: &[u32]| {
+        server.prospects(Time(0), &user.parse().unwrap(), &short, without).unwrap()
+    };
+    let told = ask(&mut server, "alice", &[1, 3, 4, 77]);
+    assert_eq!((free(&told), told.waiting, told.jobs), (vec![(50_000, 2)], vec![3, 4], 2));
+    let told = ask(&mut server, "bob", &[3, 4]);
+    assert_eq!((free(&told), told.waiting), (vec![(100_000, 2)], vec![]));
+
+    let withdraw = |server: &mut Server, number, user: &str| {
+        let caller = Caller { user: user.parse().unwrap(), operator: false };
+        let mut commands = Vec::new();
+        server.on(Time(1), Event::Withdraw { reply: Token(2), number, caller }, &mut commands);
+        commands.into_iter().find_map(|command| match command {
+            Command::Reply { to: Token(2), answer } => Some(answer),
+            _ => None,
+        })
+    };
+    assert_eq!(withdraw(&mut server, 4, "bob"), Some(Answer::NoSuchJob));
+    assert!(is_queued(&server, 4));
+    assert!(matches!(withdraw(&mut server, 4, "alice"), Some(Answer::Cancelling(_))));
+    let record = server.job(4).unwrap();
+    assert_eq!(
+        (record.state, record.started, &record.exit),
+        (JobState::Canceled, None, &Some(Exit::Cancelled))
+    );
+    // One that runs goes on.
+    assert!(matches!(withdraw(&mut server, 1, "alice"), Some(Answer::Cancelling(_))));
+    assert_eq!(server.job(1).unwrap().state, JobState::Active);
+    assert!(is_queued(&server, 3));
 }
 
 #[test]

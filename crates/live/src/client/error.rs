@@ -16,6 +16,8 @@ pub struct ClientError {
     hint: Option<String>,
     /// Why nobody takes a submission.
     causes: Vec<Cause>,
+    /// It is our certificate, or what its holder may do.
+    denied: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +36,7 @@ enum Kind {
 
 impl ClientError {
     fn new(kind: Kind, message: String, hint: Option<String>) -> ClientError {
-        ClientError { kind, message, hint, causes: Vec::new() }
+        ClientError { kind, message, hint, causes: Vec::new(), denied: false }
     }
 
     /// What was asked for is wrong.
@@ -80,8 +82,11 @@ impl ClientError {
         if let Some(error) = not_sent(status) {
             let hint = error.hint().map(str::to_owned);
             let message = format!("{whom}: {error}");
-            return ClientError::new(Kind::Absent, message, hint);
+            let denied = error.is_about_us();
+            return ClientError { denied, ..ClientError::new(Kind::Absent, message, hint) };
         }
+        let denied = !is_broken(status)
+            && matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists);
         let kind = match status.code() {
             _ if is_broken(status) => Kind::Absent,
             Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists => {
@@ -97,7 +102,12 @@ impl ClientError {
             Kind::Usage | Kind::Missing => status.message().to_owned(),
             _ => format!("{whom}: {}", status.message()),
         };
-        ClientError::new(kind, message, None)
+        ClientError { denied, ..ClientError::new(kind, message, None) }
+    }
+
+    /// True if it is our certificate that is refused, or what its holder may do: asking again changes nothing.
+    pub fn is_denied(&self) -> bool {
+        self.denied
     }
 
     /// True if what was asked for is wrong, or is not there.

@@ -184,6 +184,14 @@ impl Client {
         }
     }
 
+    /// Withdraws a job if it waits, and leaves it alone if it has started: what came of it shows in the job.
+    pub async fn withdraw(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
+        let mut server = self.server_of(handle).await?;
+        let reply = server.withdraw(self.request(wire::job_request(handle))).await;
+        let job = reply.map_err(|status| self.server_failed(handle, &status))?;
+        JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)
+    }
+
     /// Why a job is where it is, or why it waits.
     pub async fn explain(&self, handle: &Handle) -> Result<Explanation, ClientError> {
         loop {

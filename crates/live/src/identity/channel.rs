@@ -117,6 +117,11 @@ pub fn not_sent<'a>(failure: &'a (dyn Error + 'static)) -> Option<&'a ConnectErr
 }
 
 impl ConnectError {
+    /// Whether it is our own certificate with which something is wrong.
+    pub fn is_about_us(&self) -> bool {
+        matches!(self.reason, ConnectReason::Refused(_) | ConnectReason::Own(_))
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match &self.reason {

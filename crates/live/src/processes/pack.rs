@@ -4,7 +4,8 @@
 //! Each instance runs in an empty folder of its own, as the leader of a process group. Over its walltime the group gets
 //! TERM, and KILL after the grace period; when its first process has ended, whatever is left of the group is killed. A
 //! line of JSON on standard output ([`PackedEnd`]) says what became of it, as soon as it has ended: so those that follow the
-//! job's output know, and what was not said has not been run to its end, whatever became of the job.
+//! job's output know, and what was not said has not been run to its end, whatever became of the job. An instance for which
+//! there may not be the time is not begun, and neither are those after it: then the pack ends well, without a word of them.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -41,6 +42,9 @@ const OUTPUT_AT_MOST: Duration = Duration::from_secs(2);
 pub struct PackSpec {
     /// Seconds between TERM and KILL.
     pub grace_s: u64,
+    /// The pack is to end within so many seconds, if it has to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_in_s: Option<u64>,
     /// The instances, in order.
     pub runs: Vec<PackedRun>,
 }
@@ -142,9 +146,14 @@ pub fn run_pack(file: &Path, out: &mut impl Write) -> Result<(), PackError> {
     let pack: PackSpec = serde_json::from_slice(&text).map_err(io::Error::from).map_err(at(file))?;
     let here = std::env::current_dir().map_err(at(Path::new(".")))?;
     let mut signals = Signals::listen().map_err(at(Path::new("signals")))?;
-    for run in &pack.runs {
+    let begin = Instant::now();
+    for (index, run) in pack.runs.iter().enumerate() {
         if signals.is_terminated() {
             return Err(PackError::Ended);
+        }
+        // The first one always: it has all the time that there is.
+        if index > 0 && !pack.has_time_for(run, begin.elapsed()) {
+            break;
         }
         let folder = here.join(run.number.to_string());
         let ended = Instance { run, folder: &folder, grace_s: pack.grace_s }.run(&mut signals)?;
@@ -155,6 +164,15 @@ pub fn run_pack(file: &Path, out: &mut impl Write) -> Result<(), PackError> {
         let _ = fs::remove_dir(&folder);
     }
     Ok(())
+}
+
+impl PackSpec {
+    /// Whether an instance would be ended in time if it were over its walltime.
+    fn has_time_for(&self, run: &PackedRun, elapsed: Duration) -> bool {
+        let needed = Duration::from_secs(run.walltime_s.saturating_add(self.grace_s));
+        self.ends_in_s
+            .is_none_or(|ends_in_s| elapsed.saturating_add(needed) <= Duration::from_secs(ends_in_s))
+    }
 }
 
 /// An instance at work.
@@ -324,7 +342,7 @@ mod tests {
             PackedRun { number, program, env, walltime_s: 1 }
         };
         let runs = (3..).zip(programs).map(run).collect();
-        programs_end(dir, &PackSpec { grace_s: 1, runs })
+        programs_end(dir, &PackSpec { grace_s: 1, ends_in_s: None, runs })
     }
 
     fn programs_end(dir: &Path, spec: &PackSpec) -> Vec<PackedEnd> {
@@ -369,5 +387,19 @@ mod tests {
         assert!(found[0].over_walltime && !found[0].is_success(), "{found:?}");
         assert_eq!(found[0].output, "begun\n");
         assert!(found[1].is_success());
+    }
+
+    #[test]
+    fn an_instance_that_may_not_end_in_time_is_not_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = |number, walltime_s| PackedRun {
+            number,
+            program: vec!["true".to_owned()],
+            env: BTreeMap::new(),
+            walltime_s,
+        };
+        let runs = vec![run(1, 1_000), run(2, 80), run(3, 90), run(4, 1)];
+        let found = programs_end(dir.path(), &PackSpec { grace_s: 15, ends_in_s: Some(100), runs });
+        assert_eq!(found.iter().map(|end| end.instance).collect::<Vec<_>>(), [1, 2]);
     }
 }

@@ -220,34 +220,40 @@ impl Cluster {
     }
 
     async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {
-        let Queue { job: number, procs, walltime, held, tentative, mut again, alternatives } = queue;
+        let Queue { job: named, procs, walltime, held, tentative, mut again, alternatives } = queue;
         let Some(dir) = job.dir.clone() else {
-            return Event::Refused { job: number, why: "nobody knows it any more".to_owned() };
+            return Event::Refused { job: named, why: "nobody knows it any more".to_owned() };
         };
         // What is held or tentative gets its folder when it is released.
+        let mut in_any_order = false;
         let ready = match (held, tentative) {
             (_, true) => self.furnished(&job, &dir).await,
             (true, _) => Ok((dir.clone(), self.program(&dir))),
             _ => {
                 let prepared = self.prepared(&job, procs, walltime, &alternatives).await;
-                prepared.map(|()| (dir.clone(), self.program(&dir)))
+                prepared.map(|is_pack| {
+                    in_any_order = is_pack;
+                    (dir.clone(), self.program(&dir))
+                })
             }
         };
         let (folder, program) = match ready {
             Ok(ready) => ready,
-            Err(why) => return Event::Refused { job: number, why },
+            Err(why) => return Event::Refused { job: named, why },
         };
         let system = self.system().await;
         let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
-        let order = Order { number: job.number, folder, program, procs, walltime, alternatives, held };
+        let number = job.number;
+        let order = Order { number, folder, program, procs, walltime, alternatives, held, in_any_order };
         let mut pause = Pause::new("submit a job", job.number);
-        let mut turn = Some(turn.come().await);
+        // The packs of a sweep join each other.
+        let mut turn = if in_any_order { None } else { Some(turn.come().await) };
         loop {
             match system.submit(&order, again).await {
                 Ok(ids) => {
                     drop(turn);
                     tracing::info!(job = job.number, ?ids, held, "queued");
-                    return Event::Queued { job: number, ids };
+                    return Event::Queued { job: named, ids };
                 }
                 // There may be a job all the same.
                 Err(error) if error.leaves_open() => {
@@ -262,7 +268,7 @@ impl Cluster {
                         // An earlier submission that comes to light later begins nothing.
                         self.ask_end(&job).await;
                     }
-                    return Event::Refused { job: number, why: error.to_string() };
+                    return Event::Refused { job: named, why: error.to_string() };
                 }
             }
         }
@@ -285,7 +291,7 @@ impl Cluster {
         let (system, size) =
             (self.system().await, job.what.as_ref().map(|what| (what.0.procs, what.0.walltime)));
         let ready = match size {
-            Some((procs, walltime)) => self.prepared(&job, procs, walltime, &alternatives).await,
+            Some((procs, walltime)) => self.prepared(&job, procs, walltime, &alternatives).await.map(drop),
             None => Err("nobody knows it any more".to_owned()),
         };
         if let Err(why) = ready {
@@ -393,14 +399,15 @@ impl Cluster {
         }
     }
 
-    /// Makes a job's folder ready to be run, in whichever of its sizes, as soon as there is what that takes.
+    /// Makes a job's folder ready to be run, in whichever of its sizes, as soon as there is what that takes. True if it is a
+    /// pack.
     async fn prepared(
         &self,
         job: &Job,
         procs: Procs,
         walltime: Span,
         alternatives: &[Alternative],
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let what = job.what.clone().ok_or("nobody knows it any more")?;
         let launch: Launch = serde_json::from_str(&what.1).map_err(|error| error.to_string())?;
         // The batch system hands out cores by numbers of its own.
@@ -411,6 +418,7 @@ impl Cluster {
             walltime,
         };
         let sizes: Vec<Run> = alternatives.iter().map(|size| run(size.procs, size.walltime)).collect();
+        let is_pack = launch.pack.is_some();
         let around = Arc::new((self.around.clone(), what, launch, run(procs, walltime), sizes));
         self.until_ready(job.number, move || {
             let (around, what, launch, run, sizes) = &*around;
@@ -422,6 +430,7 @@ impl Cluster {
             })
         })
         .await
+        .map(|()| is_pack)
     }
 
     async fn until_ready(

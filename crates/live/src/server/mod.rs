@@ -34,6 +34,7 @@ use crate::daemon::{
 use crate::gate::Gate;
 use crate::identity::{ClientTls, Limits, Role, ServerTls, incoming};
 use crate::journal;
+use crate::services::pack_spare;
 use crate::staging::{self, Store};
 use crate::uplink::{Heard, Uplink, readiness, upward};
 use crate::wire::proto::server_server::ServerServer;
@@ -280,7 +281,8 @@ fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString
         optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
     };
     let pliant = supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
-    Shop { info, catalogue, pliant }
+    let spare = pack_spare(file.cluster.grace_s, info.speed);
+    Shop { info, catalogue, pliant, spare }
 }
 
 fn unusable<E: std::error::Error + Send + Sync + 'static>(what: &'static str) -> impl Fn(E) -> DaemonError {

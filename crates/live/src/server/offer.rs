@@ -29,6 +29,10 @@ pub(super) struct Shop {
     pub(super) catalogue: Arc<Catalogue>,
     /// The path of this program, for services that use it.
     pub(super) pliant: String,
+    /// What the walltime of a pack is longer than those of its instances: [`pack_spare`].
+    ///
+    /// [`pack_spare`]: crate::services::pack_spare
+    pub(super) spare: Span,
 }
 
 /// What a request runs.
@@ -59,6 +63,7 @@ impl Shop {
                 let calls = calls.map(|PackedCall { number, values }| (*number, values.clone()));
                 let (prepared, packed) =
                     service.prepare_pack(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
+                let prepared = prepared.with_spare(self.spare);
                 Ok(Made { prepared, script: None, pack: Some(packed) })
             }
             Submitted::Script(script) => {

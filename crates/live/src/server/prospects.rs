@@ -15,6 +15,7 @@ impl Service {
         &self,
         caller: &Caller,
         what: Submitted,
+        without: Vec<u32>,
     ) -> Result<Result<Prospects, Declined>, Status> {
         let name = what.service().unwrap_or_default().to_owned();
         let learned = self.shop.learned(&name, &self.mailbox).await;
@@ -23,10 +24,10 @@ impl Service {
             Err(refusal) => return Ok(Err(declined(&refusal))),
         };
         let work = prepared.work.narrowest().unwrap_or(prepared.work);
-        let instance = Instance { service: name, scale: prepared.scale, work };
+        let instance = Instance { service: name, scale: prepared.scale, work, spare: self.shop.spare };
         let user = caller.user.clone();
         self.look().await;
-        let question = move |server: &mut Server, now| server.prospects(now, &user, &instance);
+        let question = move |server: &mut Server, now| server.prospects(now, &user, &instance, &without);
         let answer = self.mailbox.glance(question).await.map_err(|_| stopping())?;
         Ok(answer.map_err(|refused| Declined::from(&refused)))
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pliant_control::access::Caller;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
+use pliant_control::names::Handle;
 use pliant_control::server::{Answer, Event, Server, Token};
 use prost::Message;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -146,16 +147,15 @@ impl proto::server_server::Server for Service {
     async fn cancel(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let handle = wire::handle_of(&request.into_inner().handle)?;
-        let Some(number) = self.number(&handle).await? else {
-            return Ok(Response::new((&self.archived(&caller, &handle).await?).into()));
-        };
         tracing::info!(job = %handle, by = %caller.user, "cancel");
-        let event = |reply| Event::Cancel { reply, number, caller: caller.clone() };
-        match self.call(event, 0).await? {
-            Answer::Cancelling(record) | Answer::Elsewhere(record) => Ok(Response::new((&*record).into())),
-            // It may have ended long ago.
-            _ => Ok(Response::new((&self.archived(&caller, &handle).await?).into())),
-        }
+        self.end(&caller, &handle, |reply, number, caller| Event::Cancel { reply, number, caller }).await
+    }
+
+    async fn withdraw(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let handle = wire::handle_of(&request.into_inner().handle)?;
+        tracing::info!(job = %handle, by = %caller.user, "withdraw");
+        self.end(&caller, &handle, |reply, number, caller| Event::Withdraw { reply, number, caller }).await
     }
 
     async fn explain(
@@ -352,10 +352,10 @@ impl proto::server_server::Server for Service {
         request: Request<proto::ProspectsRequest>,
     ) -> Result<Response<proto::ProspectsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let call = request.into_inner().service.unwrap_or_default();
-        let (service, arguments) = wire::called(call)?;
+        let proto::ProspectsRequest { service, without } = request.into_inner();
+        let (service, arguments) = wire::called(service.unwrap_or_default())?;
         let what = Submitted::Service { name: service, arguments };
-        Ok(Response::new(wire::prospects_reply(&self.prospects_of(&caller, what).await?)))
+        Ok(Response::new(wire::prospects_reply(&self.prospects_of(&caller, what, without).await?)))
     }
 
     async fn locals(
@@ -387,6 +387,23 @@ impl Service {
     }
 
     /// What is decided now is decided on what others have submitted by now.
+    /// Has the machine withdraw or end a job.
+    async fn end(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+        event: impl FnOnce(Token, u32, Caller) -> Event,
+    ) -> Result<Response<proto::Job>, Status> {
+        let Some(number) = self.number(handle).await? else {
+            return Ok(Response::new((&self.archived(caller, handle).await?).into()));
+        };
+        match self.call(|reply| event(reply, number, caller.clone()), 0).await? {
+            Answer::Cancelling(record) | Answer::Elsewhere(record) => Ok(Response::new((&*record).into())),
+            // It may have ended long ago.
+            _ => Ok(Response::new((&self.archived(caller, handle).await?).into())),
+        }
+    }
+
     pub(super) async fn look(&self) {
         if let Some(fresh) = &self.fresh {
             fresh.look().await;

@@ -53,6 +53,7 @@ pub use catalogue::Catalogue;
 pub use declared::Declared;
 pub use description::{ArgumentDescription, ServiceDescription};
 pub use duration::{DurationError, parse_duration, show_duration};
+pub(crate) use packed::pack_spare;
 pub use packed::{Packed, PackedInstance};
 pub use prepared::{Bounds, Prepared};
 pub use refusal::Refusal;

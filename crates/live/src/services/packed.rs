@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::job::Work;
-use pliant_model::{Procs, Span, Speedup};
+use pliant_model::{Procs, Span, Speed, Speedup};
 use serde::{Deserialize, Serialize};
 
 use crate::processes::{OUTPUT_BYTES, PACK, PackSpec, PackedRun};
@@ -17,6 +17,15 @@ use super::template::Word;
 const INSTANCE: &str = "PLIANT_INSTANCE";
 /// What a line on an instance may take beside what the instance wrote, escaped.
 const LINE_BYTES: u64 = 1 << 10;
+
+/// How long a pack may take to begin, and to end, in seconds.
+const SLACK_S: u32 = 2;
+
+/// What the walltime of a pack is longer than those of its instances, on processors of speed 1: so that one which is over its
+/// walltime is ended by the pack, which says so, and not with it.
+pub(crate) fn pack_spare(grace_s: u32, speed: Speed) -> Span {
+    Span((f64::from(grace_s.saturating_add(SLACK_S)) * speed.get()).ceil() as i64)
+}
 
 /// The instances of a pack, checked.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -95,7 +104,7 @@ impl Service {
 
 impl Packed {
     /// What a job runs that was sized for `asked` and has `walltime` on `procs` processors. An instance has the share of
-    /// it that it has of what was asked for.
+    /// it that it has of what was asked for. None begins that would not be ended in time with its walltime and `grace_s`.
     pub(crate) fn spec(&self, asked: &Work, procs: Procs, walltime: Span, grace_s: u64) -> PackSpec {
         let share = walltime.0.max(1) as f64 / asked.walltime.0.max(1) as f64;
         let run = |instance: &PackedInstance| {
@@ -112,6 +121,8 @@ impl Packed {
             let program = self.command.iter().map(fill).collect();
             PackedRun { number: instance.number, program, env, walltime_s: own.0.unsigned_abs() }
         };
-        PackSpec { grace_s, runs: self.instances.iter().map(run).collect() }
+        // From when the pack itself has begun, a moment after its job.
+        let ends_in_s = walltime.0.unsigned_abs().saturating_sub(u64::from(SLACK_S) / 2);
+        PackSpec { grace_s, ends_in_s: Some(ends_in_s), runs: self.instances.iter().map(run).collect() }
     }
 }

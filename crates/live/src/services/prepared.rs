@@ -40,6 +40,12 @@ pub struct Bounds {
 }
 
 impl Prepared {
+    /// The same with that much more walltime.
+    pub(crate) fn with_spare(mut self, spare: Span) -> Prepared {
+        self.work.walltime = self.work.walltime + spare;
+        self
+    }
+
     /// The command of a job that starts on `procs` processors for `walltime`.
     pub fn argv(&self, procs: Procs, walltime: Span) -> Vec<String> {
         self.command.iter().map(|word| word.at_start(procs, walltime)).collect()

@@ -3,6 +3,7 @@
 use pliant_model::Span;
 use serde::{Deserialize, Serialize};
 
+use super::arrays::BLOCK;
 use super::error::Unreadable;
 
 /// A Slurm cluster, as its controller describes itself.
@@ -24,6 +25,8 @@ pub struct About {
     pub kill_wait: Span,
     /// Whether it keeps accounts that sacct reads.
     pub accounts: bool,
+    /// How many tasks an array may have, by the highest index that is allowed (`MaxArraySize`); 0 if arrays are not.
+    pub array_most: u32,
     /// What users may not see of each other. A server that does not see others' jobs cannot estimate.
     pub private: Vec<String>,
 }
@@ -68,6 +71,7 @@ impl About {
             min_job_age: seconds("MinJobAge")?,
             kill_wait: seconds("KillWait")?,
             accounts: setting("AccountingStorageType")?.ends_with("/slurmdbd"),
+            array_most: setting("MaxArraySize").ok().and_then(|most| most.parse().ok()).unwrap_or(0),
             private: private.map(str::to_owned).collect(),
         })
     }
@@ -76,6 +80,11 @@ impl About {
     /// ended is then known from their folders alone. Accounts know them for longer.
     pub fn forgets_within(&self, period: Span) -> bool {
         !self.accounts && self.min_job_age < period + period
+    }
+
+    /// Whether jobs can be submitted as the tasks of an array of ours.
+    pub fn takes_arrays(&self) -> bool {
+        self.array_most >= BLOCK
     }
 
     /// Whether this server sees only its own jobs, and so cannot tell what is before them.

@@ -9,9 +9,9 @@ use super::words::{instant, state, status};
 
 /// The fields of sacct; the name, which others write freely, comes last.
 pub(super) const ACCOUNTS: &str =
-    "JobIDRaw,State,ExitCode,Submit,Start,End,UID,NCPUS,Partition,NodeList,JobName";
+    "JobID,State,ExitCode,Submit,Start,End,UID,NCPUS,Partition,NodeList,JobName";
 /// The fields of squeue that `-o` does not have: what a job's process ended with. The name comes last here, too.
-pub(super) const EXITS: &str = "jobid:0\u{1f},state:0\u{1f},exit_code:0\u{1f},starttime:0\u{1f},endtime:0\u{1f},\
+pub(super) const EXITS: &str = "jobarrayid:0\u{1f},state:0\u{1f},exit_code:0\u{1f},starttime:0\u{1f},endtime:0\u{1f},\
                                 nodelist:0\u{1f},userid:0\u{1f},name:0\u{1f}";
 
 /// Reads what sacct printed: the jobs of our user. Not all have a name: of a short job the accounts may hear the end
@@ -32,7 +32,7 @@ pub(super) fn read_accounts(printed: &str, who: &Who) -> Result<Vec<Listed>, Unr
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = Listed {
             id: id.to_owned(),
-            ours: who.number(name),
+            ours: who.tagged(name).and_then(|tag| tag.number(id)),
             owner: user.to_owned(),
             state: state(word, ""),
             partition: partition.to_owned(),
@@ -68,7 +68,7 @@ pub(super) fn read_exits(printed: &str, who: &Who) -> Result<Vec<Listed>, Unread
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = Listed {
             id: id.to_owned(),
-            ours: who.number(name.trim_end_matches('\u{1f}')),
+            ours: who.tagged(name.trim_end_matches('\u{1f}')).and_then(|tag| tag.number(id)),
             state: state(word, ""),
             places: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             ..Listed::default()

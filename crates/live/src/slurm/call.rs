@@ -7,6 +7,7 @@ use std::path::Path;
 use pliant_control::listing::Shape;
 use pliant_model::Span;
 
+use super::arrays::{BLOCK, block, indices};
 use super::settings::Settings;
 
 /// A command to be run.
@@ -37,8 +38,28 @@ pub struct Submission<'a> {
     pub held: bool,
 }
 
+/// Jobs that are submitted together, as the tasks of one array.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArraySubmission<'a> {
+    /// Our numbers of them, in order, all of one [`block`].
+    pub numbers: &'a [u32],
+    /// Where the folder of each is, which has its number as a name.
+    pub folders: &'a Path,
+    /// The program to run on the first node of each, and its arguments but for the last one, which is its folder.
+    pub program: &'a [OsString],
+    /// The cores of each.
+    pub shape: Shape,
+    /// The limit of each.
+    pub walltime: Span,
+}
+
 /// The batch script of every job: it becomes the program that is named in its arguments.
 const SCRIPT: &[u8] = b"#!/bin/sh\nexec \"$@\"\n";
+/// The same of an array: its arguments are where the folders are, and the first number of the block.
+const ARRAY_SCRIPT: &[u8] = b"#!/bin/sh\n\
+    folder=\"$1/$(($2 + SLURM_ARRAY_TASK_ID))\"\n\
+    shift 2\n\
+    cd \"$folder\" && exec \"$@\" \"$folder\"\n";
 
 /// The name of the file in a job's folder that takes what Slurm prints into a job's output.
 pub const BATCH_OUTPUT: &str = "batch-output";
@@ -62,16 +83,59 @@ impl Call {
 
 /// Submits a job. Prints its id.
 pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Call {
-    let minutes = minutes(job.walltime);
+    let written = escaped(job.folder);
+    let mut call = placed(settings, tag, job.shape, job.walltime, job.folder, &written);
+    if job.held {
+        call = call.with("--hold");
+    }
+    call = call.with("/dev/stdin");
+    call.arguments.extend(job.program.iter().cloned());
+    call.input = SCRIPT;
+    call
+}
+
+/// Submits several jobs at once. Prints the id of their array.
+pub(super) fn submit_array(settings: &Settings, tag: &str, jobs: &ArraySubmission<'_>) -> Call {
+    let first = jobs.numbers.first().map_or(0, |number| block(*number));
+    // The names of the folders are numbers: those of the block, then the index with its leading zeros.
+    let mut written = escaped(jobs.folders);
+    written.push(b'/');
+    written.extend_from_slice(
+        match first / BLOCK {
+            0 => "%a".to_owned(),
+            thousands => format!("{thousands}%3a"),
+        }
+        .as_bytes(),
+    );
+    let mut call = placed(settings, tag, jobs.shape, jobs.walltime, jobs.folders, &written)
+        .with(format!("--array={}", indices(jobs.numbers)))
+        .with("/dev/stdin")
+        .with(jobs.folders.as_os_str())
+        .with(first.to_string());
+    call.arguments.extend(jobs.program.iter().cloned());
+    call.input = ARRAY_SCRIPT;
+    call
+}
+
+/// What all submissions have in common: `folder` is where they start, `written` where what Slurm prints goes, as a pattern.
+fn placed(
+    settings: &Settings,
+    tag: &str,
+    shape: Shape,
+    walltime: Span,
+    folder: &Path,
+    written: &[u8],
+) -> Call {
+    let written = [written, b"/", BATCH_OUTPUT.as_bytes()].concat();
     let mut call = Call::new("sbatch", &["--parsable"])
         // Slurm keeps a name longer than a comment, and a site's plugin may change either.
         .with(format!("--job-name={tag}"))
         .with(format!("--comment={tag}"))
-        .with(format!("--ntasks={}", job.shape.cores))
-        .with(format!("--time={minutes}"))
-        .with(joined("--chdir=", job.folder.as_os_str().as_bytes()))
-        .with(output("--output=", job.folder))
-        .with(output("--error=", job.folder))
+        .with(format!("--ntasks={}", shape.cores))
+        .with(format!("--time={}", minutes(walltime)))
+        .with(joined("--chdir=", folder.as_os_str().as_bytes()))
+        .with(joined("--output=", &written))
+        .with(joined("--error=", &written))
         .with("--open-mode=append")
         // With anything but ALL, Slurm loads the environment of a login: slow, and different on every site. The
         // command that submits is given next to none, so that ALL is the least.
@@ -79,14 +143,11 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Ca
         .with("--propagate=NONE")
         // A job runs once; what becomes of it when a node fails is decided by who submitted it.
         .with("--no-requeue");
-    if let Some(nodes) = job.shape.nodes {
+    if let Some(nodes) = shape.nodes {
         call = call.with(format!("--nodes={nodes}"));
     }
-    if job.shape.exclusive {
+    if shape.exclusive {
         call = call.with("--exclusive");
-    }
-    if job.held {
-        call = call.with("--hold");
     }
     for (option, value) in
         [("partition", &settings.partition), ("account", &settings.account), ("qos", &settings.qos)]
@@ -96,9 +157,6 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Ca
         }
     }
     call.arguments.extend(settings.extra.iter().map(OsString::from));
-    call = call.with("/dev/stdin");
-    call.arguments.extend(job.program.iter().cloned());
-    call.input = SCRIPT;
     call
 }
 
@@ -186,12 +244,12 @@ fn accounts(format: &str) -> Call {
 }
 
 /// Slurm counts limits in minutes. None is 0: that would be no limit.
-fn minutes(walltime: Span) -> i64 {
+pub(super) fn minutes(walltime: Span) -> i64 {
     walltime.seconds().saturating_add(59).div_euclid(60).max(1)
 }
 
-/// The file for a job's output: a name in which `%` begins a pattern.
-fn output(option: &str, folder: &Path) -> OsString {
+/// A folder in the name of a file in which `%` begins a pattern.
+fn escaped(folder: &Path) -> Vec<u8> {
     let mut name = Vec::new();
     for &byte in folder.as_os_str().as_bytes() {
         name.push(byte);
@@ -199,9 +257,7 @@ fn output(option: &str, folder: &Path) -> OsString {
             name.push(byte);
         }
     }
-    name.push(b'/');
-    name.extend_from_slice(BATCH_OUTPUT.as_bytes());
-    joined(option, &name)
+    name
 }
 
 fn joined(option: &str, value: &[u8]) -> OsString {

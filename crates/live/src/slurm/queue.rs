@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use pliant_control::listing::{Listed, Phase, Place, Planned, Shape};
 
+use super::arrays::{self, Tag};
 use super::error::Unreadable;
 use super::hostlist;
 use super::words::{instant, state, waits_for, walltime};
@@ -38,6 +39,8 @@ const FIELDS: [&str; 20] = [
     "%n", // required nodes
 ];
 const COMMAND: &str = "squeue";
+/// How the id of an array's waiting tasks ends here.
+const WAITING: &str = "_[]";
 
 /// How a listing is marked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,9 +113,9 @@ pub(super) fn read(printed: &str, mark: &Mark, who: &Who) -> Result<Queue, Unrea
         let &[fields, comment, name, "\n" | ""] = parts.as_slice() else {
             return Err(Unreadable::new(COMMAND, "a job", "its fields, a comment and a name", record));
         };
-        let tagged = who.number(name).or_else(|| who.number(comment));
-        match job(fields, tagged, who.user) {
-            Ok(job) => queue.jobs.push(job),
+        let tagged = who.tagged(name).or_else(|| who.tagged(comment));
+        match jobs(fields, tagged, who.user) {
+            Ok(jobs) => queue.jobs.extend(jobs),
             Err(unreadable) if tagged.is_some() => return Err(unreadable),
             Err(unreadable) => queue.unread.push(unreadable),
         }
@@ -120,7 +123,21 @@ pub(super) fn read(printed: &str, mark: &Mark, who: &Who) -> Result<Queue, Unrea
     Ok(queue)
 }
 
-fn job(line: &str, tagged: Option<u32>, our_user: u32) -> Result<Listed, Unreadable> {
+/// A job, or several: the waiting tasks of an array of ours are one record, and a job each.
+fn jobs(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Vec<Listed>, Unreadable> {
+    let job = job(line, tagged, our_user)?;
+    let Some(Tag::Block(first)) =
+        tagged.filter(|_| job.id.ends_with(WAITING) && job.owner == our_user.to_string())
+    else {
+        return Ok(vec![job]);
+    };
+    let indices =
+        line.split_once("_[").and_then(|(_, rest)| rest.split([']', '%']).next()).unwrap_or_default();
+    arrays::tasks(&job, first, indices)
+        .ok_or_else(|| Unreadable::new(COMMAND, &format!("job {}", job.id), "indices of our own", indices))
+}
+
+fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Listed, Unreadable> {
     let fields: Vec<&str> = line.split(SEPARATOR).collect();
     let Ok(fields) = <[&str; FIELDS.len()]>::try_from(fields) else {
         return Err(Unreadable::new(COMMAND, "a job", "20 fields", line));
@@ -141,8 +158,8 @@ fn job(line: &str, tagged: Option<u32>, our_user: u32) -> Result<Listed, Unreada
     let (start, end) = (time("start", start)?, time("end", end)?);
     let places = hosts("nodes", places)?.into_iter().map(|node| Place { node, cores: None }).collect();
     let mut job = Listed {
+        ours: tagged.filter(|_| user == our_user.to_string()).and_then(|tag| tag.number(&whole)),
         id: whole,
-        ours: tagged.filter(|_| user == our_user.to_string()),
         owner: user.to_owned(),
         state: state(word, reason),
         partition: partition.to_owned(),
@@ -203,7 +220,7 @@ fn id(text: &str) -> Option<Id> {
             None => (tasks, None),
         };
         let further = hostlist::count(tasks)?.checked_sub(1)?;
-        return whole(array).then(|| Id { id: format!("{array}_[]"), further, at_once });
+        return whole(array).then(|| Id { id: format!("{array}{WAITING}"), further, at_once });
     }
     let plain = match text.split_once(['_', '+']) {
         Some((job, part)) => whole(job) && whole(part),

@@ -85,7 +85,7 @@ impl TryFrom<proto::Pack> for Pack {
 
 impl From<&Prospects> for proto::Prospects {
     fn from(prospects: &Prospects) -> proto::Prospects {
-        let Prospects { free, instance, told, jobs, failures } = prospects;
+        let Prospects { free, instance, told, jobs, failures, pack_most, waiting } = prospects;
         proto::Prospects {
             free: write::list(free, bounds::PLACES_MAX),
             instance_ms: write::number(&bounds::TIME_MS, instance.0),
@@ -95,6 +95,8 @@ impl From<&Prospects> for proto::Prospects {
             },
             jobs: *jobs,
             failures: *failures,
+            pack_most: pack_most.unwrap_or(0),
+            waiting: waiting.clone(),
         }
     }
 }
@@ -111,6 +113,8 @@ impl TryFrom<proto::Prospects> for Prospects {
             },
             jobs: message.jobs,
             failures: message.failures,
+            pack_most: (message.pack_most > 0).then_some(message.pack_most),
+            waiting: message.waiting,
         })
     }
 }

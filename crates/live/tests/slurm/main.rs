@@ -5,6 +5,7 @@
 mod cluster;
 
 mod accounts;
+mod arrays;
 mod doubts;
 mod jobs;
 mod nodes;

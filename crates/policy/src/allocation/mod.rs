@@ -5,12 +5,14 @@
 //! | [`levels`] | Algorithm 1: equal jobs on clusters of one processor each, corrected and as printed |
 //! | [`earliest`] | the same for clusters of several processors and of different speeds |
 //! | [`pending`] | nothing: when processors come free, judging by the expected runtimes of what is pending |
+//! | [`anew`] | whether instances that wait already are better spread anew |
 //! | [`baseline`] | what Algorithm 1 is compared with: random, by free processors, by failures, of two choices |
 //!
 //! [`allocate`] is the one way in for simulations and for live sweeps, and says what makespan to expect. Algorithm 2
 //! of the paper is [`Strategy::Statistics`] on what [`pending::state`] makes of expected runtimes, which
 //! [`crate::runtimes`] predicts.
 
+pub mod anew;
 pub mod baseline;
 pub mod earliest;
 pub mod levels;
@@ -19,6 +21,7 @@ pub mod pending;
 use pliant_model::Span;
 use rand::Rng;
 
+pub use anew::allocate_anew;
 pub use earliest::Offer;
 pub use pending::Free;
 

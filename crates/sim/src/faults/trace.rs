@@ -22,6 +22,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
     match event {
         Event::Submit { submit, .. } => format!("Submit {} of {:?}", submit.name, submit.work),
         Event::Cancel { number, .. } => format!("Cancel its job {number}"),
+        Event::Withdraw { number, .. } => format!("Withdraw its job {number} if it waits"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
         Event::Order { order, .. } => format!("Order {} to {}, {:?}", order.job, order.to, order.reason),
         Event::Prepare { handoff, .. } => {

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use pliant_model::{Span, Time};
-use pliant_policy::allocation::{Allocation, ClusterState, Free, allocate};
+use pliant_policy::allocation::{Allocation, ClusterState, Free, allocate, allocate_anew};
 use pliant_policy::runtimes::Categories;
 use rand::Rng;
 
@@ -247,17 +247,14 @@ impl Trial<'_, '_> {
     fn allocate_anew(&mut self, rng: &mut impl Rng) {
         let sites = &self.session.sites;
         let waiting: Vec<u64> = sites.clusters().iter().map(|cluster| cluster.instances).collect();
-        let count = waiting.iter().sum();
+        let count: u64 = waiting.iter().sum();
         self.next_allocation = match self.broker.period {
             Some(period) if count > 0 => self.session.now + period,
             _ => Time::MAX,
         };
         let states = self.states(&sites.without_waiting_instances());
-        let present = states.iter().zip(&waiting).map(|(state, count)| state.offer.finish(*count)).max();
-        let Some(better) = allocate(self.broker.strategy, &states, count, rng) else { return };
-        if present.is_none_or(|present| better.makespan >= present) {
-            return;
-        }
+        let better = allocate_anew(self.broker.strategy, &states, &waiting, 0, Span::ZERO, rng);
+        let Some(better) = better else { return };
         let mut moving = Vec::new();
         for (cluster, (before, after)) in waiting.iter().zip(&better.instances).enumerate() {
             for _ in *after..*before {

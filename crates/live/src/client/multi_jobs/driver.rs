@@ -1,22 +1,20 @@
 //! The machine of a multi-job at work: its commands are calls, and what they report are its events.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pliant_control::multi_job::{Command, Event, MultiJob, Plan, pack_key};
+use pliant_control::multi_job::{Command, Event, MultiJob, Plan, Prospects, pack_key};
 use pliant_control::names::{Handle, Name};
-use pliant_control::reason::Cause;
+use pliant_control::reason::{Cause, Reason};
 use pliant_model::SpanMs;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, sleep_until};
 
 use super::folder::{Header, numbers, runs};
 use super::looks::Looked;
-use super::packs::{Heard, OnItsWay};
+use super::packs::{Heard, OnItsWay, Permits};
 use super::wanted::plan;
 use super::{Entry, MultiJobError, MultiJobWanted, SweepFolder, Swept};
 use crate::client::{Client, ClientError, NotesError};
@@ -28,16 +26,8 @@ const LOOK: Duration = Duration::from_secs(10);
 const LOOK_SOON: Duration = Duration::from_secs(1);
 /// The longest that nobody is told how far it is.
 const TELL: Duration = Duration::from_millis(500);
-/// How many submissions, and how many questions about packs, are open at a time.
-const SUBMISSIONS: usize = 8;
-const QUESTIONS: usize = 16;
-
-/// How many calls may be open at a time.
-#[derive(Clone, Debug)]
-pub(super) struct Permits {
-    pub(super) submissions: Arc<Semaphore>,
-    pub(super) questions: Arc<Semaphore>,
-}
+/// How long a server that refuses a pack gets none at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// A pack that has not ended.
 #[derive(Clone, Debug)]
@@ -58,7 +48,10 @@ pub struct Sweeper {
     patience: Duration,
     resumed: bool,
     packs: BTreeMap<u32, Open>,
-    permits: Permits,
+    /// By server: one that hangs holds up nobody else.
+    permits: BTreeMap<Name, Permits>,
+    /// Servers that have refused a pack: until when they get none, and the pause after the next time.
+    pauses: BTreeMap<Name, (Instant, Duration)>,
     heard: Sender<(u32, Heard)>,
     hears: Receiver<(u32, Heard)>,
     looked: Sender<Result<Looked, ClientError>>,
@@ -66,6 +59,8 @@ pub struct Sweeper {
     looking: bool,
     look_at: Instant,
     servers: usize,
+    /// Who refused the last pack, and why.
+    refused: Option<(Name, String)>,
 }
 
 impl Sweeper {
@@ -77,11 +72,11 @@ impl Sweeper {
     pub fn new(client: &Client, wanted: &MultiJobWanted, folder: SweepFolder) -> Result<Sweeper, NotesError> {
         match folder.header()? {
             Some(header) => {
-                folder.expect(&header, &wanted.service, &wanted.sweep)?;
+                folder.expect(&header, wanted)?;
                 Sweeper::with(client, header, folder, wanted.patience)
             }
             None => {
-                let header = Header::new(&wanted.service, &wanted.sweep, plan(wanted));
+                let header = Header::new(&client.user(), &wanted.service, &wanted.sweep, plan(wanted));
                 folder.begin(&header)?;
                 Sweeper::with(client, header, folder, wanted.patience)
             }
@@ -105,6 +100,7 @@ impl Sweeper {
         mut folder: SweepFolder,
         patience: Duration,
     ) -> Result<Sweeper, NotesError> {
+        folder.expect_user(&header, &client.user())?;
         let mut machine = MultiJob::new(header.plan.clone());
         let mut packs: BTreeMap<u32, Open> = BTreeMap::new();
         let mut rng = ChaCha8Rng::seed_from_u64(header.seed);
@@ -141,10 +137,8 @@ impl Sweeper {
             folder,
             patience,
             packs,
-            permits: Permits {
-                submissions: Arc::new(Semaphore::new(SUBMISSIONS)),
-                questions: Arc::new(Semaphore::new(QUESTIONS)),
-            },
+            permits: BTreeMap::new(),
+            pauses: BTreeMap::new(),
             heard,
             hears,
             looked,
@@ -152,12 +146,18 @@ impl Sweeper {
             looking: false,
             look_at: Instant::now(),
             servers: 0,
+            refused: None,
         })
     }
 
     /// True if it goes on where another client was.
     pub fn is_resumed(&self) -> bool {
         self.resumed
+    }
+
+    /// True if anything was handed out, now or by another client.
+    pub fn has_begun(&self) -> bool {
+        self.machine.progress().packs > 0
     }
 
     /// What is wanted.
@@ -230,11 +230,13 @@ impl Sweeper {
     fn tell(&mut self, event: Event) -> Result<bool, MultiJobError> {
         let mut commands = Vec::new();
         self.machine.on(event, &mut self.rng, &mut commands);
-        let (mut submitted, mut is_over) = (Vec::new(), false);
+        let (mut submitted, mut unplaced, mut is_over) = (Vec::new(), None, false);
         for command in commands {
             match command {
                 Command::Look => self.look_at = self.look_at.min(Instant::now() + LOOK_SOON),
                 Command::Done => is_over = true,
+                Command::Withdraw { pack } => self.withdraw(pack),
+                Command::Unplaced { instance } => unplaced = Some(instance),
                 Command::Submit { pack, server, instances } => {
                     let runs = runs(&instances);
                     self.folder.note(&Entry::Submitted { pack, server: server.clone(), instances: runs });
@@ -248,11 +250,33 @@ impl Sweeper {
             self.folder.flush(true)?;
             submitted.into_iter().for_each(|pack| self.send(pack, false));
         }
-        Ok(is_over)
+        match (unplaced, self.refused.take()) {
+            (Some(instance), Some((server, why))) => {
+                let names = self.header.sweep.names().zip(self.header.sweep.values(instance));
+                let values: Vec<String> = names.map(|(name, value)| format!("{name}={value}")).collect();
+                Err(MultiJobError::Refused { instance, values: values.join(" "), server, why })
+            }
+            _ => Ok(is_over),
+        }
+    }
+
+    /// Has a pack withdrawn that has not started; whoever follows it hears what came of that.
+    fn withdraw(&mut self, pack: u32) {
+        let Some(Open { server, job: Some(job), .. }) = self.packs.get(&pack) else { return };
+        let (client, job, server) = (self.client.clone(), job.clone(), server.clone());
+        let permits = self.permits.entry(server).or_default().clone();
+        tokio::spawn(async move {
+            let _permit = permits.questions.acquire().await;
+            match client.withdraw(&job).await {
+                Ok(record) => tracing::info!(%job, state = %record.state, "asked to give a pack back"),
+                // It is looked at again.
+                Err(error) => tracing::info!(%job, %error, "a pack is not given back"),
+            }
+        });
     }
 
     /// Sends a pack on its way.
-    fn send(&self, number: u32, recalled: bool) {
+    fn send(&mut self, number: u32, recalled: bool) {
         let Some(Open { server, instances, job }) = self.packs.get(&number) else { return };
         let Header { key, service, sweep, .. } = &self.header;
         let call = |number: &u32| PackedCall { number: *number, values: sweep.values(*number) };
@@ -270,7 +294,7 @@ impl Sweeper {
             pack,
             recalled,
             job: job.clone(),
-            permits: self.permits.clone(),
+            permits: self.permits.entry(server.clone()).or_default().clone(),
             heard: self.heard.clone(),
         };
         tokio::spawn(on_its_way.run());
@@ -285,39 +309,70 @@ impl Sweeper {
         // Any of them: what differs is how long it takes.
         let arguments = self.header.sweep.arguments(self.machine.first_left().unwrap_or(0));
         let looked = self.looked.clone();
+        let mut packs: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
+        for job in self.packs.values().filter_map(|open| open.job.as_ref()) {
+            packs.entry(job.server.clone()).or_default().push(job.number);
+        }
         tokio::spawn(async move {
             // Whoever asked may have stopped.
-            let _ = looked.send(client.look(&service, &arguments).await).await;
+            let _ = looked.send(client.look(&service, &arguments, packs).await).await;
         });
     }
 
     /// Servers were looked at. That nobody takes instances is borne with until then, and for good once some are under way.
     fn looked(&mut self, looked: Result<Looked, ClientError>, until: Instant) -> Result<bool, MultiJobError> {
         self.looking = false;
-        let looked = match looked {
+        let mut looked = match looked {
             Ok(looked) => looked,
-            Err(error) if error.may_pass() && (self.is_under_way() || Instant::now() < until) => {
+            Err(error)
+                if error.may_pass() && !error.is_denied() && (self.has_begun() || Instant::now() < until) =>
+            {
                 self.look_at = Instant::now() + LOOK_SOON;
                 return Ok(false);
             }
             Err(error) => return Err(error.into()),
         };
         self.servers = looked.found.len();
-        if looked.found.is_empty() && !self.is_under_way() {
+        if looked.found.is_empty() {
             let may_pass =
                 looked.others.is_empty() || looked.others.iter().any(|one| one.reason.cause.may_pass());
-            if !may_pass || Instant::now() >= until {
+            let is_hopeless = if may_pass {
+                !self.has_begun() && Instant::now() >= until
+            } else {
+                // What is under way is waited for.
+                self.packs.is_empty()
+            };
+            if is_hopeless {
                 return Err(MultiJobError::Nobody(looked.others));
             }
         }
         if looked.found.is_empty() {
             self.look_at = Instant::now() + LOOK_SOON;
         }
-        self.tell(Event::Found(looked.found))
+        let waiting = self.waiting(&looked.found);
+        self.leave_out_paused(&mut looked.found);
+        self.tell(Event::Found { servers: looked.found, waiting })
     }
 
-    fn is_under_way(&self) -> bool {
-        self.machine.progress().packs > 0
+    /// The packs that wait where servers say that their jobs do.
+    fn waiting(&self, found: &[(Name, Prospects)]) -> BTreeSet<u32> {
+        let waiting = found.iter().flat_map(|(server, prospects)| {
+            prospects.waiting.iter().map(move |number| Handle { server: server.clone(), number: *number })
+        });
+        let waiting: BTreeSet<Handle> = waiting.collect();
+        let waits = |open: &Open| open.job.as_ref().is_some_and(|job| waiting.contains(job));
+        self.packs.iter().filter(|(_, open)| waits(open)).map(|(number, _)| *number).collect()
+    }
+
+    /// Servers that have just refused a pack get none for a while.
+    fn leave_out_paused(&mut self, found: &mut Vec<(Name, Prospects)>) {
+        let now = Instant::now();
+        let until = |name: &Name| self.pauses.get(name).map(|(until, _)| *until).filter(|until| *until > now);
+        let next = found.iter().filter_map(|(name, _)| until(name)).min();
+        found.retain(|(name, _)| until(name).is_none());
+        if let Some(next) = next {
+            self.look_at = self.look_at.min(next);
+        }
     }
 
     /// Something was heard of a pack.
@@ -325,22 +380,33 @@ impl Sweeper {
         match heard {
             Heard::Accepted(job) => {
                 self.folder.note(&Entry::Accepted { pack, job: job.clone() });
+                self.pauses.remove(&job.server);
                 if let Some(open) = self.packs.get_mut(&pack) {
                     open.job = Some(job);
                 }
                 Ok(false)
             }
             Heard::Refused(reason) => {
-                let Some(open) = self.packs.remove(&pack) else { return Ok(false) };
-                if matches!(reason.cause, Cause::Invalid | Cause::TooLong) {
-                    // Noted, so that whoever goes on hands these instances out again.
-                    self.folder.note(&Entry::Refused { pack, why: reason.why.clone() });
-                    self.folder.flush(true)?;
-                    return Err(MultiJobError::Refused { server: open.server, why: reason.why });
+                let Reason { cause, why } = reason;
+                if cause == Cause::KeyTaken {
+                    // The pack stays open: who has begun it can go on with it.
+                    let server = self.packs.get(&pack).map(|open| open.server.clone());
+                    return server.map_or(Ok(false), |server| Err(MultiJobError::NotOurs { server, why }));
                 }
-                tracing::info!(server = %open.server, pack, why = reason.why, "does not take a pack");
-                self.noted(Entry::Refused { pack, why: reason.why })
+                let Some(Open { server, .. }) = self.packs.remove(&pack) else { return Ok(false) };
+                tracing::info!(%server, pack, why, "does not take a pack");
+                if !matches!(cause, Cause::Invalid | Cause::TooLong) {
+                    let (_, pause) = self.pauses.get(&server).copied().unwrap_or((Instant::now(), PAUSE.0));
+                    let next = (pause * 2).min(PAUSE.1);
+                    self.pauses.insert(server.clone(), (Instant::now() + pause, next));
+                }
+                self.refused = Some((server, why.clone()));
+                let told = self.noted(Entry::Refused { pack, cause, why });
+                // Also if that is the end, so that whoever goes on hands these instances out again.
+                self.folder.flush(true)?;
+                told
             }
+            Heard::Failed(error) => Err(error.into()),
             Heard::Ended(ends) => {
                 let mut is_over = false;
                 for end in ends {
@@ -348,11 +414,11 @@ impl Sweeper {
                 }
                 Ok(is_over)
             }
-            Heard::Over(how) => {
+            Heard::Over { how, unbegun } => {
                 self.packs.remove(&pack);
                 // What it says of its instances comes first, and is not asked for again.
                 self.folder.flush(true)?;
-                self.noted(Entry::Over { pack, how })
+                self.noted(Entry::Over { pack, how, unbegun })
             }
         }
     }
@@ -387,11 +453,11 @@ fn event(entry: Entry) -> Option<Event> {
             Event::Recalled { pack, server, instances: numbers(&instances) }
         }
         Entry::Accepted { .. } => return None,
-        Entry::Refused { pack, .. } => Event::Refused { pack },
+        Entry::Refused { pack, cause, .. } => Event::Refused { pack, cause },
         Entry::Ended { pack, end } => {
             let took = SpanMs(i64::try_from(end.elapsed_ms).unwrap_or(i64::MAX / 4));
             Event::Ended { pack, instance: end.instance, completed: end.is_success(), took }
         }
-        Entry::Over { pack, .. } => Event::Over { pack },
+        Entry::Over { pack, unbegun, .. } => Event::Over { pack, unbegun },
     })
 }

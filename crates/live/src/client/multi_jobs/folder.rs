@@ -10,14 +10,17 @@
 //! A pack is in the journal, and the journal on the disk, before the pack is sent anywhere. A last line that has no end was
 //! being written when the client died, and is dropped.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use pliant_control::multi_job::Plan;
 use pliant_control::names::{Handle, Key, Name};
+use pliant_control::reason::Cause;
 use serde::{Deserialize, Serialize};
 
+use super::MultiJobWanted;
 use crate::client::Sweep;
 use crate::client::notes::{NotesError, at, lock};
 use crate::processes::PackedEnd;
@@ -32,6 +35,9 @@ pub(super) struct Header {
     pub(super) schema: String,
     /// The keys of its packs follow from it.
     pub(super) key: Key,
+    /// Whose it is: its jobs are nobody else's. Empty if an earlier version has begun it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) user: String,
     pub(super) service: String,
     pub(super) sweep: Sweep,
     pub(super) plan: Plan,
@@ -40,10 +46,11 @@ pub(super) struct Header {
 }
 
 impl Header {
-    pub(super) fn new(service: &str, sweep: &Sweep, plan: Plan) -> Header {
+    pub(super) fn new(user: &str, service: &str, sweep: &Sweep, plan: Plan) -> Header {
         Header {
             schema: SCHEMA.to_owned(),
             key: Key(rand::random()),
+            user: user.to_owned(),
             service: service.to_owned(),
             sweep: sweep.clone(),
             plan,
@@ -76,7 +83,10 @@ pub(super) enum Entry {
     Refused {
         /// The pack.
         pack: u32,
-        /// Why.
+        /// What stands in the way.
+        #[serde(default = "unknown")]
+        cause: Cause,
+        /// The same for people.
         why: String,
     },
     /// An instance has ended.
@@ -92,7 +102,19 @@ pub(super) enum Entry {
         pack: u32,
         /// How, for people.
         how: String,
+        /// What was not told of its instances was not begun.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unbegun: bool,
     },
+}
+
+/// What earlier versions noted.
+fn unknown() -> Cause {
+    Cause::Unknown
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Runs of numbers, of numbers in order.
@@ -124,6 +146,19 @@ pub struct SweepFolder {
 }
 
 impl SweepFolder {
+    /// Opens a folder in which there is a multi-job. Nothing is made.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, it cannot be written, or somebody else has it.
+    pub fn existing(dir: &Path) -> Result<SweepFolder, NotesError> {
+        match dir.join(HEADER).try_exists() {
+            Ok(true) => SweepFolder::open(dir),
+            Ok(false) => Err(NotesError::Nothing { dir: dir.to_owned() }),
+            Err(error) => Err(at(dir)(error)),
+        }
+    }
+
     /// Opens a folder, which is made if it is not there.
     ///
     /// # Errors
@@ -166,17 +201,39 @@ impl SweepFolder {
         written.map_err(at(&path))
     }
 
-    /// An error unless it is of that service with these arguments.
-    pub(super) fn expect(&self, found: &Header, service: &str, sweep: &Sweep) -> Result<(), NotesError> {
-        let other =
-            |what, expected, found| NotesError::Other { dir: self.dir.clone(), what, expected, found };
-        if found.service != service {
-            return Err(other("service", service.to_owned(), found.service.clone()));
-        }
+    /// An error unless it is of that service with these arguments, spread and tried again in the same way.
+    pub(super) fn expect(&self, found: &Header, wanted: &MultiJobWanted) -> Result<(), NotesError> {
+        let MultiJobWanted { service, sweep, strategy, once, retries, .. } = wanted;
+        let Header { plan, .. } = found;
+        self.same("service", service, &found.service)?;
         if found.sweep != *sweep {
-            return Err(other("arguments", sweep.to_string(), found.sweep.to_string()));
+            return Err(self.other("arguments", sweep, &found.sweep));
         }
-        Ok(())
+        self.same("--allocate", strategy, &plan.strategy)?;
+        self.same("--allocate-once", once, &plan.once)?;
+        self.same("--retries", retries, &plan.retries)
+    }
+
+    /// An error unless it is that user's: nobody else is told what has become of its jobs.
+    pub(super) fn expect_user(&self, found: &Header, user: &str) -> Result<(), NotesError> {
+        if found.user.is_empty() {
+            return Ok(());
+        }
+        self.same("user", user, found.user.as_str())
+    }
+
+    fn same<T: fmt::Display + PartialEq + ?Sized>(
+        &self,
+        what: &'static str,
+        expected: &T,
+        found: &T,
+    ) -> Result<(), NotesError> {
+        if expected == found { Ok(()) } else { Err(self.other(what, expected, found)) }
+    }
+
+    fn other<T: fmt::Display + ?Sized>(&self, what: &'static str, expected: &T, found: &T) -> NotesError {
+        let (dir, expected, found) = (self.dir.clone(), expected.to_string(), found.to_string());
+        NotesError::Other { dir, what, expected, found }
     }
 
     /// Tells all that has happened, in order, with the place of each line. What is no whole line is dropped for good.
@@ -244,7 +301,7 @@ mod tests {
     #[test]
     fn a_line_that_was_cut_is_dropped_and_the_next_one_is_whole() {
         let dir = tempfile::tempdir().unwrap();
-        let entry = |pack| Entry::Refused { pack, why: "full".to_owned() };
+        let entry = |pack| Entry::Refused { pack, cause: Cause::TooMany, why: "full".to_owned() };
         let mut folder = SweepFolder::open(dir.path()).unwrap();
         assert!(matches!(SweepFolder::open(dir.path()), Err(NotesError::InUse { .. })));
         folder.note(&entry(1));

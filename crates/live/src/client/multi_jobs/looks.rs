@@ -34,26 +34,30 @@ pub(super) struct Looked {
 }
 
 impl Client {
-    /// What instances of a service may expect of a server, or why it does not run them.
+    /// What instances of a service may expect of a server, as if those of our jobs that wait and are `without` were not
+    /// there; or why it does not run them.
     pub async fn prospects(
         &self,
         server: &Name,
         address: &str,
         service: &str,
         arguments: &BTreeMap<String, String>,
+        without: &[u32],
     ) -> Result<Result<Prospects, Declined>, ClientError> {
         let call = wire::service_call(service, arguments);
-        let request = self.request(proto::ProspectsRequest { service: Some(call) });
+        let request = proto::ProspectsRequest { service: Some(call), without: without.to_vec() };
+        let request = self.request(request);
         let reply = self.server(server, address)?.prospects(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         wire::prospects_answer(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// Asks all servers that are there what instances like that may expect of them.
+    /// Asks all servers that are there what instances like that may expect of them, without those jobs.
     pub(super) async fn look(
         &self,
         service: &str,
         arguments: &BTreeMap<String, String>,
+        mut without: BTreeMap<Name, Vec<u32>>,
     ) -> Result<Looked, ClientError> {
         let mut servers = self.servers().await?.servers;
         servers.retain(|server| server.attached);
@@ -70,9 +74,11 @@ impl Client {
                 && let Some(server) = waiting.next()
             {
                 let (client, service, arguments) = (self.clone(), service.to_owned(), arguments.clone());
+                let info = server.info;
+                let without = without.remove(&info.name).unwrap_or_default();
                 open.spawn(async move {
-                    let info = server.info;
-                    let answer = client.prospects(&info.name, &info.address, &service, &arguments).await;
+                    let asked = client.prospects(&info.name, &info.address, &service, &arguments, &without);
+                    let answer = asked.await;
                     (info, answer)
                 });
             }

@@ -1,7 +1,7 @@
 //! A million instances, planned, noted, gone on with and told in bounded memory. The servers are left out: what they say is
 //! made up.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use pliant_control::multi_job::{Command, Event, MultiJob, Places, Plan, Prospects, Told};
 use pliant_control::names::{Key, Name};
@@ -27,8 +27,8 @@ fn header(instances: u32) -> Header {
     let varied = vec![format!("x=1..{}", instances / 10).parse().unwrap(), "seed=1..10".parse().unwrap()];
     let sweep = Sweep { varied, ..Sweep::default() };
     assert_eq!(sweep.combinations(), Some(instances));
-    let plan = Plan { instances, retries: 2, strategy: Strategy::Statistics, pack_most: 1_000 };
-    Header { key: Key([1; 16]), seed: 1, ..Header::new("nothing", &sweep, plan) }
+    let plan = Plan { instances, retries: 2, strategy: Strategy::Statistics, pack_most: 1_000, once: false };
+    Header { key: Key([1; 16]), seed: 1, ..Header::new("alice", "nothing", &sweep, plan) }
 }
 
 fn prospects() -> Vec<(Name, Prospects)> {
@@ -38,6 +38,8 @@ fn prospects() -> Vec<(Name, Prospects)> {
         told: Told::Statistics { jobs: 9 },
         jobs: 0,
         failures: 0,
+        pack_most: None,
+        waiting: Vec::new(),
     };
     let server = |(name, places): (&str, u32)| (name.parse().unwrap(), prospects(places));
     [("lyon", 64), ("nancy", 32), ("rennes", 16)].map(server).into()
@@ -48,11 +50,11 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
     let mut machine = MultiJob::new(header.plan.clone());
     let mut rng = ChaCha8Rng::seed_from_u64(header.seed);
     let (mut commands, mut open) = (Vec::new(), VecDeque::new());
-    machine.on(Event::Found(prospects()), &mut rng, &mut commands);
+    machine.on(Event::Found { servers: prospects(), waiting: BTreeSet::new() }, &mut rng, &mut commands);
     loop {
         for command in commands.drain(..) {
             match command {
-                Command::Look => {}
+                Command::Look | Command::Withdraw { .. } | Command::Unplaced { .. } => {}
                 Command::Done => return machine.progress().packs,
                 Command::Submit { pack, server, instances } => {
                     folder.note(&Entry::Submitted { pack, server, instances: runs(&instances) });
@@ -75,9 +77,9 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
             let (completed, took) = (true, SpanMs(2));
             machine.on(Event::Ended { pack, instance, completed, took }, &mut rng, &mut commands);
         }
-        folder.note(&Entry::Over { pack, how: "exit code 0".to_owned() });
+        folder.note(&Entry::Over { pack, how: "exit code 0".to_owned(), unbegun: false });
         folder.flush(false).unwrap();
-        machine.on(Event::Over { pack }, &mut rng, &mut commands);
+        machine.on(Event::Over { pack, unbegun: false }, &mut rng, &mut commands);
     }
 }
 
@@ -99,7 +101,7 @@ fn check(instances: u32, most_kib: u64) {
             Entry::Ended { pack, end } => {
                 Event::Ended { pack, instance: end.instance, completed: true, took: SpanMs(2) }
             }
-            Entry::Over { pack, .. } => Event::Over { pack },
+            Entry::Over { pack, .. } => Event::Over { pack, unbegun: false },
             Entry::Accepted { .. } | Entry::Refused { .. } => return,
         };
         machine.on(event, &mut rng, &mut ignored);

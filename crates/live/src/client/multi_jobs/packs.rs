@@ -1,21 +1,22 @@
 //! One pack on its way: submitted to its server until it is known what became of that, then followed until it has ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::client::Event;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::{Cause, Reason, Survey};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep};
+use tonic::Code;
 
 use crate::client::submit::came_of;
 use crate::client::{Client, ClientError};
 use crate::processes::PackedEnd;
 use crate::staging::ResultName;
 use crate::wire::{Download, Pack, Submission, Submitted, proto};
-
-use super::driver::Permits;
 
 /// For so long after a submission of which nothing was heard a refusal says nothing: it may still be on its way. For so long
 /// nobody knows a job before it is lost.
@@ -27,6 +28,26 @@ const AGAIN_MOST: Duration = Duration::from_secs(2);
 const ASK: Duration = Duration::from_millis(100);
 const ASK_MOST: Duration = Duration::from_secs(1);
 
+/// How many submissions to a server, and questions about its packs, are open at a time.
+const SUBMISSIONS: usize = 8;
+const QUESTIONS: usize = 16;
+
+/// How many calls to a server may be open at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Permits {
+    pub(super) submissions: Arc<Semaphore>,
+    pub(super) questions: Arc<Semaphore>,
+}
+
+impl Default for Permits {
+    fn default() -> Permits {
+        Permits {
+            submissions: Arc::new(Semaphore::new(SUBMISSIONS)),
+            questions: Arc::new(Semaphore::new(QUESTIONS)),
+        }
+    }
+}
+
 /// What is heard of a pack.
 #[derive(Debug)]
 pub(super) enum Heard {
@@ -36,8 +57,21 @@ pub(super) enum Heard {
     Refused(Reason),
     /// Instances have ended.
     Ended(Vec<PackedEnd>),
-    /// It has ended; how, for people.
-    Over(String),
+    /// It has ended.
+    Over {
+        /// How, for people.
+        how: String,
+        /// What it did not tell of was not begun.
+        unbegun: bool,
+    },
+    /// Nobody can say what becomes of it as long as we are who we are.
+    Failed(ClientError),
+}
+
+/// How a pack ended.
+struct Over {
+    how: String,
+    unbegun: bool,
 }
 
 /// A pack, and all that it needs.
@@ -87,11 +121,14 @@ impl OnItsWay {
                     self.tell(Heard::Accepted(job.clone())).await;
                     job
                 }
-                Err(reason) => return self.tell(Heard::Refused(reason)).await,
+                Err(heard) => return self.tell(heard).await,
             },
         };
-        let how = self.followed(&job).await;
-        self.tell(Heard::Over(how)).await;
+        let heard = match self.followed(&job).await {
+            Ok(Over { how, unbegun }) => Heard::Over { how, unbegun },
+            Err(error) => Heard::Failed(error),
+        };
+        self.tell(heard).await;
     }
 
     async fn tell(&self, heard: Heard) {
@@ -99,8 +136,8 @@ impl OnItsWay {
         let _ = self.heard.send((self.number, heard)).await;
     }
 
-    /// The job that it is; why not, if it was not accepted and will not be.
-    async fn submitted(&self) -> Result<Handle, Reason> {
+    /// The job that it is; what else is to be told, if it was not accepted and will not be.
+    async fn submitted(&self) -> Result<Handle, Heard> {
         let submission = Submission {
             key: self.key,
             what: Submitted::Pack(self.pack.clone()),
@@ -116,7 +153,7 @@ impl OnItsWay {
         loop {
             let event = {
                 let _permit = self.permits.submissions.acquire().await;
-                self.client.send_pack(&self.server, request.clone()).await
+                self.client.send_pack(&self.server, request.clone()).await.map_err(Heard::Failed)?
             };
             let refusal = match event {
                 Event::Accepted(record) => return Ok(record.handle),
@@ -133,17 +170,19 @@ impl OnItsWay {
             // A server that is not there may have accepted it before, and says so when it is back.
             let is_certain = match refusal.cause {
                 Cause::Unreachable => doubt.is_none(),
+                // Whatever is still on its way does not change that.
+                Cause::KeyTaken => true,
                 _ => doubt.is_none_or(|doubt| doubt <= Instant::now()),
             };
             if is_certain {
-                return Err(refusal);
+                return Err(Heard::Refused(refusal));
             }
             pause.wait().await;
         }
     }
 
     /// Tells what became of each instance until the job has ended; how it ended.
-    async fn followed(&self, job: &Handle) -> String {
+    async fn followed(&self, job: &Handle) -> Result<Over, ClientError> {
         let mut lines = Lines::default();
         let mut pause = Pause::new(ASK, ASK_MOST);
         let mut missing: Option<Instant> = None;
@@ -159,17 +198,18 @@ impl OnItsWay {
                 self.tell(Heard::Ended(ended)).await;
             }
             match looked {
-                Ok(over) => {
+                Ok(record) => {
                     missing = None;
-                    if let Some(how) = over {
-                        return how;
+                    if record.state.is_final() {
+                        return Ok(over(&record, lines.offset > 0));
                     }
                 }
+                Err(error) if error.is_denied() => return Err(error),
                 // Neither its server nor the agent know it, and that lasts.
                 Err(error)
                     if error.is_missing() && missing.is_some_and(|since| since + DOUBT <= Instant::now()) =>
                 {
-                    return format!("lost: {error}");
+                    return Ok(Over { how: format!("lost: {error}"), unbegun: false });
                 }
                 Err(error) if error.is_missing() => {
                     missing.get_or_insert_with(Instant::now);
@@ -184,12 +224,12 @@ impl OnItsWay {
         }
     }
 
-    /// Reads what has happened since the last look; how the job ended if it has.
-    async fn looked(&self, job: &Handle, lines: &mut Lines) -> Result<Option<String>, ClientError> {
+    /// Reads what has happened since the last look; how the job stood before that.
+    async fn looked(&self, job: &Handle, lines: &mut Lines) -> Result<JobRecord, ClientError> {
         // Before its output: that of a job that has ended is complete.
         let record = self.client.job(job).await?;
         if matches!(record.state, JobState::New | JobState::Queued) {
-            return Ok(None);
+            return Ok(record);
         }
         let name = ResultName::Stdout;
         let wanted = Download { handle: job.clone(), name, offset: lines.offset, follow: false };
@@ -203,14 +243,20 @@ impl OnItsWay {
             Err(error) if error.is_missing() => {}
             Err(error) => return Err(error),
         }
-        Ok(over(&record))
+        Ok(record)
     }
 }
 
-/// How a job ended, if it has.
-fn over(record: &JobRecord) -> Option<String> {
-    let how = || record.exit.as_ref().map_or_else(|| record.state.to_string(), Exit::to_string);
-    record.state.is_final().then(how)
+/// How a job ended that `told` of instances, or of none. One that ended well has begun no others, and one that was
+/// withdrawn before it started has begun none.
+fn over(record: &JobRecord, told: bool) -> Over {
+    let unbegun = match record.exit {
+        Some(Exit::Code(0)) => told,
+        Some(Exit::Cancelled) => record.started.is_none(),
+        _ => false,
+    };
+    let how = record.exit.as_ref().map_or_else(|| record.state.to_string(), Exit::to_string);
+    Over { how, unbegun }
 }
 
 /// The lines that a pack writes.
@@ -242,18 +288,27 @@ impl Lines {
 }
 
 impl Client {
-    /// Sends a pack to its server once; what came of it.
-    async fn send_pack(&self, to: &Name, request: proto::SubmitRequest) -> Event {
+    /// Sends a pack to its server once; what came of it. An error if it is our certificate that is refused.
+    async fn send_pack(&self, to: &Name, request: proto::SubmitRequest) -> Result<Event, ClientError> {
         let mut server = match self.server_named(to).await {
             Ok(server) => server,
-            Err(error) => return Event::Unreachable(error.to_string()),
+            Err(error) if error.is_denied() => return Err(error),
+            Err(error) => return Ok(Event::Unreachable(error.to_string())),
         };
-        let event = came_of(server.submit(self.request(request)).await);
+        let answer = server.submit(self.request(request)).await;
+        if let Err(status) = &answer {
+            let error = ClientError::call(format!("server {to}"), status);
+            // That a key is taken says whose it is.
+            if error.is_denied() && status.code() != Code::AlreadyExists {
+                return Err(error);
+            }
+        }
+        let event = came_of(answer);
         if matches!(event, Event::Unreachable(_) | Event::Interrupted(_)) {
             // It may come back elsewhere.
             self.forget_server(to);
         }
-        event
+        Ok(event)
     }
 }
 

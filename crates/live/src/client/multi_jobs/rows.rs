@@ -1,9 +1,11 @@
 //! What became of each instance, in the order of their numbers. In memory are the places of the lines that say so, and no
 //! more.
 
+use std::collections::BTreeMap;
+
 use pliant_control::names::{Handle, Name};
 
-use super::folder::Header;
+use super::folder::{Header, numbers};
 use super::{Entry, SweepFolder};
 use crate::client::NotesError;
 use crate::processes::{Outcome, PackedEnd};
@@ -16,7 +18,7 @@ const NOWHERE: u64 = u64::MAX;
 pub enum Fate {
     /// It ended well.
     Completed,
-    /// It failed, the last time it was run.
+    /// It failed, the last time it was run, or was lost with its job.
     Failed,
     /// Nothing is known of its end.
     Unknown,
@@ -46,7 +48,7 @@ pub struct Row {
     pub code: Option<i32>,
     /// How it ended, for people.
     pub how: String,
-    /// How often it was run to an end.
+    /// How often it was run to an end, or lost.
     pub tries: u8,
     /// Where.
     pub server: Option<Name>,
@@ -83,7 +85,10 @@ impl Rows {
         let header = folder.header()?.ok_or_else(nothing)?;
         let mut ends = vec![(NOWHERE, 0_u8); header.plan.instances as usize];
         let (mut packs, mut servers) = (Vec::new(), Vec::<Name>::new());
+        // Where a pack that has not ended was handed out, and with which instances.
+        let mut open: BTreeMap<u32, (u64, Vec<(u32, u32)>)> = BTreeMap::new();
         folder.replay(|place, entry| match entry {
+            Entry::Submitted { pack, instances, .. } => _ = open.insert(pack, (place, instances)),
             Entry::Accepted { pack, job } => {
                 let known = servers.iter().position(|server| *server == job.server);
                 let server = known.unwrap_or_else(|| {
@@ -101,7 +106,18 @@ impl Rows {
                     *known = (place, known.1.saturating_add(1));
                 }
             }
-            Entry::Submitted { .. } | Entry::Refused { .. } | Entry::Over { .. } => {}
+            Entry::Refused { pack, .. } => _ = open.remove(&pack),
+            Entry::Over { pack, unbegun, .. } => {
+                let Some((since, instances)) = open.remove(&pack).filter(|_| !unbegun) else { return };
+                // Whatever was not told of since then was lost with it.
+                for instance in numbers(&instances) {
+                    if let Some(known) = ends.get_mut(instance as usize)
+                        && (known.0 == NOWHERE || known.0 < since)
+                    {
+                        *known = (place, known.1.saturating_add(1));
+                    }
+                }
+            }
         })?;
         Ok(Rows { folder, header, ends, packs, servers })
     }
@@ -150,11 +166,17 @@ impl Rows {
         if place == NOWHERE {
             return Ok(nothing);
         }
-        let Entry::Ended { pack, end } = self.folder.line(place)? else { return Ok(nothing) };
-        let job = self.packs.get(pack as usize).and_then(|(server, number)| {
-            let server = self.servers.get(usize::from(*server))?.clone();
-            Some(Handle { server, number: *number })
-        });
+        let (pack, end) = match self.folder.line(place)? {
+            Entry::Ended { pack, end } => (pack, end),
+            Entry::Over { pack, how, .. } => {
+                let job = self.job(pack);
+                let server = job.as_ref().map(|job| job.server.clone());
+                let how = format!("its job ended before it: {how}");
+                return Ok(Row { fate: Fate::Failed, how, server, job, ..nothing });
+            }
+            Entry::Submitted { .. } | Entry::Accepted { .. } | Entry::Refused { .. } => return Ok(nothing),
+        };
+        let job = self.job(pack);
         let PackedEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
         Ok(Row {
             fate: if end.is_success() { Fate::Completed } else { Fate::Failed },
@@ -170,5 +192,11 @@ impl Rows {
             error: end.error,
             ..nothing
         })
+    }
+    /// The job that a pack was, if it was one.
+    fn job(&self, pack: u32) -> Option<Handle> {
+        let (server, number) = self.packs.get(pack as usize)?;
+        let server = self.servers.get(usize::from(*server))?.clone();
+        Some(Handle { server, number: *number })
     }
 }

@@ -1,5 +1,6 @@
 //! What a user wants of a multi-job, and what is told of it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct MultiJobWanted {
     pub sweep: Sweep,
     /// How they are spread.
     pub strategy: Strategy,
+    /// They are spread once, and stay where they were put.
+    pub once: bool,
     /// How often an instance that failed is tried again.
     pub retries: u8,
     /// How long to wait for a first server.
@@ -58,9 +61,20 @@ pub enum MultiJobError {
     Folder(NotesError),
     /// Nobody runs such instances; why, by server.
     Nobody(Vec<Unreachable>),
-    /// A server does not take a pack, and no other one would.
+    /// A server does not take an instance alone, and neither does any other one that is there.
     Refused {
-        /// The server.
+        /// The instance.
+        instance: u32,
+        /// Its values of the arguments that vary.
+        values: String,
+        /// The last server that was asked.
+        server: Name,
+        /// Why.
+        why: String,
+    },
+    /// The key of a pack is that of somebody else's job.
+    NotOurs {
+        /// Where.
         server: Name,
         /// Why.
         why: String,
@@ -78,7 +92,12 @@ impl fmt::Display for MultiJobError {
                 let line = |one: &Unreachable| write!(f, "\n  {}: {}", one.server, one.reason.why);
                 servers.iter().try_for_each(line)
             }
-            Self::Refused { server, why } => write!(f, "server {server} does not take it: {why}"),
+            Self::Refused { instance, values, server, why } => {
+                write!(f, "no server takes instance {instance} ({values}); {server} says: {why}")
+            }
+            Self::NotOurs { server, why } => {
+                write!(f, "expected the jobs of the sweep to be ours, server {server} says: {why}")
+            }
         }
     }
 }
@@ -88,7 +107,7 @@ impl std::error::Error for MultiJobError {
         match self {
             Self::Client(error) => Some(error),
             Self::Folder(error) => Some(error),
-            Self::Nobody(_) | Self::Refused { .. } => None,
+            Self::Nobody(_) | Self::Refused { .. } | Self::NotOurs { .. } => None,
         }
     }
 }
@@ -109,7 +128,8 @@ impl From<NotesError> for MultiJobError {
 pub(super) fn plan(wanted: &MultiJobWanted) -> Plan {
     let pack_most = (PACK_BYTES / wanted.sweep.bytes_most().max(1)).clamp(1, PACK_MOST) as u32;
     let instances = wanted.sweep.combinations().unwrap_or(1);
-    Plan { instances, retries: wanted.retries, strategy: wanted.strategy, pack_most }
+    let MultiJobWanted { retries, strategy, once, .. } = *wanted;
+    Plan { instances, retries, strategy, pack_most, once }
 }
 
 impl Client {
@@ -122,7 +142,7 @@ impl Client {
         &self,
         wanted: &MultiJobWanted,
     ) -> Result<(Vec<Share>, SpanMs, Vec<Unreachable>), MultiJobError> {
-        let looked = self.look(&wanted.service, &wanted.sweep.arguments(0)).await?;
+        let looked = self.look(&wanted.service, &wanted.sweep.arguments(0), BTreeMap::new()).await?;
         if looked.found.is_empty() {
             return Err(MultiJobError::Nobody(looked.others));
         }

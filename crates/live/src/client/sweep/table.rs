@@ -42,6 +42,8 @@ impl TryFrom<String> for Table {
     fn try_from(text: String) -> Result<Table, TableError> {
         let error =
             |line, expected: &str, found: String| TableError { line, expected: expected.to_owned(), found };
+        // Spreadsheets write a byte order mark, which is no part of the first name.
+        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         if u32::try_from(text.len()).is_err() {
             return Err(error(1, "a file below 4 GiB", format!("{} bytes", text.len())));
         }
@@ -157,6 +159,9 @@ mod tests {
         check("a,b\n1,2\r\n\n3,\n", &[&["1", "2"], &["3", ""]]);
         check("a\n\"x,\"\"y\"\"\"", &[&["x,\"y\""]]);
         check("a,b\n\"\",\"z\"\n", &[&["", "z"]]);
+        check("\u{feff}a,b\r\n1,2\r\n", &[&["1", "2"]]);
+        let marked = Table::try_from("\u{feff}\"a\",b\n1,2\n".to_owned()).unwrap();
+        assert_eq!(marked.names().collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]

@@ -36,14 +36,16 @@ enum Values {
 /// A text that says no values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VariedError {
+    expected: &'static str,
     found: String,
 }
 
+/// How values are written.
+const FORMS: &str = "NAME=FIRST..LAST (integers), NAME=FIRST:LAST:STEP (decimals) or NAME=VALUE,VALUE,...";
+
 impl fmt::Display for VariedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let expected =
-            "expected NAME=FIRST..LAST (integers), NAME=FIRST:LAST:STEP (decimals) or NAME=VALUE,VALUE,...";
-        write!(f, "{expected}, found `{}`", self.found)
+        write!(f, "expected {}, found `{}`", self.expected, self.found)
     }
 }
 
@@ -104,35 +106,49 @@ fn decimal(units: i64, decimals: u32) -> String {
 /// How many units of the last of so many decimals a number is.
 fn units(text: &str, decimals: usize) -> Option<i64> {
     let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_digit());
-    let unsigned = whole.strip_prefix('-').unwrap_or(whole);
-    let is_number = digits(unsigned) && (digits(rest) || !text.contains('.'));
-    is_number.then(|| format!("{whole}{rest:0<decimals$}").parse().ok()).flatten()
+    is_number(text).then(|| format!("{whole}{rest:0<decimals$}").parse().ok()).flatten()
 }
 
-fn steps(text: &str) -> Option<Values> {
+fn is_number(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_digit());
+    let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
+    digits(whole.strip_prefix('-').unwrap_or(whole)) && digits(rest)
+}
+
+/// The values of three numbers with colons between; none if it is no such text, and what would be one if they say no
+/// values.
+fn steps(text: &str) -> Option<Result<Values, &'static str>> {
     let parts: Vec<&str> = text.split(':').collect();
     let &[first, last, step] = &parts[..] else { return None };
-    let decimals = |text: &str| text.split_once('.').map_or(0, |(_, rest)| rest.len());
-    let most = parts.iter().map(|part| decimals(part)).max().unwrap_or(0);
-    if most > DECIMALS_MAX {
-        return None;
-    }
-    let (first, last, step) = (units(first, most)?, units(last, most)?, units(step, most)?);
-    let span = last.checked_sub(first)?;
+    let decimals = |text: &&str| text.split_once('.').map_or(0, |(_, rest)| rest.len());
+    let most = parts.iter().map(decimals).max().unwrap_or(0);
+    parts.iter().all(|part| is_number(part)).then(|| counted(first, last, step, most))
+}
+
+fn counted(first: &str, last: &str, step: &str, decimals: usize) -> Result<Values, &'static str> {
+    let exact = |text| units(text, decimals).filter(|_| decimals <= DECIMALS_MAX);
+    let numbers = (exact(first), exact(last), exact(step));
+    let (Some(first), Some(last), Some(step)) = numbers else {
+        return Err("at most 12 decimals, and 18 digits in all");
+    };
+    let span = last.checked_sub(first).ok_or("at most 18 digits between the first value and the last")?;
     // Towards the last value, which need not be one of them.
     if step == 0 || span != 0 && (span > 0) != (step > 0) {
-        return None;
+        return Err("a step that leads from the first value towards the last");
     }
-    let count = span.checked_div(step)?.unsigned_abs() + 1;
-    (count <= VALUES_MAX).then_some(Values::Steps { first, step, count, decimals: most as u32 })
+    let count = span.checked_div(step).map_or(u64::MAX, |count| count.unsigned_abs().saturating_add(1));
+    match count {
+        ..=VALUES_MAX => Ok(Values::Steps { first, step, count, decimals: decimals as u32 }),
+        _ => Err("at most 10,000,000 values"),
+    }
 }
 
 impl FromStr for Varied {
     type Err = VariedError;
     fn from_str(text: &str) -> Result<Varied, VariedError> {
-        let error = || VariedError { found: text.to_owned() };
-        let (name, values) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(error)?;
+        let error = |expected| VariedError { expected, found: text.to_owned() };
+        let named = text.split_once('=').filter(|(name, _)| !name.is_empty());
+        let (name, values) = named.ok_or_else(|| error(FORMS))?;
         let range = values.split_once("..").and_then(|(first, last)| {
             let (first, last) = (first.parse::<i64>().ok()?, last.parse::<i64>().ok()?);
             (first <= last && last.abs_diff(first) < VALUES_MAX).then_some(Values::Range(first, last))
@@ -142,7 +158,11 @@ impl FromStr for Varied {
             let fits = !values.iter().any(|value| value.is_empty() || value.contains(".."));
             fits.then_some(Values::List(values))
         };
-        let values = range.or_else(|| steps(values)).or_else(list).ok_or_else(error)?;
+        let values = match (range, steps(values)) {
+            (Some(range), _) => range,
+            (None, Some(steps)) => steps.map_err(error)?,
+            (None, None) => list().ok_or_else(|| error(FORMS))?,
+        };
         Ok(Varied { name: name.to_owned(), values })
     }
 }
@@ -163,8 +183,6 @@ mod tests {
         check("a=0:1:0.25", &["0.00", "0.25", "0.50", "0.75", "1.00"]);
         check("a=-0.1:0.1:0.1", &["-0.1", "0.0", "0.1"]);
         check("a=10:0:-4", &["10", "6", "2"]);
-        // Three numbers that are no steps are one text.
-        check("a=0:-9223372036854775808:-1", &["0:-9223372036854775808:-1"]);
         check("a=3:3:1", &["3"]);
         check("a=x,y", &["x", "y"]);
         // A list of one that only looks like steps.
@@ -175,7 +193,25 @@ mod tests {
     fn what_says_no_values_is_shown() {
         for bad in ["", "seed", "=1..2", "seed=", "seed=2..1", "seed=1..", "seed=a,,b", "seed=0..10000000"] {
             let error = bad.parse::<Varied>().unwrap_err().to_string();
+            assert!(error.starts_with("expected NAME="), "{error}");
             assert!(error.ends_with(&format!("found `{bad}`")), "{error}");
         }
+    }
+
+    #[test]
+    fn steps_that_lead_nowhere_are_no_text() {
+        let check = |text: &str, expected: &str| {
+            let error = text.parse::<Varied>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("expected {expected}")), "{error}");
+        };
+        check("x=1:0:0.1", "a step that leads from the first value towards the last");
+        check("x=0:1:-1", "a step that leads");
+        check("x=0:1:0", "a step that leads");
+        check("x=12:30:00", "a step that leads");
+        check("x=0:1:0.0000001", "at most 10,000,000 values");
+        check("x=0:1:0.0000000000001", "at most 12 decimals");
+        check("x=0:-9223372036854775808:-1", "at most 10,000,000 values");
+        check("x=1:-9223372036854775808:-1", "at most 18 digits between");
+        check("x=0:9223372036854775808:1", "at most 12 decimals, and 18 digits");
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct Order<'a> {
     /// The sizes among which it chooses, if it can; empty if there is only the one.
     pub(super) alternatives: &'a [Alternative],
     pub(super) held: bool,
+    /// It may start before or after others that are submitted at the same time.
+    pub(super) in_any_order: bool,
 }
 
 /// What it listed.
@@ -130,13 +132,14 @@ impl System {
 
     /// Submits a job; `again` if it may be there already. Gives what it is called.
     pub(super) async fn submit(&self, order: &Order<'_>, again: bool) -> Result<Vec<String>, Fault> {
-        let &Order { number, folder, program, procs, walltime, alternatives, held } = order;
+        let &Order { number, folder, program, procs, walltime, alternatives, held, in_any_order } = order;
         match self {
             System::Slurm(slurm) => {
                 let shape = Shape { cores: procs.0, ..Shape::default() };
                 let job = slurm::Submission { number, folder, program, shape, walltime, held };
                 Ok(match again {
                     true => slurm.submit_unless_there(&job).await?,
+                    false if in_any_order => vec![slurm.submit_joined(&job).await?],
                     false => vec![slurm.submit(&job).await?],
                 })
             }

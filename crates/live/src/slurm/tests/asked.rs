@@ -6,7 +6,7 @@ use std::path::Path;
 use pliant_control::listing::Shape;
 use pliant_model::Span;
 
-use crate::slurm::call::{self, Call, Submission};
+use crate::slurm::call::{self, ArraySubmission, Call, Submission};
 use crate::slurm::settings::Settings;
 
 fn words(call: &Call) -> Vec<String> {
@@ -66,14 +66,41 @@ fn a_submission_is_a_list_of_words() {
     let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(7).collect();
     let expected = [
         "--exclusive",
-        "--hold",
         "--partition=long",
         "--account=a1",
         "--qos=low",
         "--constraint=fast",
+        "--hold",
         "/dev/stdin",
     ];
     assert_eq!(of_it, expected);
+}
+
+#[test]
+fn an_array_is_one_command() {
+    let program = ["/usr/bin/pliant", "run-job"].map(OsString::from);
+    let check = |numbers: &[u32], tag: &str, written: &str, last: [&str; 5]| {
+        let jobs = ArraySubmission {
+            numbers,
+            folders: Path::new("/jobs 100%"),
+            program: &program,
+            shape: Shape { cores: 2, ..Shape::default() },
+            walltime: Span(600),
+        };
+        let found = call::submit_array(&Settings::default(), tag, &jobs);
+        let words = words(&found);
+        assert!(words.contains(&format!("--job-name={tag}")), "{words:?}");
+        assert!(words.contains(&"--chdir=/jobs 100%".to_owned()), "{words:?}");
+        assert!(words.contains(&format!("--error={written}/batch-output")), "{words:?}");
+        assert_eq!(words[words.len() - 6..words.len() - 1], last);
+        assert!(
+            found.input.starts_with(b"#!/bin/sh\nfolder=\"$1/$(($2 + SLURM_ARRAY_TASK_ID))\"\nshift 2\ncd ")
+        );
+    };
+    let last = ["--array=3-5,9", "/dev/stdin", "/jobs 100%", "17000", "/usr/bin/pliant"];
+    check(&[17_003, 17_004, 17_005, 17_009], "t", "/jobs 100%%/17%3a", last);
+    let last = ["--array=8,999", "/dev/stdin", "/jobs 100%", "0", "/usr/bin/pliant"];
+    check(&[8, 999], "t", "/jobs 100%%/%a", last);
 }
 
 #[test]

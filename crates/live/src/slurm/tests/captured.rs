@@ -372,6 +372,7 @@ fn a_cluster_tells_how_it_plans() {
         min_job_age: Span(300),
         kill_wait: Span(3),
         accounts: false,
+        array_most: 0,
         private: Vec::new(),
     };
     assert_eq!(about, expected);
@@ -384,6 +385,10 @@ fn a_cluster_tells_how_it_plans() {
     assert_eq!((defaults.scheduler.interval, defaults.scheduler.window), (Span(30), Span(86_400)));
     assert!(changed("accounting_storage/none", "accounting_storage/slurmdbd").unwrap().accounts);
     assert!(changed("= none", "= accounts,jobs").unwrap().hides_jobs());
+    for (most, takes) in [("1001", true), ("1000", true), ("999", false), ("0", false)] {
+        let line = format!("MaxArraySize            = {most}\nMinJobAge");
+        assert_eq!(changed("MinJobAge", &line).unwrap().takes_arrays(), takes, "{most}");
+    }
     let error = changed("bf_interval=1", "bf_interval=soon").unwrap_err().to_string();
     assert_eq!(error, "scontrol show config: bf_interval: expected a number, found `soon`");
     let error = changed("MinJobAge", "Other").unwrap_err().to_string();

@@ -1,0 +1,146 @@
+//! What statistics are worth: the same sweep, allocated by them and at random, on embedded servers and real Slurm clusters of
+//! which some are busy.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{INSTANCES, User, runs};
+use crate::harness::{Cluster, SERVICES, order_to, rigid, submit, until, waiting_for};
+use crate::slurm::Behind;
+
+/// Beside `lyon` and `paris`, which are Slurm's.
+const EMBEDDED: [&str; 3] = ["metz", "nancy", "rennes"];
+/// All of their processors are taken.
+const BUSY: [&str; 2] = ["nancy", "paris"];
+const PROCS: u32 = 4;
+/// For how many minutes they may be: some share of what the instances would take if each needed all of its walltime.
+const BUSY_MIN: u32 = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
+    let Some(mut behind) = Behind::without_servers(1, PROCS) else { return };
+    let lines = behind.federation.path().join("lines");
+    let step = format!(
+        r#"
+[[service]]
+name = "step"
+command = ["/bin/sh", "-c", "sleep 0.03; echo $PLIANT_INSTANCE >> {}", "step", "{{x}}"]
+speedup = "rigid:1"
+runtime = "2s"
+
+[service.arguments.x]
+type = "integer"
+"#,
+        lines.display()
+    );
+    let tables = SERVICES.to_owned() + &step;
+    for name in ["lyon", "paris"] {
+        let (slurm, slurm_keys) = (Some(behind.slurm(name).conf.clone()), "period_s = 1\n");
+        let cluster = Cluster { slurm, slurm_keys, tables: tables.clone(), ..Cluster::new(name, 0, 1.0) };
+        behind.federation.add_server(&cluster);
+    }
+    for name in EMBEDDED {
+        behind.federation.add_server(&Cluster { tables: tables.clone(), ..Cluster::new(name, PROCS, 1.0) });
+    }
+    behind.federation.sized(5).await;
+    let alice = User::new(&behind.federation, "alice");
+
+    // The busy ones are busy until all is done without them.
+    let mut sweep = Comparison { behind, alice, lines };
+    let statistics = sweep.run("statistics", "", None).await;
+    // And for as long again.
+    let random = sweep.run("random", " --allocate random --allocate-once", Some(statistics)).await;
+    println!("statistics {statistics:.1?}, random {random:.1?}");
+    assert!(statistics < random, "{statistics:?} and {random:?}");
+    let log = sweep.behind.federation.log("lyon");
+    let is_task = |line: &&str| line.contains("queued") && line.contains('_');
+    assert!(log.lines().any(|line| is_task(&line)), "packs that come together are the tasks of an array");
+}
+
+struct Comparison {
+    behind: Behind,
+    alice: User,
+    /// Where instances note that they ran.
+    lines: std::path::PathBuf,
+}
+
+impl Comparison {
+    /// How long a sweep takes while the busy servers are busy: for so long, or until it is done.
+    async fn run(&mut self, out: &str, options: &str, busy_for: Option<Duration>) -> Duration {
+        self.keep_busy().await;
+        let (gates, begun) = (BUSY.map(|name| self.behind.gate(name)), Instant::now());
+        let client = self.alice.begin(&format!("sweep step --vary x=1..{INSTANCES} --out {out}{options}"));
+        let opener = busy_for.map(|busy_for| {
+            let gates = gates.clone();
+            thread::spawn(move || {
+                thread::sleep(busy_for.saturating_sub(begun.elapsed()));
+                gates.iter().for_each(|gate| fs::write(gate, "").unwrap());
+            })
+        });
+        let ran = || fs::read(&self.lines).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count();
+        until("half of them to run", async || (ran() >= INSTANCES as usize / 2).then_some(())).await;
+        // In front of Slurm, and with an embedded batch system.
+        for victim in ["lyon", "rennes"] {
+            self.behind.federation.kill(victim);
+            self.behind.federation.revive(victim);
+        }
+        let output = client.wait_with_output().unwrap();
+        let makespan = begun.elapsed();
+        assert!(output.status.success(), "{out}: {}", String::from_utf8_lossy(&output.stderr));
+        match opener {
+            Some(opener) => opener.join().unwrap(),
+            None => gates.iter().for_each(|gate| fs::write(gate, "").unwrap()),
+        }
+        self.check(out);
+        self.behind.federation.attached(5).await;
+        self.all_have(|jobs, _| jobs == 0).await;
+        gates.iter().for_each(|gate| fs::remove_file(gate).unwrap());
+        makespan
+    }
+
+    /// Each instance was run once, and is told so.
+    fn check(&self, out: &str) {
+        let ran = runs(&self.lines);
+        assert_eq!(ran.len(), INSTANCES as usize, "{out}");
+        assert!(ran.values().all(|times| *times == 1), "{out}: {ran:?}");
+        fs::remove_file(&self.lines).unwrap();
+        let mut shares: BTreeMap<String, u32> = BTreeMap::new();
+        for row in self.alice.rows(out) {
+            assert_eq!((row["state"].as_str(), row["tries"].as_str()), ("completed", "1"), "{row:?}");
+            *shares.entry(row["server"].clone()).or_default() += 1;
+        }
+        assert_eq!(shares.values().sum::<u32>(), INSTANCES);
+        println!("{out}: {shares:?}");
+    }
+
+    /// Takes the busy servers' processors until their gates are open: as another user, and as a local one.
+    async fn keep_busy(&self) {
+        let bob = self.behind.federation.client("bob");
+        for _ in 0..PROCS {
+            let line = waiting_for(&self.behind.gate("nancy"));
+            submit(&bob, &order_to("nancy", rigid(&line, 1, i64::from(BUSY_MIN) * 60))).await;
+        }
+        self.behind.take("paris", PROCS, BUSY_MIN);
+        self.all_have(|jobs, is_busy| if is_busy { jobs > 0 } else { jobs == 0 }).await;
+    }
+
+    /// Waits until each server has as many jobs as it should, being one of the busy ones or not.
+    async fn all_have(&self, is_so: impl Fn(u32, bool) -> bool) {
+        let client = self.behind.federation.client("alice");
+        let call = [("x".to_owned(), "1".to_owned())].into();
+        until("all servers to be as busy as they should", async || {
+            for server in client.servers().await.ok()?.servers {
+                let info = server.info;
+                let told =
+                    client.prospects(&info.name, &info.address, "step", &call, &[]).await.ok()?.ok()?;
+                if !is_so(told.jobs, BUSY.contains(&info.name.as_str())) {
+                    return None;
+                }
+            }
+            Some(())
+        })
+        .await;
+    }
+}
