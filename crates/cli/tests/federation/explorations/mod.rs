@@ -2,6 +2,7 @@
 
 mod faults;
 mod moving;
+mod occupancy;
 mod paper;
 mod verbs;
 
