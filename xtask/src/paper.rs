@@ -4,7 +4,8 @@ use crate::step::{Failure, Step};
 
 /// Runs them. The simulation alone is a campaign: `pliant campaign run campaigns/paper-004.toml`.
 pub(crate) fn run() -> Result<(), Failure> {
-    let test = "explorations::paper::in_full";
+    // One after the other: each has the machine for itself.
+    let tests = "explorations::paper::in_full::";
     let arguments = [
         "test",
         "--package",
@@ -13,9 +14,10 @@ pub(crate) fn run() -> Result<(), Failure> {
         "federation",
         "--",
         "--ignored",
-        "--exact",
-        test,
+        "--test-threads",
+        "1",
         "--nocapture",
+        tests,
     ];
     Step::cargo(&arguments).run()
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::Args;
 use pliant_live::daemon::DaemonError;
 use pliant_live::telemetry::{LogFormat, logging};
-use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -49,7 +48,7 @@ where
             None => failure,
         }
     })?;
-    let runtime = Builder::new_multi_thread().enable_all().build();
+    let runtime = pliant_live::daemon::runtime();
     let runtime = runtime.map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;
     let ready_file = options.ready_file.clone();
     let ended = runtime.block_on(async {

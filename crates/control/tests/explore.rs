@@ -3,12 +3,14 @@
 
 use pliant_control::names::Name;
 use pliant_control::optional::explore::{Command, Dispatch, Event, Explore, Offer, Plan};
-use pliant_model::TimeMs;
+use pliant_control::optional::server::Prospects;
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::{Prospect, Reallocation};
 
 const DEADLINE: TimeMs = TimeMs(100_000);
 
 fn plan(mandatory: u32, most: u32, dispatch: Dispatch) -> Plan {
-    Plan { mandatory, most, deadline: DEADLINE, weight: 1, dispatch, seed: 1 }
+    Plan { mandatory, most, deadline: DEADLINE, weight: 1, dispatch, reallocation: None, seed: 1 }
 }
 
 fn name(server: &str) -> Name {
@@ -33,7 +35,9 @@ fn tell_at(machine: &mut Explore, now: TimeMs, event: Event) -> Vec<String> {
         Command::Discover { most } => format!("discover {most}"),
         Command::Submit(submission) => format!("submit {} {}", submission.number, submission.server),
         Command::Cancel { server } => format!("cancel {server}"),
-        Command::CancelOne { server, number } => format!("cancel {number} {server}"),
+        Command::CancelOne { server, number, .. } => format!("cancel {number} {server}"),
+        Command::Expect { server } => format!("expect {server}"),
+        Command::Withdraw { server, number, attempt } => format!("withdraw {number}.{attempt} {server}"),
         Command::WakeAt(at) => format!("wake {}", at.0),
         Command::Done(outcome) => format!(
             "done {}+{}{}",
@@ -173,4 +177,66 @@ fn the_legacy_client_submits_what_its_user_guessed_and_no_more() {
     assert_eq!(numbers, ["0", "1", "2", "3", "4", "5", "6"]);
     let on_a = sent.iter().filter(|word| word.ends_with('a')).count();
     assert!((3..=4).contains(&on_a), "in turn: {sent:?}");
+}
+
+fn expected(server: &str, wait: i64, waiting: &[(u32, i64)]) -> Event {
+    let more = Prospect { wait: Some(SpanMs(wait)), run: Some(SpanMs(1_000)) };
+    let waiting = waiting.iter().map(|(number, wait)| (*number, Some(SpanMs(*wait)))).collect();
+    Event::Expected { server: name(server), prospects: Prospects { more, waiting } }
+}
+
+/// Two mandatory requests on two servers, with reallocation; which server has request 0, and the other one.
+fn moving() -> (Explore, &'static str, &'static str) {
+    let reallocation = Some(Reallocation { every: SpanMs(500), least_gain: SpanMs(100) });
+    let mut machine = Explore::new(Plan { reallocation, ..plan(2, 2, Dispatch::Window(1)) });
+    tell(&mut machine, Event::Begin);
+    let found = tell(&mut machine, offers(&[("a", 1), ("b", 1)]));
+    assert_eq!(found.last().map(String::as_str), Some("wake 505"));
+    if found[0] == "submit 0 a" { (machine, "a", "b") } else { (machine, "b", "a") }
+}
+
+#[test]
+fn a_mandatory_request_that_waits_moves_when_its_server_has_given_it_back() {
+    let (mut machine, slow, free) = moving();
+    assert_eq!(tell_at(&mut machine, TimeMs(504), Event::Due), [""; 0], "too early");
+    assert_eq!(tell_at(&mut machine, TimeMs(505), Event::Due), ["expect a", "expect b", "wake 1005"]);
+    assert_eq!(tell(&mut machine, expected(slow, 3_000, &[(0, 2_000)])), [""; 0], "one has not answered");
+    assert_eq!(tell(&mut machine, expected(free, 500, &[])), [format!("withdraw 0.0 {slow}")]);
+    let withdrawn = |attempt| Event::Withdrawn { number: 0, attempt, server: name(slow) };
+    assert_eq!(tell(&mut machine, withdrawn(1)), [""; 0], "of another attempt");
+    assert_eq!(tell(&mut machine.clone(), withdrawn(0)), [format!("submit 0 {free}")]);
+    // It has begun to run there meanwhile.
+    assert_eq!(tell(&mut machine, ended(0, slow)), [""; 0]);
+    assert_eq!(tell(&mut machine, withdrawn(0)), [""; 0]);
+    assert_eq!(tell(&mut machine, ended(1, free)), ["done 2+0"]);
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_left_out() {
+    let (mut machine, slow, free) = moving();
+    tell_at(&mut machine, TimeMs(505), Event::Due);
+    tell(&mut machine, expected(free, 0, &[]));
+    let next = tell_at(&mut machine, TimeMs(1_005), Event::Due);
+    assert_eq!(next, ["expect a", "expect b", "wake 1505"], "where request 0 waits is not known");
+    tell(&mut machine, expected(slow, 3_000, &[(0, 2_000)]));
+    let lost = tell(&mut machine, Event::Lost(name(free)));
+    assert_eq!(lost, [format!("submit 1 {slow}")], "its requests go elsewhere, and nobody goes there");
+}
+
+#[test]
+fn one_that_was_given_back_to_nobody_goes_to_the_next_server() {
+    let (mut machine, slow, free) = moving();
+    let told = tell(&mut machine, Event::Withdrawn { number: 0, attempt: 0, server: name(slow) });
+    assert!(told.len() == 1 && told[0].starts_with("submit 0"), "{told:?}");
+    // Whoever begins again says that it is another attempt.
+    let mut commands = Vec::new();
+    machine.on(TimeMs(5), Event::Resumed, &mut commands);
+    let attempts: Vec<_> = commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::Submit(submission) => Some((submission.number, submission.attempt)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(attempts, [(0, 1), (1, 0)], "{free}");
 }

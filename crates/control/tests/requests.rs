@@ -31,6 +31,7 @@ fn submit(owner: &str, number: u32, kind: Kind) -> Event {
         user: user(owner),
         weight: 1,
         kind,
+        attempt: 0,
         deadline: None,
         launch: format!("run {number}"),
     };
@@ -74,7 +75,7 @@ fn what_is_cancelled_before_it_comes_does_not_run() {
         let (reply, user) = (Token(9), user("ann"));
         let cancel = match all {
             true => Event::CancelAll { reply, exploration: Key([1; 16]), user },
-            false => Event::Cancel { reply, key: key(1), user },
+            false => Event::Cancel { reply, key: key(1), attempt: 0, user },
         };
         tell(&mut server, 0, cancel);
         assert_eq!(tell(&mut server, 1, submit("ann", 1, Kind::Mandatory)), stands(Standing::Cancelled));
@@ -116,7 +117,7 @@ fn nobody_touches_anothers_exploration_and_nobody_fills_the_server() {
     // Those that are here are told how they stand all the same, and one that is over makes room.
     assert_eq!(tell(&mut server, 0, submit("ann", 3, Kind::Mandatory)), stands(Standing::Waiting));
     assert_eq!(server.queue().counts(), (3, 0));
-    tell(&mut server, 0, Event::Cancel { reply: Token(9), key: key(4), user: user("ann") });
+    tell(&mut server, 0, Event::Cancel { reply: Token(9), key: key(4), attempt: 0, user: user("ann") });
     assert_eq!(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory)), stands(Standing::Waiting));
 }
 
@@ -142,4 +143,84 @@ fn it_is_data_and_forgets_what_nobody_asks_for_any_more() {
         );
     }
     assert_eq!(again, server);
+}
+
+/// The request's attempt, as it is submitted.
+fn attempt(number: u32, attempt: u32) -> Event {
+    let Event::Submit { reply, mut submit } = submit("ann", number, Kind::Mandatory) else { unreachable!() };
+    submit.attempt = attempt;
+    Event::Submit { reply, submit }
+}
+
+fn withdraw(number: u32, attempt: u32) -> Event {
+    Event::Withdraw { reply: Token(9), key: key(number), attempt, user: user("ann") }
+}
+
+#[test]
+fn what_waits_is_withdrawn_and_comes_back_as_a_later_attempt_only() {
+    let mut server = server();
+    tell(&mut server, 0, attempt(1, 0));
+    tell(&mut server, 0, Event::Due);
+    tell(&mut server, 0, attempt(2, 0));
+    assert_eq!(tell(&mut server, 1, withdraw(1, 0)), stands(Standing::Running), "what runs stays");
+    assert_eq!(tell(&mut server, 1, withdraw(2, 0)), stands(Standing::Cancelled));
+    assert_eq!(tell(&mut server, 1, withdraw(2, 0)), stands(Standing::Cancelled), "told twice");
+    assert_eq!(tell(&mut server, 2, attempt(2, 0)), stands(Standing::Cancelled), "overtaken");
+    assert_eq!(tell(&mut server, 3, attempt(2, 2)), stands(Standing::Waiting));
+    // What is late changes nothing of a later attempt.
+    assert_eq!(tell(&mut server, 4, withdraw(2, 0)), stands(Standing::Waiting));
+    let late = Event::Cancel { reply: Token(9), key: key(2), attempt: 1, user: user("ann") };
+    assert_eq!(tell(&mut server, 4, late), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 5, withdraw(2, 2)), stands(Standing::Cancelled));
+    assert_eq!(tell(&mut server, 6, attempt(2, 1)), stands(Standing::Cancelled));
+    // One that was never here does not come any more.
+    assert_eq!(tell(&mut server, 7, withdraw(3, 1)), stands(Standing::Cancelled));
+    assert_eq!(tell(&mut server, 8, attempt(3, 1)), stands(Standing::Cancelled));
+}
+
+#[test]
+fn a_request_that_is_being_ended_comes_back_when_it_is_gone() {
+    let mut server = server();
+    tell(&mut server, 0, attempt(1, 0));
+    tell(&mut server, 0, Event::Due);
+    let cancel = Event::Cancel { reply: Token(9), key: key(1), attempt: 0, user: user("ann") };
+    tell(&mut server, 1, cancel);
+    let refused = tell(&mut server, 2, attempt(1, 1));
+    assert!(
+        matches!(&refused[..], [Command::Reply { answer: Answer::Refused(why), .. }] if why.cause == Cause::Busy),
+        "{refused:?}"
+    );
+    tell(&mut server, 3, ended(0, Exit::Killed));
+    assert_eq!(tell(&mut server, 4, attempt(1, 1)), stands(Standing::Waiting));
+}
+
+#[test]
+fn a_server_says_what_may_be_expected() {
+    let mut server = server();
+    let ann = user("ann");
+    let told = |server: &Requests, now| server.prospects(TimeMs(now), key(0).exploration, &ann);
+    let expect =
+        |server: &Requests, now, wait: Option<i64>, run: Option<i64>, waiting: &[(u32, Option<i64>)]| {
+            let found = told(server, now);
+            let ms = |span: Option<SpanMs>| span.map(|span| span.0);
+            let own: Vec<_> = found.waiting.iter().map(|(number, wait)| (*number, ms(*wait))).collect();
+            assert_eq!(
+                (ms(found.more.wait), ms(found.more.run), own.as_slice()),
+                (wait, run, waiting),
+                "at {now}"
+            );
+        };
+    expect(&server, 0, Some(0), None, &[]);
+    tell(&mut server, 0, attempt(1, 0));
+    tell(&mut server, 0, Event::Due);
+    expect(&server, 10, None, None, &[]);
+    tell(&mut server, 1_000, ended(0, Exit::Completed));
+    expect(&server, 1_000, Some(0), Some(1_000), &[]);
+    // An optional one is ended for a mandatory one: it keeps nobody waiting.
+    tell(&mut server, 1_000, submit("ann", 5, Kind::Optional));
+    tell(&mut server, 1_000, Event::Due);
+    expect(&server, 1_100, Some(0), Some(1_000), &[]);
+    tell(&mut server, 1_100, attempt(2, 0));
+    tell(&mut server, 1_100, attempt(3, 0));
+    expect(&server, 1_100, Some(2_000), Some(1_000), &[(2, Some(0)), (3, Some(1_000))]);
 }

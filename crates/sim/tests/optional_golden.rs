@@ -5,7 +5,7 @@ use pliant_control::optional::explore::Dispatch;
 use pliant_model::SpanMs;
 use pliant_policy::optional::Fairness::{Cumulative, Satisfaction, VirtualTime};
 use pliant_report::{ExplorationSummary, summarize_exploration};
-use pliant_sim::optional::{Arrivals, Scenario, System, simulate};
+use pliant_sim::optional::{Arrivals, Overheads, Scenario, System, simulate, simulate_with};
 
 fn runs(scenario: &Scenario, system: System) -> Vec<ExplorationSummary> {
     (1..=10).map(|seed| summarize_exploration(&simulate(scenario, &system, seed))).collect()
@@ -144,4 +144,24 @@ fn g004_7_on_138_servers_100_users_complete_what_the_paper_measured_within_one_p
     // The policy's own is under 0.01: what is more comes of the 13 s that cancelling takes as well. The paper has 0.70.
     assert!(summary.unfairness < 0.15, "{}", summary.unfairness);
     assert_eq!(summary.stored_requests, 13_800, "one for each user and server");
+}
+
+/// What daemons add to a request's time is part of it: a moment more for each is a longer request.
+#[test]
+fn overheads_make_requests_longer_and_users_later() {
+    let system = System::ethic(VirtualTime);
+    let scenario = Scenario::paper(Arrivals::Diurnal);
+    let moment = Overheads { run: vec![SpanMs(1)], ..Overheads::default() };
+    let longer = Scenario { runtime: SpanMs(1_001), ..scenario.clone() };
+    assert_eq!(simulate_with(&scenario, &system, &moment, 1), simulate(&longer, &system, 1));
+    assert_eq!(simulate_with(&scenario, &system, &Overheads::default(), 1), simulate(&scenario, &system, 1));
+    // Who takes half a second to begin, or to answer, has less of the time until the deadline.
+    let alone = Scenario { users: 1, ..Scenario::paper(Arrivals::Simultaneous) };
+    let completed = |overheads: &Overheads| {
+        summarize_exploration(&simulate_with(&alone, &system, overheads, 1)).completed_requests
+    };
+    let at_once = completed(&Overheads::default());
+    let half = vec![SpanMs(500)];
+    assert_eq!(completed(&Overheads { begin: half.clone(), ..Overheads::default() }), at_once);
+    assert!(completed(&Overheads { turn: half, ..Overheads::default() }) < at_once * 7 / 10);
 }

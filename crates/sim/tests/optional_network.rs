@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::{Fairness, Order};
+use pliant_policy::optional::{Fairness, Order, Reallocation};
 use pliant_report::summarize_exploration;
 use pliant_sim::optional::{
     Arrivals, Bug, Scenario, System, Weather, simulate, simulate_faulty, simulate_network,
@@ -11,6 +11,12 @@ use pliant_sim::optional::{
 
 const GRACE: System = System {
     order: Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs(1_000) },
+    ..System::ethic(Fairness::VirtualTime)
+};
+
+/// Mandatory requests are moved, often.
+const MOVING: System = System {
+    reallocation: Some(Reallocation { every: SpanMs(250), least_gain: SpanMs(50) }),
     ..System::ethic(Fairness::VirtualTime)
 };
 
@@ -25,6 +31,7 @@ fn over_a_perfect_network_every_run_is_the_direct_one() {
             System::ethic(Fairness::Cumulative),
             System::ethic(Fairness::VirtualTime),
             GRACE,
+            MOVING,
             System::legacy(60),
         ] {
             let found = simulate_network(&scenario, &system, Weather::default(), 7);
@@ -59,7 +66,7 @@ fn no_promise_is_broken_in_bad_weather() {
     for seed in 1..=40 {
         let arrivals = Arrivals::ALL[seed as usize % 5];
         let scenario = Scenario { most: 60 + seed as u32 * 20, ..Scenario::paper(arrivals) };
-        let system = if seed % 3 == 0 { GRACE } else { System::ethic(Fairness::VirtualTime) };
+        let system = [GRACE, System::ethic(Fairness::VirtualTime), MOVING][seed as usize % 3];
         let found = simulate_network(&scenario, &system, weather(seed), seed);
         assert_eq!(found.violations, Vec::<String>::new(), "seed {seed}, {:?}", weather(seed));
         assert_eq!(summarize_exploration(&found.run).users_without_mandatory, 0, "seed {seed}");

@@ -8,6 +8,7 @@ use pliant_live::client::{ExploreError, Explored, Explorer, Notes, Sweep, Varied
 use pliant_live::services::{DurationError, parse_duration};
 use pliant_live::staging::{FileSpec, check_manifest};
 use pliant_model::{Span, SpanMs};
+use pliant_policy::optional::Reallocation;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -21,6 +22,8 @@ use crate::verbs::submit::{Input, argument, input};
 
 /// More requests than anybody waits for.
 const REQUESTS_MAX: u32 = 10_000_000;
+/// By how much sooner another server has to complete a mandatory request for it to be moved there.
+const LEAST_GAIN: SpanMs = SpanMs(100);
 /// The exit code if a mandatory request did not complete.
 const NOT_COMPLETED: u8 = 3;
 
@@ -58,6 +61,9 @@ pub(crate) struct Arguments {
     /// Submits so many requests at once and no more, as users do who have to guess: the baseline of the paper.
     #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
     legacy: Option<u32>,
+    /// Looks so often whether another server would complete a mandatory request sooner that waits, and moves it there.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    reallocate: Option<Span>,
     /// How long a server may be out of reach before others get its requests.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = patience)]
     patience: Duration,
@@ -99,6 +105,9 @@ impl Arguments {
             most,
             deadline: SpanMs(self.deadline.0 * 1_000),
             legacy: self.legacy,
+            reallocation: self
+                .reallocate
+                .map(|every| Reallocation { every: SpanMs(every.0.max(1) * 1_000), least_gain: LEAST_GAIN }),
             patience: self.patience,
         })
     }

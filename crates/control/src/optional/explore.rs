@@ -9,23 +9,28 @@
 //!
 //! Beyond the paper: a server that is lost gives its mandatory requests to others and its optional ones back; one that
 //! comes later is taken in. All of the state is data: a client that begins again sends what it was not answered again,
-//! under the same numbers, and the servers tell what became of it.
+//! under the same numbers, and the servers tell what became of it. With [`Plan::reallocation`] mandatory requests that wait
+//! are moved to servers that would complete them sooner ([`moving`]).
 //!
 //! [`Dispatch::Guess`] is the paper's legacy client, which submits a number of requests that its user guessed.
 //!
 //! Cost: O(log n) for each event, and O(servers) for setup and cleanup.
 
 mod losses;
+mod moving;
 mod placing;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::Kind;
+use pliant_policy::optional::{Kind, Reallocation};
 use serde::{Deserialize, Serialize};
 
+use super::server::Prospects;
 use crate::names::Name;
+
+use self::moving::Moving;
 
 /// How long to wait before the agent is asked again if there is no server.
 const PAUSE: SpanMs = SpanMs(1_000);
@@ -43,6 +48,9 @@ pub struct Plan {
     pub weight: u32,
     /// How requests are given out.
     pub dispatch: Dispatch,
+    /// How mandatory requests that wait are moved to better servers; none are in the paper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reallocation: Option<Reallocation>,
     /// The order of the servers is drawn from this.
     pub seed: u64,
 }
@@ -92,6 +100,22 @@ pub enum Event {
         /// False if it failed by itself: it would fail again.
         completed: bool,
     },
+    /// What may be expected of a server, as was asked for.
+    Expected {
+        /// The server.
+        server: Name,
+        /// What.
+        prospects: Prospects,
+    },
+    /// A server does not have a request any more, and has not run it.
+    Withdrawn {
+        /// The request.
+        number: u32,
+        /// Which attempt of it.
+        attempt: u32,
+        /// The server.
+        server: Name,
+    },
     /// A server cannot be reached any more.
     Lost(Name),
     /// The user wants to stop: what is completed is kept.
@@ -122,6 +146,22 @@ pub enum Command {
         server: Name,
         /// The request.
         number: u32,
+        /// Up to which attempt of it.
+        attempt: u32,
+    },
+    /// Ask a server what may be expected of it. If it does not answer, it is left out.
+    Expect {
+        /// The server.
+        server: Name,
+    },
+    /// Take a request back from a server, unless it has begun to run there.
+    Withdraw {
+        /// The server.
+        server: Name,
+        /// The request.
+        number: u32,
+        /// Which attempt of it.
+        attempt: u32,
     },
     /// Say [`Event::Due`] then.
     WakeAt(TimeMs),
@@ -138,6 +178,8 @@ pub struct Submission {
     pub server: Name,
     /// Whether it has to be completed.
     pub kind: Kind,
+    /// How often a server had to be found for it before.
+    pub attempt: u32,
     /// The user's weight.
     pub weight: u32,
     /// The user's deadline.
@@ -201,6 +243,11 @@ pub struct Explore {
     turn: usize,
     /// Where each request is that was sent and is not over.
     sent: BTreeMap<u32, Name>,
+    /// How often requests have come back from servers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    attempts: BTreeMap<u32, u32>,
+    #[serde(default, skip_serializing_if = "Moving::is_idle")]
+    moving: Moving,
     /// Mandatory requests that are nowhere.
     homeless: VecDeque<u32>,
     /// Optional numbers that were given out and came back.
@@ -223,6 +270,8 @@ impl Explore {
             order: Vec::new(),
             turn: 0,
             sent: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            moving: Moving::default(),
             homeless: (0..mandatory).collect(),
             returned: Vec::new(),
             next: mandatory,
@@ -266,9 +315,15 @@ impl Explore {
                 self.ended(number, &server, completed, commands)
             }
             (_, Event::Refused { number, server }) => self.refused(now, number, &server, commands),
+            (_, Event::Expected { server, prospects }) => self.expected(server, prospects, commands),
+            (_, Event::Withdrawn { number, attempt, server }) => {
+                self.withdrawn(now, number, attempt, &server, commands)
+            }
             (_, Event::Lost(server)) => self.lost(now, &server, commands),
-            (_, Event::Begin | Event::Due) => {}
+            (_, Event::Due) => self.look(now, commands),
+            (_, Event::Begin) => {}
         }
+        self.look_later(now, commands);
         let nothing_left =
             self.sent.is_empty() && self.homeless.is_empty() && self.phase == Phase::Monitoring;
         let exhausted = nothing_left && !self.has_optional();
@@ -285,6 +340,7 @@ impl Explore {
 
     /// Sends again what was not answered: the servers know the numbers.
     fn resume(&mut self, commands: &mut Vec<Command>) {
+        self.moving = Moving::default();
         let again = self.sent.iter().map(|(number, server)| self.submission(*number, server.clone()));
         commands.extend(again.map(Command::Submit));
         commands.push(Command::Discover { most: self.plan.most });
@@ -298,7 +354,9 @@ impl Explore {
                 Some(known) => {
                     (known.there, known.cores) = (true, cores);
                     for number in std::mem::take(&mut known.given_up) {
-                        commands.push(Command::CancelOne { server: server.clone(), number });
+                        // Where it is now, or will be, it is a later one.
+                        let attempt = self.attempts.get(&number).map_or(0, |attempt| attempt - 1);
+                        commands.push(Command::CancelOne { server: server.clone(), number, attempt });
                     }
                 }
                 None => {

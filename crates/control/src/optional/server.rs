@@ -2,12 +2,15 @@
 //!
 //! A request is known by the exploration it belongs to and its number there ([`RequestKey`]): submitted twice it is run
 //! once, and whoever submits it again is told how it stands, so that repeating a submission is also how a client asks.
-//! What is cancelled is remembered, so that a submission that was overtaken by its cancellation does not run.
+//! What is cancelled is remembered, so that a submission that was overtaken by its cancellation does not run. A client that
+//! takes a request away ([`Event::Withdraw`], which one that runs does not heed) and brings it back later counts its attempts, so that a
+//! late message of an earlier one changes nothing.
 //!
 //! Everything that changes the state is an [`Event`], to be journaled before its commands are carried out. Ties are
 //! drawn by counting, so a journal told again gives the same commands.
 
 mod journaled;
+mod leaving;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -16,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::{Cancelled, Decision, Ended, Kind, Order, Queue, Request, RequestId, UserId};
+use pliant_policy::optional::{Decision, Ended, Kind, Order, Queue, Request, RequestId, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{Key, User};
@@ -24,7 +27,7 @@ use crate::reason::{Cause, Reason};
 use crate::server::Token;
 
 pub use journaled::{Journaled, Told};
-pub use views::{Process, UserShare};
+pub use views::{Process, Prospects, UserShare};
 
 /// How long an exploration is remembered after its last request is over: longer than a client repeats itself.
 const KEPT: SpanMs = SpanMs(3_600_000);
@@ -67,6 +70,9 @@ pub struct Submit {
     pub weight: u32,
     /// Whether it has to be completed.
     pub kind: Kind,
+    /// How often its client has had to find a server for it before.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub attempt: u32,
     /// The user's deadline, for the grace of those in its way.
     pub deadline: Option<TimeMs>,
     /// What to run: the driver's own note.
@@ -90,6 +96,21 @@ pub enum Event {
         reply: Token,
         /// Which.
         key: RequestKey,
+        /// Up to which attempt.
+        #[serde(default, skip_serializing_if = "is_first")]
+        attempt: u32,
+        /// Who.
+        user: User,
+    },
+    /// The same, unless it has begun to run: its client has a better server for it.
+    Withdraw {
+        /// Whom to answer: [`Standing::Cancelled`] if it is not here any more and does not come back.
+        reply: Token,
+        /// Which.
+        key: RequestKey,
+        /// Up to which attempt.
+        #[serde(default, skip_serializing_if = "is_first")]
+        attempt: u32,
         /// Who.
         user: User,
     },
@@ -191,8 +212,14 @@ pub enum Command {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Kept {
     key: RequestKey,
+    #[serde(default, skip_serializing_if = "is_first")]
+    attempt: u32,
     launch: String,
     cancelled: bool,
+}
+
+fn is_first(attempt: &u32) -> bool {
+    *attempt == 0
 }
 
 /// What is known of an exploration.
@@ -205,6 +232,9 @@ struct Exploration {
     optional: u32,
     /// Requests that are over, and how they stand.
     over: BTreeMap<u32, Standing>,
+    /// Up to which attempt requests were cancelled or withdrawn, if not only the first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    given_back: BTreeMap<u32, u32>,
     /// Nothing of it is wanted any more.
     cancelled: bool,
     /// When something was last heard of it.
@@ -259,9 +289,16 @@ impl Requests {
                 let answer = self.submit(now, *submit);
                 commands.push(Command::Reply { to: reply, answer });
             }
-            Event::Cancel { reply, key, user } => {
+            Event::Cancel { reply, key, attempt, user } => {
                 let answer = match self.exploration(now, key.exploration, &user) {
-                    Some(_) => Answer::Stands(self.cancel(now, key, commands)),
+                    Some(_) => Answer::Stands(self.cancel(now, key, attempt, commands)),
+                    None => not_yours(),
+                };
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Withdraw { reply, key, attempt, user } => {
+                let answer = match self.exploration(now, key.exploration, &user) {
+                    Some(_) => Answer::Stands(self.withdraw(now, key, attempt, commands)),
                     None => not_yours(),
                 };
                 commands.push(Command::Reply { to: reply, answer });
@@ -302,6 +339,7 @@ impl Requests {
             here: BTreeMap::new(),
             optional: 0,
             over: BTreeMap::new(),
+            given_back: BTreeMap::new(),
             cancelled: false,
             heard: now,
         };
@@ -311,16 +349,22 @@ impl Requests {
     }
 
     fn submit(&mut self, now: TimeMs, submit: Submit) -> Answer {
-        let Submit { key, user, weight, kind, deadline, launch } = submit;
+        let Submit { key, user, weight, kind, attempt, deadline, launch } = submit;
         let most = self.config.optional_per_core.map(|most| most * self.config.cores);
         let id = RequestId(self.next);
         let crowd = (kind == Kind::Mandatory).then(|| self.crowd(&user)).flatten();
         let Some(exploration) = self.exploration(now, key.exploration, &user) else { return not_yours() };
-        if let Some(standing) = exploration.over.get(&key.number) {
+        if let Some(standing) = exploration.over.get(&key.number)
+            && !(*standing == Standing::Cancelled && exploration.comes_back(key.number, attempt))
+        {
             return Answer::Stands(*standing);
         }
         if let Some(here) = exploration.here.get(&key.number).copied() {
-            return Answer::Stands(self.standing(here));
+            return match self.requests.get(&here).is_some_and(|kept| kept.cancelled && kept.attempt < attempt)
+            {
+                true => Answer::Refused(Cause::Busy.because("an earlier attempt of it is being ended")),
+                false => Answer::Stands(self.standing(here)),
+            };
         }
         if exploration.cancelled {
             return Answer::Stands(Standing::Cancelled);
@@ -336,6 +380,7 @@ impl Requests {
             }
             exploration.optional += 1;
         }
+        exploration.over.remove(&key.number);
         exploration.here.insert(key.number, id);
         self.next += 1;
         let users = self.users.len() as u32;
@@ -344,7 +389,7 @@ impl Requests {
             self.optional.insert(id);
         }
         self.queue.submit(now, Request { id, user, weight, kind, deadline });
-        self.requests.insert(id, Kept { key, launch, cancelled: false });
+        self.requests.insert(id, Kept { key, attempt, launch, cancelled: false });
         self.changed = true;
         Answer::Stands(Standing::Waiting)
     }
@@ -366,43 +411,6 @@ impl Requests {
             _ if self.queue.waits(request) => Standing::Waiting,
             _ => Standing::Running,
         }
-    }
-
-    fn cancel(&mut self, now: TimeMs, key: RequestKey, commands: &mut Vec<Command>) -> Standing {
-        let Some(exploration) = self.explorations.get_mut(&key.exploration) else {
-            return Standing::Cancelled;
-        };
-        if let Some(standing) = exploration.over.get(&key.number) {
-            return *standing;
-        }
-        let Some(request) = exploration.here.get(&key.number).copied() else {
-            // It may come yet.
-            exploration.over.insert(key.number, Standing::Cancelled);
-            return Standing::Cancelled;
-        };
-        self.changed = true;
-        match self.queue.cancel(now, request) {
-            Cancelled::Running => {
-                if let Some(kept) = self.requests.get_mut(&request).filter(|kept| !kept.cancelled) {
-                    kept.cancelled = true;
-                    commands.push(Command::End { request });
-                }
-            }
-            Cancelled::Withdrawn | Cancelled::Unknown => {
-                self.over(request, Standing::Cancelled);
-            }
-        }
-        Standing::Cancelled
-    }
-
-    fn cancel_all(&mut self, now: TimeMs, key: Key, user: &User, commands: &mut Vec<Command>) -> Answer {
-        let Some(exploration) = self.exploration(now, key, user) else { return not_yours() };
-        exploration.cancelled = true;
-        let numbers: Vec<u32> = exploration.here.keys().copied().collect();
-        for number in numbers {
-            self.cancel(now, RequestKey { exploration: key, number }, commands);
-        }
-        Answer::AllCancelled
     }
 
     fn ended(&mut self, now: TimeMs, request: RequestId, exit: Exit, commands: &mut Vec<Command>) {

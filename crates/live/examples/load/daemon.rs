@@ -31,7 +31,7 @@ pub(crate) fn run(files: &[String]) -> Outcome<()> {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = stop.send(true);
     });
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = pliant_live::daemon::runtime()?;
     let ended = runtime.block_on(async {
         let upkeep = metrics.clone();
         tokio::spawn(async move {

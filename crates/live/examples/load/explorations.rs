@@ -144,6 +144,7 @@ async fn explore(client: Client) -> Outcome<(Explored, Duration)> {
         most: MOST,
         deadline: DEADLINE,
         legacy: None,
+        reallocation: None,
         patience: Duration::from_secs(60),
     };
     let begun = Instant::now();

@@ -9,6 +9,7 @@ mod pages;
 mod recovery;
 mod replay;
 mod runner;
+mod runtime;
 mod thread;
 mod transport;
 
@@ -20,6 +21,7 @@ pub(crate) use pages::listen_pages;
 pub(crate) use recovery::recover;
 pub use replay::{Retold, retell};
 pub use runner::{Driver, Kept, RunnerError, Settings, digest};
+pub use runtime::runtime;
 pub(crate) use thread::MachineThread;
 pub(crate) use transport::transport;
 

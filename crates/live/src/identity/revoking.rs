@@ -26,7 +26,7 @@ pub(super) struct Revoking<V: Debug + ?Sized> {
 
 impl<V: Debug + ?Sized> Revoking<V> {
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
-        let Some(list) = &self.list else { return Ok(()) };
+        let Some(list) = self.list.as_ref().filter(|list| !list.is_empty()) else { return Ok(()) };
         let (_, certificate) = X509Certificate::from_der(certificate)
             .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
         match list.has(&Serial::from_bytes(certificate.raw_serial())) {

@@ -109,6 +109,11 @@ impl RevocationList {
         self.serials.contains(serial)
     }
 
+    /// True if nothing has been revoked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.serials.is_empty()
+    }
+
     fn read(path: &Path, authority: &CertificateDer<'_>) -> Result<RevocationList, TlsError> {
         let wrong = |problem: String| TlsError::Content {
             path: path.to_owned(),

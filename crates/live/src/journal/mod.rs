@@ -12,7 +12,8 @@
 //! What both promise, and `tests/journal` shows on both:
 //!
 //! - A commit that returns survives `kill -9`. It was synced to the disk, so it survives the loss of power too if the
-//!   disk keeps what it says it has (which no test here shows).
+//!   disk keeps what it says it has (which no test here shows); a journal that is opened with [`Durability::Process`]
+//!   leaves that to the system, and may lose its last commits with the power.
 //! - A commit that fails leaves nothing behind, and the journal goes on: the same batch may be committed again.
 //!   If the outcome was not known (the connection broke in the middle), the second attempt finds out, and the
 //!   batch counts once.
@@ -36,6 +37,16 @@ pub use records::{Batch, Entry, Filter, JobRow, Loaded, LocalPlace, LocalRow, No
 
 /// How many entries are dropped at a time at most, so that no commit waits long for it.
 pub const DROPPED_AT_ONCE: u64 = 10_000;
+
+/// What a commit that returns survives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// The loss of power: each commit is synced to the disk.
+    Power,
+    /// The end of the process, however it comes about. The loss of power may cost the last commits, as a whole and from the
+    /// last one on: for those whose clients say again what was lost with them.
+    Process,
+}
 
 /// A journal, for the one daemon that writes it.
 pub trait Journal: Send {
@@ -132,14 +143,23 @@ pub trait Archive: Send {
     fn ended(&mut self) -> Result<u64, JournalError>;
 }
 
-/// Opens the journal in a folder, made if it is not there.
+/// Opens the journal in a folder, made if it is not there, whose commits survive the loss of power.
 ///
 /// # Errors
 ///
 /// If the folder cannot be used, another daemon has the journal open, or what is there is no journal, a
 /// damaged one or one of a later version.
 pub fn open_sqlite(folder: &Path) -> Result<Box<dyn Journal>, JournalError> {
-    Ok(Box::new(sqlite::Sqlite::open(folder)?))
+    open_sqlite_for(folder, Durability::Power)
+}
+
+/// The same, for what commits are to survive.
+///
+/// # Errors
+///
+/// As [`open_sqlite`].
+pub fn open_sqlite_for(folder: &Path, durability: Durability) -> Result<Box<dyn Journal>, JournalError> {
+    Ok(Box::new(sqlite::Sqlite::open(folder, durability)?))
 }
 
 fn of_owner(place: &str, expected: &str, found: String) -> Result<(), JournalError> {

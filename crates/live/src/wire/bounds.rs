@@ -48,6 +48,8 @@ pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
 pub const OFFERS: RangeInclusive<u32> = 1..=10_000;
 /// Users of one server in an answer.
 pub const USERS_MAX: usize = 10_000;
+/// Mandatory requests of an exploration that wait at a server, in an answer.
+pub const WAITING_MAX: usize = 10_000;
 /// Instances of a pack.
 pub const PACK_MAX: usize = 10_000;
 /// Moments at which processors come free, in an answer.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use pliant_control::agent::Offering;
 use pliant_control::names::Key;
-use pliant_control::optional::server::{Standing, UserShare};
+use pliant_control::optional::server::{Prospects, Standing, UserShare};
 use pliant_control::reason::Reason;
 use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::{Kind, Share};
+use pliant_policy::optional::{Kind, Prospect, Share};
 
 use super::cause::cause;
 use super::discovery::arguments;
@@ -32,9 +32,22 @@ pub enum ToServer {
     /// Run a request, once.
     Call(Call),
     /// Run one no more.
-    Cancel(u32),
+    Cancel(Attempt),
     /// Run none of them any more.
     CancelAll,
+    /// What may be expected here?
+    Expect,
+    /// Give one back, unless it runs.
+    Withdraw(Attempt),
+}
+
+/// A request, and which attempt at finding a server for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Attempt {
+    /// In the exploration.
+    pub number: u32,
+    /// How often a server had to be found for it before.
+    pub attempt: u32,
 }
 
 /// A request, as its client submits it.
@@ -44,8 +57,24 @@ pub struct Call {
     pub number: u32,
     /// Whether it has to be completed.
     pub kind: Kind,
+    /// How often a server had to be found for it before.
+    pub attempt: u32,
     /// What it is given.
     pub arguments: BTreeMap<String, String>,
+}
+
+impl Call {
+    /// Which request it is, and which attempt.
+    pub fn id(&self) -> Attempt {
+        Attempt { number: self.number, attempt: self.attempt }
+    }
+}
+
+impl From<u32> for Attempt {
+    /// The first attempt at a request.
+    fn from(number: u32) -> Attempt {
+        Attempt { number, attempt: 0 }
+    }
 }
 
 /// What a server says.
@@ -62,8 +91,8 @@ pub struct FromServer {
 pub enum Said {
     /// How it stands.
     Stands {
-        /// Which.
-        number: u32,
+        /// Which, and which attempt was asked about.
+        id: Attempt,
         /// How.
         standing: Standing,
         /// What it wrote, if it is over.
@@ -78,6 +107,8 @@ pub enum Said {
     },
     /// All are cancelled.
     AllCancelled,
+    /// What may be expected.
+    Expected(Prospects),
 }
 
 /// What users have had of a server's cores for explorations.
@@ -115,6 +146,7 @@ fn span(field: &str, found: i64) -> Result<SpanMs, Malformed> {
 impl From<&ToServer> for proto::ExploreRequest {
     fn from(asked: &ToServer) -> proto::ExploreRequest {
         use explore_request::Message;
+        let mut attempt = 0;
         let message = match asked {
             ToServer::Begin { exploration, service, deadline, inputs } => {
                 Message::Begin(explore_request::Begin {
@@ -127,12 +159,21 @@ impl From<&ToServer> for proto::ExploreRequest {
             ToServer::Call(call) => Message::Submit(explore_request::Call {
                 number: call.number,
                 optional: call.kind == Kind::Optional,
+                attempt: call.attempt,
                 arguments: call.arguments.clone().into_iter().collect(),
             }),
-            ToServer::Cancel(number) => Message::Cancel(*number),
+            ToServer::Cancel(id) => {
+                attempt = id.attempt;
+                Message::Cancel(id.number)
+            }
             ToServer::CancelAll => Message::CancelAll(true),
+            ToServer::Expect => Message::Expect(true),
+            ToServer::Withdraw(id) => {
+                attempt = id.attempt;
+                Message::Withdraw(id.number)
+            }
         };
-        proto::ExploreRequest { message: Some(message) }
+        proto::ExploreRequest { message: Some(message), attempt }
     }
 }
 
@@ -140,7 +181,8 @@ impl TryFrom<proto::ExploreRequest> for ToServer {
     type Error = Malformed;
     fn try_from(message: proto::ExploreRequest) -> Result<ToServer, Malformed> {
         use explore_request::Message;
-        let missing = || Malformed::missing("", "begin, submit, cancel or cancel_all");
+        let missing = || Malformed::missing("", "begin, submit, cancel, cancel_all, expect or withdraw");
+        let attempt = message.attempt;
         Ok(match message.message.ok_or_else(missing)? {
             Message::Begin(begin) => ToServer::Begin {
                 exploration: read::key("begin.exploration", &begin.exploration)?,
@@ -151,10 +193,13 @@ impl TryFrom<proto::ExploreRequest> for ToServer {
             Message::Submit(call) => ToServer::Call(Call {
                 number: call.number,
                 kind: if call.optional { Kind::Optional } else { Kind::Mandatory },
+                attempt: call.attempt,
                 arguments: arguments("submit.arguments", call.arguments)?,
             }),
-            Message::Cancel(number) => ToServer::Cancel(number),
+            Message::Cancel(number) => ToServer::Cancel(Attempt { number, attempt }),
             Message::CancelAll(_) => ToServer::CancelAll,
+            Message::Expect(_) => ToServer::Expect,
+            Message::Withdraw(number) => ToServer::Withdraw(Attempt { number, attempt }),
         })
     }
 }
@@ -188,8 +233,9 @@ impl From<&FromServer> for proto::ExploreReply {
     fn from(told: &FromServer) -> proto::ExploreReply {
         use explore_reply::Message;
         let message = match &told.said {
-            Said::Stands { number, standing, output } => Message::Stands(explore_reply::Stands {
-                number: *number,
+            Said::Stands { id, standing, output } => Message::Stands(explore_reply::Stands {
+                number: id.number,
+                attempt: id.attempt,
                 standing: explore_reply::Standing::from(*standing).into(),
                 output: output[..output.len().min(bounds::OUTPUT_BYTES_MAX)].to_vec(),
             }),
@@ -199,6 +245,7 @@ impl From<&FromServer> for proto::ExploreReply {
                 cause: proto::Cause::from(why.cause).into(),
             }),
             Said::AllCancelled => Message::AllCancelled(true),
+            Said::Expected(prospects) => Message::Prospects(prospects.into()),
         };
         proto::ExploreReply { message: Some(message), share: told.share.as_ref().map(Into::into) }
     }
@@ -208,10 +255,10 @@ impl TryFrom<proto::ExploreReply> for FromServer {
     type Error = Malformed;
     fn try_from(message: proto::ExploreReply) -> Result<FromServer, Malformed> {
         use explore_reply::Message;
-        let missing = || Malformed::missing("", "stands, not_taken or all_cancelled");
+        let missing = || Malformed::missing("", "stands, not_taken, all_cancelled or prospects");
         let said = match message.message.ok_or_else(missing)? {
             Message::Stands(stands) => Said::Stands {
-                number: stands.number,
+                id: Attempt { number: stands.number, attempt: stands.attempt },
                 standing: standing("stands.standing", stands.standing)?,
                 output: read::bytes_to("stands.output", stands.output, bounds::OUTPUT_BYTES_MAX)?,
             },
@@ -220,8 +267,37 @@ impl TryFrom<proto::ExploreReply> for FromServer {
                 Said::NotTaken { number: not_taken.number, why: cause(not_taken.cause).because(why) }
             }
             Message::AllCancelled(_) => Said::AllCancelled,
+            Message::Prospects(prospects) => Said::Expected(prospects.try_into()?),
         };
         Ok(FromServer { said, share: read::optional("share", message.share)? })
+    }
+}
+
+impl From<&Prospects> for explore_reply::Prospects {
+    fn from(prospects: &Prospects) -> explore_reply::Prospects {
+        let ms = |span: Option<SpanMs>| span.map(|span| write::number(&(0..=*bounds::TIME_MS.end()), span.0));
+        let waiting = |(number, wait): &(u32, Option<SpanMs>)| explore_reply::prospects::Waiting {
+            number: *number,
+            wait_ms: ms(*wait),
+        };
+        explore_reply::Prospects {
+            wait_ms: ms(prospects.more.wait),
+            run_ms: ms(prospects.more.run),
+            waiting: prospects.waiting.iter().take(bounds::WAITING_MAX).map(waiting).collect(),
+        }
+    }
+}
+
+impl TryFrom<explore_reply::Prospects> for Prospects {
+    type Error = Malformed;
+    fn try_from(message: explore_reply::Prospects) -> Result<Prospects, Malformed> {
+        let wait = message.wait_ms.map(|ms| span("prospects.wait_ms", ms)).transpose()?;
+        let run = message.run_ms.map(|ms| span("prospects.run_ms", ms)).transpose()?;
+        let waiting = read::list("prospects.waiting", message.waiting, bounds::WAITING_MAX, |waiting| {
+            let wait = waiting.wait_ms.map(|ms| span("wait_ms", ms)).transpose()?;
+            Ok((waiting.number, wait))
+        })?;
+        Ok(Prospects { more: Prospect { wait, run }, waiting })
     }
 }
 

@@ -41,7 +41,7 @@ mod write;
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
 pub(crate) use discovery::{called, service_call};
-pub use exploration::{Call, FromServer, OffersQuery, Said, Shares, ToServer, offers, offers_reply};
+pub use exploration::{Attempt, Call, FromServer, OffersQuery, Said, Shares, ToServer, offers, offers_reply};
 pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
 pub use handoff::{Prepare, handoff_id};
 pub use history::{HistoryPage, HistoryPlace, HistoryQuery, LocalPlace, LocalsPage, LocalsQuery};

@@ -14,12 +14,17 @@
 //! baseline: one line, nothing is ever ended. Times are in milliseconds, as requests may take no longer than a second.
 //!
 //! Beyond the paper: several cores, weighted users, and a grace period in which a mandatory request waits for an
-//! optional one that is about to complete, if that leaves it time enough before its deadline.
+//! optional one that is about to complete, if that leaves it time enough before its deadline. Mandatory requests that wait may
+//! be moved to better servers ([`reallocate`]), by what servers expect of themselves ([`Queue::prospect`]).
 
 mod accounts;
 mod queue;
+mod reallocation;
 #[cfg(test)]
 mod tests;
 
 pub use accounts::Fairness;
-pub use queue::{Cancelled, Decision, Ended, Kind, Order, Queue, Request, RequestId, Running, Share, UserId};
+pub use queue::{
+    Cancelled, Decision, Ended, Kind, Order, Prospect, Queue, Request, RequestId, Running, Share, UserId,
+};
+pub use reallocation::{Move, Reallocation, Waiting, reallocate};

@@ -4,6 +4,7 @@
 //! decisions out. A run that is to be ended keeps its core until the driver says that it is gone: processes take a
 //! moment to end, and one may complete on its own in that moment.
 
+mod prospects;
 mod views;
 
 use std::cmp::Reverse;
@@ -15,6 +16,7 @@ use pliant_model::{SpanMs, TimeMs};
 use super::Fairness;
 use super::accounts::Accounts;
 
+pub use prospects::Prospect;
 pub use views::{Running, Share};
 
 /// A request, by the driver's number.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pliant_control::optional::explore::Dispatch;
 use pliant_model::SpanMs;
-use pliant_policy::optional::{Fairness, Order};
+use pliant_policy::optional::{Fairness, Order, Reallocation};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -15,6 +15,8 @@ use crate::optional::{Arrivals, Outages, Scenario, System};
 
 /// No campaign has servers, users, cores, weights or requests beyond this.
 const MOST: i64 = 100_000;
+/// By how much sooner a mandatory request is completed elsewhere if it is moved, unless a file says otherwise.
+const LEAST_GAIN: SpanMs = SpanMs(100);
 /// The longest time in a campaign, in milliseconds: a year.
 const LONGEST_MS: i64 = 31_536_000_000;
 
@@ -54,6 +56,8 @@ struct SystemTable {
     fairness: Option<Word<Fairness>>,
     window: Option<Spanned<i64>>,
     grace_ms: Option<Spanned<i64>>,
+    reallocate_ms: Option<Spanned<i64>>,
+    least_gain_ms: Option<Spanned<i64>>,
     guesses: Option<Spanned<Vec<Spanned<i64>>>>,
 }
 
@@ -167,17 +171,38 @@ impl Reader<'_> {
         }
     }
 
+    fn moving(&self, given: &SystemTable) -> Checked<Option<Reallocation>> {
+        let Some(every) = &given.reallocate_ms else {
+            return match &given.least_gain_ms {
+                None => Ok(None),
+                Some(gain) => {
+                    let problem = "expected `reallocate_ms` with `least_gain_ms`, found it alone".to_owned();
+                    Err(self.at(gain.span(), problem, "reallocate_ms = 1000"))
+                }
+            };
+        };
+        let least_gain = given.least_gain_ms.as_ref();
+        let least_gain = least_gain.map(|gain| self.within(gain, 0..=LONGEST_MS)).transpose()?;
+        let every = SpanMs(self.within(every, 1..=LONGEST_MS)?);
+        Ok(Some(Reallocation { every, least_gain: least_gain.map_or(LEAST_GAIN, SpanMs) }))
+    }
+
     /// The systems of a table: one, or a legacy system for each guess.
     fn systems(&self, table: &Spanned<SystemTable>) -> Checked<Vec<Variant>> {
         let given = table.get_ref();
         let name = given.name.get_ref();
         if let Some(guesses) = &given.guesses {
-            let stray = given.window.as_ref().or(given.grace_ms.as_ref()).map(Spanned::span);
+            let keys = [&given.window, &given.grace_ms, &given.reallocate_ms, &given.least_gain_ms];
+            let stray = keys.into_iter().flatten().next().map(Spanned::span);
             let stray = stray.or_else(|| given.fairness.as_ref().map(|_| table.span()));
             if let Some(place) = stray {
                 let problem =
                     "expected `guesses` alone: the legacy system knows no optional requests".to_owned();
-                return Err(self.at(place, problem, "remove fairness, window and grace_ms"));
+                return Err(self.at(
+                    place,
+                    problem,
+                    "remove fairness, window, grace_ms, reallocate_ms and least_gain_ms",
+                ));
             }
             self.filled(guesses, guesses.get_ref().is_empty(), "guesses = [3, 100, 1000]")?;
             let legacy = |guess: &Spanned<i64>| {
@@ -196,7 +221,8 @@ impl Reader<'_> {
             Some(window) => self.within(window, 1..=MOST)? as u32,
         };
         let fairness = given.fairness.map_or(Fairness::VirtualTime, |word| word.0);
-        let system = System { order: Order::Fair { fairness, grace }, dispatch: Dispatch::Window(window) };
+        let (order, dispatch) = (Order::Fair { fairness, grace }, Dispatch::Window(window));
+        let system = System { order, dispatch, reallocation: self.moving(given)? };
         Ok(vec![Variant { name: name.clone(), treatment: Treatment::Requests(system) }])
     }
 }
@@ -274,6 +300,12 @@ guesses = [3, 100]
             "\"ours\"\nwindow = 2\n[[system]]\nname = \"x\"",
             "expected unique names, found `ours` twice",
         );
+        check(
+            "grace_ms = 500",
+            "least_gain_ms = 5",
+            "expected `reallocate_ms` with `least_gain_ms`, found it alone",
+        );
+        check("grace_ms = 500", "reallocate_ms = 0", "`reallocate_ms`: expected a whole number from 1 to");
         check("grace_ms", "grace", "unknown key `grace`");
     }
 }

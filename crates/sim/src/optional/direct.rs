@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 
 use pliant_control::names::Name;
 use pliant_control::optional::explore::{Command, Event, Explore, Offer, Plan, Submission};
+use pliant_control::optional::server::Prospects;
 use pliant_model::rng::Draws;
 use pliant_model::{ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::{Cancelled, Decision, Ended, Kind, Queue, Request, RequestId, UserId};
 use rustc_hash::FxHashMap;
 
+use super::overheads::{Drawn, Overheads};
 use super::scenario::{Scenario, System, UserDraw};
 use super::tally::{RunEnd, Tally};
 
@@ -86,13 +88,24 @@ struct Direct {
     next: u32,
     /// Servers that something happened to at this instant.
     touched: Vec<usize>,
+    overheads: Drawn,
     tally: Tally,
 }
 
 /// Simulates a scenario under a system.
 pub fn simulate(scenario: &Scenario, system: &System, seed: u64) -> ExplorationRun {
+    simulate_with(scenario, system, &Overheads::default(), seed)
+}
+
+/// The same, where requests take as much longer as they were measured to on real daemons.
+pub fn simulate_with(
+    scenario: &Scenario,
+    system: &System,
+    overheads: &Overheads,
+    seed: u64,
+) -> ExplorationRun {
     let users = scenario.draw_users(seed);
-    Direct::new(scenario, system, seed, &users).run()
+    Direct::new(scenario, system, Drawn::new(overheads, seed), seed, &users).run()
 }
 
 /// The name of a server: `s0`, `s1`, ...
@@ -101,7 +114,7 @@ pub(super) fn server_name(number: usize) -> Name {
 }
 
 impl Direct {
-    fn new(scenario: &Scenario, system: &System, seed: u64, users: &[UserDraw]) -> Direct {
+    fn new(scenario: &Scenario, system: &System, overheads: Drawn, seed: u64, users: &[UserDraw]) -> Direct {
         let tally = Tally::new(scenario, users);
         let server = |(number, speed): (usize, &f64)| Server {
             name: server_name(number),
@@ -130,10 +143,12 @@ impl Direct {
             by_number: FxHashMap::default(),
             next: 0,
             touched: Vec::new(),
+            overheads,
             tally,
         };
         for (number, user) in users.iter().enumerate() {
-            direct.schedule(user.arrival, Class::Arrive, Happening::Arrive(number));
+            let begins = user.arrival + direct.overheads.begin();
+            direct.schedule(begins, Class::Arrive, Happening::Arrive(number));
         }
         for (at, server, there) in scenario.draw_outages(super::last_deadline(scenario, users), seed) {
             direct.schedule(at, Class::Outage, Happening::Outage(server, there));
@@ -187,9 +202,21 @@ impl Direct {
                 }
                 Command::Submit(submission) => self.send(user, Happening::Submit(user, submission)),
                 Command::Cancel { server } => self.send(user, Happening::Cancel(user, self.by_name[&server])),
-                Command::CancelOne { server, number } => {
+                Command::CancelOne { server, number, .. } => {
                     if let Some(id) = self.by_number.get(&(user, number)).copied() {
                         self.cancel_one(self.by_name[&server], id);
+                    }
+                }
+                Command::Expect { server } => {
+                    let prospects = self.prospects(user, self.by_name[&server]);
+                    self.tell(user, Event::Expected { server, prospects });
+                }
+                Command::Withdraw { server, number, attempt } => {
+                    let at = self.by_name[&server];
+                    let id = self.by_number.get(&(user, number)).copied();
+                    if let Some(id) = id.filter(|id| self.servers[at].queue.waits(*id)) {
+                        self.cancel_one(at, id);
+                        self.tell(user, Event::Withdrawn { number, attempt, server });
                     }
                 }
                 Command::WakeAt(at) => self.schedule(at, Class::Due, Happening::Due(user)),
@@ -206,8 +233,21 @@ impl Direct {
         self.schedule(sent, Class::Sent, message);
     }
 
+    /// What a user is told of a server.
+    fn prospects(&self, user: usize, at: usize) -> Prospects {
+        let queue = &self.servers[at].queue;
+        let own = |(id, wait): (RequestId, Option<SpanMs>)| {
+            let stored = self.stored.get(&id).filter(|stored| stored.user == user)?;
+            Some((stored.number, wait))
+        };
+        Prospects {
+            more: queue.prospect(self.now, Some(UserId(user as u32))),
+            waiting: queue.mandatory_waits(self.now).into_iter().filter_map(own).collect(),
+        }
+    }
+
     fn submit(&mut self, user: usize, submission: Submission) {
-        let Submission { number, server, kind, weight, deadline } = submission;
+        let Submission { number, server, kind, weight, deadline, .. } = submission;
         let at = self.by_name[&server];
         if self.clients[user].machine.is_over() {
             return;
@@ -248,7 +288,8 @@ impl Direct {
         if how == Ended::Over {
             let (number, server) = (stored.number, self.servers[at].name.clone());
             let event = Event::Ended { number, server, completed: true };
-            self.schedule(self.now, Class::Told, Happening::Told(stored.user, event));
+            let told = self.now + self.overheads.turn();
+            self.schedule(told, Class::Told, Happening::Told(stored.user, event));
         }
     }
 
@@ -333,10 +374,10 @@ impl Direct {
         let Some(stored) = self.stored.get(&id) else { return };
         let runtime = self.clients[stored.user].runtime;
         let server = &mut self.servers[at];
-        let took = (runtime.0 as f64 / server.speed).ceil() as i64;
+        let took = SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1)) + self.overheads.run();
         server.running.insert(id, self.now);
         let now = self.now;
-        self.schedule(now + SpanMs(took.max(1)), Class::Ended, Happening::Ended(at, id, now));
+        self.schedule(now + took, Class::Ended, Happening::Ended(at, id, now));
     }
 }
 

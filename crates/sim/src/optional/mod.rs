@@ -6,14 +6,16 @@
 
 mod direct;
 mod network;
+mod overheads;
 mod scenario;
 mod tally;
 
 use pliant_control::optional::explore::Plan;
 use pliant_model::{TimeMs, rng::stream_seed};
 
-pub use direct::simulate;
+pub use direct::{simulate, simulate_with};
 pub use network::{Bug, NetworkRun, Weather, simulate_faulty, simulate_network};
+pub use overheads::Overheads;
 pub use scenario::{Arrivals, Outages, Scenario, System, UserDraw};
 
 /// What the client of each user is to do.
@@ -29,6 +31,7 @@ fn plans<'a>(
         deadline: user.arrival + scenario.deadline,
         weight: user.weight,
         dispatch: system.dispatch,
+        reallocation: system.reallocation,
         seed: stream_seed(seed, &format!("client {number}")),
     })
 }

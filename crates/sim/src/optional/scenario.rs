@@ -4,7 +4,7 @@ use pliant_control::optional::explore::Dispatch;
 use pliant_model::rng::stream_seed;
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::UnknownName;
-use pliant_policy::optional::{Fairness, Order};
+use pliant_policy::optional::{Fairness, Order, Reallocation};
 use pliant_trace::generate::diurnal_arrivals;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -180,16 +180,19 @@ pub struct System {
     pub order: Order,
     /// The clients' dispatch.
     pub dispatch: Dispatch,
+    /// How clients move mandatory requests that wait; none are in the paper.
+    pub reallocation: Option<Reallocation>,
 }
 
 impl System {
     /// The paper's system, with rule 4 in this sense.
     pub const fn ethic(fairness: Fairness) -> System {
-        System { order: Order::Fair { fairness, grace: SpanMs::ZERO }, dispatch: Dispatch::Window(1) }
+        let order = Order::Fair { fairness, grace: SpanMs::ZERO };
+        System { order, dispatch: Dispatch::Window(1), reallocation: None }
     }
 
     /// The legacy system: one line, and all users guess that many requests.
     pub const fn legacy(submit: u32) -> System {
-        System { order: Order::Fcfs, dispatch: Dispatch::Guess(submit) }
+        System { order: Order::Fcfs, dispatch: Dispatch::Guess(submit), reallocation: None }
     }
 }

@@ -1,6 +1,8 @@
 //! Explorations (paper 004) on real daemons: several users at once, whoever dies, and the paper's scenarios.
 
 mod faults;
+mod moving;
+mod occupancy;
 mod paper;
 mod verbs;
 
@@ -31,6 +33,7 @@ pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> Wanted {
         most,
         deadline,
         legacy: None,
+        reallocation: None,
         patience: Duration::from_secs(3),
     }
 }

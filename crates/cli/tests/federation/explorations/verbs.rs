@@ -154,8 +154,12 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
     let offers = calls.discover(10).await.unwrap();
     assert_eq!((offers.len(), offers[0].cores), (1, 1));
     let lyon = offers[0].server.clone();
-    let call =
-        |number, kind, ms: u32| Call { number, kind, arguments: [("ms".to_owned(), ms.to_string())].into() };
+    let call = |number, kind, ms: u32| Call {
+        number,
+        kind,
+        attempt: 0,
+        arguments: [("ms".to_owned(), ms.to_string())].into(),
+    };
     calls.call_async(&lyon, call(1, Kind::Optional, 60_000));
     calls.call_async(&lyon, call(2, Kind::Optional, 60_000));
     until("the first to run", async || (calls.probe(1).await == Some(Standing::Running)).then_some(())).await;
@@ -183,7 +187,12 @@ async fn a_dead_server_does_not_keep_optional_requests() {
     let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
     assert_eq!(calls.discover(10).await.unwrap().len(), 2);
     federation.kill("lyon");
-    let call = |number, kind| Call { number, kind, arguments: [("ms".to_owned(), "20".to_owned())].into() };
+    let call = |number, kind| Call {
+        number,
+        kind,
+        attempt: 0,
+        arguments: [("ms".to_owned(), "20".to_owned())].into(),
+    };
     calls.call_async(&"lyon".parse().unwrap(), call(0, Kind::Mandatory));
     calls.call_async(&"nancy".parse().unwrap(), call(1, Kind::Optional));
     let is_completed = |happened: &Happened, wanted: u32| matches!(happened, Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted);

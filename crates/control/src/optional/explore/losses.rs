@@ -14,7 +14,8 @@ impl Explore {
         server.given_up.swap_remove(at);
         if let Some(other) = self.sent.get(&number).cloned() {
             self.take_off(number, &other);
-            commands.push(Command::CancelOne { server: other.clone(), number });
+            let attempt = self.attempt(number);
+            commands.push(Command::CancelOne { server: other.clone(), number, attempt });
             self.fill(&other, commands);
             return true;
         }
@@ -48,6 +49,7 @@ impl Explore {
             server.there = false;
             server.given_up.extend(there);
         }
+        self.moving.forget(name);
         if self.phase == Phase::Monitoring {
             self.place_mandatory(now, commands);
         }

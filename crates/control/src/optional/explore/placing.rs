@@ -78,7 +78,24 @@ impl Explore {
 
     pub(super) fn submission(&self, number: u32, server: Name) -> Submission {
         let (weight, deadline) = (self.plan.weight, self.plan.deadline);
-        Submission { number, server, kind: self.kind(number), weight, deadline }
+        Submission {
+            number,
+            server,
+            kind: self.kind(number),
+            attempt: self.attempt(number),
+            weight,
+            deadline,
+        }
+    }
+
+    /// How often a server had to be found for a request before.
+    pub(super) fn attempt(&self, number: u32) -> u32 {
+        self.attempts.get(&number).copied().unwrap_or_default()
+    }
+
+    /// The next time that it is sent is another attempt.
+    pub(super) fn count_attempt(&mut self, number: u32) {
+        *self.attempts.entry(number).or_default() += 1;
     }
 
     pub(super) fn send(&mut self, number: u32, name: Name, commands: &mut Vec<Command>) {
@@ -97,6 +114,7 @@ impl Explore {
             return false;
         }
         self.sent.remove(&number);
+        self.moving.stays(number);
         let optional = self.kind(number) == Kind::Optional;
         if let Some(server) = self.servers.get_mut(name) {
             server.optional -= u32::from(optional);
@@ -104,7 +122,9 @@ impl Explore {
         true
     }
 
+    /// A request is nowhere.
     pub(super) fn put_back(&mut self, number: u32) {
+        self.count_attempt(number);
         match self.kind(number) {
             Kind::Mandatory => self.homeless.push_back(number),
             Kind::Optional => self.returned.push(number),

@@ -22,6 +22,7 @@ fn submit(exploration: Key, number: u32, kind: Kind) -> Event {
         user: user.parse().unwrap(),
         weight: 1,
         kind,
+        attempt: 0,
         deadline: None,
         launch: "note".to_owned(),
     };

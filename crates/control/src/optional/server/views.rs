@@ -1,7 +1,8 @@
 //! What a driver looks up: what is to run at the moment, and what users have had.
 
-use pliant_model::TimeMs;
-use pliant_policy::optional::{RequestId, Share, UserId};
+use pliant_model::{SpanMs, TimeMs};
+use pliant_policy::optional::{Prospect, RequestId, Share, UserId};
+use serde::{Deserialize, Serialize};
 
 use super::{Key, RequestKey, Requests, Standing, User};
 
@@ -31,7 +32,26 @@ pub struct UserShare {
     pub share: Share,
 }
 
+/// What a server tells a client who may have a better server for its mandatory requests.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Prospects {
+    /// For one mandatory request more.
+    pub more: Prospect,
+    /// The client's mandatory requests that wait here, in their turn, and for how long still; none where that cannot be told.
+    pub waiting: Vec<(u32, Option<SpanMs>)>,
+}
+
 impl Requests {
+    /// What the client of an exploration may expect here.
+    pub fn prospects(&self, now: TimeMs, exploration: Key, user: &User) -> Prospects {
+        let more = self.queue.prospect(now, self.users.get(user).copied());
+        let own = |(request, wait)| {
+            let key = self.requests.get(&request)?.key;
+            (key.exploration == exploration).then_some((key.number, wait))
+        };
+        Prospects { more, waiting: self.queue.mandatory_waits(now).into_iter().filter_map(own).collect() }
+    }
+
     /// What runs, or is to: a driver that begins again goes on with these.
     pub fn processes(&self) -> impl Iterator<Item = Process> {
         self.queue.running().filter_map(|run| {

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use pliant_control::agent::Offering;
 use pliant_control::names::{Key, Name};
-use pliant_control::optional::explore::{Command, Dispatch, Event, Explore, Offer, Outcome, Plan, Progress};
+use pliant_control::optional::explore::{
+    Command, Dispatch, Event, Explore, Offer, Outcome, Plan, Progress, Submission,
+};
 use pliant_control::optional::server::Standing;
 use pliant_control::reason::Cause;
 use pliant_model::{SpanMs, Time, TimeMs};
+use pliant_policy::optional::Reallocation;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -20,7 +23,7 @@ use crate::client::NotesError;
 use crate::client::{Client, ClientError, Sweep};
 use crate::daemon::Clock;
 use crate::staging::FileSpec;
-use crate::wire::Call;
+use crate::wire::{Attempt, Call};
 
 /// How often it is asked whether there are other servers.
 const LOOK: Duration = Duration::from_secs(10);
@@ -48,6 +51,8 @@ pub struct Wanted {
     pub deadline: SpanMs,
     /// So many requests were guessed, and are submitted at once: the paper's legacy client.
     pub legacy: Option<u32>,
+    /// How mandatory requests that wait are moved to servers that would complete them sooner, if they are.
+    pub reallocation: Option<Reallocation>,
     /// How long a server may be out of reach.
     pub patience: Duration,
 }
@@ -160,6 +165,7 @@ impl Explorer {
                     // Servers know their users' weights.
                     weight: 1,
                     dispatch: wanted.legacy.map_or(Dispatch::Window(1), guess),
+                    reallocation: wanted.reallocation,
                     seed: rand::random(),
                 };
                 (exploration, Explore::new(plan))
@@ -284,11 +290,18 @@ impl Explorer {
                 Command::Discover { most } => self.discover(most),
                 Command::Submit(submission) => {
                     let arguments = self.sweep.arguments(submission.number);
-                    let call = Call { number: submission.number, kind: submission.kind, arguments };
+                    let Submission { number, kind, attempt, .. } = submission;
+                    let call = Call { number, kind, attempt, arguments };
                     self.calls.call_async(&submission.server, call);
                 }
                 Command::Cancel { server } => self.calls.cancel_all(&server),
-                Command::CancelOne { server, number } => self.calls.cancel(&server, number),
+                Command::CancelOne { server, number, attempt } => {
+                    self.calls.cancel(&server, Attempt { number, attempt })
+                }
+                Command::Withdraw { server, number, attempt } => {
+                    self.calls.withdraw(&server, Attempt { number, attempt })
+                }
+                Command::Expect { server } => self.calls.expect(&server),
                 Command::WakeAt(at) => drop(self.wakes.insert(at)),
                 Command::Done(done) => outcome = Some(done),
             }
@@ -354,6 +367,10 @@ impl Explorer {
                 self.look = self.look.min(soon);
                 Event::Refused { number, server }
             }
+            Happened::Withdrawn { id: Attempt { number, attempt }, server } => {
+                Event::Withdrawn { number, attempt, server }
+            }
+            Happened::Expected { server, prospects } => Event::Expected { server, prospects },
             Happened::Lost { server, why } => {
                 tracing::warn!(%server, why, "is given up");
                 self.look = self.look.min(soon);

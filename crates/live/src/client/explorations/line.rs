@@ -1,6 +1,6 @@
 //! The line to one server: a stream that is made again when it breaks, with everything that has no answer yet.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::agent::driver::locked;
 use crate::client::error::is_broken;
 use crate::client::{Client, ClientError};
 use crate::staging::FileSpec;
-use crate::wire::{Call, FromServer, Said, ToServer, proto};
+use crate::wire::{Attempt, Call, FromServer, Said, ToServer, proto};
 
 /// The pause before a stream is made again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -28,8 +28,10 @@ const AGAIN: Duration = Duration::from_millis(200);
 pub(super) enum Order {
     Call(Call),
     Probe(u32),
-    Cancel(u32),
+    Cancel(Attempt),
     CancelAll,
+    Withdraw(Attempt),
+    Expect,
 }
 
 /// The line to a server.
@@ -44,8 +46,10 @@ pub(super) struct Line {
     /// Requests that are not over, as far as is known here.
     open: BTreeMap<u32, Call>,
     /// What was cancelled and not acknowledged.
-    cancels: BTreeSet<u32>,
+    cancels: BTreeMap<u32, Attempt>,
     cancels_all: bool,
+    /// It was asked what may be expected, and has not answered.
+    expects: bool,
     /// Since when nothing has come of it.
     failing: Option<Instant>,
 }
@@ -81,8 +85,9 @@ impl Line {
             inputs,
             patience,
             open: BTreeMap::new(),
-            cancels: BTreeSet::new(),
+            cancels: BTreeMap::new(),
             cancels_all: false,
+            expects: false,
             failing: None,
         }
     }
@@ -95,7 +100,7 @@ impl Line {
         reports: UnboundedSender<Report>,
     ) {
         loop {
-            if self.open.is_empty() && self.cancels.is_empty() && !self.cancels_all {
+            if self.open.is_empty() && self.cancels.is_empty() && !self.cancels_all && !self.expects {
                 match orders.recv().await {
                     Some(order) => drop(self.note(order)),
                     None => return,
@@ -132,9 +137,12 @@ impl Line {
         let send = |asked: &ToServer| drop(sender.send(asked.into()));
         send(&self.begin);
         self.open.values().for_each(|call| send(&ToServer::Call(call.clone())));
-        self.cancels.iter().for_each(|number| send(&ToServer::Cancel(*number)));
+        self.cancels.values().for_each(|id| send(&ToServer::Cancel(*id)));
         if self.cancels_all {
             send(&ToServer::CancelAll);
+        }
+        if self.expects {
+            send(&ToServer::Expect);
         }
         let calls = UnboundedReceiverStream::new(receiver);
         let mut replies = match self.client.explore(&self.server, address, calls).await {
@@ -182,10 +190,16 @@ impl Line {
                 Some(ToServer::Call(call))
             }
             Order::Probe(number) => self.open.get(&number).cloned().map(ToServer::Call),
-            Order::Cancel(number) => {
-                self.open.remove(&number);
-                self.cancels.insert(number);
-                Some(ToServer::Cancel(number))
+            Order::Cancel(id) => {
+                self.open.remove(&id.number);
+                self.cancels.insert(id.number, id);
+                Some(ToServer::Cancel(id))
+            }
+            // One that gets lost is not missed: where the request is shows when the stream is made again.
+            Order::Withdraw(id) => Some(ToServer::Withdraw(id)),
+            Order::Expect => {
+                self.expects = true;
+                Some(ToServer::Expect)
             }
             Order::CancelAll => {
                 self.open.clear();
@@ -204,17 +218,23 @@ impl Line {
             report(Report::Share(server(), share));
         }
         match said {
-            Said::Stands { number, standing, output } => {
-                if self.cancels.remove(&number) {
+            Said::Stands { id: id @ Attempt { number, .. }, standing, output } => {
+                if self.cancels.remove(&number).is_some() {
                     report(Report::Cancelled(server(), Some(number)));
                 }
                 let was_open = match standing {
                     Standing::Waiting | Standing::Running => {
                         return report(Report::Stands { number, standing });
                     }
-                    Standing::Completed | Standing::Failed | Standing::Cancelled => {
-                        self.open.remove(&number).is_some()
+                    Standing::Cancelled => {
+                        // What was asked about may have come back since.
+                        if self.open.get(&number).is_some_and(|call| call.id() == id) {
+                            self.open.remove(&number);
+                            report(Report::Happened(Happened::Withdrawn { id, server: server() }));
+                        }
+                        return;
                     }
+                    Standing::Completed | Standing::Failed => self.open.remove(&number).is_some(),
                 };
                 // One that was given up here and has been run after all is news, one that was cancelled is not.
                 if was_open || standing == Standing::Completed {
@@ -230,6 +250,10 @@ impl Line {
             Said::AllCancelled => {
                 self.cancels_all = false;
                 report(Report::Cancelled(server(), None));
+            }
+            Said::Expected(prospects) => {
+                self.expects = false;
+                report(Report::Happened(Happened::Expected { server: server(), prospects }));
             }
         }
     }
@@ -257,7 +281,7 @@ impl Line {
     fn give_up(&mut self, why: String, reports: &UnboundedSender<Report>) {
         self.open.clear();
         self.cancels.clear();
-        (self.cancels_all, self.failing) = (false, None);
+        (self.cancels_all, self.expects, self.failing) = (false, false, None);
         let server = self.server.clone();
         let _ = reports.send(Report::Happened(Happened::Lost { server, why }));
     }

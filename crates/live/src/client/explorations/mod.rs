@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use pliant_control::agent::Offering;
 use pliant_control::names::{Key, Name};
-use pliant_control::optional::server::{Standing, UserShare};
+use pliant_control::optional::server::{Prospects, Standing, UserShare};
 use pliant_control::reason::Reason;
 use pliant_model::TimeMs;
 use pliant_policy::optional::Kind;
@@ -28,7 +28,7 @@ use self::line::{Inputs, Line, Order};
 use super::{Client, ClientError};
 use crate::agent::driver::locked;
 use crate::staging::FileSpec;
-use crate::wire::{self, Call, OffersQuery, Shares, ToServer, proto};
+use crate::wire::{self, Attempt, Call, OffersQuery, Shares, ToServer, proto};
 
 pub use self::driver::{ExploreError, Explored, Explorer, Wanted};
 pub use self::notes::Notes;
@@ -58,6 +58,20 @@ pub enum Happened {
         server: Name,
         /// Why.
         why: Reason,
+    },
+    /// A server does not have a request any more, and has not run it: it was withdrawn.
+    Withdrawn {
+        /// Which.
+        id: Attempt,
+        /// Where.
+        server: Name,
+    },
+    /// What may be expected of a server, as was asked for.
+    Expected {
+        /// Which.
+        server: Name,
+        /// What.
+        prospects: Prospects,
     },
     /// A server cannot be reached any more. What it had may have been run.
     Lost {
@@ -230,7 +244,9 @@ impl Calls {
             let happened = self.news().await;
             let is_it = match &happened {
                 Happened::Ended { number, .. } | Happened::NotTaken { number, .. } => *number == wanted,
+                Happened::Withdrawn { id, .. } => id.number == wanted,
                 Happened::Lost { server: lost, .. } => lost == server,
+                Happened::Expected { .. } => false,
             };
             if is_it {
                 return happened;
@@ -258,8 +274,20 @@ impl Calls {
         }
     }
 
+    /// Asks what may be expected of a server for mandatory requests. If it cannot be reached, it is never said.
+    pub fn expect(&mut self, server: &Name) {
+        self.order(server, Order::Expect);
+    }
+
+    /// Takes a request back, unless it has begun to run: [`Happened::Withdrawn`] says that it may be given to another
+    /// server, as the next attempt. Nothing says that it stays.
+    pub fn withdraw(&mut self, server: &Name, id: Attempt) {
+        self.order(server, Order::Withdraw(id));
+    }
+
     /// Wants a request no more.
-    pub fn cancel(&mut self, server: &Name, number: u32) {
+    pub fn cancel(&mut self, server: &Name, id: impl Into<Attempt>) {
+        let id @ Attempt { number, .. } = id.into();
         self.open.remove(&number);
         let held = self.held.len();
         self.held.retain(|(_, call)| call.number != number);
@@ -267,7 +295,7 @@ impl Calls {
             return;
         }
         self.cancelling.insert((server.clone(), Some(number)));
-        self.order(server, Order::Cancel(number));
+        self.order(server, Order::Cancel(id));
     }
 
     /// Wants nothing of a server any more.
@@ -368,7 +396,10 @@ impl Calls {
         match report {
             Report::Happened(happened) => {
                 match &happened {
-                    Happened::Ended { number, server, .. } | Happened::NotTaken { number, server, .. } => {
+                    Happened::Expected { .. } => {}
+                    Happened::Ended { number, server, .. }
+                    | Happened::NotTaken { number, server, .. }
+                    | Happened::Withdrawn { id: Attempt { number, .. }, server } => {
                         self.unanswered.remove(number);
                         if self.open.get(number) == Some(server) {
                             self.open.remove(number);

@@ -1,4 +1,4 @@
-//! The journal in SQLite: a write-ahead log that is synced at each commit.
+//! The journal in SQLite: a write-ahead log that is synced at each commit, or when its pages go into the file.
 
 mod archive;
 mod rows;
@@ -18,8 +18,8 @@ use self::archive::SqliteArchive;
 use self::rows::{entry, failed};
 use super::sequence::{Fresh, Tail, same};
 use super::{
-    Archive, Batch, DROPPED_AT_ONCE, Entry, JobRow, Journal, JournalError, Loaded, LocalRow, Notice,
-    Snapshot, of_owner,
+    Archive, Batch, DROPPED_AT_ONCE, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalRow,
+    Notice, Snapshot, of_owner,
 };
 
 /// A journal in a folder.
@@ -33,7 +33,7 @@ pub(super) struct Sqlite {
 }
 
 impl Sqlite {
-    pub(super) fn open(folder: &Path) -> Result<Sqlite, JournalError> {
+    pub(super) fn open(folder: &Path, durability: Durability) -> Result<Sqlite, JournalError> {
         let unusable = |source| JournalError::Folder { path: folder.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(unusable)?;
         let lock = lock(folder)?;
@@ -45,7 +45,7 @@ impl Sqlite {
             }
             schema::make(folder, &path)?;
         }
-        let connection = schema::open(&path)?;
+        let connection = schema::open(&path, durability)?;
         let (id, tail) = schema::about(&connection).map_err(|error| failed(&path, &error))?;
         Ok(Sqlite { connection, path, id, tail, _lock: lock })
     }

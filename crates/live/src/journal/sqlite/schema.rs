@@ -9,8 +9,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::rows::failed;
 use super::sync;
-use crate::journal::JournalError;
 use crate::journal::sequence::Tail;
+use crate::journal::{Durability, JournalError};
 use crate::telemetry::RequestId;
 
 /// The version of the tables.
@@ -115,7 +115,7 @@ fn fill(path: &Path) -> rusqlite::Result<()> {
 }
 
 /// Opens a journal for its daemon, once it is clear that it is one.
-pub(super) fn open(path: &Path) -> Result<Connection, JournalError> {
+pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, JournalError> {
     let failed = |error: rusqlite::Error| failed(path, &error);
     let place = || path.display().to_string();
     let damaged = |why: &str| JournalError::Damaged { place: place(), why: why.to_owned() };
@@ -136,7 +136,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, JournalError> {
     if found < 1 {
         return Err(damaged("a database without a version"));
     }
-    configure(&connection).map_err(failed)?;
+    configure(&connection, durability).map_err(failed)?;
     if found < 2 {
         tracing::info!(journal = %path.display(), "of an earlier version: its table of ended jobs is brought up to date");
         to_2(&mut connection).map_err(failed)?;
@@ -153,9 +153,14 @@ fn to_2(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-fn configure(connection: &Connection) -> rusqlite::Result<()> {
+fn configure(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    let synchronous = match durability {
+        Durability::Power => "FULL",
+        // The log is synced before its pages go into the file, so the file is whole whatever is lost of the log.
+        Durability::Process => "NORMAL",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     // A log that has grown is cut again, in bytes.
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;

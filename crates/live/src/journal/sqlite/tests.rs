@@ -14,7 +14,7 @@ fn entries(from: u64, to: u64, length: usize) -> Batch {
 #[test]
 fn no_room_is_rolled_back_and_the_journal_goes_on() {
     let folder = TempDir::new().unwrap();
-    let mut journal = Sqlite::open(folder.path()).unwrap();
+    let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
     journal.commit(&entries(1, 3, 10)).unwrap();
     let pages: i64 = journal.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     let limit = |journal: &Sqlite, pages: i64| {
@@ -37,14 +37,14 @@ fn no_room_is_rolled_back_and_the_journal_goes_on() {
     limit(&journal, pages + 1_000_000);
     journal.commit(&large).unwrap();
     drop(journal);
-    let mut journal = Sqlite::open(folder.path()).unwrap();
+    let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
     assert_eq!(journal.load().unwrap().entries.len(), 1003);
 }
 
 #[test]
 fn a_commit_is_synced() {
     let folder = TempDir::new().unwrap();
-    let journal = Sqlite::open(folder.path()).unwrap();
+    let journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
     let setting = |name| journal.connection.pragma_query_value(None, name, |row| row.get::<_, String>(0));
     assert_eq!(setting("journal_mode").unwrap(), "wal");
     let synchronous: i64 =
@@ -64,7 +64,7 @@ fn plan(connection: &Connection, text: &str) -> String {
 #[test]
 fn every_listing_is_read_from_an_index_in_its_order() {
     let folder = TempDir::new().unwrap();
-    let journal = Sqlite::open(folder.path()).unwrap();
+    let journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
     let plan = |text: &str| plan(&journal.connection, text);
     for chosen in 0..32_u32 {
         let has = |bit: u32| chosen & (1 << bit) != 0;
@@ -87,4 +87,18 @@ fn every_listing_is_read_from_an_index_in_its_order() {
     assert!(
         plan("SELECT * FROM jobs WHERE key = ? ORDER BY ended DESC LIMIT 1").contains("jobs_by_key (key=?)")
     );
+}
+
+#[test]
+fn what_is_committed_is_there_again_however_durable() {
+    for (durability, synchronous) in [(Durability::Power, 2), (Durability::Process, 1)] {
+        let folder = TempDir::new().unwrap();
+        let mut journal = Sqlite::open(folder.path(), durability).unwrap();
+        let found = journal.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
+        assert_eq!(found.unwrap(), synchronous, "{durability:?}");
+        journal.commit(&entries(1, 5, 10)).unwrap();
+        drop(journal);
+        let loaded = Sqlite::open(folder.path(), durability).unwrap().load().unwrap();
+        assert_eq!(loaded.entries.len(), 5, "{durability:?}");
+    }
 }

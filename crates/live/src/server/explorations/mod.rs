@@ -2,7 +2,8 @@
 //!
 //! The machine is `pliant_control::optional::server` on a thread of its own, with a journal of its own in the folder
 //! `optional` of the state: the two share no processor, and an exploration's many short requests are not to keep jobs
-//! waiting for the disk. What a client was answered is in that journal. What makes sure that no mandatory request is lost
+//! waiting for the disk. What a client was answered is in that journal, which leaves the time of its syncs to the system
+//! (`Durability::Process`): clients of a host that lost its power say again what may have been lost. What makes sure that no mandatory request is lost
 //! whoever dies is the client: it submits what it has no answer for again under the same number, and a request that was
 //! completed is not run twice as long as the server remembers its exploration.
 
@@ -27,7 +28,7 @@ use super::offer::Shop;
 use crate::agent::driver::locked;
 use crate::config::{OptionalFile, ServerFile};
 use crate::daemon::{Clock, DaemonError, MachineThread, Mailbox, RunnerError, Settings, mailbox, recover};
-use crate::journal;
+use crate::journal::{self, Durability};
 use crate::staging::Store;
 
 pub(super) use self::launch::PAUSE;
@@ -79,7 +80,7 @@ pub(super) async fn start(
     let folder = file.state.join("optional");
     let of_file = optional.clone();
     let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
-        let mut journal = journal::open_sqlite(&folder)?;
+        let mut journal = journal::open_sqlite_for(&folder, Durability::Process)?;
         journal.claim(&name)?;
         let config = config(&of_file, journal.id())?;
         let new = |_| Journaled::new(Requests::new(config.clone()));

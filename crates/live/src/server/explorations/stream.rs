@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pliant_control::names::{Key, User};
-use pliant_control::optional::server::{Answer, Event, RequestKey, Standing, Submit, Told};
+use pliant_control::optional::server::{Answer, Event, Prospects, RequestKey, Standing, Submit, Told};
 use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::Token;
 use pliant_model::TimeMs;
@@ -15,11 +15,11 @@ use super::driver::{Answered, Ended};
 use super::launch::{Asked, PAUSE, launch};
 use super::runs::blocking;
 use super::{Explorations, moment};
-use crate::daemon::TurnedAway;
+use crate::daemon::{Stopped, TurnedAway};
 use crate::server::service::stopping;
 use crate::staging::{FileSpec, StagingError};
 use crate::wire::bounds::OUTPUT_BYTES_MAX;
-use crate::wire::{Call, FromServer, Said, ToServer, proto};
+use crate::wire::{Attempt, Call, FromServer, Said, ToServer, proto};
 
 /// How long a call waits for the journal.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -122,51 +122,69 @@ impl Line {
     }
 
     async fn told(&self, (number, standing, share): Ended) -> FromServer {
-        FromServer { said: self.stands(number, standing).await, share }
+        FromServer { said: self.stands(number.into(), standing).await, share }
     }
 
     async fn answer(&self, call: proto::ExploreRequest) -> Result<FromServer, Status> {
         let asked = ToServer::try_from(call)?;
         let (exploration, user) = (self.exploration, self.user.clone());
         let key = |number| RequestKey { exploration, number };
-        let (number, (answer, share)) = match asked {
+        let (id, (answer, share)) = match asked {
             ToServer::Call(call) => {
-                let number = call.number;
+                let id = call.id();
                 let submit = match self.submit(call) {
                     Ok(submit) => submit,
                     Err(why) => {
-                        let said = Said::NotTaken { number, why };
+                        let said = Said::NotTaken { number: id.number, why };
                         return Ok(FromServer { said, share: None });
                     }
                 };
                 let submit = Box::new(submit);
-                (number, self.tell(|reply| Event::Submit { reply, submit }).await?)
+                (id, self.tell(|reply| Event::Submit { reply, submit }).await?)
             }
-            ToServer::Cancel(number) => {
-                let key = key(number);
-                (number, self.tell(|reply| Event::Cancel { reply, key, user }).await?)
+            ToServer::Cancel(id) => {
+                let (key, attempt) = (key(id.number), id.attempt);
+                (id, self.tell(|reply| Event::Cancel { reply, key, attempt, user }).await?)
+            }
+            ToServer::Withdraw(id) => {
+                let (key, attempt) = (key(id.number), id.attempt);
+                (id, self.tell(|reply| Event::Withdraw { reply, key, attempt, user }).await?)
             }
             ToServer::CancelAll => {
-                (0, self.tell(|reply| Event::CancelAll { reply, exploration, user }).await?)
+                (0.into(), self.tell(|reply| Event::CancelAll { reply, exploration, user }).await?)
+            }
+            ToServer::Expect => {
+                let said = Said::Expected(self.prospects().await?);
+                return Ok(FromServer { said, share: None });
             }
             ToServer::Begin { .. } => {
                 return Err(Status::invalid_argument("begin: expected it once, found it again"));
             }
         };
         let said = match answer {
-            Answer::Stands(standing) => self.stands(number, standing).await,
+            Answer::Stands(standing) => self.stands(id, standing).await,
             Answer::AllCancelled => Said::AllCancelled,
             Answer::Refused(why) if why.cause == Cause::KeyTaken => {
                 return Err(Status::already_exists(why.why));
             }
-            Answer::Refused(why) => Said::NotTaken { number, why },
+            Answer::Refused(why) => Said::NotTaken { number: id.number, why },
         };
         Ok(FromServer { said, share })
     }
 
+    /// What the client may expect of this server at the moment.
+    async fn prospects(&self) -> Result<Prospects, Status> {
+        let (exploration, user, clock) = (self.exploration, self.user.clone(), self.explorations.clock);
+        let asked = self.explorations.mailbox.glance(move |machine, _| {
+            let at = moment(&clock).max(machine.at());
+            machine.requests().prospects(at, exploration, &user)
+        });
+        asked.await.map_err(|Stopped| stopping())
+    }
+
     fn submit(&self, call: Call) -> Result<Submit, Reason> {
         let Explorations { shop, file, .. } = &self.explorations;
-        let Call { number, kind, arguments } = call;
+        let Call { number, kind, attempt, arguments } = call;
         let Line { user, service, inputs, request, .. } = self;
         let launch = launch(shop, &Asked { user, service, inputs, request }, arguments)?;
         Ok(Submit {
@@ -174,6 +192,7 @@ impl Line {
             user: self.user.clone(),
             weight: file.weight(&self.user),
             kind,
+            attempt,
             deadline: self.deadline,
             launch: serde_json::to_string(&launch).expect("a launch is plain data with text keys"),
         })
@@ -201,17 +220,18 @@ impl Line {
     }
 
     /// How a request stands, with what it wrote.
-    async fn stands(&self, number: u32, standing: Standing) -> Said {
+    async fn stands(&self, id: Attempt, standing: Standing) -> Said {
         let name = match standing {
             Standing::Completed => "stdout",
             Standing::Failed => "stderr",
             Standing::Waiting | Standing::Running | Standing::Cancelled => {
-                return Said::Stands { number, standing, output: Vec::new() };
+                return Said::Stands { id, standing, output: Vec::new() };
             }
         };
         if self.service == PAUSE {
-            return Said::Stands { number, standing, output: Vec::new() };
+            return Said::Stands { id, standing, output: Vec::new() };
         }
+        let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
         let dir = self.explorations.runs.dir(key);
         let read = blocking(&dir, move |dir| std::fs::read(dir.join(name))).await;
@@ -220,6 +240,6 @@ impl Line {
             Vec::new()
         });
         output.drain(..output.len().saturating_sub(OUTPUT_BYTES_MAX));
-        Said::Stands { number, standing, output }
+        Said::Stands { id, standing, output }
     }
 }

@@ -22,7 +22,7 @@ fn questions() {
     };
     let call = |name: &str| {
         let arguments = [(name.to_owned(), "1".to_owned())].into();
-        Message::Submit(explore_request::Call { number: 1, optional: true, arguments })
+        Message::Submit(explore_request::Call { number: 1, optional: true, attempt: 0, arguments })
     };
     let far = "milliseconds since the Unix epoch from -1125899906842624 to 1125899906842624";
     let cases = [
@@ -34,7 +34,7 @@ fn questions() {
         (Some(call("")), "submit.arguments", "the name of an argument", "an empty text"),
     ];
     for (message, field, expected, found) in cases {
-        let right = proto::ExploreRequest { message: Some(begin(16, "pi", None)) };
+        let right = proto::ExploreRequest { message: Some(begin(16, "pi", None)), attempt: 0 };
         check::<_, ToServer>(right, |asked| asked.message = message, field, expected, found);
     }
 }
@@ -43,7 +43,7 @@ fn questions() {
 fn answers() {
     use explore_reply::Message;
     let stands = |standing: i32, length: usize| {
-        Message::Stands(explore_reply::Stands { number: 1, standing, output: vec![0; length] })
+        Message::Stands(explore_reply::Stands { number: 1, attempt: 0, standing, output: vec![0; length] })
     };
     let long = bounds::OUTPUT_BYTES_MAX + 1;
     let cases = [

@@ -1,6 +1,6 @@
 //! Clients: the driver that the library is to be.
 
-use pliant_control::optional::explore::{self, Offer};
+use pliant_control::optional::explore::{self, Offer, Submission};
 use pliant_control::optional::server::{Event, RequestKey, Standing, Submit};
 use pliant_control::server::Token;
 
@@ -36,13 +36,21 @@ impl World<'_> {
                     let sent = client.free;
                     self.schedule(sent, Class::ToServer, Happening::CancelAgain(user, server));
                 }
-                explore::Command::CancelOne { server, number } => {
+                explore::Command::CancelOne { server, number, attempt } => {
                     let (key, owner) = (self.request(user, number), self.clients[user].user.clone());
                     let server = self.by_name[&server];
-                    self.send_to_server(
-                        server,
-                        Event::Cancel { reply: Token(user as u64), key, user: owner },
-                    );
+                    let reply = Token(user as u64);
+                    self.send_to_server(server, Event::Cancel { reply, key, attempt, user: owner });
+                }
+                explore::Command::Withdraw { server, number, attempt } => {
+                    let (key, owner) = (self.request(user, number), self.clients[user].user.clone());
+                    let server = self.by_name[&server];
+                    let reply = Token(user as u64);
+                    self.send_to_server(server, Event::Withdraw { reply, key, attempt, user: owner });
+                }
+                explore::Command::Expect { server } => {
+                    let server = self.by_name[&server];
+                    self.send(Class::ToServer, || Happening::Expect(user, server));
                 }
                 explore::Command::WakeAt(at) => {
                     self.schedule(at, Class::ClientDue, Happening::ClientDue(user))
@@ -68,6 +76,7 @@ impl World<'_> {
             user: client.user.clone(),
             weight: submission.weight,
             kind: submission.kind,
+            attempt: submission.attempt,
             deadline: Some(submission.deadline),
             launch: String::new(),
         };
@@ -103,13 +112,32 @@ impl World<'_> {
                 let server = self.servers[server].name.clone();
                 return self.tell_client(user, explore::Event::Refused { number, server });
             }
-            ToClient::Stands(_, _, Standing::Waiting | Standing::Running | Standing::Cancelled) => return,
-            ToClient::Stands(server, number, standing) => (server, number, standing == Standing::Completed),
+            ToClient::Expected(server, prospects) => {
+                let server = self.servers[server].name.clone();
+                return self.tell_client(user, explore::Event::Expected { server, prospects });
+            }
+            ToClient::Stands(server, id, Standing::Cancelled) => {
+                return self.told_withdrawn(user, server, id);
+            }
+            ToClient::Stands(_, _, Standing::Waiting | Standing::Running) => return,
+            ToClient::Stands(server, (number, _), standing) => {
+                (server, number, standing == Standing::Completed)
+            }
         };
         if self.clients[user].open.get(&number).is_some_and(|sent| self.by_name[&sent.server] == server) {
             self.clients[user].open.remove(&number);
         }
         let server = self.servers[server].name.clone();
         self.tell_client(user, explore::Event::Ended { number, server, completed });
+    }
+
+    /// A server does not have an attempt of a request any more. If it is the present one, another server gets it.
+    fn told_withdrawn(&mut self, user: usize, at: usize, (number, attempt): (u32, u32)) {
+        let is_it = |sent: &Submission| sent.attempt == attempt && self.by_name[&sent.server] == at;
+        if self.clients[user].open.get(&number).is_some_and(is_it) {
+            self.clients[user].open.remove(&number);
+            let server = self.servers[at].name.clone();
+            self.tell_client(user, explore::Event::Withdrawn { number, attempt, server });
+        }
     }
 }

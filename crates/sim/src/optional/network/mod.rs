@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use pliant_control::names::{Key, Name, User};
 use pliant_control::optional::explore::{self, Explore, Plan, Submission};
-use pliant_control::optional::server::{Config, Event, Requests, Standing};
+use pliant_control::optional::server::{Config, Event, Prospects, Requests, Standing};
 use pliant_model::rng::{Draws, stream_seed};
 use pliant_model::{ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::{Order, RequestId};
@@ -87,6 +87,8 @@ enum Happening {
     Ended(usize, RequestId, TimeMs),
     ToClient(usize, ToClient),
     ToServer(usize, Event),
+    /// A client asks a server what may be expected of it.
+    Expect(usize, usize),
     Crash,
     Back(Peer),
     Arrive(usize),
@@ -101,7 +103,9 @@ enum Happening {
 /// What a client is told by a server.
 #[derive(Clone)]
 enum ToClient {
-    Stands(usize, u32, Standing),
+    /// How an attempt of a request stands.
+    Stands(usize, (u32, u32), Standing),
+    Expected(usize, Prospects),
     Refused(usize, u32),
     AllCancelled(usize),
 }
@@ -271,6 +275,7 @@ impl<'a> World<'a> {
                 Happening::Ended(server, id, since) => self.process_ended(server, id, since),
                 Happening::ToClient(user, told) => self.told_client(user, told),
                 Happening::ToServer(server, event) => self.tell_server(server, event),
+                Happening::Expect(user, server) => self.tell_prospects(user, server),
                 Happening::Crash => self.crash_somebody(),
                 Happening::Back(peer) => self.back(peer),
                 Happening::Arrive(user) => {

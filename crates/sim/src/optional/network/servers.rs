@@ -17,9 +17,11 @@ impl World<'_> {
         server.journal.push((self.now, event.clone()));
         let before = server.machine.queue().optional();
         let key = match &event {
-            Event::Submit { submit, .. } => Some(submit.key),
-            Event::Cancel { key, .. } => Some(*key),
-            Event::Ended { request, .. } => server.machine.key(*request),
+            Event::Submit { submit, .. } => Some((submit.key, submit.attempt)),
+            Event::Cancel { key, attempt, .. } | Event::Withdraw { key, attempt, .. } => {
+                Some((*key, *attempt))
+            }
+            Event::Ended { request, .. } => server.machine.key(*request).map(|key| (key, 0)),
             Event::CancelAll { .. } | Event::Due => None,
         };
         let mut commands = Vec::new();
@@ -48,12 +50,23 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn carry_out(&mut self, at: usize, key: Option<RequestKey>, command: Command) {
+    /// A client is told what it may expect, if anybody is there.
+    pub(super) fn tell_prospects(&mut self, user: usize, at: usize) {
+        if !self.servers[at].up {
+            return;
+        }
+        let client = &self.clients[user];
+        let prospects = self.servers[at].machine.prospects(self.now, client.key, &client.user);
+        self.send_to_client(user, ToClient::Expected(at, prospects));
+    }
+
+    /// Does what a server wants on account of an attempt of a request.
+    pub(super) fn carry_out(&mut self, at: usize, key: Option<(RequestKey, u32)>, command: Command) {
         match command {
             Command::Reply { to, answer } => {
-                let number = key.map_or(0, |key| key.number);
+                let (number, attempt) = key.map_or((0, 0), |(key, attempt)| (key.number, attempt));
                 let told = match answer {
-                    Answer::Stands(standing) => ToClient::Stands(at, number, standing),
+                    Answer::Stands(standing) => ToClient::Stands(at, (number, attempt), standing),
                     Answer::AllCancelled => ToClient::AllCancelled(at),
                     Answer::Refused(_) => ToClient::Refused(at, number),
                 };
@@ -61,7 +74,7 @@ impl World<'_> {
             }
             Command::Tell { key, standing } => {
                 let user = self.by_key[&key.exploration];
-                self.send_to_client(user, ToClient::Stands(at, key.number, standing));
+                self.send_to_client(user, ToClient::Stands(at, (key.number, 0), standing));
             }
             Command::Run { request, core, .. } => self.run_process(at, request, core),
             Command::End { request } => self.end_process(at, request),

@@ -1,14 +1,18 @@
 //! What clients and servers say of explorations.
 
-use pliant_control::optional::server::{Standing, UserShare};
+use pliant_control::optional::server::{Prospects, Standing, UserShare};
 use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::{Kind, Share};
+use pliant_policy::optional::{Kind, Prospect, Share};
 
-use super::super::super::{Call, FromServer, OffersQuery, Said, Shares, ToServer};
+use super::super::super::{Attempt, Call, FromServer, OffersQuery, Said, Shares, ToServer};
 use super::*;
 
 fn moment() -> impl Strategy<Value = TimeMs> {
     bounds::TIME_MS.prop_map(TimeMs)
+}
+
+fn attempt() -> impl Strategy<Value = Attempt> {
+    (any::<u32>(), any::<u32>()).prop_map(|(number, attempt)| Attempt { number, attempt })
 }
 
 pub(in super::super) fn to_server() -> impl Strategy<Value = ToServer> {
@@ -22,11 +26,20 @@ pub(in super::super) fn to_server() -> impl Strategy<Value = ToServer> {
                 inputs
             }
         ),
-        (any::<u32>(), kind, btree_map(word(), text(), 0..4))
-            .prop_map(|(number, kind, arguments)| ToServer::Call(Call { number, kind, arguments })),
-        any::<u32>().prop_map(ToServer::Cancel),
+        (attempt(), kind, btree_map(word(), text(), 0..4)).prop_map(|(id, kind, arguments)| {
+            ToServer::Call(Call { number: id.number, kind, attempt: id.attempt, arguments })
+        }),
+        attempt().prop_map(ToServer::Cancel),
         Just(ToServer::CancelAll),
+        Just(ToServer::Expect),
+        attempt().prop_map(ToServer::Withdraw),
     ]
+}
+
+fn prospects() -> impl Strategy<Value = Prospects> {
+    let ms = || option::of((0..=*bounds::TIME_MS.end()).prop_map(SpanMs));
+    (ms(), ms(), vec((any::<u32>(), ms()), 0..4))
+        .prop_map(|(wait, run, waiting)| Prospects { more: Prospect { wait, run }, waiting })
 }
 
 fn user_share() -> impl Strategy<Value = UserShare> {
@@ -48,10 +61,14 @@ pub(in super::super) fn from_server() -> impl Strategy<Value = FromServer> {
         Standing::Cancelled,
     ]);
     let said = prop_oneof![
-        (any::<u32>(), standing, vec(any::<u8>(), 0..20))
-            .prop_map(|(number, standing, output)| Said::Stands { number, standing, output }),
+        (attempt(), standing, vec(any::<u8>(), 0..20)).prop_map(|(id, standing, output)| Said::Stands {
+            id,
+            standing,
+            output
+        }),
         (any::<u32>(), reason()).prop_map(|(number, why)| Said::NotTaken { number, why }),
         Just(Said::AllCancelled),
+        prospects().prop_map(Said::Expected),
     ];
     (said, option::of(user_share())).prop_map(|(said, share)| FromServer { said, share })
 }
