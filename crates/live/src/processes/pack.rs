@@ -146,27 +146,38 @@ pub fn run_pack(file: &Path, out: &mut impl Write) -> Result<(), PackError> {
     let pack: PackSpec = serde_json::from_slice(&text).map_err(io::Error::from).map_err(at(file))?;
     let here = std::env::current_dir().map_err(at(Path::new(".")))?;
     let mut signals = Signals::listen().map_err(at(Path::new("signals")))?;
-    let begin = Instant::now();
-    for (index, run) in pack.runs.iter().enumerate() {
-        if signals.is_terminated() {
-            return Err(PackError::Ended);
-        }
-        // The first one always: it has all the time that there is.
-        if index > 0 && !pack.has_time_for(run, begin.elapsed()) {
-            break;
-        }
-        let folder = here.join(run.number.to_string());
-        let ended = Instance { run, folder: &folder, grace_s: pack.grace_s }.run(&mut signals)?;
+    pack.run(&here, &mut signals, |ended| {
         let mut line = serde_json::to_vec(&ended).expect("plain data with text keys");
         line.push(b'\n');
-        out.write_all(&line).and_then(|()| out.flush()).map_err(at(Path::new("standard output")))?;
-        // It goes if the instance has left nothing in it.
-        let _ = fs::remove_dir(&folder);
-    }
-    Ok(())
+        out.write_all(&line).and_then(|()| out.flush()).map_err(at(Path::new("standard output")))
+    })
 }
 
 impl PackSpec {
+    /// Runs the instances in folders below `here`, and tells of each when it has ended.
+    fn run(
+        &self,
+        here: &Path,
+        signals: &mut Signals,
+        mut tell: impl FnMut(PackedEnd) -> Result<(), PackError>,
+    ) -> Result<(), PackError> {
+        let begin = Instant::now();
+        for (index, run) in self.runs.iter().enumerate() {
+            if signals.is_terminated() {
+                return Err(PackError::Ended);
+            }
+            // The first one always: it has all the time that there is.
+            if index > 0 && !self.has_time_for(run, begin.elapsed()) {
+                break;
+            }
+            let folder = here.join(run.number.to_string());
+            tell(Instance { run, folder: &folder, grace_s: self.grace_s }.run(signals)?)?;
+            // It goes if the instance has left nothing in it.
+            let _ = fs::remove_dir(&folder);
+        }
+        Ok(())
+    }
+
     /// Whether an instance would be ended in time if it were over its walltime.
     fn has_time_for(&self, run: &PackedRun, elapsed: Duration) -> bool {
         let needed = Duration::from_secs(run.walltime_s.saturating_add(self.grace_s));
@@ -346,12 +357,13 @@ mod tests {
     }
 
     fn programs_end(dir: &Path, spec: &PackSpec) -> Vec<PackedEnd> {
-        let mut signals = Signals::listen().unwrap();
-        let end = |run: &PackedRun| {
-            let folder = dir.join(run.number.to_string());
-            Instance { run, folder: &folder, grace_s: spec.grace_s }.run(&mut signals).unwrap()
+        let mut ends = Vec::new();
+        let tell = |end| {
+            ends.push(end);
+            Ok(())
         };
-        spec.runs.iter().map(end).collect()
+        spec.run(dir, &mut Signals::listen().unwrap(), tell).unwrap();
+        ends
     }
 
     #[test]

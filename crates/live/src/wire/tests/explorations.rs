@@ -26,7 +26,7 @@ fn questions() {
     };
     let far = "milliseconds since the Unix epoch from -1125899906842624 to 1125899906842624";
     let cases = [
-        (None, "", "begin, submit, cancel or cancel_all", "nothing"),
+        (None, "", "begin, submit, cancel, cancel_all, expect or withdraw", "nothing"),
         (Some(begin(15, "pi", None)), "begin.exploration", "a key of 16 bytes", "15 bytes"),
         (Some(begin(16, "", None)), "begin.service", "the name of a service", "an empty text"),
         (Some(begin(16, "pi", Some(i64::MAX))), "begin.deadline_ms", far, "9223372036854775807"),
@@ -47,7 +47,7 @@ fn answers() {
     };
     let long = bounds::OUTPUT_BYTES_MAX + 1;
     let cases = [
-        (None, "", "stands, not_taken or all_cancelled", "nothing"),
+        (None, "", "stands, not_taken, all_cancelled or prospects", "nothing"),
         (Some(stands(0, 0)), "stands.standing", "how a request stands, from 1 to 5", "0"),
         (Some(stands(6, 0)), "stands.standing", "how a request stands, from 1 to 5", "6"),
         (Some(stands(3, long)), "stands.output", "at most 262144 bytes", "262145 bytes"),
