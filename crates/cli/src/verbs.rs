@@ -27,6 +27,7 @@ pub(crate) mod run_job;
 pub(crate) mod run_pack;
 pub(crate) mod server;
 pub(crate) mod servers;
+mod servers_runtimes;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod submit;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pliant_model::{Estimate, JobId, MoveReason, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, MoveReason, Procs, Request, Span, SpanMs, Speed, Speedup, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
@@ -223,6 +223,10 @@ pub struct JobRecord {
     /// How it came to where it is, if it was moved since it was accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
+    /// What it teaches of how long its like run, known once it has ended well: on a processor of speed 1 and the fewest
+    /// that the work takes, divided by what the arguments of its service make of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taught: Option<SpanMs>,
 }
 
 /// For fields that are written only where they say something.

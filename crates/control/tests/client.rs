@@ -52,6 +52,7 @@ fn accepted() -> Event {
         survey: Survey::default(),
         pinned: false,
         hops: Vec::new(),
+        taught: None,
     }))
 }
 

@@ -194,6 +194,7 @@ fn news(sequence: u64) -> proto::Up {
         survey: Survey::default(),
         pinned: false,
         hops: Vec::new(),
+        taught: None,
     });
     (&FromChild::News { sequence, record }).into()
 }

@@ -147,6 +147,11 @@ impl Category {
         }
     }
 
+    fn predicted(&self, level: Level, estimator: Estimator) -> Predicted {
+        let runtime = span(self.predict(estimator)).max(Span(1));
+        Predicted { runtime, deviation: span(self.deviation()), level, jobs: self.jobs }
+    }
+
     fn deviation(&self) -> u64 {
         let jobs = self.jobs.max(1) as f64;
         let mean = self.sum as f64 / jobs;
@@ -192,8 +197,17 @@ impl<Key: Ord + Clone> Runtimes<Key> {
             enough.then_some((level, category))
         });
         let (level, category) = { found }.next()?;
-        let runtime = span(category.predict(estimator)).max(Span(1));
-        Some(Predicted { runtime, deviation: span(category.deviation()), level, jobs: category.jobs })
+        Some(category.predicted(level, estimator))
+    }
+
+    /// What the jobs of one category say, however few; none if none was told.
+    pub fn of_category(&self, level: Level, key: Option<&Key>, estimator: Estimator) -> Option<Predicted> {
+        Some(self.categories.get(&(level, key.cloned()))?.predicted(level, estimator))
+    }
+
+    /// Every category, by level: the narrowest first.
+    pub fn known(&self) -> impl Iterator<Item = (Level, Option<&Key>)> {
+        self.categories.keys().map(|(level, key)| (*level, key.as_ref()))
     }
 
     /// How many categories of a level are known.
@@ -327,6 +341,15 @@ mod tests {
         check(of(-1, -1, 2), Level::Group, 1226, Level::All, 5);
         check(of(1, 1, 1), Level::All, 1226, Level::All, 5);
         check(of(9, 9, 9), Level::Executable, 1226, Level::All, 5);
+        let of = |level, key: Option<i32>| runtimes.of_category(level, key.as_ref(), Estimator::Mean);
+        assert_eq!(
+            of(Level::Executable, Some(2)).unwrap().runtime,
+            Span(100),
+            "one is enough if it is asked for"
+        );
+        assert_eq!(of(Level::All, None).unwrap().jobs, 5);
+        assert_eq!(of(Level::User, Some(9)), None);
+        assert_eq!(runtimes.known().count(), 8);
         let counts = Level::ALL.iter().map(|level| runtimes.categories(*level));
         assert_eq!(counts.collect::<Vec<_>>(), [3, 2, 2, 1]);
     }

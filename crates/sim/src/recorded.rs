@@ -141,6 +141,7 @@ mod tests {
             survey: pliant_control::reason::Survey::default(),
             pinned: false,
             hops: Vec::new(),
+            taught: None,
         }
     }
 

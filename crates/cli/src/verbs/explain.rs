@@ -350,6 +350,7 @@ mod tests {
             survey: Survey::default(),
             pinned: false,
             hops: Vec::new(),
+            taught: None,
         }
     }
 

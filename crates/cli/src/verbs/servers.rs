@@ -7,6 +7,7 @@ use pliant_live::wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedSer
 use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
+use super::servers_runtimes;
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
 use crate::moment::{both, now, rough, signed};
@@ -32,6 +33,9 @@ pub(crate) struct Arguments {
     /// What each server offers, with the arguments.
     #[arg(long)]
     services: bool,
+    /// How long jobs run, by those that have ended well.
+    #[arg(long)]
+    runtimes: bool,
     #[command(flatten)]
     access: Access,
 }
@@ -48,13 +52,22 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         false => None,
     };
     let offers = arguments.services.then(|| offers(&session, &federation));
+    let runtimes = match arguments.runtimes {
+        true => Some(session.run(session.client.runtimes())?),
+        false => None,
+    };
     let text = || {
         let accuracy = accuracy.as_deref().map(|accuracy| accuracy_text(accuracy, arguments.last));
         let offers = offers.as_deref().map(offers_text);
-        let sections: Vec<String> = accuracy.into_iter().chain(offers).collect();
+        let runtimes = runtimes.as_ref().map(servers_runtimes::text);
+        let sections: Vec<String> = accuracy.into_iter().chain(offers).chain(runtimes).collect();
         if sections.is_empty() { federation_text(&federation, asked_at) } else { sections.join("\n") }
     };
-    output.print("servers", text, value(&federation, accuracy.as_deref(), offers.as_deref()))
+    let mut value = value(&federation, accuracy.as_deref(), offers.as_deref());
+    if let Some(runtimes) = &runtimes {
+        value["runtimes"] = servers_runtimes::value(runtimes);
+    }
+    output.print("servers", text, value)
 }
 
 /// Asks every server that is there.

@@ -16,6 +16,7 @@ mod oar;
 mod prediction;
 mod renewed;
 mod replay;
+mod runtimes;
 mod security;
 mod slurm;
 mod slurm_copies;

@@ -78,6 +78,7 @@ impl Agent {
     fn learn(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
         let before = self.jobs.get(&record.handle);
         let waited = before.is_some_and(|before| before.state == JobState::Queued);
+        let had_ended = before.is_some_and(|before| before.state.is_final());
         let waits = record.state == JobState::Queued;
         if self.waiting == 0 && waits {
             self.waits_since = now;
@@ -94,6 +95,9 @@ impl Agent {
         }
         self.freed |= is_early(&record);
         if record.state.is_final() {
+            if !had_ended {
+                self.learn_runtime(&record);
+            }
             self.ended.push_back((now, record.handle.clone()));
             commands.push(Command::Archive(Box::new(record.clone())));
         }

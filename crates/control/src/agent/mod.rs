@@ -9,6 +9,7 @@ mod discovery;
 mod index;
 mod offers;
 mod rounds;
+mod runtimes;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use crate::vector::Vector;
 pub use index::MoveTold;
 pub use offers::Offering;
 pub use rounds::{Change, Moving, Proposal, Report};
+pub use runtimes::RuntimeOf;
 pub use snapshot::AgentState;
 
 /// What an agent is.
@@ -322,6 +324,8 @@ pub struct Agent {
     arrived: bool,
     /// The last moves, oldest first.
     moves: VecDeque<MoveTold>,
+    /// How long jobs run.
+    learned: runtimes::Learned,
 }
 
 impl Agent {
@@ -343,6 +347,7 @@ impl Agent {
             freed: false,
             arrived: false,
             moves: VecDeque::new(),
+            learned: runtimes::Learned::nothing(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
+use super::runtimes::{Learned, LearnedState};
 use super::{Agent, AgentConfig, Change, Child, Command, Event, MoveTold};
 use crate::job::{JobRecord, JobState};
 use crate::names::{Handle, Name};
@@ -30,6 +31,8 @@ pub struct AgentState {
     arrived: bool,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     moves: VecDeque<MoveTold>,
+    #[serde(default, skip_serializing_if = "LearnedState::is_nothing")]
+    learned: LearnedState,
 }
 
 impl Agent {
@@ -46,6 +49,7 @@ impl Agent {
             freed,
             arrived,
             moves,
+            learned,
         } = state;
         let waiting = jobs.iter().filter(|record| record.state == JobState::Queued).count();
         let jobs: BTreeMap<Handle, JobRecord> =
@@ -63,6 +67,7 @@ impl Agent {
             freed,
             arrived,
             moves,
+            learned: Learned::restore(learned),
             ..Agent::new(config)
         }
     }
@@ -97,6 +102,7 @@ impl Machine for Agent {
             freed: self.freed,
             arrived: self.arrived,
             moves: self.moves.clone(),
+            learned: self.learned.dump(),
         }
     }
 

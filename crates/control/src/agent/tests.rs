@@ -44,7 +44,7 @@ fn ask(best: u32) -> Box<Ask> {
     Box::new(Ask { what: What::Work(work), caller, best, only: None, patience: None })
 }
 
-fn record(number: u32, state: JobState) -> Box<JobRecord> {
+pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
     let estimate = vector("a", 0, 0).estimate;
     Box::new(JobRecord {
         handle: Handle { server: name("a"), number },
@@ -64,6 +64,7 @@ fn record(number: u32, state: JobState) -> Box<JobRecord> {
         survey: Survey::default(),
         pinned: false,
         hops: Vec::new(),
+        taught: None,
     })
 }
 

@@ -209,6 +209,7 @@ impl Server {
             // What was not sized for the federation means nothing elsewhere.
             pinned: pinned || own_time,
             hops: Vec::new(),
+            taught: None,
         };
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);

@@ -169,17 +169,20 @@ impl Server {
 
     /// A job has ended well, after `elapsed` if that was measured.
     pub(super) fn tell_runtimes(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
-        let Some(Kept { record, lesson, run, .. }) = self.jobs.get(&number) else { return };
+        let speed = self.config.speed;
+        let processors = self.procs();
+        let Some(Kept { record, lesson, run, .. }) = self.jobs.get_mut(&number) else { return };
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
         let asked = run.as_ref().map_or(record.procs, |run| run.procs);
         // A folded job ran in rounds.
         let rounds = asked.0.div_ceil(record.procs.0.max(1)).max(1);
         let request = record.work.request(JobId(number), Time::ZERO);
-        let Some(walltimes) = request.on(self.procs(), self.config.speed) else { return };
+        let Some(walltimes) = request.on(processors, speed) else { return };
         let scale = lesson.as_ref().map_or(1.0, |lesson| lesson.scale) * f64::from(rounds);
-        let narrow = self.config.speed.get() / (wider(&walltimes, asked) * scale);
+        let narrow = speed.get() / (wider(&walltimes, asked) * scale);
         let runtime = Span((elapsed.as_secs_f64() * 1_000.0 * narrow).ceil() as i64);
+        record.taught = Some(SpanMs(runtime.0));
         self.runtimes.tell(&categories(&record.name, &record.owner), runtime);
     }
 }

@@ -139,6 +139,9 @@ fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
     // Failures are counted, and teach nothing.
     accept(&mut server, 8, submit(4, "fit", 1, 200, 10.0));
     end(&mut server, 60, 4, Exit::Code(1), 50_000);
+    // The agents above are told the same.
+    let taught = |number| server.job(number).unwrap().taught;
+    assert_eq!([1, 2, 3, 4].map(taught), [Some(SpanMs(180)), Some(SpanMs(200)), Some(SpanMs(220)), None]);
     let check = |server: &mut Server| {
         let told = asked(server, 60, &instance("fit", 1, 20, 3.0));
         assert_eq!((told.instance, told.told), (SpanMs(300), Told::Statistics { jobs: 3 }));

@@ -231,6 +231,7 @@ impl Server {
             survey,
             pinned: false,
             hops,
+            taught: None,
         };
         self.keys.insert(key, number);
         self.numbers.insert(id.job.clone(), number);

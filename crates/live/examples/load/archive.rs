@@ -109,6 +109,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         survey: Survey::default(),
         pinned: false,
         hops: Vec::new(),
+        taught: None,
     }
 }
 

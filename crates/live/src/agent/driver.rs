@@ -9,6 +9,7 @@ use pliant_model::Time;
 use tokio::sync::oneshot;
 
 use super::lines::Lines;
+use super::runtimes;
 use crate::daemon::{Driver, Kept};
 use crate::journal::{JobRow, JournalError};
 use crate::telemetry::RequestId;
@@ -114,7 +115,7 @@ impl Driver<Agent> for AgentDriver {
         }
     }
 
-    fn carry_out(&mut self, _machine: &Agent, _now: Time, command: Command, notice: Option<u64>) {
+    fn carry_out(&mut self, machine: &Agent, _now: Time, command: Command, notice: Option<u64>) {
         match command {
             Command::Ask { child, discovery, ask } => {
                 let request = self.request;
@@ -148,7 +149,10 @@ impl Driver<Agent> for AgentDriver {
                     upward.freed();
                 }
             }
-            Command::Archive(record) => observe_accuracy(&record),
+            Command::Archive(record) => {
+                observe_accuracy(&record);
+                runtimes::observe(machine);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ mod history;
 mod line;
 mod lines;
 mod numbers;
+mod runtimes;
 pub(crate) mod service;
 mod skew;
 

@@ -22,6 +22,7 @@ use super::history;
 use super::line::{attach, stopped};
 use super::lines::Lines;
 use super::numbers::Numbers;
+use super::runtimes;
 use crate::daemon::{Clock, Mailbox, TurnedAway};
 use crate::gate::{Gate, Pass};
 use crate::identity::ServerTls;
@@ -172,6 +173,16 @@ impl proto::agent_server::Agent for Service {
         };
         let servers: Vec<Accuracy> = servers.into_iter().filter_map(accuracy).collect();
         Ok(Response::new(wire::accuracy_reply(&servers)))
+    }
+
+    async fn runtimes(
+        &self,
+        request: Request<proto::RuntimesRequest>,
+    ) -> Result<Response<proto::RuntimesReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let known = self.mailbox.ask(move |agent, _| runtimes::known(agent, &caller)).await;
+        let known = known.map_err(|_| stopped())?;
+        Ok(Response::new((&known).into()))
     }
 
     async fn reallocate(

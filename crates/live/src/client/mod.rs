@@ -28,7 +28,7 @@ use crate::telemetry::RequestId;
 use crate::wire::proto::agent_client::AgentClient;
 use crate::wire::proto::server_client::ServerClient;
 use crate::wire::{
-    self, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Moved, MovingChange, Offer, proto,
+    self, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Moved, MovingChange, Offer, Runtimes, proto,
 };
 
 pub use error::ClientError;
@@ -133,6 +133,14 @@ impl Client {
         let reply =
             self.ask_agent(request, |mut agent, request| async move { agent.accuracy(request).await });
         wire::accuracies(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// How long jobs run, by those that have ended.
+    pub async fn runtimes(&self) -> Result<Runtimes, ClientError> {
+        let request = proto::RuntimesRequest {};
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.runtimes(request).await });
+        Runtimes::try_from(reply.await?).map_err(ClientError::protocol)
     }
 
     /// What the agent knows of a job, and where its server is.

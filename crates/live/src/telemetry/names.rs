@@ -101,6 +101,8 @@ table! {
         "Start of a job minus its estimate at acceptance; below zero the job was early.";
     ESTIMATE_COMPLETION_ERROR_SECONDS = "pliant_estimate_completion_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],
         "Completion of a job minus its estimate at acceptance; below zero the job was early.";
+    RUNTIME_ERROR_PERCENT = "pliant_runtime_error_percent", Kind::Gauge, Percent, [],
+        "Error without its sign of the runtimes that the agent predicts from ended jobs, of the mean runtime.";
     UPLOADED_BYTES = "pliant_uploaded_bytes_total", Kind::Counter, Bytes, [],
         "Bytes of input files received from clients.";
     DOWNLOADED_BYTES = "pliant_downloaded_bytes_total", Kind::Counter, Bytes, [],

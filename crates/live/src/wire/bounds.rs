@@ -64,6 +64,8 @@ pub const JOBS_MAX: usize = 1000;
 pub const LOCALS_MAX: usize = 10_000;
 /// Jobs in an answer to a question that does not say how many.
 pub const JOBS_DEFAULT: u32 = 100;
+/// Services, users and all together whose runtimes are told.
+pub const RUNTIMES_MAX: usize = 4_096;
 /// Jobs per server that accuracy is computed from.
 pub const ACCURACY_JOBS_MAX: u32 = 1_000_000;
 /// Jobs per server that accuracy is computed from, if the question does not say.

@@ -139,10 +139,6 @@ fn instant(field: &str, found: i64) -> Result<TimeMs, Malformed> {
     read::number(field, "milliseconds since the Unix epoch", &bounds::TIME_MS, found).map(TimeMs)
 }
 
-fn span(field: &str, found: i64) -> Result<SpanMs, Malformed> {
-    read::number(field, "milliseconds", &(0..=*bounds::TIME_MS.end()), found).map(SpanMs)
-}
-
 impl From<&ToServer> for proto::ExploreRequest {
     fn from(asked: &ToServer) -> proto::ExploreRequest {
         use explore_request::Message;
@@ -275,7 +271,7 @@ impl TryFrom<proto::ExploreReply> for FromServer {
 
 impl From<&Prospects> for explore_reply::Prospects {
     fn from(prospects: &Prospects) -> explore_reply::Prospects {
-        let ms = |span: Option<SpanMs>| span.map(|span| write::number(&(0..=*bounds::TIME_MS.end()), span.0));
+        let ms = |span: Option<SpanMs>| span.map(write::span_ms);
         let waiting = |(number, wait): &(u32, Option<SpanMs>)| explore_reply::prospects::Waiting {
             number: *number,
             wait_ms: ms(*wait),
@@ -291,10 +287,10 @@ impl From<&Prospects> for explore_reply::Prospects {
 impl TryFrom<explore_reply::Prospects> for Prospects {
     type Error = Malformed;
     fn try_from(message: explore_reply::Prospects) -> Result<Prospects, Malformed> {
-        let wait = message.wait_ms.map(|ms| span("prospects.wait_ms", ms)).transpose()?;
-        let run = message.run_ms.map(|ms| span("prospects.run_ms", ms)).transpose()?;
+        let wait = message.wait_ms.map(|ms| read::span_ms("prospects.wait_ms", ms)).transpose()?;
+        let run = message.run_ms.map(|ms| read::span_ms("prospects.run_ms", ms)).transpose()?;
         let waiting = read::list("prospects.waiting", message.waiting, bounds::WAITING_MAX, |waiting| {
-            let wait = waiting.wait_ms.map(|ms| span("wait_ms", ms)).transpose()?;
+            let wait = waiting.wait_ms.map(|ms| read::span_ms("wait_ms", ms)).transpose()?;
             Ok((waiting.number, wait))
         })?;
         Ok(Prospects { more: Prospect { wait, run }, waiting })
@@ -308,8 +304,8 @@ impl From<&UserShare> for proto::UserShare {
             user: share.user.to_string(),
             weight,
             requests,
-            consumed_ms: write::number(&(0..=*bounds::TIME_MS.end()), consumed.0),
-            deserved_ms: write::number(&(0..=*bounds::TIME_MS.end()), deserved.0),
+            consumed_ms: write::span_ms(consumed),
+            deserved_ms: write::span_ms(deserved),
         }
     }
 }
@@ -320,8 +316,8 @@ impl TryFrom<proto::UserShare> for UserShare {
         let share = Share {
             weight: message.weight,
             requests: message.requests,
-            consumed: span("consumed_ms", message.consumed_ms)?,
-            deserved: span("deserved_ms", message.deserved_ms)?,
+            consumed: read::span_ms("consumed_ms", message.consumed_ms)?,
+            deserved: read::span_ms("deserved_ms", message.deserved_ms)?,
         };
         Ok(UserShare { user: read::user("user", &message.user)?, share })
     }

@@ -89,6 +89,7 @@ impl From<&JobRecord> for proto::Job {
             survey: super::cause::survey(&record.survey),
             pinned: record.pinned,
             hops: write::list(&record.hops, bounds::HOPS_MAX),
+            taught_ms: record.taught.map(write::span_ms),
         }
     }
 }
@@ -114,6 +115,7 @@ impl TryFrom<proto::Job> for JobRecord {
             survey: read::optional("survey", message.survey)?.unwrap_or_default(),
             pinned: message.pinned,
             hops: read::list("hops", message.hops, bounds::HOPS_MAX, Hop::try_from)?,
+            taught: message.taught_ms.map(|taught| read::span_ms("taught_ms", taught)).transpose()?,
         })
     }
 }

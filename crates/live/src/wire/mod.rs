@@ -31,6 +31,7 @@ mod offer;
 mod pictures;
 mod pieces;
 mod read;
+mod runtimes;
 mod server;
 mod submission;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub use moves::{
 };
 pub use multi_job::{Pack, PackedCall, prospects_answer, prospects_reply};
 pub use offer::{Offer, OfferedArgument, OfferedService};
+pub use runtimes::Runtimes;
 pub use server::{Declined, SubmitAnswer};
 pub use submission::{Script, Submission, Submitted};
 

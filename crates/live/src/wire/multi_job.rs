@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use pliant_control::multi_job::{Places, Prospects, Told};
-use pliant_model::SpanMs;
 use serde::{Deserialize, Serialize};
 
 use super::discovery::arguments;
@@ -88,7 +87,7 @@ impl From<&Prospects> for proto::Prospects {
         let Prospects { free, instance, told, jobs, failures, pack_most, waiting } = prospects;
         proto::Prospects {
             free: write::list(free, bounds::PLACES_MAX),
-            instance_ms: write::number(&bounds::TIME_MS, instance.0),
+            instance_ms: write::span_ms(*instance),
             told_by: match told {
                 Told::Walltime => 0,
                 Told::Statistics { jobs } | Told::Own { instances: jobs } => *jobs,
@@ -106,7 +105,7 @@ impl TryFrom<proto::Prospects> for Prospects {
     fn try_from(message: proto::Prospects) -> Result<Prospects, Malformed> {
         Ok(Prospects {
             free: read::list("free", message.free, bounds::PLACES_MAX, Places::try_from)?,
-            instance: span("instance_ms", message.instance_ms)?,
+            instance: read::span_ms("instance_ms", message.instance_ms)?,
             told: match message.told_by {
                 0 => Told::Walltime,
                 jobs => Told::Statistics { jobs },
@@ -121,7 +120,7 @@ impl TryFrom<proto::Prospects> for Prospects {
 
 impl From<&Places> for proto::prospects::Places {
     fn from(places: &Places) -> proto::prospects::Places {
-        let at_ms = write::number(&bounds::TIME_MS, places.at.0);
+        let at_ms = write::span_ms(places.at);
         proto::prospects::Places { at_ms, places: places.places }
     }
 }
@@ -129,13 +128,9 @@ impl From<&Places> for proto::prospects::Places {
 impl TryFrom<proto::prospects::Places> for Places {
     type Error = Malformed;
     fn try_from(message: proto::prospects::Places) -> Result<Places, Malformed> {
-        let at = span("at_ms", message.at_ms)?;
+        let at = read::span_ms("at_ms", message.at_ms)?;
         Ok(Places { at, places: read::procs("places", message.places)?.0 })
     }
-}
-
-fn span(field: &str, found: i64) -> Result<SpanMs, Malformed> {
-    read::number(field, "milliseconds", &(0..=*bounds::TIME_MS.end()), found).map(SpanMs)
 }
 
 /// What a server says of its prospects, or why there are none.

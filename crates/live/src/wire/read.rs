@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use pliant_control::names::{Handle, Key, Name, User};
-use pliant_model::{Procs, Span, Speed, Time};
+use pliant_model::{Procs, Span, SpanMs, Speed, Time};
 
 use super::bounds::{self, ADDRESS_BYTES_MAX};
 use super::malformed::Malformed;
@@ -101,6 +101,11 @@ pub(super) fn optional_time(field: &str, found: Option<i64>) -> Read<Option<Time
 /// A difference of instants that may be absent.
 pub(super) fn optional_span(field: &str, found: Option<i64>) -> Read<Option<Span>> {
     found.map(|found| number(field, "seconds", &bounds::TIME_S, found).map(Span)).transpose()
+}
+
+/// A length of time in milliseconds.
+pub(super) fn span_ms(field: &str, found: i64) -> Read<SpanMs> {
+    number(field, "milliseconds", &(0..=*bounds::TIME_MS.end()), found).map(SpanMs)
 }
 
 /// A speed.

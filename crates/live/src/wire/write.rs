@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use pliant_control::names::Name;
-use pliant_model::{Procs, Span, Time};
+use pliant_model::{Procs, Span, SpanMs, Time};
 
 use super::bounds;
 use super::read::is_unprintable;
@@ -56,6 +56,11 @@ pub(super) fn optional_time(at: Option<Time>) -> Option<i64> {
 /// A difference of instants that may be absent.
 pub(super) fn optional_span(span: Option<Span>) -> Option<i64> {
     span.map(|span| number(&bounds::TIME_S, span.0))
+}
+
+/// A length of time in milliseconds.
+pub(super) fn span_ms(span: SpanMs) -> i64 {
+    number(&(0..=*bounds::TIME_MS.end()), span.0)
 }
 
 /// A name, or nothing.

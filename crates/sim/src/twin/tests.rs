@@ -64,6 +64,7 @@ fn record(
         survey: pliant_control::reason::Survey::default(),
         pinned: false,
         hops: Vec::new(),
+        taught: None,
     }
 }
 

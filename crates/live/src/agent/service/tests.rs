@@ -26,6 +26,7 @@ fn record(number: u32, submitted: i64) -> JobRecord {
         survey: Survey::default(),
         pinned: false,
         hops: Vec::new(),
+        taught: None,
     }
 }
 

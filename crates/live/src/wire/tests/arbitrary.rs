@@ -8,7 +8,7 @@ use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::reason::{Cause, Reason, Survey};
 use pliant_control::server::Refused;
 use pliant_control::vector::Vector;
-use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, Procs, Span, SpanMs, Speed, Speedup, Time};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -26,11 +26,13 @@ mod exploration;
 mod history;
 mod moves;
 mod multi_job;
+mod runtimes;
 
 pub(super) use exploration::*;
 pub(super) use history::*;
 pub(super) use moves::*;
 pub(super) use multi_job::*;
+pub(super) use runtimes::*;
 
 pub(super) fn name() -> impl Strategy<Value = Name> {
     "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?".prop_map(|text| text.parse().unwrap())
@@ -153,14 +155,18 @@ pub(super) fn exit() -> impl Strategy<Value = Exit> {
     ]
 }
 
+fn span_ms() -> impl Strategy<Value = SpanMs> {
+    (0..=*bounds::TIME_MS.end()).prop_map(SpanMs)
+}
+
 pub(super) fn job() -> impl Strategy<Value = JobRecord> {
     let who = (handle(), key(), user(), text());
     let shape = (work(), estimate(), procs(), scaled_walltime());
     let course =
         (select(&JobState::ALL[..]), time(), option::of(time()), option::of(time()), option::of(exit()));
-    let moves = (any::<bool>(), vec(hop(), 0..3));
+    let moves = (any::<bool>(), vec(hop(), 0..3), option::of(span_ms()));
     (who, shape, course, vec(compared(), 0..3), survey(), moves).prop_map(
-        |(who, shape, course, compared, survey, (pinned, hops))| {
+        |(who, shape, course, compared, survey, (pinned, hops, taught))| {
             let (handle, key, owner, name) = who;
             let (work, expected, procs, walltime) = shape;
             let (state, submitted, started, ended, exit) = course;
@@ -182,6 +188,7 @@ pub(super) fn job() -> impl Strategy<Value = JobRecord> {
                 survey,
                 pinned,
                 hops,
+                taught,
             }
         },
     )

@@ -50,6 +50,7 @@ come_back_the_same! {
     pages_of_jobs: jobs_page as proto::JobsReply;
     located_jobs: located_job as proto::FindJobReply;
     accuracies_of_servers: accuracy as proto::ServerAccuracy;
+    runtimes_of_jobs: runtimes as proto::RuntimesReply;
     files: file as proto::InputFile;
     submissions: submission as proto::SubmitRequest;
     answers_to_submissions: submit_answer as proto::SubmitReply;

@@ -1,7 +1,7 @@
 //! What clients and servers say of explorations.
 
 use pliant_control::optional::server::{Prospects, Standing, UserShare};
-use pliant_model::{SpanMs, TimeMs};
+use pliant_model::TimeMs;
 use pliant_policy::optional::{Kind, Prospect, Share};
 
 use super::super::super::{Attempt, Call, FromServer, OffersQuery, Said, Shares, ToServer};
@@ -37,14 +37,13 @@ pub(in super::super) fn to_server() -> impl Strategy<Value = ToServer> {
 }
 
 fn prospects() -> impl Strategy<Value = Prospects> {
-    let ms = || option::of((0..=*bounds::TIME_MS.end()).prop_map(SpanMs));
+    let ms = || option::of(span_ms());
     (ms(), ms(), vec((any::<u32>(), ms()), 0..4))
         .prop_map(|(wait, run, waiting)| Prospects { more: Prospect { wait, run }, waiting })
 }
 
 fn user_share() -> impl Strategy<Value = UserShare> {
-    let span = || (0..=*bounds::TIME_MS.end()).prop_map(SpanMs);
-    (user(), any::<u32>(), any::<u32>(), span(), span()).prop_map(
+    (user(), any::<u32>(), any::<u32>(), span_ms(), span_ms()).prop_map(
         |(user, weight, requests, consumed, deserved)| UserShare {
             user,
             share: Share { weight, requests, consumed, deserved },

@@ -1,7 +1,6 @@
 //! Packs of instances, and what they may expect of a server.
 
 use pliant_control::multi_job::{Places, Prospects, Told};
-use pliant_model::SpanMs;
 
 use super::super::super::{Pack, PackedCall};
 use super::*;
@@ -18,12 +17,11 @@ pub(in super::super) fn pack() -> impl Strategy<Value = Pack> {
 }
 
 pub(in super::super) fn prospects() -> impl Strategy<Value = Prospects> {
-    let span = || (0..=*bounds::TIME_MS.end()).prop_map(SpanMs);
-    let places = (span(), bounds::PROCS).prop_map(|(at, places)| Places { at, places });
+    let places = (span_ms(), bounds::PROCS).prop_map(|(at, places)| Places { at, places });
     let told = prop_oneof![Just(Told::Walltime), (1..u64::MAX).prop_map(|jobs| Told::Statistics { jobs })];
     let pack_most = proptest::option::of(1..u32::MAX);
     let whole =
-        (vec(places, 0..4), span(), told, any::<u32>(), any::<u64>(), pack_most, vec(any::<u32>(), 0..4));
+        (vec(places, 0..4), span_ms(), told, any::<u32>(), any::<u64>(), pack_most, vec(any::<u32>(), 0..4));
     whole.prop_map(|(free, instance, told, jobs, failures, pack_most, waiting)| Prospects {
         free,
         instance,

@@ -1,0 +1,220 @@
+//! How long jobs run, by those of all servers below this agent that have ended well: what one server has seen too few of,
+//! others have.
+//!
+//! Servers tell it with the news of a job ([`JobRecord::taught`]), by the rules of their own statistics
+//! ([`crate::server`]): in milliseconds, for a processor of speed 1 and the fewest processors that the work takes, and of services
+//! divided by what their arguments make of it, so that a pack counts as the mean of its instances. News are journaled, and so is
+//! this. By name only services that everybody may use are kept: names of scripts are their users' own and may be any
+//! number. How far what would have been predicted for each job was off is kept beside. O(log categories + window)
+//! for each job.
+
+use std::num::NonZeroUsize;
+
+use pliant_model::{Span, SpanMs};
+use pliant_policy::history::{Choice, ChoiceError};
+use pliant_policy::runtimes::{
+    Calibration, Categories, CategoryDump, Errors, Estimator, Level, Runtimes, Settings,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Agent, ServerInfo};
+use crate::job::JobRecord;
+
+/// Which jobs count: of a category the last 200 for what is recent, and at least 3.
+const SETTINGS: Settings = Settings {
+    window: NonZeroUsize::new(200).expect("more than none"),
+    least: NonZeroUsize::new(3).expect("more than none"),
+};
+
+/// The most services and users that are told of; those with the most jobs.
+const TOLD_MAX: usize = 1_000;
+
+/// What has been learned.
+#[derive(Clone, Debug)]
+pub(super) struct Learned {
+    runtimes: Runtimes<String>,
+    calibration: Calibration,
+}
+
+/// The same as data.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct LearnedState {
+    categories: Vec<CategoryDump<String>>,
+    errors: Vec<(Level, Errors)>,
+}
+
+/// What is known of a service's or a user's jobs, or of all.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RuntimeOf {
+    /// Whether it is a service, a user or everything.
+    pub level: Level,
+    /// Which; none of everything.
+    pub name: Option<String>,
+    /// How many have ended well.
+    pub jobs: u64,
+    /// Their mean runtime.
+    pub mean: SpanMs,
+    /// The standard deviation.
+    pub deviation: SpanMs,
+    /// What half of the last ones took at most.
+    pub median: SpanMs,
+    /// What 95 % of the last ones took at most.
+    pub p95: SpanMs,
+}
+
+impl Learned {
+    pub(super) fn nothing() -> Learned {
+        Learned { runtimes: Runtimes::new(SETTINGS), calibration: Calibration::default() }
+    }
+
+    pub(super) fn restore(state: LearnedState) -> Learned {
+        let LearnedState { categories, errors } = state;
+        Learned {
+            runtimes: Runtimes::restore(SETTINGS, &categories),
+            calibration: Calibration::restore(errors),
+        }
+    }
+
+    pub(super) fn dump(&self) -> LearnedState {
+        LearnedState { categories: self.runtimes.dump(), errors: self.calibration.levels().collect() }
+    }
+
+    fn tell(&mut self, of: &Categories<String>, runtime: Span) {
+        if let Some(predicted) = self.runtimes.predict(of, Level::Executable, Estimator::Mean) {
+            self.calibration.tell(&predicted, runtime);
+        }
+        self.runtimes.tell(of, runtime);
+    }
+}
+
+impl LearnedState {
+    pub(super) fn is_nothing(&self) -> bool {
+        self.categories.is_empty()
+    }
+}
+
+impl Agent {
+    /// A job is told of that was not known to have ended.
+    pub(super) fn learn_runtime(&mut self, record: &JobRecord) {
+        let Some(taught) = record.taught else { return };
+        let is_offered = |info: &ServerInfo| info.services.iter().any(|(name, _)| *name == record.name);
+        let is_public = self.servers().any(|(info, ..)| is_offered(info));
+        let executable = is_public.then(|| record.name.clone());
+        let of = Categories { executable, user: Some(record.owner.to_string()), group: None };
+        self.learned.tell(&of, Span(taught.0));
+    }
+
+    /// How long jobs have run: of every service, every user and all, those with the most jobs if they are many.
+    pub fn runtimes(&self) -> Vec<RuntimeOf> {
+        let runtimes = &self.learned.runtimes;
+        let quantile = |share| Choice::new(share, 1.0).map(Estimator::Quantile);
+        let (median, p95) = (quantile(0.5), quantile(0.95));
+        let mut known: Vec<RuntimeOf> = Vec::new();
+        for (level, key) in runtimes.known() {
+            let told = |estimator| runtimes.of_category(level, key, estimator);
+            let last = |estimator: &Result<Estimator, ChoiceError>| estimator.ok().and_then(told);
+            let (Some(mean), Some(median), Some(p95)) = (told(Estimator::Mean), last(&median), last(&p95))
+            else {
+                continue;
+            };
+            known.push(RuntimeOf {
+                level,
+                name: key.cloned(),
+                jobs: mean.jobs,
+                mean: SpanMs(mean.runtime.0),
+                deviation: SpanMs(mean.deviation.0),
+                median: SpanMs(median.runtime.0),
+                p95: SpanMs(p95.runtime.0),
+            });
+        }
+        known.sort_by_key(|one| (one.level, std::cmp::Reverse(one.jobs)));
+        for level in [Level::Executable, Level::User] {
+            let mut place = 0;
+            known.retain(|one| {
+                place += usize::from(one.level == level);
+                one.level != level || place <= TOLD_MAX
+            });
+        }
+        known
+    }
+
+    /// How far the mean of a job's service, or else of its user or of all, was off when the job ended.
+    pub fn runtime_errors(&self) -> Errors {
+        self.learned.calibration.all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_model::Time;
+
+    use super::super::tests::{info, name, record};
+    use super::super::{AgentConfig, ChildKind, Event};
+    use super::*;
+    use crate::job::JobState;
+    use crate::replay::Machine;
+
+    fn agent() -> Agent {
+        let config = AgentConfig { name: name("master"), root: true, patience: Span(3), moving: None };
+        let mut agent = Agent::new(config);
+        let services = ["fit", "sum"].map(|service| (service.to_owned(), String::new())).to_vec();
+        let servers = vec![ServerInfo { services, ..info("a") }];
+        let attached = Event::Attached { child: name("a"), kind: ChildKind::Server, journal: 1, servers };
+        agent.on(Time(0), attached, &mut Vec::new());
+        agent
+    }
+
+    fn ends(agent: &mut Agent, sequence: u64, name: &str, taught: Option<i64>) {
+        let mut ended = record(sequence as u32, JobState::Completed);
+        (ended.name, ended.taught) = (name.to_owned(), taught.map(SpanMs));
+        tell(agent, sequence, ended);
+    }
+
+    fn tell(agent: &mut Agent, sequence: u64, record: Box<JobRecord>) {
+        agent.on(Time(200), Event::Told { child: name("a"), sequence, record }, &mut Vec::new());
+    }
+
+    fn told(agent: &Agent) -> Vec<String> {
+        let one = |one: RuntimeOf| {
+            let RuntimeOf { level, name, jobs, mean, deviation, median, p95 } = one;
+            let name = name.unwrap_or_default();
+            format!("{level} {name}: {jobs} of {} ({}), {}, {}", mean.0, deviation.0, median.0, p95.0)
+        };
+        agent.runtimes().into_iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_jobs_teach_is_learned_once_by_public_service_and_user() {
+        let mut agent = agent();
+        for (sequence, taught) in [(1, 20_000), (2, 40_000), (3, 60_000)] {
+            ends(&mut agent, sequence, "fit", Some(taught));
+        }
+        // One that failed, and one of a server that tells nothing of the kind.
+        tell(&mut agent, 4, record(4, JobState::Failed));
+        ends(&mut agent, 5, "fit", None);
+        ends(&mut agent, 6, "sum", Some(200_000));
+        // The same news again, also under a new number.
+        ends(&mut agent, 6, "sum", Some(200_000));
+        let mut again = record(6, JobState::Completed);
+        (again.name, again.taught) = ("sum".to_owned(), Some(SpanMs(200_000)));
+        tell(&mut agent, 7, again);
+        // A user's own script.
+        ends(&mut agent, 8, "secret.sh", Some(80_000));
+        let expected = [
+            "executable fit: 3 of 40000 (16330), 40000, 60000",
+            "executable sum: 1 of 200000 (0), 200000, 200000",
+            "user alice: 5 of 80000 (63246), 60000, 200000",
+            "all : 5 of 80000 (63246), 60000, 200000",
+        ];
+        assert_eq!(told(&agent), expected);
+        // Before the first one nothing was known. 40 s and 60 s were predicted as 20 s and 30 s by all jobs, 200 s as 40 s and
+        // 80 s as 80 s by the user's.
+        let errors = agent.runtime_errors();
+        assert_eq!((errors.jobs, errors.absolute, errors.runtimes), (4, 210_000, 380_000));
+        // All of it survives.
+        let state = serde_json::to_string(&agent.dump(Time(200))).unwrap();
+        let restored = Agent::from_state(agent.config().clone(), serde_json::from_str(&state).unwrap());
+        assert_eq!(told(&restored), expected);
+        assert_eq!(restored.runtime_errors(), errors);
+    }
+}
