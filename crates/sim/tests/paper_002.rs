@@ -183,7 +183,7 @@ fn mistakes_in_a_file_are_named_with_their_place() {
     let again = "[[log]]\nname = \"l\"\nfile = \"m\"\nclusters = 1";
     check(log, again, "10:8", "expected unique names, found `l` twice");
     let policy = "[[policy]]\nname = \"p\"\nquantile = 0.5";
-    check(log, policy, "10:8", "expected `quantile` with `estimator = \"quantile\"` and nowhere else");
+    check(log, policy, "11:12", "expected `quantile` with `estimator = \"quantile\"` and nowhere else");
     let arriving = "[[arriving]]\nname = \"a\"\nlogs = [\"m\"]\nprocessors = [1]\nstarts = 1\ndelays_s = [1]\n\
                     instances = [1]\ntimes_s = [1]";
     check(log, arriving, "11:9", "expected the name of a [[log]], found `m`");

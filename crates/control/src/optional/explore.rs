@@ -10,7 +10,7 @@
 //! Beyond the paper: a server that is lost gives its mandatory requests to others and its optional ones back; one that
 //! comes later is taken in. All of the state is data: a client that begins again sends what it was not answered again,
 //! under the same numbers, and the servers tell what became of it. With [`Plan::reallocation`] mandatory requests that wait
-//! are moved to servers that would complete them sooner ([`moving`]).
+//! are moved to servers that would complete them sooner (`moving.rs`).
 //!
 //! [`Dispatch::Guess`] is the paper's legacy client, which submits a number of requests that its user guessed.
 //!

@@ -149,17 +149,27 @@ fn recorded(job: &Job, exit: processes::Exit, listed: Option<&Listed>) -> Event 
     let never_ran = matches!(exit.outcome, processes::Outcome::NotStarted(_));
     let (exit, elapsed_ms) = end_of(exit);
     // The batch system signals everybody at once: the job may be gone before its supervisor knows why.
-    let exit = match (exit, listed.map(|listed| &listed.state)) {
-        (Exit::Signal(_), Some(State::Cancelled)) => Exit::Cancelled,
-        (Exit::Signal(_), Some(State::TimedOut)) => Exit::OverWalltime,
-        // A supervisor that is told to end takes that for a cancellation.
-        (
-            exit @ (Exit::Signal(_) | Exit::Cancelled),
-            Some(State::NodeFailed | State::OutOfMemory | State::Preempted),
-        ) => listed.and_then(Listed::exit).unwrap_or(exit),
-        (exit, _) => exit,
+    let exit = match listed.filter(|_| is_by_signal(&exit)) {
+        Some(listed) => told(exit, listed),
+        None => exit,
     };
     Event::Ended { job: JobId(job.number), exit, started: started.filter(|_| !never_ran), elapsed_ms }
+}
+
+/// Whether somebody may have ended it: a shell tells of a signal to what it ran by a code above 128, and a supervisor that is
+/// told to end takes that for a cancellation.
+fn is_by_signal(exit: &Exit) -> bool {
+    matches!(exit, Exit::Signal(_) | Exit::Cancelled) || matches!(exit, Exit::Code(code) if *code > 128)
+}
+
+/// How a job ended that may have been ended by a signal.
+fn told(exit: Exit, listed: &Listed) -> Exit {
+    match listed.state {
+        State::Cancelled => Exit::Cancelled,
+        State::TimedOut if exit != Exit::Cancelled => Exit::OverWalltime,
+        State::NodeFailed | State::OutOfMemory | State::Preempted => listed.exit().unwrap_or(exit),
+        _ => exit,
+    }
 }
 
 /// What the batch system or the supervisor has written into the output of the batch script.
@@ -169,4 +179,29 @@ fn complained(dir: &Path) -> Option<String> {
     let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
     let line: String = last.chars().filter(|letter| !letter.is_control()).take(300).collect();
     Some(complaint(&line, dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_batch_system_says_who_ended_what_was_ended_by_a_signal() {
+        let node_failed = || Exit::Lost("the batch system says: a node failed".to_owned());
+        for (exit, state, expected) in [
+            (Exit::Signal(15), State::Cancelled, Exit::Cancelled),
+            (Exit::Code(143), State::Cancelled, Exit::Cancelled),
+            (Exit::Code(137), State::TimedOut, Exit::OverWalltime),
+            (Exit::Cancelled, State::TimedOut, Exit::Cancelled),
+            (Exit::Cancelled, State::NodeFailed, node_failed()),
+            (Exit::Code(143), State::NodeFailed, node_failed()),
+            (Exit::Code(0), State::NodeFailed, Exit::Code(0)),
+            (Exit::Code(3), State::Cancelled, Exit::Code(3)),
+            (Exit::Code(143), State::Running, Exit::Code(143)),
+        ] {
+            let listed = Listed { state, ..Listed::default() };
+            let exit = if is_by_signal(&exit) { told(exit, &listed) } else { exit };
+            assert_eq!(exit, expected, "{:?}", listed.state);
+        }
+    }
 }
