@@ -9,6 +9,7 @@
 
 mod driver;
 mod launch;
+mod pauses;
 mod runs;
 mod stream;
 mod upkeep;
@@ -22,7 +23,8 @@ use pliant_model::TimeMs;
 use tokio::sync::watch;
 
 use self::driver::{Calls, Listeners, RequestsDriver};
-use self::runs::Runs;
+use self::pauses::Pauses;
+use self::runs::{Runs, ended};
 use super::launch::Host;
 use super::offer::Shop;
 use crate::agent::driver::locked;
@@ -92,7 +94,13 @@ pub(super) async fn start(
     let (journal, recovered) = opened.await.expect("recovery does not panic")?;
     let (mailbox, inbox) = mailbox::<Journaled>();
     let clock = recovered.clock;
+    let pauses = {
+        let mailbox = mailbox.clone();
+        Pauses::start(clock, move |request, exit| ended(&mailbox, &clock, request, exit))
+    };
+    let pauses = pauses.map_err(DaemonError::Thread)?;
     let runs = Runs {
+        pauses,
         folder: file.state.join("requests"),
         cluster: host.cluster.clone(),
         first_core: optional.first_core,

@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use pliant_control::names::Key;
 use pliant_control::optional::server::{Event, Exit, Journaled, Process, RequestKey, Told};
-use pliant_model::{SpanMs, TimeMs};
+use pliant_model::SpanMs;
 use pliant_policy::optional::RequestId;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::launch::{Launch, Program};
 use super::moment;
+use super::pauses::Pauses;
 use crate::agent::driver::locked;
 use crate::config::ClusterFile;
 use crate::daemon::{Clock, Mailbox, stopped};
@@ -45,7 +46,8 @@ pub(super) struct Runs {
     pub(super) mailbox: Mailbox<Journaled>,
     pub(super) clock: Clock,
     pub(super) runtime: Handle,
-    /// How each is told to end.
+    pub(super) pauses: Pauses,
+    /// How each program is told to end.
     pub(super) stops: Arc<Mutex<HashMap<RequestId, watch::Sender<bool>>>>,
 }
 
@@ -60,26 +62,36 @@ enum Ended {
 impl Runs {
     /// Runs a request, or goes on with one that ran before a restart.
     pub(super) fn run(&self, process: Process, resumed: bool) {
+        let program = match serde_json::from_str(&process.launch) {
+            Ok(Launch::Pause(span)) => return self.pause(&process, span),
+            Ok(Launch::Program(program)) => program,
+            Err(error) => {
+                tracing::error!(%error, "a request cannot be run: its note makes no sense");
+                return ended(&self.mailbox, &self.clock, process.request, Exit::Failed);
+            }
+        };
         let (stop, stopping) = watch::channel(process.ending);
         locked(&self.stops).insert(process.request, stop);
         let own = self.clone();
         self.runtime.spawn(async move {
-            let exit = match serde_json::from_str(&process.launch) {
-                Ok(Launch::Pause(span)) => own.pause(process.since, span, stopping).await,
-                Ok(Launch::Program(program)) => own.program(&process, &program, resumed, stopping).await,
-                Err(error) => {
-                    tracing::error!(%error, "a request cannot be run: its note makes no sense");
-                    Exit::Failed
-                }
-            };
-            own.ended(&process, exit).await;
+            let exit = own.program(&process, &program, resumed, stopping).await;
+            own.program_ended(&process, exit).await;
         });
+    }
+
+    fn pause(&self, process: &Process, span: SpanMs) {
+        let until = Duration::from_millis((process.since + span).0.max(0).unsigned_abs());
+        self.pauses.begin(process.request, until);
+        if process.ending {
+            self.pauses.end(process.request);
+        }
     }
 
     /// Ends a request that runs; it is told when it is gone.
     pub(super) fn end(&self, request: RequestId) {
-        if let Some(stop) = locked(&self.stops).get(&request) {
-            stop.send_replace(true);
+        match locked(&self.stops).get(&request) {
+            Some(stop) => drop(stop.send_replace(true)),
+            None => self.pauses.end(request),
         }
     }
 
@@ -98,7 +110,7 @@ impl Runs {
         self.of_exploration(exploration).join(INPUTS)
     }
 
-    async fn ended(&self, process: &Process, exit: Exit) {
+    async fn program_ended(&self, process: &Process, exit: Exit) {
         locked(&self.stops).remove(&process.request);
         if exit == Exit::Killed {
             let dir = self.dir(process.key);
@@ -107,19 +119,7 @@ impl Runs {
                 tokio::time::sleep(AGAIN).await;
             }
         }
-        let event = Event::Ended { request: process.request, exit };
-        // A server that has stopped finds it when it begins again.
-        let _ = self.mailbox.tell(Told { at: moment(&self.clock), event });
-    }
-
-    async fn pause(&self, since: TimeMs, span: SpanMs, stopping: watch::Receiver<bool>) -> Exit {
-        let end = Duration::from_millis((since + span).0.max(0).unsigned_abs());
-        let left = end.saturating_sub(self.clock.exact());
-        tokio::select! {
-            biased;
-            () = stopped(stopping) => Exit::Killed,
-            () = tokio::time::sleep(left) => Exit::Completed,
-        }
+        ended(&self.mailbox, &self.clock, process.request, exit);
     }
 
     async fn program(
@@ -213,6 +213,13 @@ impl Runs {
             tokio::time::sleep(AGAIN).await;
         }
     }
+}
+
+/// Tells the machine that a request is gone.
+pub(super) fn ended(mailbox: &Mailbox<Journaled>, clock: &Clock, request: RequestId, exit: Exit) {
+    let event = Event::Ended { request, exit };
+    // A server that has stopped finds it when it begins again.
+    let _ = mailbox.tell(Told { at: moment(clock), event });
 }
 
 /// What a recorded end means. One that was completed before it heard that it is to end is completed.
