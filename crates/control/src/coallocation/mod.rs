@@ -23,8 +23,9 @@
 //! commit a server whose coordinator stays away keeps what it holds: its vote binds it.
 //!
 //! Two launches that hold what each other wait for both give up at their deadlines. In a batch system that is not Pliant's
-//! what waits to be let go gives up by itself after [`crate::foreign::DECIDED_WITHIN`]: a part that is lost so before the
-//! decision keeps the others from running, one that is lost after it ends them.
+//! what waits to be let go gives up by itself when it has been held for as long as the launch has patience, and almost
+//! [`crate::foreign::DECIDED_WITHIN`] longer: a part that is lost so before the decision keeps the others from running, one
+//! that is lost after it ends them.
 //!
 //! A task that is *spawned* later is a group of one part: mapped on what is left, held, and committed for itself. If it finds
 //! no place, only the spawn has failed.
@@ -158,6 +159,18 @@ impl Standing {
             Self::Committed => (3, 0),
             Self::Runs { ended } => (4, ended.len()),
             Self::Over { .. } => (5, 0),
+        }
+    }
+
+    /// The stable word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Queued => "queued",
+            Self::Held { .. } => "held",
+            Self::Committed => "committed",
+            Self::Runs { .. } => "runs",
+            Self::Over { .. } => "over",
         }
     }
 

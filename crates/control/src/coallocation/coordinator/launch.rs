@@ -81,8 +81,6 @@ pub(super) struct PartOf {
     pub(super) group: usize,
     pub(super) standing: Standing,
     pub(super) addresses: Addresses,
-    /// Since when it is known to run.
-    pub(super) runs_since: Option<Time>,
     /// When the server is called next, or is found to be silent.
     next: Time,
     pause: Span,
@@ -104,7 +102,6 @@ impl PartOf {
             group,
             standing: Standing::Unknown,
             addresses: Addresses::new(),
-            runs_since: None,
             next: now,
             pause: AGAIN.0,
             unheard: 0,
@@ -250,9 +247,6 @@ impl Launch {
         }
         if let Standing::Held { addresses } = &standing {
             part.addresses.clone_from(addresses);
-        }
-        if let Standing::Runs { .. } = &standing {
-            part.runs_since.get_or_insert(now);
         }
         part.standing = standing;
         part.call_at(now + AGAIN.1);
