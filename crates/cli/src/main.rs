@@ -102,6 +102,9 @@ enum Verb {
     /// Runs the instances of a sweep that one job has; servers have jobs run it.
     #[command(hide = true)]
     RunPack(verbs::run_pack::Arguments),
+    /// Runs the tasks of a launch that are on one server; servers have jobs run it.
+    #[command(hide = true)]
+    RunPart(verbs::run_part::Arguments),
     /// Computes something, for demonstrations.
     #[command(subcommand, hide = true)]
     Work(verbs::work::Work),
@@ -182,6 +185,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Ca(arguments) => verbs::ca::run(output, &arguments),
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
         Verb::RunPack(arguments) => verbs::run_pack::run(&arguments),
+        Verb::RunPart(arguments) => verbs::run_part::run(&arguments),
         Verb::Work(work) => verbs::work::run(output, &work),
         Verb::Simulate(arguments) => verbs::simulate::run(output, &arguments),
         Verb::Map(arguments) => verbs::map::run(output, &arguments),

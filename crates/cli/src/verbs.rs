@@ -25,6 +25,7 @@ pub(crate) mod reallocate;
 pub(crate) mod report;
 pub(crate) mod run_job;
 pub(crate) mod run_pack;
+pub(crate) mod run_part;
 pub(crate) mod server;
 pub(crate) mod servers;
 mod servers_runtimes;
