@@ -13,6 +13,7 @@ mod kill;
 mod monitoring;
 mod moves;
 mod oar;
+mod parts;
 mod prediction;
 mod renewed;
 mod replay;

@@ -101,6 +101,12 @@ pub struct ClusterFile {
     /// Emulates slower processors: each is worth this share of one of this host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_share: Option<f64>,
+    /// What one of them does, in MFlop/s, for launches; measured without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_mflops: Option<f64>,
+    /// Whether what else runs on this host counts as its load, for launches.
+    #[serde(default = "yes")]
+    pub host_load: bool,
     /// How long a job may take to end once it was asked to, in seconds.
     #[serde(default = "grace_s")]
     pub grace_s: u32,
@@ -185,6 +191,15 @@ impl ServerFile {
             && !(0.01..=1.0).contains(&share)
         {
             return Err(("cluster.cpu_share", format!("expected 0.01 to 1, found {share}")));
+        }
+        if let Some(power) = self.cluster.power_mflops
+            && !wire::bounds::POWER_MFLOPS.contains(&power)
+        {
+            let (least, most) = (wire::bounds::POWER_MFLOPS.start(), wire::bounds::POWER_MFLOPS.end());
+            return Err((
+                "cluster.power_mflops",
+                format!("expected {least} to {most} MFlop/s, found {power}"),
+            ));
         }
         Ok(())
     }

@@ -373,7 +373,9 @@ impl Federation {
         }
         let servers = self.daemons.iter().filter(|(_, daemon)| daemon.verb == "server");
         for (name, _) in servers {
-            end_jobs(&self.folder(name).join("state/jobs"));
+            for jobs in ["state/jobs", "state/parts"] {
+                end_jobs(&self.folder(name).join(jobs));
+            }
         }
     }
 }
