@@ -12,8 +12,8 @@ use toml::Spanned;
 
 use super::agent::history_days;
 use super::{
-    ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, OptionalFile, beside, credentials_beside,
-    read,
+    ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, OptionalFile, beside, check_advertised,
+    credentials_beside, read,
 };
 use crate::identity::Credentials;
 use crate::oar;
@@ -218,14 +218,7 @@ impl ServerFile {
                 false => Ok(()),
             };
         };
-        let address = wire::address_of(address)
-            .map_err(|error| (ADVERTISE, format!("expected {}, found {}", error.expected, error.found)))?;
-        let nowhere = address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified());
-        if nowhere || address.ends_with(":0") {
-            let message = format!("expected an address that clients can connect to, found `{address}`");
-            return Err((ADVERTISE, message));
-        }
-        Ok(())
+        check_advertised(address)
     }
 
     /// Where clients reach it.
