@@ -10,6 +10,7 @@ mod explorations;
 mod faults;
 mod handing_over;
 mod kill;
+mod launches;
 mod monitoring;
 mod moves;
 mod oar;
