@@ -7,7 +7,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use pliant_control::agent::{ChildKind, ServerInfo};
 use pliant_control::coallocation::{
@@ -123,6 +123,22 @@ struct Willing(Arc<Mutex<BTreeMap<PartId, (Part, Standing)>>>);
 impl Willing {
     fn parts(&self) -> Vec<(Part, Standing)> {
         self.0.lock().unwrap().values().cloned().collect()
+    }
+}
+
+impl Willing {
+    /// Its part, once it runs.
+    async fn runs(&self) -> Part {
+        let begun = Instant::now();
+        loop {
+            let parts = self.parts();
+            let part = parts.into_iter().find(|(_, standing)| matches!(standing, Standing::Runs { .. }));
+            if let Some((part, _)) = part {
+                return part;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no part runs");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 
@@ -247,8 +263,7 @@ async fn a_part_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_own
     let lyon = attached(&federation, &agent, "lyon").await;
     let [alice, bob] = ["alice", "bob"].map(|user| federation.client(&agent, user));
     let record = until(&alice, &pair(1), LaunchState::Running).await.unwrap();
-    let (part, standing) = lyon.willing.parts().pop().unwrap();
-    assert_eq!(standing, Standing::Runs { ended: BTreeMap::new() });
+    let part = lyon.willing.runs().await;
     assert_eq!((part.owner.as_str(), part.tasks.len(), part.procs), ("alice", 2, Procs(2)));
     assert_eq!((part.coordinator.name.as_str(), &part.coordinator.address), ("master", &agent.address));
     assert!(record.tasks.iter().all(|task| task.address.is_some()), "{record:?}");
@@ -291,11 +306,13 @@ async fn a_launch_goes_on_where_it_was_when_the_agent_is_back() {
     let lyon = attached(&federation, &agent, "lyon").await;
     let alice = federation.client(&agent, "alice");
     let record = until(&alice, &pair(2), LaunchState::Running).await.unwrap();
+    lyon.willing.runs().await;
     drop(lyon.line);
     agent.stop().await;
     let agent = federation.agent("").await;
     let alice = federation.client(&agent, "alice");
-    assert_eq!(alice.find_launch(&record.id).await.unwrap(), record);
+    let found = alice.find_launch(&record.id).await.unwrap();
+    assert_eq!((found.state, &found.tasks), (LaunchState::Running, &record.tasks));
     let ended = alice.cancel_launch(&record.id).await.unwrap();
     assert_eq!(ended.end, Some(End::Cancelled));
     let record = until(&alice, &pair(2), LaunchState::Over).await.unwrap();

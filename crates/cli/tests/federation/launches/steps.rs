@@ -11,7 +11,8 @@ use super::*;
 /// A server that takes part.
 const SERVER: &str = NAMES[0];
 
-/// Who dies, and where. A server says four times how its part stands: held, committed, running and over.
+/// Who dies, and where. What a server and the agent are told of parts has one name each, whatever it is: of a server's these
+/// are the part, where its tasks listen, and what the agent says; of the agent's how parts stand, queued, held and so on.
 const POINTS: &[(&str, &str)] = &[
     (MASTER, "before-journal.launch"),
     (MASTER, "after-journal.launch"),
@@ -23,21 +24,19 @@ const POINTS: &[(&str, &str)] = &[
     (SERVER, "before-journal.part:1"),
     (SERVER, "after-journal.part:1"),
     (MASTER, "after-call.prepare-part"),
-    // The processors are there, and where the tasks will listen.
     (SERVER, "before-journal.part:2"),
     (SERVER, "after-journal.part:2"),
     (SERVER, "before-call.stands"),
     (SERVER, "after-call.stands"),
-    // The first part is held, then the second one, with which it is decided.
     (MASTER, "before-journal.stands:1"),
     (MASTER, "after-journal.stands:1"),
-    (MASTER, "after-journal.stands:2"),
-    (MASTER, "after-journal.stands:3"),
+    (MASTER, "before-journal.stands:4"),
     (MASTER, "after-journal.stands:4"),
     (MASTER, "before-call.commit-part"),
-    (SERVER, "before-journal.part:3"),
-    (SERVER, "after-journal.part:3"),
+    (SERVER, "before-journal.part:4"),
+    (SERVER, "after-journal.part:4"),
     (MASTER, "after-call.commit-part"),
+    (MASTER, "after-journal.stands:6"),
 ];
 
 /// A launch whose user was not told that it was accepted is told again under the same key, as the client does.
