@@ -2,7 +2,7 @@
 //! into clusters of tasks by their traffic, and the clusters are mapped onto LANs, closest to the user first.
 //!
 //! [`TaskGraph`] and [`Grid`] are the two inputs (section 3), [`clustering`] the first step (section 4),
-//! [`wase`] the second, [`best_fit`] the baseline, [`refine`] a search that goes beyond the paper,
+//! [`wase`] the second, [`best_fit`] and [`random`] the baselines, [`refine`] a search that goes beyond the paper,
 //! [`Metrics`] what a mapping is worth (section 5.2), and [`generate`] graphs and grids like those of
 //! section 5.1.
 //!
@@ -17,6 +17,7 @@ mod graph;
 mod grid;
 mod mapping;
 mod metrics;
+pub mod random;
 pub mod refine;
 pub mod wase;
 

@@ -34,6 +34,8 @@ pub enum Stage {
     Proxy(Level),
     /// Best fit over the whole grid.
     BestFit,
+    /// On any machine with enough power.
+    Drawn,
     /// Moved there by the search that follows the mapping.
     Refined,
 }
@@ -47,6 +49,7 @@ impl Stage {
             Self::Proxy(Level::Wan) => "same-wan",
             Self::Proxy(Level::Root) => "other-wan",
             Self::BestFit => "best-fit",
+            Self::Drawn => "random",
             Self::Refined => "refined",
         }
     }

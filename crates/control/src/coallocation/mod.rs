@@ -231,6 +231,33 @@ pub struct Application {
     pub edges: Vec<Talk>,
 }
 
+/// How tasks get their machines.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mapping {
+    /// By clusters and traffic: WASE.
+    #[default]
+    Wase,
+    /// Each on the machine with the least power that is enough, blind to traffic: the paper's baseline.
+    BestFit,
+    /// Each on any machine with enough power, drawn by the launch's key.
+    Random,
+}
+
+impl Mapping {
+    /// All of them.
+    pub const ALL: [Mapping; 3] = [Self::Wase, Self::BestFit, Self::Random];
+
+    /// The stable word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Wase => "wase",
+            Self::BestFit => "best-fit",
+            Self::Random => "random",
+        }
+    }
+}
+
 /// A task as its user describes it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Wish {

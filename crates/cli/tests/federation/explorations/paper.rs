@@ -168,7 +168,7 @@ async fn check(arrivals: Arrivals, live: Live) {
 
 /// Twenty times as fast. What is lost to the disk, and to whatever else the machine does, weighs twenty times as much.
 const FASTER: i64 = 20;
-const COMPRESSED: Tolerance = Tolerance { completed: 12.0, unfairness: 0.2 };
+const COMPRESSED: Tolerance = Tolerance { completed: 4.0, unfairness: 0.15 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_who_come_at_once() {

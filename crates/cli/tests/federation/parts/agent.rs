@@ -122,7 +122,7 @@ pub(super) fn client(federation: &Federation, role: Role, name: &str, server: &s
 }
 
 /// A task that runs this script.
-pub(super) fn script(text: &str) -> Program {
+pub(super) fn shell(text: &str) -> Program {
     Program::Script {
         name: "task.sh".to_owned(),
         text: format!("#!/bin/sh\n{text}\n"),

@@ -30,7 +30,7 @@ fn cluster(procs: u32) -> Cluster {
 fn telling(federation: &Federation, task: &str, code: i32) -> Program {
     let gate = federation.path().join(format!("gate-{task}"));
     let said = "echo \"$PLIANT_TASK at $PLIANT_ADDRESS knows $PLIANT_PEERS\"";
-    script(&format!("{said}\n{}\nexit {code}", waiting_for(&gate)))
+    shell(&format!("{said}\n{}\nexit {code}", waiting_for(&gate)))
 }
 
 fn open(federation: &Federation, task: &str) {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Caller, LaunchId, LaunchRecord, PATIENCE_MAX, PartId, Site, Standing, TASKS_MAX, Talk, Token};
 use super::{Verdict, WALLTIME_MAX};
-use crate::coallocation::{Application, Call, Wish};
+use crate::coallocation::{Application, Call, Mapping, Wish};
 use crate::handoff::Peer;
 use crate::names::{Key, Name, User};
 
@@ -143,6 +143,8 @@ pub struct Wanted {
     pub user_lan: Option<Name>,
     /// The threshold of the clustering, in (0, 1): more makes larger clusters.
     pub threshold: f64,
+    /// How the tasks get their machines. One that is spawned is mapped by WASE.
+    pub mapping: Mapping,
     /// Only map it, and reserve nothing.
     pub dry_run: bool,
 }

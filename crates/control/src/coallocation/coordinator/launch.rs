@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SURVEY, Standing, Verdict, Wanted};
 use crate::coallocation::{
-    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Part, TaskRecord,
+    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Part, TaskRecord,
 };
 use crate::handoff::Peer;
 use crate::job::Exit;
@@ -29,6 +29,8 @@ pub(super) struct Launch {
     pub(super) patience: Span,
     pub(super) user_lan: Option<Name>,
     pub(super) threshold: f64,
+    #[serde(default)]
+    pub(super) mapping: Mapping,
     pub(super) dry_run: bool,
     submitted: Time,
     /// What is decided about together: first the application, then each task that was spawned.
@@ -151,8 +153,18 @@ impl PartOf {
 impl Launch {
     pub(super) fn new(now: Time, wanted: Wanted) -> Launch {
         let tasks = (0..wanted.application.tasks.len() as u32).collect();
-        let Wanted { owner, name, application, walltime, patience, user_lan, threshold, dry_run, .. } =
-            wanted;
+        let Wanted {
+            owner,
+            name,
+            application,
+            walltime,
+            patience,
+            user_lan,
+            threshold,
+            mapping,
+            dry_run,
+            ..
+        } = wanted;
         Launch {
             owner,
             name,
@@ -161,6 +173,7 @@ impl Launch {
             patience,
             user_lan,
             threshold,
+            mapping,
             dry_run,
             submitted: now,
             groups: vec![Group::new(now, tasks, None)],

@@ -1,18 +1,20 @@
-//! Which task goes where: WASE on what servers have just said, and one part for each of them that gets tasks.
+//! Which task goes where: WASE (or a baseline, for who wants to compare) on what servers have just said, and one part for each
+//! of them that gets tasks.
 
 use std::collections::BTreeMap;
 
+use pliant_model::rng::Draws;
 use pliant_model::{Procs, Time};
 use pliant_tig::clustering::{Weights, cluster};
 use pliant_tig::wase::{self, Options, Suitability};
-use pliant_tig::{Availability, Task, TaskGraph};
+use pliant_tig::{Availability, Task, TaskGraph, best_fit, random};
 
 use super::launch::{Launch, PartOf, Place, Stage};
 use super::{Command, Coordinator, Site, Standing};
 use crate::coallocation::platform::dendrogram;
-use crate::coallocation::{End, LaunchId, Machine, Part, PartId, PlacedTask};
+use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask};
 use crate::handoff::Peer;
-use crate::names::Name;
+use crate::names::{Key, Name};
 
 /// What of machines is promised, in MFlop/s, by server and machine.
 type Taken = BTreeMap<(Name, String), f64>;
@@ -37,7 +39,7 @@ impl Coordinator {
             return;
         }
         let taken = self.taken();
-        let placed = self.place(launch, group, sites, &taken);
+        let placed = self.place(&key, launch, group, sites, &taken);
         let Some(launch) = self.launches.get_mut(&key) else { return };
         match placed {
             Ok(places) => launch.reserve(now, id, group, places, sites, &self.config.own),
@@ -65,6 +67,7 @@ impl Coordinator {
     /// at the task that it talks to most.
     fn place(
         &self,
+        key: &Key,
         launch: &Launch,
         group: usize,
         sites: &[Site],
@@ -81,10 +84,20 @@ impl Coordinator {
             taken.get(&(server.clone(), machine.to_owned())).copied().unwrap_or(0.0)
         };
         let grid = dendrogram(sites, &self.links, user_lan, taken).map_err(|error| error.to_string())?;
-        let clusters = cluster(&Weights::of(&graph, launch.threshold), usize::MAX);
-        // Nobody is helped by a test that fails where there is room.
-        let options = Options { suitability: Suitability::Packing, ..Options::default() };
-        let mapped = wase::map(&graph, &grid, &clusters, &options, &mut Availability::of(&grid));
+        let free = &mut Availability::of(&grid);
+        let mapped = match if group > 0 { Mapping::Wase } else { launch.mapping } {
+            Mapping::Wase => {
+                let clusters = cluster(&Weights::of(&graph, launch.threshold), usize::MAX);
+                // Nobody is helped by a test that fails where there is room.
+                let options = Options { suitability: Suitability::Packing, ..Options::default() };
+                wase::map(&graph, &grid, &clusters, &options, free)
+            }
+            Mapping::BestFit => best_fit::map(&graph, &grid, free),
+            Mapping::Random => {
+                let seed = key.0.iter().fold(0_u64, |seed, byte| seed.rotate_left(11) ^ u64::from(*byte));
+                random::map(&graph, &grid, free, &mut Draws::new(seed, "mapping"))
+            }
+        };
         let mapped = mapped.map_err(|unplaceable| unplaceable.describe(&graph))?;
         let place = |(task, placed): (&u32, &pliant_tig::Placement)| {
             let name = &grid.machine(placed.machine).name;

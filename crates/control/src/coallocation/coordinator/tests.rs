@@ -11,7 +11,7 @@ use pliant_policy::tuning::Tuner;
 use super::*;
 use crate::batch::{self, Usage};
 use crate::coallocation::{
-    Addresses, Application, Call, LaunchState, Machine as Host, Part, PlacedTask, Talk, Wish,
+    Addresses, Application, Call, LaunchState, Machine as Host, Mapping, Part, PlacedTask, Talk, Wish,
 };
 use crate::job::Exit;
 use crate::names::User;
@@ -77,6 +77,7 @@ fn wanted(application: Application) -> Wanted {
         patience: Span(300),
         user_lan: None,
         threshold: 0.5,
+        mapping: Mapping::Wase,
         dry_run: false,
     }
 }

@@ -1,10 +1,10 @@
 //! What users launch, and what they add to that.
 
-use pliant_control::coallocation::{Application, LaunchId, Spawn, Talk, Wanted, Wish};
+use pliant_control::coallocation::{Application, LaunchId, Mapping, Spawn, Talk, Wanted, Wish};
 use pliant_control::names::{Key, Name, User};
 use pliant_model::Span;
 
-use super::super::proto;
+use super::super::proto::{self, launch_request};
 use super::super::{Malformed, bounds, read, write};
 use super::{A_LAUNCH, note_of, program_of, task_name};
 
@@ -26,6 +26,8 @@ pub struct LaunchRequest {
     pub user_lan: Option<Name>,
     /// The threshold of the clustering; none takes the agent's.
     pub threshold: Option<f64>,
+    /// How the tasks get their machines.
+    pub mapping: Mapping,
     /// Only map it, and reserve nothing.
     pub dry_run: bool,
 }
@@ -33,9 +35,10 @@ pub struct LaunchRequest {
 impl LaunchRequest {
     /// The launch of that user, with the agent's own threshold unless it says one.
     pub fn of(self, owner: User, threshold: f64) -> Wanted {
-        let LaunchRequest { key, name, application, walltime, patience, user_lan, dry_run, .. } = self;
+        let LaunchRequest { key, name, application, walltime, patience, user_lan, mapping, dry_run, .. } =
+            self;
         let threshold = self.threshold.unwrap_or(threshold);
-        Wanted { key, owner, name, application, walltime, patience, user_lan, threshold, dry_run }
+        Wanted { key, owner, name, application, walltime, patience, user_lan, threshold, mapping, dry_run }
     }
 }
 
@@ -68,6 +71,7 @@ impl From<&LaunchRequest> for proto::LaunchRequest {
             patience_s: request.patience.0,
             user_lan: write::optional_name(request.user_lan.as_ref()),
             threshold: request.threshold,
+            mapping: mapping_to(request.mapping).into(),
             dry_run: request.dry_run,
         }
     }
@@ -88,8 +92,26 @@ impl TryFrom<proto::LaunchRequest> for LaunchRequest {
                 .threshold
                 .map(|found| read::number("threshold", "a number", &(0.0..=1.0), found))
                 .transpose()?,
+            mapping: mapping_of("mapping", message.mapping)?,
             dry_run: message.dry_run,
         })
+    }
+}
+
+fn mapping_to(mapping: Mapping) -> launch_request::Mapping {
+    match mapping {
+        Mapping::Wase => launch_request::Mapping::Wase,
+        Mapping::BestFit => launch_request::Mapping::BestFit,
+        Mapping::Random => launch_request::Mapping::Random,
+    }
+}
+
+fn mapping_of(field: &str, number: i32) -> Result<Mapping, Malformed> {
+    match launch_request::Mapping::try_from(number) {
+        Ok(launch_request::Mapping::Wase) => Ok(Mapping::Wase),
+        Ok(launch_request::Mapping::BestFit) => Ok(Mapping::BestFit),
+        Ok(launch_request::Mapping::Random) => Ok(Mapping::Random),
+        Err(_) => Err(Malformed::new(field, "0 (wase), 1 (best-fit) or 2 (random)", number)),
     }
 }
 

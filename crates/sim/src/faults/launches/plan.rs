@@ -1,6 +1,6 @@
 //! The launches of a schedule, drawn from its seed.
 
-use pliant_control::coallocation::{Application, Spawn, Talk, Wanted, Wish};
+use pliant_control::coallocation::{Application, Mapping, Spawn, Talk, Wanted, Wish};
 use pliant_control::names::Key;
 use pliant_model::Span;
 use rand::Rng;
@@ -67,6 +67,7 @@ impl PlannedLaunch {
                 patience: Span(rng.random_range(10..=300)),
                 user_lan: None,
                 threshold: 0.5,
+                mapping: Mapping::Wase,
                 dry_run: rng.random_ratio(1, 20),
             },
             spawn,

@@ -1,5 +1,7 @@
 //! Which task goes where.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 fn places(record: &LaunchRecord) -> Vec<String> {
@@ -27,6 +29,24 @@ fn the_search_begins_at_the_users_lan_and_goes_on_by_bandwidth() {
         found.sort_by_key(|server| *server != format!("s{user}"));
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn baselines_are_blind_to_traffic() {
+    let found = |mapping, key| {
+        let mut there = Federation::of(&[4, 2, 3]);
+        let wanted = Wanted { mapping, key: Key([key; 16]), dry_run: true, ..wanted(row(&[1.0; 2])) };
+        there.launch(wanted);
+        there.archived[0]
+            .tasks
+            .iter()
+            .map(|task| task.place.clone().unwrap().0.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found(Mapping::Wase, 7), ["s0", "s0"], "on the user's LAN");
+    assert_eq!(found(Mapping::BestFit, 7), ["s1", "s1"], "where the least is left");
+    let drawn: BTreeSet<Vec<String>> = (1..30).map(|key| found(Mapping::Random, key)).collect();
+    assert!(drawn.len() > 3, "{drawn:?}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Launches, their parts, and how both stand.
 
 use pliant_control::coallocation::{
-    Addresses, Application, End, LaunchId, LaunchRecord, LaunchState, Machine, Part, PartId, PlacedTask,
-    Spawn, Standing, Talk, TaskRecord, Verdict, Wish,
+    Addresses, Application, End, LaunchId, LaunchRecord, LaunchState, Machine, Mapping, Part, PartId,
+    PlacedTask, Spawn, Standing, Talk, TaskRecord, Verdict, Wish,
 };
 use pliant_control::handoff::Peer;
 
@@ -70,16 +70,20 @@ fn application() -> impl Strategy<Value = Application> {
 
 pub(in super::super) fn launch_request() -> impl Strategy<Value = LaunchRequest> {
     let whole = (key(), text(), application(), walltime(), held());
-    (whole, option::of(name()), option::of(0.0..=1.0f64), any::<bool>()).prop_map(
-        |((key, name, application, walltime, patience), user_lan, threshold, dry_run)| LaunchRequest {
-            key,
-            name,
-            application,
-            walltime,
-            patience,
-            user_lan,
-            threshold,
-            dry_run,
+    let how = (option::of(0.0..=1.0f64), select(&Mapping::ALL[..]), any::<bool>());
+    (whole, option::of(name()), how).prop_map(
+        |((key, name, application, walltime, patience), user_lan, (threshold, mapping, dry_run))| {
+            LaunchRequest {
+                key,
+                name,
+                application,
+                walltime,
+                patience,
+                user_lan,
+                threshold,
+                mapping,
+                dry_run,
+            }
         },
     )
 }
