@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pliant_control::agent::{ChildKind, ServerInfo};
 use pliant_control::coallocation::{
-    Application, End, LaunchRecord, LaunchState, Machine, Part, PartId, Standing, Talk, Verdict, Wish,
+    Application, End, LaunchRecord, LaunchState, Machine, Mapping, Part, PartId, Standing, Talk, Verdict,
+    Wish,
 };
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
@@ -239,6 +240,7 @@ fn pair(key: u8) -> LaunchRequest {
         patience: Span(30),
         user_lan: None,
         threshold: None,
+        mapping: Mapping::Wase,
         dry_run: false,
     }
 }

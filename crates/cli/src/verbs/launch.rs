@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use pliant_control::coallocation::{Application, End, LaunchRecord, LaunchState, Talk, Wish};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pliant_control::coallocation::{Application, End, LaunchRecord, LaunchState, Mapping, Talk, Wish};
 use pliant_control::names::{Key, Name};
 use pliant_live::services::{DurationError, parse_duration};
 use pliant_live::wire::{LaunchRequest, Program, bounds};
@@ -46,6 +47,9 @@ pub(crate) struct Arguments {
     /// The similarity threshold, above 0 and below 1: more makes larger clusters of tasks [default: 0.5].
     #[arg(long, value_name = "DELTA", value_parser = threshold_value, allow_negative_numbers = true)]
     threshold: Option<f64>,
+    /// How tasks get their machines: by clusters and traffic (wase), or by the baselines that it is compared with.
+    #[arg(long, value_name = "HOW", default_value = Mapping::Wase.word(), value_parser = mapping_word())]
+    mapping: Mapping,
     /// Says where the tasks would go, and reserves nothing.
     #[arg(long)]
     dry_run: bool,
@@ -58,6 +62,14 @@ pub(crate) struct Arguments {
     key: Option<Key>,
     #[command(flatten)]
     access: Access,
+}
+
+fn mapping_word() -> impl TypedValueParser<Value = Mapping> {
+    let named = |word: String| {
+        let found = Mapping::ALL.into_iter().find(|mapping| mapping.word() == word);
+        found.ok_or("no way to map")
+    };
+    PossibleValuesParser::new(Mapping::ALL.map(Mapping::word)).try_map(named)
 }
 
 impl Arguments {
@@ -77,6 +89,7 @@ impl Arguments {
             patience: self.patience,
             user_lan: self.from.clone(),
             threshold: self.threshold,
+            mapping: self.mapping,
             dry_run: self.dry_run,
         })
     }

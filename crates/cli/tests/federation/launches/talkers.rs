@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pliant_control::coallocation::{Application, Talk, Wish};
+use pliant_control::coallocation::{Application, Mapping, Talk, Wish};
 use pliant_live::wire::{LaunchRequest, Program};
 use pliant_model::Span;
 use rustix::process::Pid;
@@ -92,6 +92,7 @@ impl Talkers {
             patience: Span(45),
             user_lan: None,
             threshold: None,
+            mapping: Mapping::Wase,
             dry_run: false,
         }
     }
