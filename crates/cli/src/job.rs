@@ -10,7 +10,7 @@ use crate::moment::{against_expected, both, from_now, rough};
 use crate::table::counted;
 
 /// The exit code of a verb that waited for a job which did not complete.
-const NOT_COMPLETED: u8 = 3;
+pub(crate) const NOT_COMPLETED: u8 = 3;
 
 /// Every fact of a job, for scripts.
 pub(crate) fn described(record: &JobRecord) -> Value {
@@ -71,7 +71,8 @@ pub(crate) fn estimate(estimate: &Estimate) -> Value {
     })
 }
 
-fn exit(exit: &Exit) -> Value {
+/// How something ended, for scripts.
+pub(crate) fn exit(exit: &Exit) -> Value {
     match exit {
         Exit::Code(code) => json!({ "how": "code", "code": code }),
         Exit::Signal(signal) => json!({ "how": "signal", "signal": signal }),
@@ -82,9 +83,14 @@ fn exit(exit: &Exit) -> Value {
     }
 }
 
-/// How a job ended, in a table: its exit code, or a word or two.
+/// How a job ended, in a table.
 pub(crate) fn short_exit(record: &JobRecord) -> String {
-    match &record.exit {
+    short(record.exit.as_ref())
+}
+
+/// How something ended, in a table: its exit code, or a word or two.
+pub(crate) fn short(exit: Option<&Exit>) -> String {
+    match exit {
         None => "-".to_owned(),
         Some(Exit::Code(code)) => code.to_string(),
         Some(Exit::NotStarted(_)) => "not started".to_owned(),

@@ -6,6 +6,7 @@ mod failure;
 mod federation;
 mod input;
 mod job;
+mod launched;
 mod local;
 mod mapping_page;
 mod measure;
@@ -79,11 +80,17 @@ enum Verb {
     Explore(Box<verbs::explore::Arguments>),
     /// Runs a service with very many different arguments, spread over the servers by statistics.
     Sweep(Box<verbs::sweep::Arguments>),
+    /// Launches an application of communicating tasks on several clusters at once: all of its machines or none.
+    Launch(Box<verbs::launch::Arguments>),
+    /// Lists launches, the newest first, or shows one.
+    Launches(verbs::launches::Arguments),
+    /// Adds a task to a launch that runs.
+    Spawn(Box<verbs::spawn::Arguments>),
     /// Lists what users have had of the cores for explorations, and what they deserved.
     Users(verbs::users::Arguments),
     /// Waits until jobs have ended.
     Wait(verbs::wait::Arguments),
-    /// Withdraws waiting jobs and ends running ones.
+    /// Withdraws waiting jobs, ends running ones, and ends launches.
     Cancel(verbs::cancel::Arguments),
     /// Fetches what a job left behind.
     Fetch(verbs::fetch::Arguments),
@@ -107,6 +114,9 @@ enum Verb {
     /// Runs the instances of a sweep that one job has; servers have jobs run it.
     #[command(hide = true)]
     RunPack(verbs::run_pack::Arguments),
+    /// Runs the tasks of a launch that are on one server; servers have jobs run it.
+    #[command(hide = true)]
+    RunPart(verbs::run_part::Arguments),
     /// Computes something, for demonstrations.
     #[command(subcommand, hide = true)]
     Work(verbs::work::Work),
@@ -174,6 +184,9 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Twin(arguments) => verbs::twin::run(output, &arguments),
         Verb::Explore(arguments) => verbs::explore::run(output, &arguments),
         Verb::Sweep(arguments) => verbs::sweep::run(output, &arguments),
+        Verb::Launch(arguments) => verbs::launch::run(output, &arguments),
+        Verb::Launches(arguments) => verbs::launches::run(output, &arguments),
+        Verb::Spawn(arguments) => verbs::spawn::run(output, &arguments),
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),
@@ -187,6 +200,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Ca(arguments) => verbs::ca::run(output, &arguments),
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
         Verb::RunPack(arguments) => verbs::run_pack::run(&arguments),
+        Verb::RunPart(arguments) => verbs::run_part::run(&arguments),
         Verb::Work(work) => verbs::work::run(output, &work),
         Verb::Simulate(arguments) => verbs::simulate::run(output, &arguments),
         Verb::Map(arguments) => verbs::map::run(output, &arguments),

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 
 /// `--output`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(crate) enum Output {
     /// For people.
+    #[default]
     Text,
     /// One JSON document, versioned by its key `schema`.
     Json,

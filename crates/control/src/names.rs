@@ -49,7 +49,7 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-fn unreadable(expected: &'static str, found: &str) -> Unreadable {
+pub(crate) fn unreadable(expected: &'static str, found: &str) -> Unreadable {
     Unreadable { expected, found: found.to_owned() }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
@@ -42,6 +42,11 @@ impl<'a> Source<'a> {
     /// The text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Where a file is that the text names: relative to its own.
+    pub fn beside(&self, named: &Path) -> PathBuf {
+        self.path.parent().map_or_else(|| named.to_owned(), |folder| folder.join(named))
     }
 
     /// Reads the values. `hint` says what such a file looks like.

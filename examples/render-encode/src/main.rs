@@ -7,6 +7,7 @@
 
 mod farm;
 mod film;
+mod launched;
 mod link;
 mod local;
 mod place;
@@ -29,6 +30,8 @@ enum Verb {
     Task(film::Film),
     /// Runs all tasks on this machine, without a federation.
     Local(film::Film),
+    /// Writes the application for `pliant launch`.
+    Application(launched::Application),
 }
 
 /// What people are told; nothing acts on it.
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Task(film) => place::Place::from_environment().and_then(|place| stages::run(&place, &film)),
         Verb::Local(film) => local::run(&film),
+        Verb::Application(application) => launched::write(&application),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,35 +1,95 @@
-//! `pliant cancel`: withdraws waiting jobs and ends running ones.
+//! `pliant cancel`: withdraws waiting jobs, ends running ones, and ends launches.
+
+use std::str::FromStr;
 
 use clap::Args;
+use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Handle;
-use pliant_live::client::Client;
+use pliant_live::client::{Client, ClientError};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, none_failed};
+use crate::federation::{Access, Session, none_failed};
 use crate::job::described;
+use crate::launched;
 use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The jobs, by their handles.
+    /// The jobs and launches, by their handles.
     #[arg(value_name = "HANDLE", required = true)]
-    handles: Vec<Handle>,
+    handles: Vec<Cancelled>,
     #[command(flatten)]
     access: Access,
 }
 
+/// What is cancelled.
+#[derive(Clone)]
+enum Cancelled {
+    Job(Handle),
+    Launch(LaunchId),
+}
+
+impl FromStr for Cancelled {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Cancelled, String> {
+        match text.contains('/') {
+            true => text.parse().map(Cancelled::Launch).map_err(|error| format!("{error}")),
+            false => text.parse().map(Cancelled::Job).map_err(|error| format!("{error}")),
+        }
+    }
+}
+
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
+    let (mut jobs, mut launches) = (Vec::new(), Vec::new());
+    for handle in arguments.handles.iter().cloned() {
+        match handle {
+            Cancelled::Job(handle) => jobs.push(handle),
+            Cancelled::Launch(id) => launches.push(id),
+        }
+    }
     let ask = |client: Client, handle: Handle| async move { client.cancel(&handle).await };
-    let (records, errors) = session.each_job(&arguments.handles, ask);
-    if !records.is_empty() {
-        let text = || records.iter().map(line).collect();
-        let value = json!({ "jobs": records.iter().map(described).collect::<Vec<Value>>() });
+    let (records, mut errors) = session.each_job(&jobs, ask);
+    let launches = cancel_launches(&session, launches, &mut errors);
+    if !(records.is_empty() && launches.is_empty()) {
+        let text = || records.iter().map(line).chain(launches.iter().map(launch_line)).collect();
+        let value = json!({
+            "jobs": records.iter().map(described).collect::<Vec<Value>>(),
+            "launches": launches.iter().map(launched::described).collect::<Vec<Value>>(),
+        });
         output.print("cancel", text, value)?;
     }
     none_failed(errors)
+}
+
+/// Those that are known, in the order in which they were given.
+fn cancel_launches(
+    session: &Session,
+    launches: Vec<LaunchId>,
+    errors: &mut Vec<ClientError>,
+) -> Vec<LaunchRecord> {
+    let ask = |client: Client, id: LaunchId| async move { client.cancel_launch(&id).await };
+    let mut records = Vec::new();
+    session.run(session.each(launches, ask, |index, answer| match answer {
+        Ok(record) => records.push((index, record)),
+        Err(error) => errors.push(error),
+    }));
+    records.sort_by_key(|(index, _)| *index);
+    records.into_iter().map(|(_, record)| record).collect()
+}
+
+/// How a launch stands after its cancellation.
+fn launch_line(record: &LaunchRecord) -> String {
+    let id = &record.id;
+    match (&record.end, record.state) {
+        (Some(End::Cancelled), LaunchState::Over) => format!("{id} is cancelled\n"),
+        (Some(end), LaunchState::Over) => format!("{id} had ended already: {end}\n"),
+        (Some(End::Cancelled), _) => format!("{id} is being ended\n"),
+        (Some(end), _) => format!("{id} was being ended already: {end}\n"),
+        (None, state) => format!("{id} is {}\n", state.word()),
+    }
 }
 
 /// How a job stands after its cancellation.

@@ -105,7 +105,8 @@ enum FitRule {
     Best,
 }
 
-fn threshold_value(text: &str) -> Result<f64, String> {
+/// A similarity threshold.
+pub(super) fn threshold_value(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number < 1.0);
     number.ok_or_else(|| "expected a number above 0 and below 1".to_owned())
 }

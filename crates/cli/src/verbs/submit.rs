@@ -209,31 +209,7 @@ impl Arguments {
     }
 
     fn script(&self, path: &Path) -> Result<Script, Failure> {
-        let name = own_name(path)?;
-        // The job is called by it.
-        if let Err(error) = name.parse::<FileName>() {
-            let problem = format!("--script: {error}");
-            return Err(Failure::input(problem).hint("give the script a plainer name"));
-        }
-        if name.len() > bounds::NAME_BYTES_MAX {
-            let (most, found) = (bounds::NAME_BYTES_MAX, name.len());
-            let problem = format!("--script: expected a name of at most {most} bytes, found {found}");
-            return Err(Failure::input(problem).hint("give the script a shorter name"));
-        }
-        let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
-        let shown = path.display();
-        if text.len() > bounds::SCRIPT_BYTES_MAX {
-            let (most, found) = (bounds::SCRIPT_BYTES_MAX, text.len());
-            return Err(Failure::input(format!(
-                "{shown}: expected a script of at most {most} bytes, found {found}"
-            ))
-            .hint("give large data as input files, with --in"));
-        }
-        if !text.starts_with(b"#!") {
-            let problem =
-                format!("{shown}:1: expected a first line that says what runs the script, found none");
-            return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
-        }
+        let (name, text) = script_file("--script", path)?;
         let SpeedupSpec { speedup, procs } = match (&self.speedup, self.rigid) {
             (Some(spec), _) => spec.clone(),
             (None, procs) => SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(1)) },
@@ -242,7 +218,7 @@ impl Arguments {
         let walltime =
             self.time.ok_or_else(|| Failure::input("expected --time with --script, found none"))?;
         let work = Work { procs, walltime, speedup };
-        Ok(Script { name: name.to_owned(), text, work, arguments: self.script_arguments.clone() })
+        Ok(Script { name, text, work, arguments: self.script_arguments.clone() })
     }
 }
 
@@ -259,6 +235,35 @@ impl Input {
         let (sha256, size) = Checksum::of_reader(File::open(path).map_err(failed)?).map_err(failed)?;
         Ok((FileSpec { name: self.name.clone(), size, sha256 }, path.clone()))
     }
+}
+
+/// The name and the text of a script; `asked` is where it is named, for errors.
+pub(super) fn script_file(asked: &str, path: &Path) -> Result<(String, Vec<u8>), Failure> {
+    let name = own_name(path)?;
+    // What runs it is called by it.
+    if let Err(error) = name.parse::<FileName>() {
+        let problem = format!("{asked}: {error}");
+        return Err(Failure::input(problem).hint("give the script a plainer name"));
+    }
+    if name.len() > bounds::NAME_BYTES_MAX {
+        let (most, found) = (bounds::NAME_BYTES_MAX, name.len());
+        let problem = format!("{asked}: expected a name of at most {most} bytes, found {found}");
+        return Err(Failure::input(problem).hint("give the script a shorter name"));
+    }
+    let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
+    let shown = path.display();
+    if text.len() > bounds::SCRIPT_BYTES_MAX {
+        let (most, found) = (bounds::SCRIPT_BYTES_MAX, text.len());
+        return Err(Failure::input(format!(
+            "{shown}: expected a script of at most {most} bytes, found {found}"
+        ))
+        .hint("give large data as input files, with --in"));
+    }
+    if !text.starts_with(b"#!") {
+        let problem = format!("{shown}:1: expected a first line that says what runs the script, found none");
+        return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
+    }
+    Ok((name.to_owned(), text))
 }
 
 /// `KEY=VALUE`.
@@ -291,7 +296,7 @@ fn own_name(path: &Path) -> Result<&str, Failure> {
     })
 }
 
-fn once_each(arguments: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
+pub(super) fn once_each(arguments: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
     let mut given = BTreeMap::new();
     for (key, value) in arguments {
         if let Some(before) = given.insert(key.clone(), value.clone()) {
@@ -303,7 +308,7 @@ fn once_each(arguments: &[(String, String)]) -> Result<BTreeMap<String, String>,
 }
 
 /// A key that nobody else has.
-fn drawn() -> Result<Key, Failure> {
+pub(super) fn drawn() -> Result<Key, Failure> {
     let mut bytes = [0; 16];
     let filled = OsRng.try_fill_bytes(&mut bytes);
     filled.map_err(|error| {

@@ -23,8 +23,9 @@
 //! commit a server whose coordinator stays away keeps what it holds: its vote binds it.
 //!
 //! Two launches that hold what each other wait for both give up at their deadlines. In a batch system that is not Pliant's
-//! what waits to be let go gives up by itself after [`crate::foreign::DECIDED_WITHIN`]: a part that is lost so before the
-//! decision keeps the others from running, one that is lost after it ends them.
+//! what waits to be let go gives up by itself when it has been held for as long as the launch has patience, and almost
+//! [`crate::foreign::DECIDED_WITHIN`] longer: a part that is lost so before the decision keeps the others from running, one
+//! that is lost after it ends them.
 //!
 //! A task that is *spawned* later is a group of one part: mapped on what is left, held, and committed for itself. If it finds
 //! no place, only the spawn has failed.
@@ -36,6 +37,7 @@ mod record;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use pliant_model::{Procs, Span};
 use pliant_tig::{Edge, GraphError, Task, TaskGraph, TaskId};
@@ -43,7 +45,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::handoff::Peer;
 use crate::job::Exit;
-use crate::names::{Key, Name, User};
+use crate::names::{Key, Name, Unreadable, User, unreadable};
 
 pub use client::{Client, Outcome, Told, Wants};
 pub use coordinator::{
@@ -64,6 +66,17 @@ pub struct LaunchId {
 impl fmt::Display for LaunchId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.agent, self.key)
+    }
+}
+
+impl FromStr for LaunchId {
+    type Err = Unreadable;
+    fn from_str(text: &str) -> Result<LaunchId, Unreadable> {
+        let parse = || {
+            let (agent, key) = text.split_once('/')?;
+            Some(LaunchId { agent: agent.parse().ok()?, key: key.parse().ok()? })
+        };
+        parse().ok_or_else(|| unreadable("a launch like `master/0f` with 32 hexadecimal digits", text))
     }
 }
 
@@ -158,6 +171,18 @@ impl Standing {
             Self::Committed => (3, 0),
             Self::Runs { ended } => (4, ended.len()),
             Self::Over { .. } => (5, 0),
+        }
+    }
+
+    /// The stable word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Queued => "queued",
+            Self::Held { .. } => "held",
+            Self::Committed => "committed",
+            Self::Runs { .. } => "runs",
+            Self::Over { .. } => "over",
         }
     }
 
@@ -274,5 +299,19 @@ impl Application {
         };
         let neighbours = self.edges.iter().filter_map(other);
         neighbours.filter_map(|(at, rqoc)| Some((self.tasks.get(at as usize)?, rqoc)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_read_as_it_is_written() {
+        let id = LaunchId { agent: "master".parse().unwrap(), key: Key([0xa7; 16]) };
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for none in ["master", "master/", "/a7", "master/a7", "Master/a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7"] {
+            assert!(none.parse::<LaunchId>().is_err(), "{none}");
+        }
     }
 }

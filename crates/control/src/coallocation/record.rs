@@ -56,6 +56,20 @@ pub enum End {
     Failed(String),
 }
 
+impl End {
+    /// The stable word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Mapped => "mapped",
+            Self::NotMapped(_) => "not-mapped",
+            Self::NotReserved(_) => "not-reserved",
+            Self::Cancelled => "cancelled",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

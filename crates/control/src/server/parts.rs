@@ -99,6 +99,9 @@ struct Taken {
     standing: Standing,
     /// It has its processors.
     has_turn: bool,
+    /// Where its tasks listen, once that is known.
+    #[serde(default)]
+    listens: Addresses,
     /// Where those listen that its tasks talk to.
     peers: Addresses,
     /// How it runs, once it does.
@@ -150,6 +153,17 @@ impl Taken {
         (self.tell_at, self.pause) = (now, TELL_AGAIN.0);
     }
 
+    /// A task of it has ended: so it runs, even if its batch system has not said so yet.
+    fn task_ended(&mut self, now: Time, task: String, exit: Exit) {
+        let mut ended = match &self.standing {
+            Standing::Runs { ended } if !ended.contains_key(&task) => ended.clone(),
+            Standing::Committed => BTreeMap::new(),
+            _ => return,
+        };
+        ended.insert(task, exit);
+        self.is_now(now, Standing::Runs { ended });
+    }
+
     fn is_over(&mut self, now: Time, exit: Exit) {
         let ended = match &self.standing {
             Standing::Runs { ended } => ended.clone(),
@@ -180,12 +194,8 @@ impl Server {
             }
             PartEvent::Located { id, addresses } => self.located(now, &id, addresses, commands),
             PartEvent::TaskEnded { id, task, exit } => {
-                if let Some(taken) = self.parts.of(&id)
-                    && let Standing::Runs { ended } = &taken.standing
-                {
-                    let mut ended = ended.clone();
-                    ended.entry(task).or_insert(exit);
-                    taken.is_now(now, Standing::Runs { ended });
+                if let Some(taken) = self.parts.of(&id) {
+                    taken.task_ended(now, task, exit);
                 }
             }
         }
@@ -214,6 +224,7 @@ impl Server {
             number,
             standing: Standing::Queued,
             has_turn: false,
+            listens: Addresses::new(),
             peers: Addresses::new(),
             run: None,
             ending: false,
@@ -289,7 +300,10 @@ impl Server {
             |taken: &&mut Taken| taken.has_turn && !taken.ending && taken.standing == Standing::Queued;
         let Some(taken) = self.parts.of(id).filter(waits) else { return };
         match addresses {
-            Ok(addresses) => taken.is_now(now, Standing::Held { addresses }),
+            Ok(addresses) => {
+                taken.listens.clone_from(&addresses);
+                taken.is_now(now, Standing::Held { addresses });
+            }
             Err(why) => {
                 taken.ending = true;
                 taken.why = Some(Exit::NotStarted(why));
@@ -320,7 +334,9 @@ impl Server {
                 (taken.tell_at, taken.pause) = (now + TELL_AGAIN.0, TELL_AGAIN.0);
                 commands.push(Command::Part(PartCommand::Locate { id: taken.part.id.clone() }));
             }
-            News::Started { .. } if !taken.standing.is_over() => {
+            News::Started { .. }
+                if !matches!(taken.standing, Standing::Runs { .. } | Standing::Over { .. }) =>
+            {
                 taken.is_now(now, Standing::Runs { ended: BTreeMap::new() });
             }
             News::Missed { .. } if !taken.standing.is_over() => {
@@ -355,6 +371,12 @@ impl Server {
     pub fn part(&self, number: u32) -> Option<(&Part, &Addresses)> {
         let taken = self.parts.here.iter().find(|taken| taken.number == number)?;
         Some((&taken.part, &taken.peers))
+    }
+
+    /// Where the tasks of a part listen, once it has its processors.
+    pub fn part_listens(&self, number: u32) -> Option<&Addresses> {
+        let taken = self.parts.here.iter().find(|taken| taken.number == number)?;
+        Some(&taken.listens)
     }
 
     /// The parts here that are not over, with their numbers in the batch system and how they stand.

@@ -1,4 +1,5 @@
 mod foreign_copies;
+mod foreign_parts;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::lines::Lines;
 use super::runtimes;
+use super::waiting::Waiting;
 use crate::daemon::{Driver, Kept};
 use crate::journal::{JobRow, JournalError};
 use crate::telemetry::RequestId;
@@ -63,36 +64,12 @@ impl Askers {
     }
 }
 
-/// Operators who wait for what they asked of the agent itself.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Reports(Arc<Mutex<HashMap<u64, oneshot::Sender<Report>>>>);
-
-impl Reports {
-    /// An operator begins to wait.
-    pub(super) fn wait(&self, token: u64) -> oneshot::Receiver<Report> {
-        let (sender, receiver) = oneshot::channel();
-        locked(&self.0).insert(token, sender);
-        receiver
-    }
-
-    /// An operator waits no more.
-    pub(super) fn forget(&self, token: u64) {
-        locked(&self.0).remove(&token);
-    }
-
-    fn answer(&self, token: u64, report: Report) {
-        if let Some(sender) = locked(&self.0).remove(&token) {
-            // Whoever asked may have gone.
-            let _ = sender.send(report);
-        }
-    }
-}
-
 /// Carries out what an agent wants done.
 pub(super) struct AgentDriver {
     pub(super) lines: Lines,
     pub(super) askers: Askers,
-    pub(super) reports: Reports,
+    /// Operators who wait for what they asked of the agent itself.
+    pub(super) reports: Waiting<Report>,
     pub(super) upward: Option<Upward>,
     pub(super) healthy: Arc<Mutex<Option<String>>>,
     /// The request that the machine is told of at the moment.

@@ -4,12 +4,14 @@ pub(crate) mod archive;
 mod children;
 pub(crate) mod driver;
 mod history;
+mod launches;
 mod line;
 mod lines;
 mod numbers;
 mod runtimes;
 pub(crate) mod service;
 mod skew;
+mod waiting;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -17,6 +19,7 @@ use std::sync::{Arc, Mutex};
 use pliant_control::agent::{Agent, AgentConfig, Event};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tonic::service::interceptor::InterceptedService;
 
 use crate::config::AgentFile;
 use crate::daemon::{
@@ -27,11 +30,14 @@ use crate::identity::{ClientTls, Limits, Role, ServerTls, incoming};
 use crate::journal::{self, Journal};
 use crate::uplink::{self, Heard, Uplink, readiness, upward};
 use crate::wire::proto::agent_server::AgentServer;
+use crate::wire::proto::launches_server::LaunchesServer;
 use children::Below;
-use driver::{AgentDriver, Askers, Reports};
+use driver::{AgentDriver, Askers};
+use launches::Launches;
 use lines::Lines;
 use numbers::Numbers;
 use service::Service;
+use waiting::Waiting;
 
 /// Runs an agent until `stop` says so, or until it cannot go on. `ready` is called with the address it listens on.
 pub async fn serve(
@@ -79,6 +85,16 @@ pub async fn serve(
             let _ = mailbox.tell(Event::Detached { child: child.clone() });
         }
     }
+    let gate = Gate::new(file.limits);
+    let around = launches::Around {
+        file: &file,
+        address,
+        agent: mailbox.clone(),
+        tls: client_tls.clone(),
+        gate: gate.clone(),
+    };
+    let Launches { service: launches, thread: mut coordinator, failure: launches_failure } =
+        launches::start(around).await?;
     let (upward, outbound) = upward(recovered.next_notice);
     let (lines, askers, failure) = (Lines::default(), Askers::default(), Arc::new(Mutex::new(None)));
     let has_parent = !file.parent.is_empty();
@@ -89,7 +105,7 @@ pub async fn serve(
         lines: lines.clone(),
         upward: upward.clone(),
     };
-    let reports = Reports::default();
+    let reports = Waiting::default();
     let driver = AgentDriver {
         lines: lines.clone(),
         askers: askers.clone(),
@@ -105,9 +121,14 @@ pub async fn serve(
         Settings { history: Settings::days(file.history_days), notices: has_parent, ..Settings::default() };
     let heard = has_parent.then(Heard::start);
     let parent = heard.clone();
-    let pages =
-        listen_pages(file.http.as_ref(), halted.clone(), move || readiness(&failure, parent.as_ref()));
-    let pages = pages.await?;
+    let ready_page = move || {
+        let readiness = readiness(&failure, parent.as_ref());
+        match driver::locked(&launches_failure).clone() {
+            Some(why) => readiness.but("launches", why),
+            None => readiness,
+        }
+    };
+    let pages = listen_pages(file.http.as_ref(), halted.clone(), ready_page).await?;
     let mut line = None;
     if let Some(heard) = heard {
         let (name, journal_id) = (file.name.clone(), journal.id());
@@ -123,7 +144,6 @@ pub async fn serve(
         };
         line = Some(tokio::spawn(uplink.keep(outbound, halted.clone())));
     }
-    let gate = Gate::new(file.limits);
     let thread =
         MachineThread::start("agent", recovered, journal, driver, (mailbox.clone(), inbox), settings)?;
     tokio::spawn(observe(lines.clone(), halted.clone()));
@@ -145,19 +165,34 @@ pub async fn serve(
     let service = AgentServer::new(service)
         .max_decoding_message_size(file.limits.message_bytes)
         .max_encoding_message_size(64 << 20);
-    let service =
-        tonic::service::interceptor::InterceptedService::new(service, gate.keep(server_tls.clone()));
+    let launches = LaunchesServer::new(launches)
+        .max_decoding_message_size(file.limits.message_bytes)
+        .max_encoding_message_size(64 << 20);
+    let service = InterceptedService::new(service, gate.keep(server_tls.clone()));
+    let launches = InterceptedService::new(launches, gate.keep(server_tls.clone()));
     tracing::info!(name = %file.name, %address, root = !has_parent, "agent ready");
     ready(address);
     let served = transport()
         .add_service(service)
+        .add_service(launches)
         .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
+    // Neither thread goes on without the other.
+    let served = async {
+        tokio::select! {
+            served = served => served,
+            () = MachineThread::gone(coordinator.as_mut()) => Ok(()),
+        }
+    };
     let ended = thread.serve(served, stop, &halt).await;
+    let launches_ended = match coordinator {
+        Some(coordinator) => coordinator.end().await,
+        None => Ok(()),
+    };
     if let Some(line) = line {
         line.abort();
     }
     drop(pages);
-    ended
+    ended.and(launches_ended)
 }
 
 /// Tells how long ago each child was heard.

@@ -17,12 +17,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::archive::{SharedArchive, archived, record};
-use super::driver::{Askers, Reports};
+use super::driver::Askers;
 use super::history;
 use super::line::{attach, stopped};
 use super::lines::Lines;
 use super::numbers::Numbers;
 use super::runtimes;
+use super::waiting::Waiting;
 use crate::daemon::{Clock, Mailbox, TurnedAway};
 use crate::gate::{Gate, Pass};
 use crate::identity::ServerTls;
@@ -36,7 +37,7 @@ use crate::wire::{
 /// How long a look at the waiting jobs may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
 /// How long a change waits for the journal.
-const JOURNAL: Duration = Duration::from_secs(30);
+pub(super) const JOURNAL: Duration = Duration::from_secs(30);
 
 /// The service that clients and children call.
 pub(super) struct Service {
@@ -44,7 +45,7 @@ pub(super) struct Service {
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) lines: Lines,
     pub(super) askers: Askers,
-    pub(super) reports: Reports,
+    pub(super) reports: Waiting<Report>,
     pub(super) archive: SharedArchive,
     pub(super) numbers: Numbers,
     pub(super) clock: Clock,
@@ -273,11 +274,9 @@ impl Service {
     /// Tells the machine something that it answers with a report.
     async fn report(&self, event: impl FnOnce(Token) -> Event, patience: Duration) -> Result<Report, Status> {
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        let answer = self.reports.wait(token);
+        let place = self.reports.wait(token);
         self.mailbox.want(event(Token(token)), 0).map_err(turned_away)?;
-        let report = tokio::time::timeout(patience, answer).await;
-        self.reports.forget(token);
-        report.map_err(|_| Status::deadline_exceeded("no answer in time"))?.map_err(|_| stopped())
+        place.answer(patience).await
     }
 
     async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<Found, Status> {
@@ -307,7 +306,7 @@ impl Service {
     }
 }
 
-fn turned_away(why: TurnedAway) -> Status {
+pub(super) fn turned_away(why: TurnedAway) -> Status {
     match why {
         TurnedAway::Busy => Status::unavailable("the agent is busy; ask again"),
         TurnedAway::Stopped => stopped(),

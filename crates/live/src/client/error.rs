@@ -77,6 +77,12 @@ impl ClientError {
         ClientError { causes, ..self }
     }
 
+    /// The same, with what to do about it if there is no such thing.
+    pub(crate) fn if_missing(self, hint: &str) -> ClientError {
+        let hint = if self.is_missing() { Some(hint.to_owned()) } else { self.hint };
+        ClientError { hint, ..self }
+    }
+
     /// A call that failed.
     pub(crate) fn call(whom: impl fmt::Display, status: &Status) -> ClientError {
         if let Some(error) = not_sent(status) {

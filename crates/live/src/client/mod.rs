@@ -4,6 +4,7 @@ mod error;
 mod explorations;
 mod files;
 mod history;
+mod launches;
 mod multi_jobs;
 mod notes;
 mod submit;
@@ -26,6 +27,7 @@ use crate::config::ClientFile;
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::telemetry::RequestId;
 use crate::wire::proto::agent_client::AgentClient;
+use crate::wire::proto::launches_client::LaunchesClient;
 use crate::wire::proto::server_client::ServerClient;
 use crate::wire::{
     self, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Moved, MovingChange, Offer, Runtimes, proto,
@@ -57,6 +59,8 @@ type Servers = HashMap<(Name, String), ServerClient<Channel>>;
 #[derive(Clone)]
 pub struct Client {
     agents: Vec<(Name, AgentClient<Channel>)>,
+    /// The same agents, for launches.
+    launches: Vec<(Name, LaunchesClient<Channel>)>,
     servers: Arc<Mutex<Servers>>,
     /// Where jobs were found that are not at the server that accepted them.
     places: Arc<Mutex<HashMap<Handle, Name>>>,
@@ -75,11 +79,15 @@ impl Client {
         let agent = |agent: &crate::config::AgentAddress| {
             let identity = Identity::new(Role::Agent, agent.name.as_str()).map_err(ClientError::usage)?;
             let channel = channel(&agent.address, &identity, tls.clone(), &Timeouts::default());
-            Ok((agent.name.clone(), AgentClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)))
+            let launches = LaunchesClient::new(channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
+            let agents = AgentClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+            Ok(((agent.name.clone(), agents), (agent.name.clone(), launches)))
         };
-        let agents = file.agent.iter().map(agent).collect::<Result<Vec<_>, ClientError>>()?;
+        let both = file.agent.iter().map(agent).collect::<Result<Vec<_>, ClientError>>()?;
+        let (agents, launches) = both.into_iter().unzip();
         Ok(Client {
             agents,
+            launches,
             servers: Arc::default(),
             places: Arc::default(),
             tls,

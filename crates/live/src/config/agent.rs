@@ -10,7 +10,9 @@ use pliant_policy::UnknownName;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use serde::{Deserialize, Serialize};
 
-use super::{AgentAddress, ConfigError, HttpFile, LimitsFile, beside, credentials_beside, read};
+use super::{
+    AgentAddress, ConfigError, HttpFile, LimitsFile, beside, check_advertised, credentials_beside, read,
+};
 use crate::identity::Credentials;
 
 const HINT: &str = "an agent's file has name, listen, state and [tls] with ca, cert and key";
@@ -23,6 +25,9 @@ pub struct AgentFile {
     pub name: Name,
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Where servers reach it for the launches that it coordinates, if that is not where it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
     /// The folder of its journal (SQLite).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PathBuf>,
@@ -140,6 +145,9 @@ impl AgentFile {
         if !(1..=60).contains(&file.patience_s) {
             let message = format!("expected 1 to 60 seconds, found {}", file.patience_s);
             return Err(wrong("patience_s", message));
+        }
+        if let Some(address) = &file.advertise {
+            check_advertised(address).map_err(|(key, message)| wrong(key, message))?;
         }
         if let Some(reallocation) = &file.reallocation {
             reallocation.moving().map_err(|(key, message)| wrong(key, message))?;

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Credentials;
 use crate::services::{self, Source};
+use crate::wire;
 
 pub use agent::{AgentFile, ReallocationFile};
 pub use client::ClientFile;
@@ -100,7 +101,7 @@ impl ConfigError {
         match self {
             Self::Content(error) => Some(&error.hint),
             Self::Value { key: ADVERTISE, .. } => {
-                Some("set `advertise` to the address at which clients reach this server")
+                Some("set `advertise` to the address at which others reach this daemon")
             }
             Self::Io { .. } | Self::Value { .. } => None,
         }
@@ -141,6 +142,18 @@ fn beside(file: &Path, path: &mut PathBuf) {
     if let Some(folder) = file.parent() {
         *path = folder.join(&path);
     }
+}
+
+/// Others must be able to go where they are sent; otherwise, which key is wrong and why.
+fn check_advertised(address: &str) -> Result<(), (&'static str, String)> {
+    let address = wire::address_of(address)
+        .map_err(|error| (ADVERTISE, format!("expected {}, found {}", error.expected, error.found)))?;
+    let nowhere = address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified());
+    if nowhere || address.ends_with(":0") {
+        let message = format!("expected an address that others can connect to, found `{address}`");
+        return Err((ADVERTISE, message));
+    }
+    Ok(())
 }
 
 fn credentials_beside(file: &Path, tls: &mut Credentials) {

@@ -12,8 +12,8 @@ use toml::Spanned;
 
 use super::agent::history_days;
 use super::{
-    ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, OptionalFile, beside, credentials_beside,
-    read,
+    ADVERTISE, AgentAddress, ConfigError, HttpFile, LimitsFile, OptionalFile, beside, check_advertised,
+    credentials_beside, read,
 };
 use crate::identity::Credentials;
 use crate::oar;
@@ -101,6 +101,12 @@ pub struct ClusterFile {
     /// Emulates slower processors: each is worth this share of one of this host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_share: Option<f64>,
+    /// What one of them does, in MFlop/s, for launches; measured without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_mflops: Option<f64>,
+    /// Whether what else runs on this host counts as its load, for launches.
+    #[serde(default = "yes")]
+    pub host_load: bool,
     /// How long a job may take to end once it was asked to, in seconds.
     #[serde(default = "grace_s")]
     pub grace_s: u32,
@@ -186,6 +192,15 @@ impl ServerFile {
         {
             return Err(("cluster.cpu_share", format!("expected 0.01 to 1, found {share}")));
         }
+        if let Some(power) = self.cluster.power_mflops
+            && !wire::bounds::POWER_MFLOPS.contains(&power)
+        {
+            let (least, most) = (wire::bounds::POWER_MFLOPS.start(), wire::bounds::POWER_MFLOPS.end());
+            return Err((
+                "cluster.power_mflops",
+                format!("expected {least} to {most} MFlop/s, found {power}"),
+            ));
+        }
         Ok(())
     }
 
@@ -203,14 +218,7 @@ impl ServerFile {
                 false => Ok(()),
             };
         };
-        let address = wire::address_of(address)
-            .map_err(|error| (ADVERTISE, format!("expected {}, found {}", error.expected, error.found)))?;
-        let nowhere = address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified());
-        if nowhere || address.ends_with(":0") {
-            let message = format!("expected an address that clients can connect to, found `{address}`");
-            return Err((ADVERTISE, message));
-        }
-        Ok(())
+        check_advertised(address)
     }
 
     /// Where clients reach it.

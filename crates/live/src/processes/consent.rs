@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use pliant_control::foreign::DECIDED_WITHIN;
 
+use super::terms::Terms;
+
 /// A link whose target is the word of what is decided. It leads nowhere.
 const DECIDED: &str = "decided";
 /// There as soon as a supervisor waits.
@@ -78,12 +80,18 @@ pub fn has_come(room: &Path) -> Option<bool> {
     }
 }
 
-/// Waits for what is decided, and decides that nothing is run if that takes too long.
+/// Waits for what is decided, and decides that nothing is run if that takes too long: longer than the terms of the room say,
+/// if it has some.
 ///
 /// # Errors
 /// As for [`decide`]; nothing may be run then.
 pub fn await_consent(room: &Path) -> io::Result<Consent> {
-    await_for(room, PATIENCE)
+    let Some(terms) = Terms::of(room)? else { return await_for(room, PATIENCE) };
+    let ports = terms.locate(room)?;
+    let consent = await_for(room, terms.patience());
+    // Its tasks take them next.
+    drop(ports);
+    consent
 }
 
 fn await_for(room: &Path, at_most: Duration) -> io::Result<Consent> {
@@ -106,6 +114,7 @@ fn await_for(room: &Path, at_most: Duration) -> io::Result<Consent> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::terms::located;
     use super::*;
 
     #[test]
@@ -128,6 +137,35 @@ mod tests {
         let gone = room.path().join("gone");
         assert_eq!(await_for(&gone, Duration::MAX).unwrap(), Consent::Refused);
         assert_eq!(decide(&gone, Consent::Given).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn who_waits_for_a_part_says_where_its_tasks_will_listen() {
+        let room = tempfile::tempdir().unwrap();
+        let terms = |toward: &str| Terms {
+            patience_s: 60,
+            tasks: vec!["one".to_owned(), "two".to_owned()],
+            toward: toward.to_owned(),
+        };
+        assert_eq!(located(room.path()).unwrap(), None);
+        terms("127.0.0.1:9").write(room.path()).unwrap();
+        let path = room.path().to_owned();
+        let waits = thread::spawn(move || await_consent(&path));
+        while has_come(room.path()).is_none() {
+            thread::sleep(LOOK);
+        }
+        let found = located(room.path()).unwrap().unwrap().unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["one", "two"]);
+        let taken = std::net::TcpListener::bind(&found["one"]).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+        decide(room.path(), Consent::Given).unwrap();
+        assert_eq!(waits.join().unwrap().unwrap(), Consent::Given);
+        std::net::TcpListener::bind(&found["one"]).unwrap();
+        // Why they cannot is told as well; then nothing of it will run.
+        terms("no-such-host.invalid:9").write(room.path()).unwrap();
+        assert_eq!(await_consent(room.path()).unwrap(), Consent::Given, "that was decided");
+        let why = located(room.path()).unwrap().unwrap().unwrap_err();
+        assert!(why.contains("no-such-host"), "{why}");
     }
 
     #[test]

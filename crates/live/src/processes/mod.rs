@@ -16,12 +16,14 @@
 //! | `stdout`, `stderr` | supervisor | what the job wrote, each cut at [`RunSpec::max_output_bytes`] |
 //! | `exit.json` | supervisor | how it ended ([`Exit`]); durable and complete once it is there |
 //! | `pack.json` | server | what a pack runs: instances of a multi-job, one after the other ([`run_pack`]) |
+//! | `part.json` | server | what a part of a launch runs: its tasks, all at once ([`run_part`]) |
 //! | `supervisor.log` | supervisor | its own complaints, normally empty |
 //!
 //! The folder must be on a local file system: `flock` is what tells the living from the dead.
 //!
 //! A supervisor that a foreign batch system starts for a copy first waits in another folder, the copy's *room*, until it may
-//! go on to this one (module `consent`): `waits` is there once it has come, the link `decided` says what it may do.
+//! go on to this one (module `consent`): `waits` is there once it has come, the link `decided` says what it may do. Of a part
+//! of a launch `terms.json` says there what it needs, and `located.json` where its tasks will listen (module `terms`).
 //!
 //! # Why no job is started twice, and none is forgotten
 //!
@@ -59,11 +61,14 @@ mod folder;
 mod jobs;
 mod output;
 mod pack;
+mod part;
+mod ports;
 mod record;
 mod spec;
 mod supervisor;
 mod survivors;
 mod table;
+mod terms;
 mod throttle;
 mod watch;
 
@@ -73,9 +78,13 @@ pub(crate) use folder::may_pass;
 pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
 pub use pack::{OUTPUT_BYTES, PackError, PackSpec, PackedEnd, PackedRun, run_pack};
 pub(crate) use pack::{PACK, pack_text};
+pub(crate) use part::PART;
+pub use part::{PartEnd, PartSpec, TaskEnd, TaskRun, run_part, task_ends, task_ends_length};
+pub use ports::Ports;
 pub use record::{Exit, Outcome};
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use supervisor::{SuperviseError, supervise};
+pub use terms::{Terms, located};
 
 /// Environment variable of every job: the absolute path of its folder. It also marks the job's processes as ours.
 pub const FOLDER_VARIABLE: &str = "PLIANT_JOB_DIR";

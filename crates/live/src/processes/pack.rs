@@ -287,7 +287,8 @@ impl Instance<'_> {
     }
 }
 
-fn outcome(status: io::Result<ExitStatus>) -> Outcome {
+/// How a process ended that was waited for.
+pub(super) fn outcome(status: io::Result<ExitStatus>) -> Outcome {
     match status {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => Outcome::ExitCode(code),

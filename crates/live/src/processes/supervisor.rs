@@ -333,7 +333,8 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     }
 }
 
-fn spawn(command: &mut Command) -> io::Result<Child> {
+/// Starts a program, as soon as nobody writes it any more.
+pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     let mut tries = 0;
     loop {
         match command.spawn() {

@@ -112,7 +112,7 @@ impl Service {
     }
 
     /// Why no job is taken while it is not known which numbers are taken.
-    async fn is_unnumbered(&self) -> Option<Refused> {
+    pub(super) async fn is_unnumbered(&self) -> Option<Refused> {
         let mut numbered = self.numbered.clone();
         let told = tokio::time::timeout(NUMBERED_WITHIN, numbered.wait_for(|numbered| *numbered)).await;
         let reason = || {
@@ -125,7 +125,7 @@ impl Service {
 
     /// An error while the journal cannot be written: nothing is accepted then, and nobody need wait to be told so. It
     /// says that nothing was done this time, so that clients try elsewhere; what they sent before may still wait here.
-    fn can_write(&self) -> Result<(), Status> {
+    pub(super) fn can_write(&self) -> Result<(), Status> {
         match &*locked(&self.failure) {
             Some(why) => {
                 let why = format!("the server cannot write its journal at the moment: {why}");

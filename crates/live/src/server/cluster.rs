@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pliant_control::batch::{self, Run};
+use pliant_control::batch;
+use pliant_control::coallocation::{PartId, Standing};
 use pliant_control::foreign::{Command, Event, Queue, Withdrawal};
-use pliant_control::job::{Exit, JobRecord};
-use pliant_control::names::Handle as JobHandle;
+use pliant_control::job::Exit;
 use pliant_control::server::{self, Server};
-use pliant_model::{JobId, Procs, Span};
+use pliant_model::JobId;
 use pliant_policy::alternatives::Alternative;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
@@ -32,7 +32,9 @@ pub(super) use self::fresh::Fresh;
 pub(super) use self::rooms::remove as remove_room;
 
 use self::fresh::Last;
-use super::launch::{Host, Launch};
+use super::launch::Host;
+use super::parts::ends;
+use super::what::What;
 use crate::agent::driver::locked;
 use crate::daemon::{Clock, Mailbox};
 use crate::staging::Store;
@@ -96,7 +98,7 @@ struct Job {
     /// Its folder; none if nobody knows it any more.
     dir: Option<PathBuf>,
     /// What is to run; none while it is another server's.
-    what: Option<Arc<(JobRecord, String)>>,
+    what: Option<Arc<What>>,
 }
 
 /// Why something cannot be done in a job's folder.
@@ -134,6 +136,11 @@ impl Cluster {
         around.runtime.spawn(listings.keep(stop.clone()));
         around.runtime.spawn(rooms::watch_rooms(around.host.clone(), news.clone(), stop));
         let cluster = Cluster { around, system, last, news, turn: Arc::default() };
+        for (part, number, standing) in machine.parts() {
+            if matches!(standing, Standing::Committed | Standing::Runs { .. }) {
+                cluster.follow_tasks(number, &part.id);
+            }
+        }
         for command in machine.unanswered() {
             if let batch::Command::Foreign(command) = command {
                 cluster.carry_out(machine, command);
@@ -177,15 +184,11 @@ impl Cluster {
     }
 
     fn job(&self, machine: &Server, number: JobId) -> Job {
-        let number = number.0;
-        let record = machine.job(number);
-        let handle: Option<&JobHandle> = record.map(|record| &record.handle).or(machine.held_as(number));
-        let what = record.zip(machine.launch(number));
-        Job {
-            number,
-            dir: handle.map(|handle| self.around.host.dir(handle)),
-            what: what.map(|(record, launch)| Arc::new((record.clone(), launch.to_owned()))),
-        }
+        let (number, host) = (number.0, &self.around.host);
+        let what = What::of(machine, number);
+        let dir = what.as_ref().map(|what| what.dir(host));
+        let dir = dir.or_else(|| machine.held_as(number).map(|handle| host.dir(handle)));
+        Job { number, dir, what: what.map(Arc::new) }
     }
 
     fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F)
@@ -194,9 +197,13 @@ impl Cluster {
     {
         let (mailbox, news) = (self.around.mailbox.clone(), self.news.clone());
         let runtime = self.around.runtime.clone();
+        let part = job.what.as_ref().and_then(|what| Some((job.dir.clone()?, what.part()?.part.id.clone())));
         let doing = act(self, job);
         runtime.spawn(async move {
             let event = doing.await;
+            if let (Event::Ended { .. }, Some((dir, id))) = (&event, part) {
+                ends::tell(&mailbox, &dir, &id).await;
+            }
             // A server that has stopped finds out when it starts again.
             let _ = mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
             news.notify_one();
@@ -244,7 +251,9 @@ impl Cluster {
         let system = self.system().await;
         let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
         let number = job.number;
-        let order = Order { number, folder, program, procs, walltime, alternatives, held, in_any_order };
+        let node = job.what.as_ref().and_then(|what| what.part()?.node());
+        let order =
+            Order { number, folder, program, procs, walltime, alternatives, node, held, in_any_order };
         let mut pause = Pause::new("submit a job", job.number);
         // The packs of a sweep join each other.
         let mut turn = if in_any_order { None } else { Some(turn.come().await) };
@@ -288,8 +297,7 @@ impl Cluster {
         tentative: bool,
     ) -> Event {
         let number = JobId(job.number);
-        let (system, size) =
-            (self.system().await, job.what.as_ref().map(|what| (what.0.procs, what.0.walltime)));
+        let (system, size) = (self.system().await, job.what.as_ref().map(|what| what.size()));
         let ready = match size {
             Some((procs, walltime)) => self.prepared(&job, procs, walltime, &alternatives).await.map(drop),
             None => Err("nobody knows it any more".to_owned()),
@@ -302,6 +310,9 @@ impl Cluster {
             return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
         }
         if tentative {
+            if let Some(part) = job.what.as_ref().and_then(|what| what.part()) {
+                self.follow_tasks(part.number, &part.part.id);
+            }
             return self.let_go_on(&job).await;
         }
         for id in &ids {
@@ -335,6 +346,12 @@ impl Cluster {
         }
         tracing::info!(job = job.number, ?outcome, "withdrawn");
         Event::Withdrawal { job: number, outcome }
+    }
+
+    /// Has the machine told how the tasks of a part end that is to run.
+    fn follow_tasks(&self, number: u32, id: &PartId) {
+        let dir = self.around.host.part_dir(number);
+        self.around.runtime.spawn(ends::follow(self.around.mailbox.clone(), dir, id.clone()));
     }
 
     async fn keep_back(&self, system: &System, job: &Job, id: &str) -> Kept {
@@ -395,56 +412,6 @@ impl Cluster {
                     break;
                 }
                 pause.after(&error).await;
-            }
-        }
-    }
-
-    /// Makes a job's folder ready to be run, in whichever of its sizes, as soon as there is what that takes. True if it is a
-    /// pack.
-    async fn prepared(
-        &self,
-        job: &Job,
-        procs: Procs,
-        walltime: Span,
-        alternatives: &[Alternative],
-    ) -> Result<bool, String> {
-        let what = job.what.clone().ok_or("nobody knows it any more")?;
-        let launch: Launch = serde_json::from_str(&what.1).map_err(|error| error.to_string())?;
-        // The batch system hands out cores by numbers of its own.
-        let run = |procs: Procs, walltime| Run {
-            job: JobId(job.number),
-            procs,
-            cores: (0..procs.0).collect(),
-            walltime,
-        };
-        let sizes: Vec<Run> = alternatives.iter().map(|size| run(size.procs, size.walltime)).collect();
-        let is_pack = launch.pack.is_some();
-        let around = Arc::new((self.around.clone(), what, launch, run(procs, walltime), sizes));
-        self.until_ready(job.number, move || {
-            let (around, what, launch, run, sizes) = &*around;
-            let prepared = around.host.prepare_sizes(&what.0, launch, sizes);
-            let prepared = prepared.and_then(|()| around.host.prepare(&around.store, &what.0, launch, run));
-            prepared.map(drop).map_err(|error| match error.may_pass() {
-                true => Unready::Passing(error.to_string()),
-                false => Unready::Lasting(error.told()),
-            })
-        })
-        .await
-        .map(|()| is_pack)
-    }
-
-    async fn until_ready(
-        &self,
-        number: u32,
-        act: impl Fn() -> Result<(), Unready> + Clone + Send + 'static,
-    ) -> Result<(), String> {
-        let mut pause = Pause::new("prepare a job", number);
-        loop {
-            let done = tokio::task::spawn_blocking(act.clone()).await;
-            match done.unwrap_or_else(|_| Err(Unready::Passing("internal error".to_owned()))) {
-                Ok(()) => return Ok(()),
-                Err(Unready::Lasting(why)) => return Err(why),
-                Err(Unready::Passing(why)) => pause.after(&why).await,
             }
         }
     }

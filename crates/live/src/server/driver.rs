@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,15 +10,16 @@ use pliant_control::batch::{self, Run};
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::local::LocalJob;
-use pliant_control::names::Handle as JobHandle;
 use pliant_control::server::{Answer, Command, Event, Server};
 use pliant_model::{JobId, Time};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot};
 
 use super::cluster::Cluster;
-use super::launch::{Host, Launch};
+use super::launch::{Host, Launch, PrepareError};
 use super::others::Others;
+use super::parts::{Parts, Places, ends};
+use super::what::What;
 use crate::agent::driver::{json, locked, observe_accuracy, row};
 use crate::daemon::{Driver, Kept, Mailbox};
 use crate::journal::{JournalError, LocalRow};
@@ -66,6 +67,8 @@ pub(super) struct Processes {
     pub(super) supervisor: Arc<[OsString]>,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) runtime: Handle,
+    /// The ports of parts of launches, until these start.
+    pub(super) places: Places,
     /// Jobs that were asked to end.
     pub(super) cancelled: Arc<Mutex<BTreeSet<JobId>>>,
 }
@@ -89,39 +92,42 @@ impl NotStarted {
     }
 }
 
+impl From<PrepareError> for NotStarted {
+    fn from(error: PrepareError) -> NotStarted {
+        NotStarted::new(&error, error.told(), error.may_pass())
+    }
+}
+
 impl Processes {
     /// Runs a job that was never started.
-    pub(super) fn run(&self, record: JobRecord, launch: String, run: Run) {
+    pub(super) fn run(&self, what: What, run: Run) {
         let own = self.clone();
         self.runtime.spawn(async move {
-            let job = run.job;
-            let ended = match own.started(record, launch, run).await {
-                Ok(running) => own.follow(job, running).await,
+            let ended = match own.started(what.clone(), &run).await {
+                Ok(running) => own.follow(&what, run.job, running).await,
                 Err(exit) => (exit, None),
             };
-            own.ended(job, ended);
+            own.ended(&what, run.job, ended).await;
         });
     }
 
     /// Starts a job as soon as there is what it takes to start one.
-    async fn started(&self, record: JobRecord, launch: String, run: Run) -> Result<Running, Exit> {
+    async fn started(&self, what: What, run: &Run) -> Result<Running, Exit> {
         let internal = |_| Exit::NotStarted("internal error, the server's log says more".to_owned());
-        let launch: Launch =
-            serde_json::from_str(&launch).map_err(|error| Exit::NotStarted(error.to_string()))?;
-        let job = record.handle.clone();
+        let what = what.read().map_err(|error| Exit::NotStarted(error.told()))?;
         tracing::info!(
-            %job, request = %launch.request, procs = run.procs.0, cores = run.cores.len(), "run"
+            job = %what, request = %what.request(), procs = run.procs.0, cores = run.cores.len(), "run"
         );
-        let what = Arc::new((record, launch, run));
+        let what = Arc::new((what, run.clone()));
         let mut warned = false;
         loop {
-            let (own, what) = (self.clone(), what.clone());
-            let started = tokio::task::spawn_blocking(move || own.start(&what.0, &what.1, &what.2));
+            let (own, there) = (self.clone(), what.clone());
+            let started = tokio::task::spawn_blocking(move || own.start(&there.0, &there.1));
             match started.await.map_err(internal)? {
                 Ok(running) => return Ok(running),
                 Err(NotStarted::Lasting(exit)) => return Err(exit),
                 Err(NotStarted::Passing(reason)) if !warned => {
-                    tracing::warn!(%job, reason, "cannot be started at the moment: tried again until it can");
+                    tracing::warn!(job = %what.0, reason, "cannot be started at the moment: tried again until it can");
                     warned = true;
                 }
                 Err(NotStarted::Passing(_)) => {}
@@ -130,15 +136,17 @@ impl Processes {
         }
     }
 
-    fn start(&self, record: &JobRecord, launch: &Launch, run: &Run) -> Result<Running, NotStarted> {
+    fn start(&self, what: &What<Launch>, run: &Run) -> Result<Running, NotStarted> {
         let cancelled = || locked(&self.cancelled).contains(&run.job);
         if cancelled() {
             return Err(NotStarted::Lasting(Exit::Cancelled));
         }
-        let dir = self.host.prepare(&self.store, record, launch, run);
-        let dir = dir.map_err(|error| NotStarted::new(&error, error.told(), error.may_pass()))?;
+        let dir = what.prepare(&self.host, &self.store, run, &[])?;
         if cancelled() {
             return Err(NotStarted::Lasting(Exit::Cancelled));
+        }
+        if let Some(part) = what.part() {
+            self.places.free(&part.part.id);
         }
         let _entered = self.runtime.enter();
         let running = processes::spawn(&self.supervisor, &dir);
@@ -151,27 +159,37 @@ impl Processes {
     }
 
     /// Finds a job that ran when the server went down, and goes on with it.
-    pub(super) fn resume(&self, record: JobRecord, launch: String, run: Run, cancelling: bool) {
+    pub(super) fn resume(&self, what: What, run: Run, cancelling: bool) {
         let own = self.clone();
         self.runtime.spawn(async move {
-            let (job, dir) = (run.job, own.host.dir(&record.handle));
+            let (job, dir) = (run.job, what.dir(&own.host));
             if cancelling {
                 locked(&own.cancelled).insert(job);
             }
             let found = look(&dir, cancelling).await;
-            tracing::info!(job = %record.handle, found = found_word(&found), "found after a restart");
+            tracing::info!(job = %what, found = found_word(&found), "found after a restart");
             let ended = match found {
                 Found::NeverStarted if cancelling => (Exit::Cancelled, None),
-                Found::NeverStarted => return own.run(record, launch, run),
-                Found::Running(running) => own.follow(job, running).await,
+                Found::NeverStarted => return own.run(what, run),
+                Found::Running(running) => own.follow(&what, job, running).await,
                 Found::Ended(exit) => end_of(exit),
                 Found::Lost(why) => (Exit::Lost(why.to_string()), None),
             };
-            own.ended(job, ended);
+            own.ended(&what, job, ended).await;
         });
     }
 
-    async fn follow(&self, job: JobId, mut running: Running) -> (Exit, Option<u64>) {
+    /// Waits for the end of a job. Of a part the ends of its tasks are told meanwhile.
+    async fn follow(&self, what: &What, job: JobId, running: Running) -> (Exit, Option<u64>) {
+        let Some(part) = what.part() else { return self.end_of_running(job, running).await };
+        let tasks = ends::follow(self.mailbox.clone(), what.dir(&self.host), part.part.id.clone());
+        let tasks = self.runtime.spawn(tasks);
+        let ended = self.end_of_running(job, running).await;
+        tasks.abort();
+        ended
+    }
+
+    async fn end_of_running(&self, job: JobId, mut running: Running) -> (Exit, Option<u64>) {
         loop {
             match running.ended().await {
                 Ok(Ending::Ended(exit)) => return end_of(exit),
@@ -193,9 +211,8 @@ impl Processes {
     }
 
     /// Ends a running job.
-    fn terminate(&self, job: JobId, handle: &JobHandle) {
+    fn terminate(&self, job: JobId, dir: PathBuf) {
         locked(&self.cancelled).insert(job);
-        let dir = self.host.dir(handle);
         // A folder that is not there yet is being made: whoever makes it looks at the list afterwards.
         self.runtime.spawn_blocking(move || end(&dir));
     }
@@ -210,8 +227,11 @@ impl Processes {
         });
     }
 
-    fn ended(&self, job: JobId, (exit, elapsed_ms): (Exit, Option<u64>)) {
+    async fn ended(&self, what: &What, job: JobId, (exit, elapsed_ms): (Exit, Option<u64>)) {
         locked(&self.cancelled).remove(&job);
+        if let Some(part) = what.part() {
+            ends::tell(&self.mailbox, &what.dir(&self.host), &part.part.id).await;
+        }
         // A server that has stopped finds out when it starts again.
         let _ = self.mailbox.tell(Event::Batch(batch::Event::Ended { job, exit, elapsed_ms }));
     }
@@ -267,11 +287,19 @@ pub(super) fn end_of(found: processes::Exit) -> (Exit, Option<u64>) {
     let exit = match found.outcome {
         _ if found.cancelled => Exit::Cancelled,
         _ if found.over_walltime => Exit::OverWalltime,
-        processes::Outcome::NotStarted(why) => return (Exit::NotStarted(why), None),
+        outcome => exit_of(outcome),
+    };
+    let has_run = !matches!(exit, Exit::NotStarted(_));
+    (exit, has_run.then_some(found.elapsed_ms))
+}
+
+/// How a process ended by itself, as the federation tells it.
+pub(super) fn exit_of(outcome: processes::Outcome) -> Exit {
+    match outcome {
+        processes::Outcome::NotStarted(why) => Exit::NotStarted(why),
         processes::Outcome::ExitCode(code) => Exit::Code(code),
         processes::Outcome::Signal(signal) => Exit::Signal(signal),
-    };
-    (exit, Some(found.elapsed_ms))
+    }
 }
 
 /// Carries out what a server wants done.
@@ -281,6 +309,7 @@ pub(super) struct ServerDriver {
     /// The batch system, if it is not the embedded one.
     pub(super) cluster: Option<Cluster>,
     pub(super) others: Others,
+    pub(super) parts: Parts,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) upward: Upward,
     pub(super) healthy: Arc<Mutex<Option<String>>>,
@@ -303,14 +332,13 @@ impl Driver<Server> for ServerDriver {
                 self.calls.answer(to.0, answer);
             }
             Command::Batch(batch::Command::Run(run)) => {
-                let number = run.job.0;
-                if let (Some(record), Some(launch)) = (machine.job(number), machine.launch(number)) {
-                    self.processes.run(record.clone(), launch.to_owned(), run);
+                if let Some(what) = What::of(machine, run.job.0) {
+                    self.processes.run(what, run);
                 }
             }
             Command::Batch(batch::Command::Terminate { job }) => {
-                if let Some(record) = machine.job(job.0) {
-                    self.processes.terminate(job, &record.handle);
+                if let Some(what) = What::of(machine, job.0) {
+                    self.processes.terminate(job, what.dir(&self.processes.host));
                 }
             }
             Command::Batch(batch::Command::Foreign(command)) => {
@@ -326,8 +354,8 @@ impl Driver<Server> for ServerDriver {
                 // Nobody need be watching.
                 let _ = self.changes.send(Arc::from(record));
             }
-            // No call of the protocol brings parts of launches yet.
-            Command::KeepLocal(_) | Command::Part(_) => {}
+            Command::Part(command) => self.parts.carry_out(machine, command),
+            Command::KeepLocal(_) => {}
             Command::Freed => self.upward.freed(),
             Command::Archive(record) => {
                 if record.server() == machine.name() {

@@ -1,12 +1,13 @@
 //! What to run, as it is kept with a job from its acceptance on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pliant_control::batch::Run;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Name};
+use pliant_model::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::config::ClusterFile;
@@ -17,8 +18,10 @@ use crate::wire::Submitted;
 
 /// The folder of the rooms of copies, beside that of the jobs.
 const ROOMS: &str = "copies";
+/// The folder of the parts of launches, beside that of the jobs.
+const PARTS: &str = "parts";
 /// How much of standard output and of standard error is kept of a job whose service does not say.
-const OUTPUT_BYTES_MAX: u64 = 256 << 20;
+pub(super) const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 
 /// What to run: the note that a server keeps with a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -48,6 +51,8 @@ pub(crate) enum PrepareError {
     Staging(StagingError),
     /// It cannot be described to its supervisor.
     Spec(SpecError),
+    /// What was noted of it when it was accepted makes no sense.
+    Note(serde_json::Error),
 }
 
 impl fmt::Display for PrepareError {
@@ -55,6 +60,7 @@ impl fmt::Display for PrepareError {
         match self {
             Self::Staging(error) => write!(f, "its files cannot be put in place: {error}"),
             Self::Spec(error) => write!(f, "{error}"),
+            Self::Note(error) => write!(f, "what was noted of it cannot be read: {error}"),
         }
     }
 }
@@ -65,6 +71,7 @@ impl PrepareError {
         match self {
             Self::Staging(error) => format!("its files cannot be put in place: {}", error.told()),
             Self::Spec(error) => error.told(),
+            Self::Note(_) => self.to_string(),
         }
     }
 
@@ -73,6 +80,7 @@ impl PrepareError {
         match self {
             Self::Staging(error) => error.may_pass(),
             Self::Spec(error) => error.may_pass(),
+            Self::Note(_) => false,
         }
     }
 }
@@ -82,6 +90,7 @@ impl std::error::Error for PrepareError {
         match self {
             Self::Staging(error) => Some(error),
             Self::Spec(error) => Some(error),
+            Self::Note(error) => Some(error),
         }
     }
 }
@@ -95,6 +104,8 @@ pub(crate) struct Host {
     pub(crate) folder: PathBuf,
     /// The cluster that this host stands for.
     pub(crate) cluster: ClusterFile,
+    /// The path of this program, for what it runs itself.
+    pub(crate) pliant: String,
 }
 
 impl Host {
@@ -119,11 +130,17 @@ impl Host {
 
     /// The numbers that have such a room.
     pub(crate) fn rooms(&self) -> BTreeSet<u32> {
-        // There is no folder before the first copy.
-        let Ok(entries) = std::fs::read_dir(self.folder.with_file_name(ROOMS)) else {
-            return BTreeSet::new();
-        };
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+        numbered(&self.folder.with_file_name(ROOMS))
+    }
+
+    /// The folder of a part of a launch.
+    pub(crate) fn part_dir(&self, number: u32) -> PathBuf {
+        self.folder.with_file_name(PARTS).join(number.to_string())
+    }
+
+    /// The parts that have a folder, by their numbers.
+    pub(crate) fn parts(&self) -> BTreeSet<u32> {
+        numbered(&self.folder.with_file_name(PARTS))
     }
 
     /// The jobs that have a folder.
@@ -176,7 +193,6 @@ impl Host {
 
     fn spec(&self, record: &JobRecord, launch: &Launch, run: &Run) -> RunSpec {
         let Launch { prepared, request, .. } = launch;
-        let cluster = &self.cluster;
         let mut env = prepared.variables(run.procs, run.walltime);
         let own = [
             ("PLIANT_JOB", record.handle.to_string()),
@@ -186,15 +202,30 @@ impl Host {
             ("PLIANT_CORES", run.cores.len().to_string()),
         ];
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));
-        let pinned = || run.cores.iter().map(|core| core + cluster.first_core).collect();
+        let program = prepared.argv(run.procs, run.walltime);
+        let max_output_bytes = prepared.bounds.max_output_bytes.unwrap_or(OUTPUT_BYTES_MAX);
+        RunSpec { program, env, max_output_bytes, ..self.run_spec(&run.cores, run.walltime) }
+    }
+
+    /// How anything is run on these cores of the cluster for so long; what is not said.
+    pub(super) fn run_spec(&self, cores: &[u32], walltime: Span) -> RunSpec {
+        let cluster = &self.cluster;
+        let pinned = || cores.iter().map(|core| core + cluster.first_core).collect();
         RunSpec {
-            program: prepared.argv(run.procs, run.walltime),
-            env,
-            walltime_s: run.walltime.0.max(1) as u64,
+            program: Vec::new(),
+            env: BTreeMap::new(),
+            walltime_s: walltime.0.max(1) as u64,
             grace_s: u64::from(cluster.grace_s),
             cores: cluster.pin.then(pinned),
-            cpu_share: cluster.cpu_share.map(|share| share * run.cores.len() as f64),
-            max_output_bytes: prepared.bounds.max_output_bytes.unwrap_or(OUTPUT_BYTES_MAX),
+            cpu_share: cluster.cpu_share.map(|share| share * cores.len() as f64),
+            max_output_bytes: OUTPUT_BYTES_MAX,
         }
     }
+}
+
+/// The folders below one that have a number as their name.
+fn numbered(folder: &Path) -> BTreeSet<u32> {
+    // There is no such folder before the first of them.
+    let Ok(entries) = std::fs::read_dir(folder) else { return BTreeSet::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

@@ -9,13 +9,16 @@ mod handover;
 mod launch;
 mod locals;
 mod lookup;
+mod machines;
 mod offer;
 mod offered;
 mod others;
+mod parts;
 mod prospects;
 mod sealing;
 mod service;
 mod upkeep;
+mod what;
 
 use std::ffi::OsString;
 use std::sync::atomic::AtomicU64;
@@ -26,6 +29,7 @@ use pliant_control::server::{Server, ServerConfig};
 use pliant_model::Procs;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
+use tonic::service::interceptor::InterceptedService;
 
 use crate::config::ServerFile;
 use crate::daemon::{
@@ -37,13 +41,17 @@ use crate::journal;
 use crate::services::pack_spare;
 use crate::staging::{self, Store};
 use crate::uplink::{Heard, Uplink, readiness, upward};
+use crate::wire::proto::parts_server::PartsServer;
 use crate::wire::proto::server_server::ServerServer;
 use cluster::{Cluster, Fresh};
 use driver::{Calls, Processes, ServerDriver};
 use launch::Host;
+use machines::Machines;
 use offer::{Below, Shop};
 use others::Others;
+use parts::{Coordinators, Parts, Places};
 use service::Service;
+use what::What;
 
 /// How many changes of jobs a slow watcher may be behind.
 const CHANGES: usize = 4096;
@@ -89,19 +97,37 @@ pub async fn serve(
     let (calls, failure) = (Calls::default(), Arc::new(Mutex::new(None)));
     // Answers to calls of before a restart must not reach those that wait now.
     let tokens = Arc::new(AtomicU64::new(recovered.clock.exact().as_micros() as u64));
-    let host =
-        Host { server: file.name.clone(), folder: file.state.join("jobs"), cluster: file.cluster.clone() };
+    let host = Host {
+        server: file.name.clone(),
+        folder: file.state.join("jobs"),
+        cluster: file.cluster.clone(),
+        pliant: program(&supervisor),
+    };
+    let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
+    let places = Places {
+        host: host.clone(),
+        own: file.cluster.foreign().is_none().then(|| host_of(&advertised).to_owned()),
+        mailbox: mailbox.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        kept: Arc::default(),
+        looking: Arc::default(),
+    };
+    places.resume(&recovered.machine);
     let processes = Processes {
         host: host.clone(),
         store: store.clone(),
         supervisor: supervisor.clone().into(),
         mailbox: mailbox.clone(),
         runtime: tokio::runtime::Handle::current(),
+        places: places.clone(),
         cancelled: Arc::default(),
     };
-    for (record, run, cancelling) in recovered.machine.running() {
-        let launch = recovered.machine.launch(run.job.0).unwrap_or_default();
-        processes.resume(record.clone(), launch.to_owned(), run.clone(), cancelling);
+    let jobs = recovered.machine.running().map(|(_, run, cancelling)| (run, cancelling));
+    let parts = recovered.machine.running_parts().map(|(_, run, cancelling)| (run, cancelling));
+    for (run, cancelling) in jobs.chain(parts) {
+        if let Some(what) = What::of(&recovered.machine, run.job.0) {
+            processes.resume(what, run.clone(), cancelling);
+        }
     }
     let cluster = file.cluster.foreign().map(|settings| {
         let around = cluster::Around {
@@ -116,7 +142,12 @@ pub async fn serve(
     let fresh = cluster.as_ref().map(Cluster::fresh);
     // Of a cluster that was never listed nothing is known yet.
     let procs = recovered.machine.procs();
-    let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
+    let coordinators = Coordinators {
+        tls: client_tls.clone(),
+        mailbox: mailbox.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        state: Arc::default(),
+    };
     let others = Others {
         address: advertised.clone(),
         tls: client_tls.clone(),
@@ -185,6 +216,7 @@ pub async fn serve(
         processes,
         cluster,
         others,
+        parts: Parts { places, coordinators },
         changes: changes.clone(),
         upward,
         healthy: failure.clone(),
@@ -211,6 +243,7 @@ pub async fn serve(
         failure,
         archive,
         tokens,
+        machines: Machines::start(file.name.clone(), file.cluster.clone()),
         shop,
         explorations,
         fresh,
@@ -221,13 +254,15 @@ pub async fn serve(
         stop: halted.clone(),
     };
     let limits = Limits { connections_max: file.limits.connections, ..Limits::default() };
+    let parts = PartsServer::new(service.clone()).max_decoding_message_size(file.limits.message_bytes);
+    let parts = InterceptedService::new(parts, gate.keep(server_tls.clone()));
     let service = ServerServer::new(service).max_decoding_message_size(file.limits.message_bytes);
-    let service =
-        tonic::service::interceptor::InterceptedService::new(service, gate.keep(server_tls.clone()));
+    let service = InterceptedService::new(service, gate.keep(server_tls.clone()));
     tracing::info!(name = %file.name, %address, procs = procs.0, batch = file.cluster.policy(), "server ready");
     ready(address);
     let served = transport()
         .add_service(service)
+        .add_service(parts)
         .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
     // Neither thread goes on without the other.
     let served = async {
@@ -280,9 +315,18 @@ fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString
         scripts: catalogue.takes_scripts(),
         optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
     };
-    let pliant = supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     let spare = pack_spare(file.cluster.grace_s, info.speed);
-    Shop { info, catalogue, pliant, spare }
+    Shop { info, catalogue, pliant: program(supervisor), spare }
+}
+
+/// The path of this program, by the command of a supervisor.
+fn program(supervisor: &[OsString]) -> String {
+    supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// An address without its port.
+fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
 fn unusable<E: std::error::Error + Send + Sync + 'static>(what: &'static str) -> impl Fn(E) -> DaemonError {

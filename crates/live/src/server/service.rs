@@ -21,6 +21,7 @@ use super::files::{self, Known, Sender};
 use super::handover::source;
 use super::launch::Host;
 use super::locals;
+use super::machines::Machines;
 use super::offer::Shop;
 use super::sealing::Sealing;
 use crate::agent::archive::SharedArchive;
@@ -48,6 +49,8 @@ pub(super) struct Service {
     pub(super) failure: Arc<Mutex<Option<String>>>,
     pub(super) archive: SharedArchive,
     pub(super) tokens: Arc<AtomicU64>,
+    /// What it has for launches.
+    pub(super) machines: Machines,
     pub(super) shop: Shop,
     /// Its cores for explorations, if it has any.
     pub(super) explorations: Option<Explorations>,
@@ -386,7 +389,6 @@ impl Service {
         self.explorations.clone().ok_or_else(none)
     }
 
-    /// What is decided now is decided on what others have submitted by now.
     /// Has the machine withdraw or end a job.
     async fn end(
         &self,
@@ -404,6 +406,7 @@ impl Service {
         }
     }
 
+    /// What is decided now is decided on what others have submitted by now.
     pub(super) async fn look(&self) {
         if let Some(fresh) = &self.fresh {
             fresh.look().await;

@@ -1,7 +1,8 @@
 //! What a server throws away: files of jobs that ended long ago, and uploads that nobody submitted.
 
 use std::fs;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
@@ -12,6 +13,7 @@ use super::cluster::remove_room;
 use super::launch::Host;
 use crate::agent::archive::{SharedArchive, archived};
 use crate::daemon::{Clock, Mailbox, stopped};
+use crate::processes::{self, Found};
 use crate::staging::{StagingError, Store};
 
 /// How often.
@@ -51,9 +53,18 @@ impl Upkeep {
                 }
             }
         }
+        for number in self.host.parts() {
+            let dir = self.host.part_dir(number);
+            if self.is_due_part(now, number, &dir).await
+                && let Err(error) = fs::remove_dir_all(&dir)
+            {
+                tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a part of a launch");
+            }
+        }
         for number in self.host.rooms() {
             let known = move |server: &mut Server, _| {
-                server.job(number).is_some() || server.held_as(number).is_some()
+                let is_job = server.job(number).is_some() || server.held_as(number).is_some();
+                is_job || server.part(number).is_some()
             };
             if self.mailbox.ask(known).await == Ok(false)
                 && let Err(error) = remove_room(&self.host.room(number))
@@ -88,6 +99,21 @@ impl Upkeep {
         resting(move || store.collect(&user, key, now)).await
     }
 
+    /// True if the files of a part of a launch are there longer than they are kept: since its end, or since its folder was
+    /// changed if it never began.
+    async fn is_due_part(&self, now: Time, number: u32, dir: &Path) -> bool {
+        let known = self.mailbox.ask(move |server, _| server.part(number).is_some()).await;
+        if known != Ok(false) {
+            return false;
+        }
+        let ended = match processes::find(dir) {
+            Ok(Found::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
+            Ok(Found::NeverStarted | Found::Lost(_)) => changed(dir),
+            Ok(Found::Running(_)) | Err(_) => None,
+        };
+        ended.is_some_and(|ended| ended + self.kept <= now)
+    }
+
     /// True if the files of a job are there longer than they are kept.
     async fn is_due(&self, now: Time, job: &Handle) -> bool {
         let wanted = job.clone();
@@ -104,6 +130,13 @@ impl Upkeep {
         // What is in neither place is not for us to judge.
         matches!(row, Ok(Some(row)) if Time(row.ended) + self.kept <= now)
     }
+}
+
+/// When a folder was changed, as the system's clock said.
+fn changed(dir: &Path) -> Option<Time> {
+    let modified = fs::metadata(dir).ok()?.modified().ok()?;
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok().map(Time)
 }
 
 /// Asks the store something that blocks; no if it cannot tell.

@@ -32,6 +32,8 @@ pub struct Submission<'a> {
     pub program: &'a [OsString],
     /// Its cores.
     pub shape: Shape,
+    /// The node where they are to be, if they are to be on one.
+    pub node: Option<&'a str>,
     /// Its limit; Slurm counts in minutes, so it may get up to 59 s more.
     pub walltime: Span,
     /// Whether it must not start before it is released.
@@ -85,6 +87,9 @@ impl Call {
 pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Call {
     let written = escaped(job.folder);
     let mut call = placed(settings, tag, job.shape, job.walltime, job.folder, &written);
+    if let Some(node) = job.node {
+        call = call.with(format!("--nodelist={node}"));
+    }
     if job.held {
         call = call.with("--hold");
     }

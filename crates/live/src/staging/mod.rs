@@ -49,7 +49,7 @@ pub use results::{
     LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
 };
 pub use script::put_script;
-pub(crate) use script::{SCRIPT, put_pack};
+pub(crate) use script::{SCRIPT, put_pack, put_part};
 pub use sealed::{SealedFile, SealedResults, seal, sealed};
 pub use store::{Store, Upload};
 pub use turns::Turn;

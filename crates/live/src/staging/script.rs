@@ -1,4 +1,4 @@
-//! What a job runs that is no service's program, in its folder: a script, or the instances of a pack.
+//! What a job runs that is no service's program, in its folder: a script, the instances of a pack, the tasks of a part.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rustix::fs::Mode;
 
 use super::error::StagingError;
 use super::folder::Folder;
-use crate::processes::PACK;
+use crate::processes::{PACK, PART};
 
 /// Its name in the job's folder: beside the working folder, so that no input takes its place.
 pub(crate) const SCRIPT: &str = "script";
@@ -28,4 +28,13 @@ pub fn put_script(job_dir: &Path, content: &[u8]) -> Result<(), StagingError> {
 /// As for [`put_script`].
 pub(crate) fn put_pack(job_dir: &Path, content: &[u8]) -> Result<(), StagingError> {
     Folder::create(job_dir)?.replace(PACK, content, Mode::RUSR | Mode::WUSR)
+}
+
+/// Puts what a part of a launch runs into its job's folder, as a script is put.
+///
+/// # Errors
+///
+/// As for [`put_script`].
+pub(crate) fn put_part(job_dir: &Path, content: &[u8]) -> Result<(), StagingError> {
+    Folder::create(job_dir)?.replace(PART, content, Mode::RUSR | Mode::WUSR)
 }

@@ -111,6 +111,8 @@ table! {
         "Time since the last heartbeat from a peer.";
     CLOCK_AHEAD_SECONDS = "pliant_clock_ahead_seconds", Kind::Gauge, Seconds, ["peer"],
         "How far the clock of a child is ahead of this agent's; below zero it is behind.";
+    LAUNCHES_ENDED = "pliant_launches_ended_total", Kind::Counter, Count, ["outcome"],
+        "Launches that are over, by outcome.";
     OPTIONAL_CORES = "pliant_optional_cores", Kind::Gauge, Count, [],
         "Cores for the requests of explorations.";
     OPTIONAL_ENDED = "pliant_optional_ended_total", Kind::Counter, Count, ["outcome"],

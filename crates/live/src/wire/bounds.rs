@@ -54,6 +54,18 @@ pub const WAITING_MAX: usize = 10_000;
 pub const PACK_MAX: usize = 10_000;
 /// Moments at which processors come free, in an answer.
 pub const PLACES_MAX: usize = 100_000;
+/// Tasks of a launch. An agent says itself if they are too many to be mapped.
+pub const TASKS_MAX: usize = 10_000;
+/// Pairs of tasks of a launch that talk.
+pub const TALKS_MAX: usize = 100_000;
+/// How long a part of a launch may be held, in seconds: up to a day.
+pub const HELD_S: RangeInclusive<i64> = 1..=86_400;
+/// Machines of one server.
+pub const MACHINES_MAX: usize = 100_000;
+/// What all processors of a machine do together, in MFlop/s.
+pub const POWER_MFLOPS: RangeInclusive<f64> = 1e-3..=1e15;
+/// What a machine has left over what a task needs.
+pub const AFFINITY: RangeInclusive<f64> = 0.0..=1e18;
 /// Points of a measured speedup.
 pub const POINTS_MAX: usize = 4096;
 /// Running jobs whose ends a waiting job waits for, in an account of it.
@@ -84,6 +96,8 @@ pub const PERIOD_S: RangeInclusive<i64> = 1..=7 * 86_400;
 pub const ARGUMENT_BYTES_MAX: usize = 4096;
 /// The longest name of a job, a service, an argument or a policy, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
+/// The longest name of a task of a launch, in bytes.
+pub const TASK_NAME_BYTES_MAX: usize = 64;
 /// The longest address, in bytes: a host name, a colon and a port.
 pub const ADDRESS_BYTES_MAX: usize = 260;
 /// The longest text for people, in bytes: a reason or a summary.

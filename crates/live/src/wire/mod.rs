@@ -22,6 +22,7 @@ mod files;
 mod handoff;
 mod history;
 mod job;
+mod launch;
 mod listing;
 mod malformed;
 mod moves;
@@ -47,6 +48,10 @@ pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, 
 pub use handoff::{Prepare, handoff_id};
 pub use history::{HistoryPage, HistoryPlace, HistoryQuery, LocalPlace, LocalsPage, LocalsQuery};
 pub use job::{handle_of, job_request};
+pub use launch::{
+    Decided, LaunchRequest, LaunchesPage, LaunchesQuery, Program, SpawnRequest, Stands, launch_answer,
+    launch_reply, survey_reply, surveyed,
+};
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,
     accuracy_query, accuracy_reply,

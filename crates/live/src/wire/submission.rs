@@ -151,7 +151,8 @@ impl TryFrom<proto::Script> for Script {
     }
 }
 
-fn script_text(field: &str, text: Vec<u8>) -> Result<Vec<u8>, Malformed> {
+/// A script that says what runs it.
+pub(super) fn script_text(field: &str, text: Vec<u8>) -> Result<Vec<u8>, Malformed> {
     let text = read::bytes_to(field, text, bounds::SCRIPT_BYTES_MAX)?;
     if !text.starts_with(b"#!") {
         let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -13,6 +13,11 @@ pub(super) fn number<N: Ord + Copy>(range: &RangeInclusive<N>, number: N) -> N {
     number.clamp(*range.start(), *range.end())
 }
 
+/// What was measured, or the nearest in the range; the least if it is no number.
+pub(super) fn measured(range: &RangeInclusive<f64>, number: f64) -> f64 {
+    number.max(*range.start()).min(*range.end())
+}
+
 /// At least one processor.
 pub(super) fn procs(procs: Procs) -> u32 {
     number(&bounds::PROCS, procs.0)

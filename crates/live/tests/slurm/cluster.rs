@@ -94,7 +94,7 @@ pub(crate) fn submission<'a>(
     shape: Shape,
     held: bool,
 ) -> Submission<'a> {
-    Submission { number, folder, program, shape, walltime: Span(600), held }
+    Submission { number, folder, program, shape, node: None, walltime: Span(600), held }
 }
 
 pub(crate) fn now() -> Time {

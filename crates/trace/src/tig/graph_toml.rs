@@ -15,11 +15,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use pliant_tig::{Edge, GraphError, GraphPlace, Task, TaskGraph, TaskId};
 use serde::Deserialize;
-use toml::Spanned;
+use toml::{Spanned, Value};
 
+use super::program::{Application, needed, program};
 use super::unknown;
 use crate::error::TraceError;
 use crate::toml_file::Source;
@@ -39,9 +41,12 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TaskTable {
-    name: Spanned<String>,
+pub(super) struct TaskTable {
+    pub(super) name: Spanned<String>,
     rcr: Spanned<f64>,
+    pub(super) service: Option<Spanned<String>>,
+    pub(super) script: Option<Spanned<PathBuf>>,
+    pub(super) arguments: Option<Spanned<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +58,21 @@ struct EdgeTable {
 
 pub(super) fn parse(source: &Source<'_>) -> Result<TaskGraph, TraceError> {
     let file: File = source.parse(SHAPE)?;
+    // What they run does not matter for a mapping, unless it is wrong.
+    for task in &file.task {
+        program(source, task.get_ref())?;
+    }
+    graph(source, &file)
+}
+
+/// An application all of whose tasks say what they run.
+pub(super) fn parse_application(source: &Source<'_>) -> Result<Application, TraceError> {
+    let file: File = source.parse(SHAPE)?;
+    let programs = file.task.iter().map(|task| needed(source, task.get_ref()));
+    Ok(Application { programs: programs.collect::<Result<_, _>>()?, graph: graph(source, &file)? })
+}
+
+fn graph(source: &Source<'_>, file: &File) -> Result<TaskGraph, TraceError> {
     let tasks: Vec<Task> = file
         .task
         .iter()
@@ -75,7 +95,7 @@ pub(super) fn parse(source: &Source<'_>) -> Result<TaskGraph, TraceError> {
     let mcr = *file.mcr_mflops.get_ref();
     let bandwidth = file.bandwidth_mbps.as_ref().map(|bandwidth| *bandwidth.get_ref());
     TaskGraph::new(mcr, bandwidth, tasks, edges).map_err(|error| {
-        let (key, span) = place(&file, &error);
+        let (key, span) = place(file, &error);
         source.error(span, format!("{key}{error}"), error.hint().to_owned())
     })
 }

@@ -8,6 +8,7 @@ mod graph_dot;
 mod graph_toml;
 mod grid_dot;
 mod grid_toml;
+mod program;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ pub use graph_dot::graph_to_dot;
 pub use graph_toml::graph_to_toml;
 pub use grid_dot::grid_to_dot;
 pub use grid_toml::grid_to_toml;
+pub use program::{Application, Program};
 
 use crate::error::{Problem, TraceError};
 use crate::toml_file::Source;
@@ -51,6 +53,21 @@ impl Form {
 pub fn read_graph(path: &Path) -> Result<TaskGraph, TraceError> {
     let form = Form::of(path)?;
     understand_graph(&Source::read(path)?, form)
+}
+
+/// Reads an application that can be launched: each of its tasks says what it runs, which only TOML can.
+pub fn read_application(path: &Path) -> Result<Application, TraceError> {
+    if Form::of(path)? == Form::Dot {
+        let message = "expected a file NAME.toml, which says what tasks run, found DOT".to_owned();
+        let hint = "`pliant map` reads DOT; docs/launch.md describes what is launched".to_owned();
+        return Err(TraceError::new(path, Problem::Content { message, hint }));
+    }
+    graph_toml::parse_application(&Source::read(path)?)
+}
+
+/// Understands a text as an application that can be launched; `path` is for errors, and scripts are beside it.
+pub fn parse_application(text: &str, path: &Path) -> Result<Application, TraceError> {
+    graph_toml::parse_application(&Source::of(path, text))
 }
 
 /// Understands a text as a task interaction graph; `path` is for errors.

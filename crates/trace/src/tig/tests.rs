@@ -201,3 +201,59 @@ fn mistakes_in_dot() {
         "g.dot:1:64: expected a path from the root to `a`, found none",
     );
 }
+
+const LAUNCHED: &str = "mcr_mflops = 50\n\
+     [[task]]\nname = \"a\"\nrcr = 1\nservice = \"render\"\narguments = { frames = 25, scale = 0.5, scene = \"city\", fast = true }\n\
+     [[task]]\nname = \"b\"\nrcr = 2\nscript = \"bin/sink.sh\"\narguments = [\"--quick\", 7]\n\
+     [[edge]]\nbetween = [\"a\", \"b\"]\nrqoc = 1\n";
+
+#[test]
+fn tasks_say_what_they_run() {
+    let path = Path::new("there/app.toml");
+    let found = parse_application(LAUNCHED, path).unwrap();
+    let arguments = [("fast", "true"), ("frames", "25"), ("scale", "0.5"), ("scene", "city")];
+    let arguments = arguments.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let service = Program::Service { name: "render".to_owned(), arguments };
+    let words = ["--quick", "7"].map(str::to_owned).to_vec();
+    let script = Program::Script { path: "there/bin/sink.sh".into(), arguments: words };
+    assert_eq!(found.programs, [service, script]);
+    assert_eq!(
+        found.graph,
+        parse_graph(LAUNCHED, Form::Toml, path).unwrap(),
+        "it is mapped as it is launched"
+    );
+}
+
+#[test]
+fn mistakes_in_what_tasks_run() {
+    let check_run = |old: &str, new: &str, expected: &str| {
+        check(parse_application(&LAUNCHED.replace(old, new), Path::new("app.toml")), expected);
+    };
+    check_run(
+        "service = \"render\"\narguments = { frames = 25, scale = 0.5, scene = \"city\", fast = true }\n",
+        "",
+        "app.toml:3:8: task `a`: expected `service` or `script`, found neither",
+    );
+    check_run(
+        "service = \"render\"\n",
+        "",
+        "app.toml:5:13: `arguments`: expected `service` or `script` with them, found neither",
+    );
+    check_run(
+        "rcr = 2",
+        "rcr = 2\nservice = \"render\"",
+        "app.toml:11:10: `script`: expected none beside `service`, found one",
+    );
+    check_run(
+        "[\"--quick\", 7]",
+        "\"--quick\"",
+        "app.toml:11:13: `arguments`: expected a list of a script's words, found another value",
+    );
+    check_run(
+        "frames = 25",
+        "frames = [25]",
+        "app.toml:6:13: `arguments`: expected a text, a number or a truth value of `frames`, found more",
+    );
+    let dot = read_application(Path::new("app.dot"));
+    check(dot, "app.dot: expected a file NAME.toml, which says what tasks run, found DOT");
+}

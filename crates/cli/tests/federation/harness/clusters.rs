@@ -55,6 +55,8 @@ pub(crate) struct Cluster {
     pub(crate) parent: &'static str,
     /// Further keys of its file.
     pub(crate) keys: &'static str,
+    /// Further keys of the table of its cluster.
+    pub(crate) cluster_keys: &'static str,
     /// Further tables of its file.
     pub(crate) tables: String,
     /// The slurm.conf of the cluster, if the server stands in front of a real one.
@@ -84,6 +86,7 @@ impl Cluster {
             batch: "cbf",
             parent: MASTER,
             keys: "",
+            cluster_keys: "",
             tables,
             slurm: None,
             slurm_keys: "period_s = 1\n",

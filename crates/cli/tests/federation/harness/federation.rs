@@ -87,7 +87,8 @@ impl Federation {
 
     /// Starts one more server.
     pub(crate) fn add_server(&mut self, cluster: &Cluster) {
-        let Cluster { name, procs, speed, batch, parent, keys, tables, slurm, slurm_keys, oar } = cluster;
+        let Cluster { name, procs, speed, batch, parent, keys, cluster_keys, tables, slurm, slurm_keys, oar } =
+            cluster;
         let parent = self.address_table("parent", parent);
         let size = match (slurm, oar) {
             (Some(conf), _) => format!("[cluster.slurm]\nconf = \"{}\"\n{slurm_keys}", conf.display()),
@@ -99,7 +100,7 @@ impl Federation {
         };
         let text = format!(
             "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{keys}\n{parent}\n\
-             [cluster]\nspeed = {speed:?}\ngrace_s = 1\n{size}\n{TLS}{tables}"
+             [cluster]\nspeed = {speed:?}\ngrace_s = 1\n{cluster_keys}\n{size}\n{TLS}{tables}"
         );
         self.add_as("server", Role::Server, name, &text, oar.as_ref().map(|oar| oar.user.clone()));
     }
@@ -373,7 +374,9 @@ impl Federation {
         }
         let servers = self.daemons.iter().filter(|(_, daemon)| daemon.verb == "server");
         for (name, _) in servers {
-            end_jobs(&self.folder(name).join("state/jobs"));
+            for jobs in ["state/jobs", "state/parts"] {
+                end_jobs(&self.folder(name).join(jobs));
+            }
         }
     }
 }

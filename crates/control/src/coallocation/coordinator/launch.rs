@@ -83,8 +83,6 @@ pub(super) struct PartOf {
     pub(super) group: usize,
     pub(super) standing: Standing,
     pub(super) addresses: Addresses,
-    /// Since when it is known to run.
-    pub(super) runs_since: Option<Time>,
     /// When the server is called next, or is found to be silent.
     next: Time,
     pause: Span,
@@ -106,7 +104,6 @@ impl PartOf {
             group,
             standing: Standing::Unknown,
             addresses: Addresses::new(),
-            runs_since: None,
             next: now,
             pause: AGAIN.0,
             unheard: 0,
@@ -263,9 +260,6 @@ impl Launch {
         }
         if let Standing::Held { addresses } = &standing {
             part.addresses.clone_from(addresses);
-        }
-        if let Standing::Runs { .. } = &standing {
-            part.runs_since.get_or_insert(now);
         }
         part.standing = standing;
         part.call_at(now + AGAIN.1);

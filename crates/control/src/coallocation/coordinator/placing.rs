@@ -1,22 +1,20 @@
-//! Which task goes where: WASE (or a baseline, for who wants to compare) on what servers have just said, and one part for each of them that gets tasks.
+//! Which task goes where: WASE (or a baseline, for who wants to compare) on what servers have just said, and one part for each
+//! of them that gets tasks.
 
 use std::collections::BTreeMap;
 
 use pliant_model::rng::Draws;
-use pliant_model::{Procs, Span, Time};
+use pliant_model::{Procs, Time};
 use pliant_tig::clustering::{Weights, cluster};
 use pliant_tig::wase::{self, Options, Suitability};
 use pliant_tig::{Availability, Task, TaskGraph, best_fit, random};
 
 use super::launch::{Launch, PartOf, Place, Stage};
-use super::{Command, Coordinator, Site};
+use super::{Command, Coordinator, Site, Standing};
 use crate::coallocation::platform::dendrogram;
 use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask};
 use crate::handoff::Peer;
 use crate::names::{Key, Name};
-
-/// How long a task has run when the load of its machine shows it: load averages are means over a minute.
-const SHOWN_AFTER: Span = Span(60);
 
 /// What of machines is promised, in MFlop/s, by server and machine.
 type Taken = BTreeMap<(Name, String), f64>;
@@ -40,7 +38,7 @@ impl Coordinator {
         if sites.iter().all(|site| site.machines.is_empty()) {
             return;
         }
-        let taken = self.taken(now);
+        let taken = self.taken();
         let placed = self.place(&key, launch, group, sites, &taken);
         let Some(launch) = self.launches.get_mut(&key) else { return };
         match placed {
@@ -50,16 +48,12 @@ impl Coordinator {
         self.settle(now, &key, commands);
     }
 
-    /// What is promised to tasks and not seen in loads yet.
-    fn taken(&self, now: Time) -> Taken {
+    /// What is promised to tasks and not seen in loads yet: servers count the processors of a part as soon as it has them.
+    fn taken(&self) -> Taken {
         let mut taken = Taken::new();
         for launch in self.launches.values() {
-            let is_seen = |part: &&PartOf| match part.runs_since {
-                _ if part.standing.is_over() => true,
-                Some(since) => since + SHOWN_AFTER <= now,
-                None => false,
-            };
-            for part in launch.parts.iter().filter(|part| !is_seen(part)) {
+            let has_none = |part: &&PartOf| matches!(part.standing, Standing::Unknown | Standing::Queued);
+            for part in launch.parts.iter().filter(has_none) {
                 for task in &part.part.tasks {
                     let place = (part.server.name.clone(), task.machine.clone());
                     *taken.entry(place).or_default() += launch.mcr(&task.name);

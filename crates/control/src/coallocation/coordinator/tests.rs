@@ -189,10 +189,11 @@ impl Federation {
         let site = |(number, server): (usize, &Server)| {
             let procs = server.procs().0;
             let power_mflops = POWER * f64::from(procs);
+            let load = 1.0 - f64::from(server.usage().free.0) / f64::from(procs);
             Site {
                 server: Peer { name: name(number), address: String::new() },
                 below: None,
-                machines: vec![Host { name: "host".to_owned(), power_mflops, procs, load: 0.0 }],
+                machines: vec![Host { name: "host".to_owned(), power_mflops, procs, load }],
             }
         };
         self.servers.iter().enumerate().map(site).collect()

@@ -6,15 +6,21 @@ use crate::handoff::{Call, Verdict};
 use crate::listing::{Changes, Listed, Listing, Node, Phase, Place, Shape, State};
 
 /// A cluster of Slurm's with two cores, in front of which a server holds a copy.
-struct Slurm {
-    bench: Bench,
+pub(super) struct Slurm {
+    pub(super) bench: Bench,
     listing: Listing,
 }
 
 impl Slurm {
-    fn with_copy() -> (Slurm, HandoffId) {
+    /// One without jobs.
+    pub(super) fn idle() -> Slurm {
         let mut slurm = Slurm { bench: Bench::new(foreign::SLURM, 0), listing: Listing::default() };
         slurm.list(vec![]);
+        slurm
+    }
+
+    fn with_copy() -> (Slurm, HandoffId) {
+        let mut slurm = Slurm::idle();
         let handoff = Box::new(Handoff { copy: true, ..handed(5, 1) });
         let id = handoff.id.clone();
         assert_eq!(slurm.bench.tell(Event::Prepare { reply: Token(51), handoff }), None);
@@ -27,12 +33,12 @@ impl Slurm {
         (slurm, id)
     }
 
-    fn said(&mut self, event: foreign::Event) -> Option<Answer> {
+    pub(super) fn said(&mut self, event: foreign::Event) -> Option<Answer> {
         self.bench.now += Span(1);
         self.bench.tell(Event::Batch(batch::Event::Foreign(event)))
     }
 
-    fn list(&mut self, jobs: Vec<Listed>) {
+    pub(super) fn list(&mut self, jobs: Vec<Listed>) {
         let node = Node { name: "n1".to_owned(), cores: 2, ..Node::default() };
         let next = Listing::new(self.bench.now + Span(1), vec![node], jobs);
         let changes: Changes = next.changes(&self.listing);
@@ -41,7 +47,7 @@ impl Slurm {
     }
 
     /// What is wanted of Slurm since something was told last.
-    fn asked(&self) -> Vec<foreign::Command> {
+    pub(super) fn asked(&self) -> Vec<foreign::Command> {
         let foreign = |command: &Command| match command {
             Command::Batch(batch::Command::Foreign(command)) => Some(command.clone()),
             _ => None,
@@ -58,14 +64,14 @@ impl Slurm {
     }
 
     /// Made again from its state.
-    fn again(&mut self) {
+    pub(super) fn again(&mut self) {
         let Bench { server, now, .. } = &mut self.bench;
         let text = serde_json::to_string(&crate::replay::Machine::dump(server, *now)).unwrap();
         *server = Server::from_state(server.config().clone(), serde_json::from_str(&text).unwrap()).unwrap();
     }
 }
 
-fn as_41(state: State) -> Listed {
+pub(super) fn as_41(state: State) -> Listed {
     let runs = state.phase() == Some(Phase::Runs);
     Listed {
         id: "41".to_owned(),

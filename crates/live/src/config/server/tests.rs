@@ -41,6 +41,7 @@ fn what_cannot_be_is_told_by_its_key() {
     check("[cluster]\nfirst_core = 2\n[cluster.slurm]\n", &["cluster.first_core", beside]);
     check("[cluster]\ncpu_share = 0.5\n[cluster.slurm]\n", &["cluster.cpu_share", beside]);
     check("[cluster]\n", &["cluster.procs", "1 to 1000000", "0"]);
+    check("[cluster]\nprocs = 1\npower_mflops = 0.0\n", &["cluster.power_mflops", "0.001 to", "found 0"]);
     for (line, words) in [
         ("partitions = \"main\"", ["partitions", "partition"]),
         ("period_s = 0", ["period_s", "1 to 3600"]),

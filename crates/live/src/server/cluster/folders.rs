@@ -1,12 +1,66 @@
-//! The folders of jobs in a cluster: asked for an end, looked into, taken out of the way.
+//! The folders of jobs in a cluster: made ready, asked for an end, looked into, taken out of the way.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::{Cluster, Job, Pause};
+use pliant_control::batch::Run;
+use pliant_model::{JobId, Procs, Span};
+use pliant_policy::alternatives::Alternative;
+
+use super::{Cluster, Job, Pause, Unready};
 use crate::processes::{self, Found};
 
 impl Cluster {
+    /// Makes a job's folder ready to be run, in whichever of its sizes, as soon as there is what that takes. True if it is a
+    /// pack.
+    pub(super) async fn prepared(
+        &self,
+        job: &Job,
+        procs: Procs,
+        walltime: Span,
+        alternatives: &[Alternative],
+    ) -> Result<bool, String> {
+        let what = job.what.as_deref().cloned().ok_or("nobody knows it any more")?;
+        let what = what.read().map_err(|error| error.told())?;
+        // The batch system hands out cores by numbers of its own.
+        let run = |procs: Procs, walltime| Run {
+            job: JobId(job.number),
+            procs,
+            cores: (0..procs.0).collect(),
+            walltime,
+        };
+        let sizes: Vec<Run> = alternatives.iter().map(|size| run(size.procs, size.walltime)).collect();
+        let is_pack = what.is_pack();
+        let around = Arc::new((self.around.clone(), what, run(procs, walltime), sizes));
+        self.until_ready(job.number, move || {
+            let (around, what, run, sizes) = &*around;
+            let prepared = what.prepare(&around.host, &around.store, run, sizes);
+            prepared.map(drop).map_err(|error| match error.may_pass() {
+                true => Unready::Passing(error.to_string()),
+                false => Unready::Lasting(error.told()),
+            })
+        })
+        .await
+        .map(|()| is_pack)
+    }
+
+    pub(super) async fn until_ready(
+        &self,
+        number: u32,
+        act: impl Fn() -> Result<(), Unready> + Clone + Send + 'static,
+    ) -> Result<(), String> {
+        let mut pause = Pause::new("prepare a job", number);
+        loop {
+            let done = tokio::task::spawn_blocking(act.clone()).await;
+            match done.unwrap_or_else(|_| Err(Unready::Passing("internal error".to_owned()))) {
+                Ok(()) => return Ok(()),
+                Err(Unready::Lasting(why)) => return Err(why),
+                Err(Unready::Passing(why)) => pause.after(&why).await,
+            }
+        }
+    }
+
     /// Has the supervisor of a job end it, or start nothing.
     pub(super) async fn ask_end(&self, job: &Job) {
         let Some(dir) = job.dir.clone() else { return };

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{Cluster, Job, Pause, Unready};
 use crate::daemon::stopped;
-use crate::processes::{self, Consent};
+use crate::processes::{self, Consent, Terms};
 use crate::server::launch::Host;
 
 /// Between two looks who has come.
@@ -63,11 +63,11 @@ impl Cluster {
         self.around.host.room(job.number)
     }
 
-    /// Makes the room of a copy, and gives what runs there: a supervisor that waits.
+    /// Makes the room of a copy, or of a part of a launch, and gives what runs there: a supervisor that waits.
     pub(super) async fn furnished(&self, job: &Job, dir: &Path) -> Result<(PathBuf, Vec<OsString>), String> {
         let room = self.room(job);
-        let made = room.clone();
-        self.until_ready(job.number, move || furnish(&made)).await?;
+        let (made, terms) = (room.clone(), job.what.as_ref().and_then(|what| Some(what.part()?.terms())));
+        self.until_ready(job.number, move || furnish(&made, terms.as_ref())).await?;
         let mut program: Vec<OsString> = self.around.supervisor.to_vec();
         program.extend([OsString::from("--room"), room.clone().into(), dir.into()]);
         Ok((room, program))
@@ -116,8 +116,9 @@ impl Cluster {
     }
 }
 
-fn furnish(room: &Path) -> Result<(), Unready> {
+fn furnish(room: &Path, terms: Option<&Terms>) -> Result<(), Unready> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(room);
+    let made = made.and_then(|()| terms.map_or(Ok(()), |terms| terms.write(room)));
     made.map_err(|error| match processes::may_pass(&error) {
         true => Unready::Passing(error.to_string()),
         false => Unready::Lasting(format!("there is no room for it: {error}")),

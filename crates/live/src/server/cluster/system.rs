@@ -39,6 +39,8 @@ pub(super) struct Order<'a> {
     pub(super) walltime: Span,
     /// The sizes among which it chooses, if it can; empty if there is only the one.
     pub(super) alternatives: &'a [Alternative],
+    /// The one node where it is to run, if it is to run on one.
+    pub(super) node: Option<&'a str>,
     pub(super) held: bool,
     /// It may start before or after others that are submitted at the same time.
     pub(super) in_any_order: bool,
@@ -132,11 +134,13 @@ impl System {
 
     /// Submits a job; `again` if it may be there already. Gives what it is called.
     pub(super) async fn submit(&self, order: &Order<'_>, again: bool) -> Result<Vec<String>, Fault> {
-        let &Order { number, folder, program, procs, walltime, alternatives, held, in_any_order } = order;
+        let &Order { number, folder, program, procs, walltime, alternatives, node, held, in_any_order } =
+            order;
         match self {
             System::Slurm(slurm) => {
-                let shape = Shape { cores: procs.0, ..Shape::default() };
-                let job = slurm::Submission { number, folder, program, shape, walltime, held };
+                let nodes = node.map(|_| 1);
+                let shape = Shape { cores: procs.0, nodes, ..Shape::default() };
+                let job = slurm::Submission { number, folder, program, shape, node, walltime, held };
                 Ok(match again {
                     true => slurm.submit_unless_there(&job).await?,
                     false if in_any_order => vec![slurm.submit_joined(&job).await?],

@@ -56,7 +56,12 @@ impl Bench {
             MachineThread::start("server", recovered, journal, Nobody, ends, Settings::default()).unwrap();
         let cluster: ClusterFile = toml::from_str("procs = 1").unwrap();
         let upkeep = Upkeep {
-            host: Host { server: "lyon".parse().unwrap(), folder: root.path().join("jobs"), cluster },
+            host: Host {
+                server: "lyon".parse().unwrap(),
+                folder: root.path().join("jobs"),
+                cluster,
+                pliant: "pliant".to_owned(),
+            },
             store: Store::open(&root.path().join("staging"), Limits::default()).unwrap(),
             archive,
             mailbox,

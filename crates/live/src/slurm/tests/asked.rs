@@ -27,6 +27,7 @@ fn a_submission_is_a_list_of_words() {
         folder,
         program: &program,
         shape: one_node(4),
+        node: None,
         walltime: Span(61),
         held: false,
     };
@@ -62,14 +63,16 @@ fn a_submission_is_a_list_of_words() {
         ..Settings::default()
     };
     let shape = Shape { cores: 8, nodes: None, exclusive: true };
-    let found = words(&call::submit(&settings, "t", &Submission { shape, held: true, ..job }));
-    let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(7).collect();
+    let found =
+        words(&call::submit(&settings, "t", &Submission { shape, node: Some("n7"), held: true, ..job }));
+    let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(8).collect();
     let expected = [
         "--exclusive",
         "--partition=long",
         "--account=a1",
         "--qos=low",
         "--constraint=fast",
+        "--nodelist=n7",
         "--hold",
         "/dev/stdin",
     ];

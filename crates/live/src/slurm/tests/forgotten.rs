@@ -44,6 +44,7 @@ async fn submitted(sacct: &str, sbatch: &str) -> Result<Vec<String>, SlurmError>
         folder: Path::new("/"),
         program: &program,
         shape: Shape { cores: 1, ..Shape::default() },
+        node: None,
         walltime: Span(60),
         held: false,
     };

@@ -24,12 +24,14 @@ use crate::staging::{Checksum, FileName, FileSpec, ResultName};
 
 mod exploration;
 mod history;
+mod launch;
 mod moves;
 mod multi_job;
 mod runtimes;
 
 pub(super) use exploration::*;
 pub(super) use history::*;
+pub(super) use launch::*;
 pub(super) use moves::*;
 pub(super) use multi_job::*;
 pub(super) use runtimes::*;

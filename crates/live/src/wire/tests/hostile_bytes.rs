@@ -1,6 +1,7 @@
 //! Bytes from anywhere: they are refused or understood, and what is understood can be written again.
 
 use pliant_control::agent::{Found, ServerInfo, What};
+use pliant_control::coallocation::{LaunchRecord, Part, PartId};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
 use proptest::prelude::*;
@@ -8,8 +9,9 @@ use prost::Message;
 
 use super::super::proto;
 use super::super::{
-    Download, Federation, FromChild, FromParent, FromServer, JobResults, JobsPage, JobsQuery, LocatedJob,
-    Malformed, Offer, Shares, Submission, SubmitAnswer, ToServer, Upload, UploadAnswer, accuracies,
+    Decided, Download, Federation, FromChild, FromParent, FromServer, JobResults, JobsPage, JobsQuery,
+    LaunchRequest, LocatedJob, Malformed, Offer, Shares, SpawnRequest, Stands, Submission, SubmitAnswer,
+    ToServer, Upload, UploadAnswer, accuracies, surveyed,
 };
 use super::{arbitrary, received};
 
@@ -60,6 +62,13 @@ fn every_message(bytes: &[u8]) {
     refused_or_not(bytes, |message: proto::UploadReply| UploadAnswer::try_from(message));
     refused_or_not(bytes, accuracies);
     understood::<proto::ResultsReply, JobResults>(bytes);
+    understood::<proto::LaunchRequest, LaunchRequest>(bytes);
+    understood::<proto::SpawnRequest, SpawnRequest>(bytes);
+    understood::<proto::Launch, LaunchRecord>(bytes);
+    understood::<proto::PreparePart, Part>(bytes);
+    understood::<proto::DecidePart, (PartId, Decided)>(bytes);
+    understood::<proto::PartStands, Stands>(bytes);
+    refused_or_not(bytes, surveyed);
 }
 
 /// A message of which a few bytes were changed, or the end cut off.
@@ -108,6 +117,16 @@ proptest! {
     #[test]
     fn damaged_messages_of_parents(bytes in arbitrary::from_parent().prop_flat_map(|one| damaged(proto::Down::from(&one)))) {
         understood::<proto::Down, FromParent>(&bytes);
+    }
+
+    #[test]
+    fn damaged_launches(bytes in arbitrary::launch_request().prop_flat_map(|one| damaged(proto::LaunchRequest::from(&one)))) {
+        understood::<proto::LaunchRequest, LaunchRequest>(&bytes);
+    }
+
+    #[test]
+    fn damaged_parts(bytes in arbitrary::part().prop_flat_map(|one| damaged(proto::PreparePart::from(&one)))) {
+        understood::<proto::PreparePart, Part>(&bytes);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod arbitrary;
 mod explorations;
 mod hostile_bytes;
+mod launches;
 mod malformed;
 mod malformed_calls;
 mod round_trips;

@@ -15,8 +15,9 @@ use proptest::test_runner::TestRunner;
 use prost::Message;
 
 use super::super::{
-    Accuracy, Declined, FromChild, FromParent, JobsQuery, accuracies, accuracy_query, accuracy_reply, asked,
-    bounds, discover, handle_of, job_request, reallocate_request,
+    Accuracy, Declined, FromChild, FromParent, JobsQuery, LaunchesPage, accuracies, accuracy_query,
+    accuracy_reply, asked, bounds, discover, handle_of, job_request, launch_answer, launch_reply,
+    reallocate_request, survey_reply, surveyed,
 };
 use super::super::{proto, write};
 use super::{arbitrary, received, sent};
@@ -77,6 +78,15 @@ come_back_the_same! {
     queries_of_offers: offers_query as proto::OffersRequest;
     reports_of_rounds: report as proto::ReallocateReply;
     ways_of_moving: moving as proto::MovingPolicy;
+    programs_of_tasks: program as proto::Program;
+    launches_of_clients: launch_request as proto::LaunchRequest;
+    tasks_that_are_spawned: spawn_request as proto::SpawnRequest;
+    launches_as_they_stand: launch_record as proto::Launch;
+    queries_of_launches: launches_query as proto::LaunchesRequest;
+    machines_of_servers: machine as proto::SurveyedMachine;
+    parts_of_launches: part as proto::PreparePart;
+    decisions_about_parts: decision as proto::DecidePart;
+    standings_of_parts: stands as proto::PartStands;
 }
 
 /// What only agents ask is not taken from clients, whoever they are.
@@ -101,6 +111,20 @@ proptest! {
     #[test]
     fn answers_to_uploads(answer in arbitrary::upload_answer()) {
         prop_assert_eq!(sent(&proto::UploadReply::from(answer)).try_into(), Ok(answer));
+    }
+
+    #[test]
+    fn answers_to_launches(
+        record in arbitrary::launch_record(),
+        why in "[ -~]{0,20}",
+        machines in prop::collection::vec(arbitrary::machine(), 0..4),
+    ) {
+        for answer in [Ok(record.clone()), Err(why)] {
+            prop_assert_eq!(launch_answer(sent(&launch_reply(&answer))), Ok(answer));
+        }
+        let page = LaunchesPage(vec![record]);
+        prop_assert_eq!(received::<proto::LaunchesReply, _>(&page), Ok(page));
+        prop_assert_eq!(surveyed(sent(&survey_reply(&machines))), Ok(machines));
     }
 
     #[test]

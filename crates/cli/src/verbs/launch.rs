@@ -1,0 +1,247 @@
+//! `pliant launch`: an application of communicating tasks on several clusters at once (paper 003): all of its machines are
+//! reserved or none, and all of its tasks end when one fails.
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pliant_control::coallocation::{Application, End, LaunchRecord, LaunchState, Mapping, Talk, Wish};
+use pliant_control::names::{Key, Name};
+use pliant_live::services::{DurationError, parse_duration};
+use pliant_live::wire::{LaunchRequest, Program, bounds};
+use pliant_model::Span;
+use pliant_trace::tig::{self, read_application};
+use tokio::sync::Notify;
+
+use crate::failure::Failure;
+use crate::federation::{Access, interrupted, tell};
+use crate::job::NOT_COMPLETED;
+use crate::launched::{described, mapping};
+use crate::output::Output;
+use crate::verbs::map::threshold_value;
+use crate::verbs::submit::{drawn, script_file};
+
+/// How long the agent may take to say that it has the launch.
+const ANSWER: Duration = Duration::from_secs(60);
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The application: its tasks, what they run, and who talks to whom (docs/launch.md).
+    #[arg(value_name = "APP.toml")]
+    application: PathBuf,
+    /// What the launch is called [default: the file's name].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// How long the tasks may run.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    walltime: Span,
+    /// How long machines may be held until all of them are: at most a day.
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    patience: Span,
+    /// The server near which the search for machines begins [default: the first one].
+    #[arg(long, value_name = "SERVER")]
+    from: Option<Name>,
+    /// The similarity threshold, above 0 and below 1: more makes larger clusters of tasks [default: 0.5].
+    #[arg(long, value_name = "DELTA", value_parser = threshold_value, allow_negative_numbers = true)]
+    threshold: Option<f64>,
+    /// How tasks get their machines: by clusters and traffic (wase), or by the baselines that it is compared with.
+    #[arg(long, value_name = "HOW", default_value = Mapping::Wase.word(), value_parser = mapping_word())]
+    mapping: Mapping,
+    /// Says where the tasks would go, and reserves nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Does not wait for the end: once the agent has the launch, it goes on without this command.
+    #[arg(long, conflicts_with = "dry_run")]
+    detach: bool,
+    /// Makes the launch unique: the same command again with this key gives the same launch, never a second one.
+    /// 32 hexadecimal digits.
+    #[arg(long, value_name = "HEX")]
+    key: Option<Key>,
+    #[command(flatten)]
+    access: Access,
+}
+
+fn mapping_word() -> impl TypedValueParser<Value = Mapping> {
+    let named = |word: String| {
+        let found = Mapping::ALL.into_iter().find(|mapping| mapping.word() == word);
+        found.ok_or("no way to map")
+    };
+    PossibleValuesParser::new(Mapping::ALL.map(Mapping::word)).try_map(named)
+}
+
+impl Arguments {
+    fn request(&self) -> Result<LaunchRequest, Failure> {
+        let patience = bounds::HELD_S;
+        if !patience.contains(&self.patience.0) {
+            let (least, most) = (patience.start(), patience.end());
+            let expected = format!("--patience: expected {least} s to {most} s, found {} s", self.patience.0);
+            return Err(Failure::input(expected));
+        }
+        let stem = self.application.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        Ok(LaunchRequest {
+            key: self.key.map_or_else(drawn, Ok)?,
+            name: self.name.clone().unwrap_or_else(|| stem.to_owned()),
+            application: application(&self.application)?,
+            walltime: self.walltime,
+            patience: self.patience,
+            user_lan: self.from.clone(),
+            threshold: self.threshold,
+            mapping: self.mapping,
+            dry_run: self.dry_run,
+        })
+    }
+}
+
+/// The application in a file, with the scripts of its tasks.
+fn application(path: &Path) -> Result<Application, Failure> {
+    let tig::Application { graph, programs } = read_application(path)?;
+    let wish = |(task, runs): (&pliant_tig::Task, tig::Program)| {
+        let asked = format!("{}: task `{}`", path.display(), task.name);
+        Ok(Wish { name: task.name.clone(), rcr: task.rcr, launch: program(&asked, runs)?.note() })
+    };
+    let edge = |edge: &pliant_tig::Edge| Talk { between: edge.ends.map(|end| end.0), rqoc: edge.rqoc };
+    Ok(Application {
+        mcr_mflops: graph.mcr_mflops(),
+        bandwidth_mbps: graph.bandwidth_mbps(),
+        tasks: graph.tasks().iter().zip(programs).map(wish).collect::<Result<_, Failure>>()?,
+        edges: graph.edges().iter().map(edge).collect(),
+    })
+}
+
+/// What a task runs, with the text of its script; `asked` is where it is named, for errors.
+pub(super) fn program(asked: &str, runs: tig::Program) -> Result<Program, Failure> {
+    match runs {
+        tig::Program::Service { name, arguments } => Ok(Program::Service { name, arguments }),
+        tig::Program::Script { path, arguments } => {
+            let (name, text) = script_file(asked, &path)?;
+            let text = String::from_utf8(text).map_err(|error| {
+                let at = error.utf8_error().valid_up_to();
+                Failure::input(format!("{}: expected UTF-8 text, found another byte at {at}", path.display()))
+            })?;
+            Ok(Program::Script { name, text, arguments })
+        }
+    }
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let request = arguments.request()?;
+    let session = arguments.access.open()?;
+    let stops = Cell::new(false);
+    let mut printed = Printed { output, ..Printed::default() };
+    let told = |record: &LaunchRecord| {
+        printed.tell(record);
+        // Whoever reads may have gone: the launch goes on all the same.
+        match printed.failed.is_some() || (arguments.detach && !stops.get()) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let first = Notify::new();
+    let stop = async {
+        // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the launch goes on.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        stops.set(true);
+        first.notify_one();
+        tell(|| "ending the launch; Ctrl-C again does not wait for that".to_owned());
+    };
+    let followed = session.run(async {
+        let again = async {
+            first.notified().await;
+            // As above.
+            let _ = tokio::signal::ctrl_c().await;
+        };
+        tokio::select! {
+            followed = session.client.launch(&request, ANSWER, stop, told) => Some(followed),
+            () = again => None,
+        }
+    });
+    let key = request.key;
+    let Some(followed) = followed else {
+        let hint = format!("`pliant launches` shows what became of it; its key is {key}");
+        return Err(interrupted("interrupted twice; the launch may not be over yet", hint));
+    };
+    let record = followed.map_err(|error| {
+        let may_pass = error.may_pass();
+        let failure = Failure::from(error);
+        let again = format!("the same command with --key {key} gives the same launch, never a second one");
+        if may_pass { failure.hint(again) } else { failure }
+    })?;
+    if let Some(failure) = printed.failed {
+        return Err(failure);
+    }
+    if output == Output::Json {
+        output.print("launch", String::new, described(&record))?;
+    }
+    outcome(&record, stops.get())
+}
+
+/// What has been told of a launch.
+#[derive(Default)]
+struct Printed {
+    output: Output,
+    state: Option<LaunchState>,
+    id: bool,
+    mapping: bool,
+    /// Why no more can be.
+    failed: Option<Failure>,
+}
+
+impl Printed {
+    /// Tells what is new: its id at once, so that it is known whatever happens next, and where its tasks are as soon as it is
+    /// decided that they run there.
+    fn tell(&mut self, record: &LaunchRecord) {
+        if self.state != Some(record.state) {
+            self.state = Some(record.state);
+            tell(|| format!("{}: {}", record.id, state(record)));
+        }
+        if self.output == Output::Json {
+            return;
+        }
+        let mut text = String::new();
+        if !self.id {
+            text = format!("{}\n", record.id);
+            self.id = true;
+        }
+        let ran = matches!(record.end, Some(End::Mapped | End::Completed));
+        if !self.mapping && (ran || record.state == LaunchState::Running) {
+            text.push_str(&mapping(record));
+            self.mapping = true;
+        }
+        if !text.is_empty() {
+            self.failed = Output::Text.print("launch", || text, ()).err();
+        }
+    }
+}
+
+fn state(record: &LaunchRecord) -> String {
+    match &record.end {
+        Some(end) => format!("{}: {end}", record.state.word()),
+        None => record.state.word().to_owned(),
+    }
+}
+
+/// How a launch that was followed has ended, as the exit code says it.
+fn outcome(record: &LaunchRecord, stopped: bool) -> Result<(), Failure> {
+    let id = &record.id;
+    match &record.end {
+        None | Some(End::Completed | End::Mapped) => Ok(()),
+        Some(End::Cancelled) if stopped => {
+            Err(interrupted(format!("interrupted: {id} is cancelled"), "nothing of it is left"))
+        }
+        Some(end) => {
+            let failure = Failure::system(format!("{id}: {end}")).code(NOT_COMPLETED);
+            Err(match end {
+                End::NotMapped(_) => failure.hint("`pliant servers` lists the servers that are there"),
+                End::NotReserved(_) => {
+                    failure.hint("--patience says how long machines may be held until all are")
+                }
+                _ => failure.hint(format!("`pliant launches {id}` shows how its tasks ended")),
+            })
+        }
+    }
+}

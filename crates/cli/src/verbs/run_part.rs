@@ -1,0 +1,24 @@
+//! `pliant run-part FILE` (hidden): the tasks of a part of a launch, all at once. Servers have jobs run it; nobody else needs
+//! to.
+
+use std::path::PathBuf;
+
+use pliant_live::processes::{PartEnd, run_part};
+
+use crate::failure::Failure;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// What to run.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match run_part(&arguments.file, &mut std::io::stdout().lock()) {
+        Ok(PartEnd::Well) => Ok(()),
+        Ok(PartEnd::Failed) => Err(Failure::system("a task has failed")),
+        Ok(PartEnd::Ended) => Err(Failure::system("ended before all of its tasks had")),
+        Err(error) => Err(Failure::system(error)),
+    }
+}

@@ -1,0 +1,84 @@
+//! Launches on a real Slurm cluster and an embedded batch system at once.
+
+use pliant_testing::slurm::{SlurmClusters, Wanted};
+
+use super::steps::die_at;
+use super::*;
+
+/// The server in front of Slurm, and the other one.
+const SLURM: &str = NAMES[0];
+const EMBEDDED: &str = NAMES[1];
+
+/// Who dies, and where: around what Slurm is told.
+const POINTS: &[(&str, &str)] = &[
+    // Its job is not submitted yet.
+    (SLURM, "after-journal.part:1"),
+    // It has its cores, and the agent does not know.
+    (SLURM, "after-journal.part:2"),
+    // It was decided, and nobody has heard.
+    (MASTER, "before-call.commit-part"),
+    // It is not let go yet.
+    (SLURM, "after-journal.part:3"),
+];
+
+struct Behind {
+    federation: Federation,
+    slurm: SlurmClusters,
+}
+
+impl Behind {
+    async fn start() -> Option<Behind> {
+        let slurm = SlurmClusters::start(Wanted { clusters: 1, nodes: 1, cpus: 2, accounts: false })?;
+        let mut federation = Federation::agent_only("");
+        let conf = Some(slurm.clusters()[0].conf.clone());
+        federation.add_server(&Cluster { slurm: conf, ..cluster(SLURM) });
+        federation.add_server(&cluster(EMBEDDED));
+        federation.sized(NAMES.len()).await;
+        Some(Behind { federation, slurm })
+    }
+
+    /// Nothing is left in the queue.
+    async fn is_empty(&self) {
+        let list = ["squeue", "--noheader", "--states=PD,R,S,CG", "--format=%j %T"];
+        until("nothing to be left in Slurm's queue", async || {
+            self.slurm.clusters()[0].run(&list).trim().is_empty().then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_in_slurm_and_beside_it_hear_each_other_and_all_end() {
+    let Some(mut behind) = Behind::start().await else { return };
+    let alice = behind.federation.client("alice");
+    let tasks = ["a", "b", "c", "d"];
+    let talkers = Talkers::new(behind.federation.path().join("ring"));
+    let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
+    all_heard(&talkers, &tasks).await;
+    let record = reaches(&alice, &id, LaunchState::Running).await;
+    let at = |name: &str| {
+        record.tasks.iter().filter(|task| task.place.as_ref().unwrap().0.as_str() == name).count()
+    };
+    assert_eq!((at(SLURM), at(EMBEDDED)), (2, 2), "{record:?}");
+    tasks.iter().for_each(|task| talkers.open(task));
+    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(End::Completed));
+    behind.is_empty().await;
+
+    let talkers = Talkers::new(behind.federation.path().join("cancelled"));
+    let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
+    all_heard(&talkers, &tasks).await;
+    alice.cancel_launch(&id).await.unwrap();
+    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(End::Cancelled));
+    no_process(&talkers).await;
+    behind.is_empty().await;
+    nothing_left(&mut behind.federation, &NAMES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_dies_while_slurm_holds_a_part_nothing_runs_alone() {
+    let Some(mut behind) = Behind::start().await else { return };
+    let completed = die_at(&mut behind.federation, POINTS).await;
+    assert!(completed > POINTS.len() / 2, "{completed} of {} completed", POINTS.len());
+    behind.is_empty().await;
+    nothing_left(&mut behind.federation, &NAMES).await;
+}

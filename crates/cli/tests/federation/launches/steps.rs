@@ -1,0 +1,150 @@
+//! Real `kill -9` at each step of a co-allocation: a daemon ends itself there (`PLIANT_CRASH_AT`, in what is built for
+//! tests), is started again, and all tasks run, once each, or none does, and nobody holds anything. Clients are killed at
+//! every state that they see.
+
+use pliant_live::identity::Role;
+
+use super::talkers::Talkers;
+use super::verbs::pliant;
+use super::*;
+
+/// A server that takes part.
+const SERVER: &str = NAMES[0];
+
+/// Who dies, and where. What a server and the agent are told of parts has one name each, whatever it is: of a server's these
+/// are the part, where its tasks listen, and what the agent says; of the agent's how parts stand, queued, held and so on.
+const POINTS: &[(&str, &str)] = &[
+    (MASTER, "before-journal.launch"),
+    (MASTER, "after-journal.launch"),
+    (MASTER, "before-call.survey"),
+    (MASTER, "after-call.survey"),
+    (MASTER, "before-journal.surveyed"),
+    (MASTER, "after-journal.surveyed"),
+    (MASTER, "before-call.prepare-part"),
+    (SERVER, "before-journal.part:1"),
+    (SERVER, "after-journal.part:1"),
+    (MASTER, "after-call.prepare-part"),
+    (SERVER, "before-journal.part:2"),
+    (SERVER, "after-journal.part:2"),
+    (SERVER, "before-call.stands"),
+    (SERVER, "after-call.stands"),
+    (MASTER, "before-journal.stands:1"),
+    (MASTER, "after-journal.stands:1"),
+    (MASTER, "before-journal.stands:4"),
+    (MASTER, "after-journal.stands:4"),
+    (MASTER, "before-call.commit-part"),
+    (SERVER, "before-journal.part:4"),
+    (SERVER, "after-journal.part:4"),
+    (MASTER, "after-call.commit-part"),
+    (MASTER, "after-journal.stands:6"),
+];
+
+/// A launch whose user was not told that it was accepted is told again under the same key, as the client does.
+fn follow(client: Client, request: LaunchRequest) -> tokio::task::JoinHandle<LaunchRecord> {
+    tokio::spawn(async move {
+        let go_on = |_: &LaunchRecord| ControlFlow::Continue(());
+        client.launch(&request, PATIENCE, std::future::pending(), go_on).await.unwrap()
+    })
+}
+
+/// All of it ran, once, or nothing did; or it was ended after it was decided.
+fn check(record: &LaunchRecord, talkers: &Talkers, tasks: &[&str], when: &str) {
+    let began = talkers.began();
+    assert!(began.values().all(|times| *times == 1), "{when}: {began:?}");
+    match &record.end {
+        Some(End::Completed) => assert_eq!(began.len(), tasks.len(), "{when}"),
+        Some(End::NotMapped(_) | End::NotReserved(_)) => assert_eq!(began.len(), 0, "{when}: {record:?}"),
+        Some(End::Failed(_)) => {}
+        other => panic!("{when}: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_dies_at_whatever_step_of_a_launch_nothing_runs_alone() {
+    let mut federation = federation().await;
+    let completed = die_at(&mut federation, POINTS).await;
+    assert!(completed > POINTS.len() / 2, "{completed} of {} completed", POINTS.len());
+    nothing_left(&mut federation, &NAMES).await;
+}
+
+/// A launch for each of the points, at which somebody dies; how many completed all the same.
+pub(super) async fn die_at(federation: &mut Federation, points: &[(&str, &str)]) -> usize {
+    let tasks = ["a", "b", "c", "d"];
+    let mut completed = 0;
+    for (number, (victim, point)) in points.iter().enumerate() {
+        let when = format!("{victim} died at {point}");
+        let talkers = Talkers::new(federation.path().join(format!("ring-{number}")));
+        tasks.iter().for_each(|task| talkers.open(task));
+        federation.environment = vec![("PLIANT_CRASH_AT", (*point).to_owned())];
+        federation.kill(victim);
+        federation.revive(victim);
+        federation.environment.clear();
+        federation.sized(NAMES.len()).await;
+        let request = talkers.ring(MCR, &tasks.map(|task| (task, 0)));
+        let following = follow(federation.client("alice"), request);
+        until(&format!("{victim} to die at {point}"), async || federation.has_died(victim).then_some(()))
+            .await;
+        federation.revive(victim);
+        let over = format!("the launch to be over after {when}");
+        until(&over, async || following.is_finished().then_some(())).await;
+        let record = following.await.unwrap();
+        check(&record, &talkers, &tasks, &when);
+        completed += usize::from(record.end == Some(End::Completed));
+        no_process(&talkers).await;
+    }
+    completed
+}
+
+/// The launch of the only user, once there is one.
+async fn the_launch(client: &Client, not: &[LaunchId], state: LaunchState) -> LaunchRecord {
+    until(&format!("a launch that is {}", state.word()), async || {
+        let launches = client.launches(&LaunchesQuery { all: true, limit: 10 }).await.ok()?;
+        let record = launches.into_iter().find(|record| !not.contains(&record.id))?;
+        assert!(record.state == state || record.state != LaunchState::Over, "{record:?}");
+        (record.state == state).then_some(record)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_killed_changes_nothing() {
+    let mut federation = federation().await;
+    let operator = federation.operator();
+    let tasks = ["a", "b", "c", "d"];
+    let config = federation.client_file(Role::User, "alice");
+    let mut seen = Vec::new();
+    for state in [LaunchState::Mapping, LaunchState::Reserving, LaunchState::Running] {
+        let talkers = Talkers::new(federation.path().join(state.word()));
+        let file = talkers.ring_file(MCR, &tasks.map(|task| (task, 0)));
+        // What lasts too short to be seen is held up.
+        match state {
+            LaunchState::Mapping => federation.suspend(SERVER),
+            LaunchState::Reserving => {
+                federation.environment = vec![("PLIANT_CRASH_AT", "after-journal.part:1".to_owned())];
+                federation.kill(SERVER);
+                federation.revive(SERVER);
+                federation.environment.clear();
+                federation.attached(NAMES.len()).await;
+            }
+            _ => {}
+        }
+        let mut client = pliant(&config, &["launch", file.to_str().unwrap()]).spawn().unwrap();
+        let record = the_launch(&operator, &seen, state).await;
+        client.kill().unwrap();
+        client.wait().unwrap();
+        match state {
+            LaunchState::Mapping => federation.go_on(SERVER),
+            LaunchState::Reserving => {
+                until("the server to die", async || federation.has_died(SERVER).then_some(())).await;
+                federation.revive(SERVER);
+            }
+            _ => {}
+        }
+        tasks.iter().for_each(|task| talkers.open(task));
+        let record = reaches(&operator, &record.id, LaunchState::Over).await;
+        check(&record, &talkers, &tasks, state.word());
+        no_process(&talkers).await;
+        seen.push(record.id);
+    }
+    nothing_left(&mut federation, &NAMES).await;
+}

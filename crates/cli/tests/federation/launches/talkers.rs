@@ -1,0 +1,147 @@
+//! Applications whose tasks talk over TCP, and what is left of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pliant_control::coallocation::{Application, Mapping, Talk, Wish};
+use pliant_live::wire::{LaunchRequest, Program};
+use pliant_model::Span;
+use rustix::process::Pid;
+
+use crate::harness::fresh_key;
+
+/// A task: it listens where it is told to, says its name to everybody that it is to talk to, hears as many, notes whom it
+/// heard, waits for its gate, and ends with a code.
+const TALKER: &str = r#"#!/usr/bin/perl
+use strict;
+use warnings;
+use IO::Socket::INET;
+my ($folder, $gate, $hears, $code) = @ARGV;
+my ($task, %peers) = ($ENV{PLIANT_TASK}, map { split /=/, $_, 2 } split ' ', $ENV{PLIANT_PEERS});
+sub note { my ($name, $text) = @_; open(my $file, '>>', "$folder/$name") or die; syswrite($file, "$text\n"); }
+note('began', $task);
+my $own = IO::Socket::INET->new(LocalAddr => $ENV{PLIANT_ADDRESS}, Listen => 64, ReuseAddr => 1)
+    or die "cannot listen at $ENV{PLIANT_ADDRESS}: $!";
+for my $name (sort keys %peers) {
+    my $there;
+    select(undef, undef, undef, 0.05) until $there = IO::Socket::INET->new(PeerAddr => $peers{$name});
+    print {$there} "$task\n";
+}
+my @heard;
+$hears = keys %peers if $hears eq 'all';
+while (@heard < $hears) {
+    my $from = $own->accept or next;
+    my $name = <$from>;
+    chomp $name;
+    push @heard, $name;
+}
+note("$task.heard", join(' ', sort @heard));
+select(undef, undef, undef, 0.05) until -e $gate;
+note('ended', $task);
+exit $code;
+"#;
+
+/// Who talks to whom in a ring of so many, each two once.
+fn in_a_ring(count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).map(move |at| (at, (at + 1) % count)).take(if count > 2 { count } else { count - 1 })
+}
+
+/// The folder that the tasks of one launch share.
+pub(super) struct Talkers {
+    pub(super) folder: PathBuf,
+}
+
+impl Talkers {
+    pub(super) fn new(folder: PathBuf) -> Talkers {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("talk.pl"), TALKER).unwrap();
+        Talkers { folder }
+    }
+
+    fn gate(&self, task: &str) -> PathBuf {
+        self.folder.join(format!("gate-{task}"))
+    }
+
+    /// The words of a task: it hears so many, and ends with that code.
+    pub(super) fn words(&self, task: &str, hears: &str, code: i32) -> Vec<String> {
+        let path = |path: &Path| path.to_str().unwrap().to_owned();
+        vec![path(&self.folder), path(&self.gate(task)), hears.to_owned(), code.to_string()]
+    }
+
+    /// A task that ends with that code.
+    pub(super) fn task(&self, name: &str, hears: &str, code: i32) -> Wish {
+        let program = Program::Script {
+            name: "talk.pl".to_owned(),
+            text: TALKER.to_owned(),
+            arguments: self.words(name, hears, code),
+        };
+        Wish { name: name.to_owned(), rcr: 1.0, launch: program.note() }
+    }
+
+    /// Tasks in a ring, that end with these codes.
+    pub(super) fn ring(&self, mcr_mflops: f64, codes: &[(&str, i32)]) -> LaunchRequest {
+        let tasks: Vec<Wish> = codes.iter().map(|(name, code)| self.task(name, "all", *code)).collect();
+        let talk = |(at, next): (usize, usize)| Talk { between: [at as u32, next as u32], rqoc: 1.0 };
+        let edges = in_a_ring(tasks.len()).map(talk).collect();
+        LaunchRequest {
+            key: fresh_key(),
+            name: "ring".to_owned(),
+            application: Application { mcr_mflops, bandwidth_mbps: None, tasks, edges },
+            walltime: Span(600),
+            patience: Span(45),
+            user_lan: None,
+            threshold: None,
+            mapping: Mapping::Wase,
+            dry_run: false,
+        }
+    }
+
+    /// The same as a file, for the command.
+    pub(super) fn ring_file(&self, mcr_mflops: f64, codes: &[(&str, i32)]) -> PathBuf {
+        let mut text = format!("mcr_mflops = {mcr_mflops:?}\n");
+        for (name, code) in codes {
+            let words = self.words(name, "all", *code);
+            text += &format!(
+                "[[task]]\nname = \"{name}\"\nrcr = 1.0\nscript = \"talk.pl\"\narguments = {words:?}\n"
+            );
+        }
+        for (at, next) in in_a_ring(codes.len()) {
+            let (one, other) = (codes[at].0, codes[next].0);
+            text += &format!("[[edge]]\nbetween = [\"{one}\", \"{other}\"]\nrqoc = 1.0\n");
+        }
+        let path = self.folder.join("ring.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Lets a task end.
+    pub(super) fn open(&self, task: &str) {
+        fs::write(self.gate(task), "").unwrap();
+    }
+
+    /// How often each task began.
+    pub(super) fn began(&self) -> BTreeMap<String, u32> {
+        crate::harness::runs(&self.folder.join("began"))
+    }
+
+    /// Whom a task has heard, once it has heard everybody.
+    pub(super) fn heard(&self, task: &str) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join(format!("{task}.heard"))).ok()?;
+        text.strip_suffix('\n').map(str::to_owned)
+    }
+
+    /// The processes of tasks that run.
+    pub(super) fn alive(&self) -> Vec<Pid> {
+        let marks = self.folder.to_str().unwrap().to_owned();
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let runs = |entry: fs::DirEntry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let words = fs::read(entry.path().join("cmdline")).ok()?;
+            let words = String::from_utf8_lossy(&words).into_owned();
+            let is_one = words.contains(&marks) && words.split('\0').any(|word| word.ends_with("perl"));
+            Pid::from_raw(pid).filter(|_| is_one)
+        };
+        processes.filter_map(runs).collect()
+    }
+}

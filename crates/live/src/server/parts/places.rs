@@ -1,0 +1,111 @@
+//! Where the tasks of a part are to listen, found out when it has its processors, and kept free for them.
+//!
+//! Where the server runs jobs itself, on its own host: ports are kept here until the tasks start. Where a batch system does,
+//! on a node: whoever waits there in the part's room keeps them, and says so in the room (`processes::Terms`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pliant_control::coallocation::{Addresses, Part, PartId, Standing};
+use pliant_control::server::{Event, PartEvent, Server};
+use tokio::runtime::Handle;
+
+use crate::agent::driver::locked;
+use crate::daemon::Mailbox;
+use crate::processes::{self, Ports};
+use crate::server::launch::Host;
+
+/// Between two looks into a room.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often is looked before the machine asks again.
+const LOOKS: u32 = 240;
+
+/// The places of tasks.
+#[derive(Clone)]
+pub(in crate::server) struct Places {
+    pub(in crate::server) host: Host,
+    /// How others reach this host; none if parts run on other hosts.
+    pub(in crate::server) own: Option<String>,
+    pub(in crate::server) mailbox: Mailbox<Server>,
+    pub(in crate::server) runtime: Handle,
+    pub(in crate::server) kept: Arc<Mutex<BTreeMap<PartId, Ports>>>,
+    /// The parts that are being looked for.
+    pub(in crate::server) looking: Arc<Mutex<BTreeSet<PartId>>>,
+}
+
+impl Places {
+    /// Keeps the ports of the parts that were held when the server went down.
+    pub(in crate::server) fn resume(&self, machine: &Server) {
+        if self.own.is_none() {
+            return;
+        }
+        for (part, _, standing) in machine.parts() {
+            if let Standing::Held { addresses } = standing {
+                locked(&self.kept).insert(part.id.clone(), Ports::keep_again(addresses));
+            }
+        }
+    }
+
+    /// Lets go of the ports of a part: its tasks take them, or nobody.
+    pub(in crate::server) fn free(&self, id: &PartId) {
+        locked(&self.kept).remove(id);
+    }
+
+    /// Tells the machine where the tasks of a part will listen, unless that is being found out.
+    pub(super) fn locate(&self, number: u32, part: &Part) {
+        if !locked(&self.looking).insert(part.id.clone()) {
+            return;
+        }
+        let (own, id) = (self.clone(), part.id.clone());
+        let tasks: Vec<String> = part.tasks.iter().map(|task| task.name.clone()).collect();
+        self.runtime.spawn(async move {
+            let found = match own.own.clone() {
+                Some(host) => Some(own.keep(id.clone(), host, tasks).await),
+                None => own.look(number).await,
+            };
+            locked(&own.looking).remove(&id);
+            if let Some(addresses) = found {
+                if let Err(why) = &addresses {
+                    tracing::warn!(part = %id, why, "its tasks cannot listen");
+                }
+                // A server that has stopped asks again when it starts.
+                let _ = own.mailbox.tell(Event::Part(PartEvent::Located { id, addresses }));
+            }
+        });
+    }
+
+    /// Keeps ports of this host.
+    async fn keep(&self, id: PartId, host: String, tasks: Vec<String>) -> Result<Addresses, String> {
+        if let Some(ports) = locked(&self.kept).get(&id) {
+            return Ok(ports.addresses().clone());
+        }
+        // A name may have to be looked up.
+        let found = move || Ports::find(&host, tasks.iter().map(String::as_str));
+        let found =
+            tokio::task::spawn_blocking(found).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let ports = found.map_err(|error| format!("no ports can be kept for its tasks: {error}"))?;
+        let addresses = ports.addresses().clone();
+        locked(&self.kept).insert(id, ports);
+        Ok(addresses)
+    }
+
+    /// Looks what is said in the part's room; none if nothing is for long.
+    async fn look(&self, number: u32) -> Option<Result<Addresses, String>> {
+        let room = self.host.room(number);
+        for _ in 0..LOOKS {
+            let there = room.clone();
+            match tokio::task::spawn_blocking(move || processes::located(&there)).await {
+                Ok(Ok(Some(located))) => return Some(located),
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, number, "cannot see where the tasks of a part listen")
+                }
+                Err(error) => tracing::warn!(%error, number, "looking into the room of a part failed"),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        None
+    }
+}

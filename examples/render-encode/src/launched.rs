@@ -1,0 +1,83 @@
+//! The application as `pliant launch` takes it: the graph of `campaigns/paper-003/render.toml`, and a script that is each of
+//! its tasks.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::Failure;
+use crate::film::Film;
+
+/// The tasks, what they need, and who talks to whom.
+const GRAPH: &str = include_str!("../../../campaigns/paper-003/render.toml");
+/// The script, beside the application.
+const SCRIPT: &str = "task.sh";
+
+/// What is written.
+#[derive(Args)]
+pub(crate) struct Application {
+    /// The folder for `app.toml` and the script of its tasks.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// What a task of RCR 1 needs of a machine, in MFlop/s: more spreads the tasks over more machines.
+    #[arg(long, value_name = "MFLOPS", default_value_t = 50)]
+    mcr: u32,
+    #[command(flatten)]
+    film: Film,
+}
+
+/// Writes the application and its script.
+pub(crate) fn write(application: &Application) -> Result<(), Failure> {
+    let Application { dir, mcr, film } = application;
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: std::io::Error| format!("cannot write {path}: {error}")
+    };
+    fs::create_dir_all(dir).map_err(failed(dir))?;
+    let app = dir.join("app.toml");
+    fs::write(&app, launched(*mcr)).map_err(failed(&app))?;
+    let script = dir.join(SCRIPT);
+    // Tasks run in folders of their own.
+    let out = std::path::absolute(&film.out).map_err(failed(&film.out))?;
+    let Film { frames, width, gop, .. } = film;
+    let text = format!(
+        "#!/bin/sh\nexec {} task --frames {frames} --width {width} --gop {gop} --out {}\n",
+        quoted(&std::env::current_exe()?),
+        quoted(&out)
+    );
+    fs::write(&script, text).map_err(failed(&script))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed(&script))?;
+    println!("{}", app.display());
+    Ok(())
+}
+
+/// The graph with what its tasks run.
+fn launched(mcr: u32) -> String {
+    let line = |line: &str| match line {
+        line if line.starts_with("rcr = ") => format!("{line}\nscript = \"{SCRIPT}\"\n"),
+        line if line.starts_with("mcr_mflops = ") => format!("mcr_mflops = {mcr}\n"),
+        line => format!("{line}\n"),
+    };
+    GRAPH.lines().map(line).collect()
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::tasks;
+
+    #[test]
+    fn every_task_of_the_pipeline_has_the_script() {
+        let text = launched(700);
+        assert_eq!(text.matches("script = \"task.sh\"").count(), tasks().len());
+        assert!(tasks().iter().all(|task| text.contains(&format!("name = \"{task}\""))));
+        assert!(text.contains("mcr_mflops = 700\n") && !text.contains("mcr_mflops = 50"));
+    }
+}
