@@ -29,6 +29,11 @@ pub(crate) struct Film {
 }
 
 impl Film {
+    /// What the sink says of the film, as JSON beside it.
+    pub(crate) fn report(&self) -> PathBuf {
+        self.out.with_extension("json")
+    }
+
     /// Of a frame, in pixels; even, as encoders want it.
     pub(crate) fn size(&self) -> (u32, u32) {
         (self.width / 2 * 2, (self.width * 3 / 4) / 2 * 2)

@@ -20,16 +20,16 @@ const SCRIPT: &str = "task.sh";
 pub(crate) struct Application {
     /// The folder for `app.toml` and the script of its tasks.
     #[arg(long, value_name = "DIR")]
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// What a task of RCR 1 needs of a machine, in MFlop/s: more spreads the tasks over more machines.
     #[arg(long, value_name = "MFLOPS", default_value_t = 50)]
-    mcr: u32,
+    pub(crate) mcr: u32,
     #[command(flatten)]
-    film: Film,
+    pub(crate) film: Film,
 }
 
-/// Writes the application and its script.
-pub(crate) fn write(application: &Application) -> Result<(), Failure> {
+/// Writes the application and its script; where the application is.
+pub(crate) fn write(application: &Application) -> Result<PathBuf, Failure> {
     let Application { dir, mcr, film } = application;
     let failed = |path: &Path| {
         let path = path.display().to_string();
@@ -49,8 +49,7 @@ pub(crate) fn write(application: &Application) -> Result<(), Failure> {
     );
     fs::write(&script, text).map_err(failed(&script))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed(&script))?;
-    println!("{}", app.display());
-    Ok(())
+    Ok(app)
 }
 
 /// The graph with what its tasks run.
@@ -63,6 +62,20 @@ fn launched(mcr: u32) -> String {
     GRAPH.lines().map(line).collect()
 }
 
+/// The share of the traffic, by RQoC, that goes between tasks of which `is_cut` is true.
+pub(crate) fn traffic(is_cut: impl Fn(&str, &str) -> bool) -> Result<f64, Failure> {
+    let graph: toml::Table = GRAPH.parse()?;
+    let edge = |edge: &toml::Value| {
+        let [one, other] = edge.get("between")?.as_array()?.as_slice() else { return None };
+        Some((is_cut(one.as_str()?, other.as_str()?), edge.get("rqoc")?.as_float()?))
+    };
+    let edges: Option<Vec<(bool, f64)>> =
+        graph.get("edge").and_then(|edges| edges.as_array()?.iter().map(edge).collect());
+    let edges = edges.ok_or("expected edges with `between` and `rqoc` in the graph")?;
+    let sum = |of: fn(&&(bool, f64)) -> bool| edges.iter().filter(of).map(|(_, rqoc)| rqoc).sum::<f64>();
+    Ok(sum(|(is_cut, _)| *is_cut) / sum(|_| true))
+}
+
 /// A path as one word of a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
@@ -72,6 +85,15 @@ fn quoted(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::place::tasks;
+
+    #[test]
+    fn traffic_between_parts_of_the_pipeline_is_a_share_of_all() {
+        let is_at = |task: &str| task == "gop";
+        assert_eq!(traffic(|_, _| true).unwrap(), 1.0);
+        assert_eq!(traffic(|_, _| false).unwrap(), 0.0);
+        let around_gop = traffic(|one, other| is_at(one) != is_at(other)).unwrap();
+        assert!((around_gop - 600.0 / 1266.0).abs() < 1e-9, "{around_gop}");
+    }
 
     #[test]
     fn every_task_of_the_pipeline_has_the_script() {

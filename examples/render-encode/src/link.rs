@@ -1,8 +1,10 @@
 //! Messages between neighbours over TCP: a number and a body, each with its length. A stream ends between two messages.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::Failure;
 
@@ -26,11 +28,12 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Connects to a neighbour as soon as it listens.
-    pub(crate) fn connect(name: &str, address: &str) -> Result<Outgoing, Failure> {
+    /// Connects to a neighbour as soon as it listens, from the address `own` on which this task listens itself: a machine may be in
+    /// several networks.
+    pub(crate) fn connect(name: &str, own: &str, address: &str) -> Result<Outgoing, Failure> {
         let begun = Instant::now();
         loop {
-            match TcpStream::connect(address) {
+            match connect_from(own, address) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     return Ok(Outgoing { name: name.to_owned(), stream: BufWriter::new(stream) });
@@ -66,6 +69,18 @@ impl Outgoing {
     pub(crate) fn wants(&self) -> Result<Wants, Failure> {
         Ok(Wants { name: self.name.clone(), stream: self.stream.get_ref().try_clone()? })
     }
+}
+
+/// A connection from the host of `own`; from any if that is a name, or no address in particular.
+fn connect_from(own: &str, address: &str) -> io::Result<TcpStream> {
+    let own = own.parse().ok().map(|own: SocketAddr| own.ip()).filter(|own| !own.is_unspecified());
+    let to = address.to_socket_addrs()?.find(|to| own.is_none_or(|own| own.is_ipv4() == to.is_ipv4()));
+    let (Some(own), Some(to)) = (own, to) else { return TcpStream::connect(address) };
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddr::new(own, 0))?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
 }
 
 /// When a neighbour wants the next message.

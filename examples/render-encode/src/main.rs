@@ -5,8 +5,10 @@
 //! Each task is this program, told by its environment which one it is and where its neighbours listen ([`place`]).
 //! README.md has the commands that run all of it.
 
+mod compare;
 mod farm;
 mod film;
+mod lans;
 mod launched;
 mod link;
 mod local;
@@ -32,6 +34,8 @@ enum Verb {
     Local(film::Film),
     /// Writes the application for `pliant launch`.
     Application(launched::Application),
+    /// Makes the film on a federation of three LANs whose links are slow, mapped in three ways.
+    Compare(compare::Compare),
 }
 
 /// What people are told; nothing acts on it.
@@ -41,7 +45,10 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Task(film) => place::Place::from_environment().and_then(|place| stages::run(&place, &film)),
         Verb::Local(film) => local::run(&film),
-        Verb::Application(application) => launched::write(&application),
+        Verb::Application(application) => {
+            launched::write(&application).map(|app| println!("{}", app.display()))
+        }
+        Verb::Compare(compare) => compare::run(&compare),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

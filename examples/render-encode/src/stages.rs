@@ -16,7 +16,7 @@ use crate::{Failure, farm};
 pub(crate) fn run(place: &Place, film: &Film) -> Result<(), Failure> {
     // All that are upstream come by themselves.
     let mut from = accept(&place.address, place.upstream())?;
-    let connect = |(name, address): (&str, &str)| Outgoing::connect(name, address);
+    let connect = |(name, address): (&str, &str)| Outgoing::connect(name, &place.address, address);
     let mut to = place.downstream()?.into_iter().map(connect).collect::<Result<Vec<_>, _>>()?;
     let mut only_from = || from.pop().ok_or("expected a task upstream");
     let mut only_to = || to.pop().ok_or("expected a task downstream");
@@ -73,7 +73,7 @@ fn group(film: &Film, mut from: Incoming, mut to: Outgoing) -> Result<(), Failur
     Ok(())
 }
 
-/// Writes the film, and prints what came of it as JSON. The time is from the first scene, or nearly: all tasks are started
+/// Writes the film, and prints what came of it as JSON, which is in a file beside the film as well. The time is from the first scene, or nearly: all tasks are started
 /// together.
 fn sink(film: &Film, mut from: Incoming) -> Result<(), Failure> {
     let begun = Instant::now();
@@ -91,9 +91,10 @@ fn sink(film: &Film, mut from: Incoming) -> Result<(), Failure> {
     }
     let seconds = begun.elapsed().as_secs_f64();
     let per_s = f64::from(film.frames) / seconds;
-    println!(
-        "{}",
-        json!({ "frames": film.frames, "bytes": bytes, "seconds": seconds, "frames_per_s": per_s })
-    );
+    let told = json!({ "frames": film.frames, "bytes": bytes, "seconds": seconds, "frames_per_s": per_s });
+    let report = film.report();
+    std::fs::write(&report, format!("{told}\n"))
+        .map_err(|error| format!("cannot write {}: {error}", report.display()))?;
+    println!("{told}");
     Ok(())
 }
