@@ -12,6 +12,7 @@ use pliant_live::client::{
 };
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
+use pliant_policy::runtimes::Level;
 use pliant_report::{InstanceRow, write_instances};
 use serde_json::{Value, json};
 
@@ -350,6 +351,15 @@ fn allocation(wanted: &MultiJobWanted, shares: &[Share], makespan: SpanMs, other
 }
 
 impl From<MultiJobError> for Failure {
+        Told::Federation { level, jobs } => {
+            let whose = match level {
+                Level::Executable => "elsewhere",
+                Level::User => "of the user",
+                Level::Group => "of the group",
+                Level::All => "of all",
+            };
+            format!("{} {whose}", counted(jobs, "job"))
+        }
     fn from(error: MultiJobError) -> Failure {
         match error {
             MultiJobError::Client(error) => failed(error),

@@ -39,7 +39,7 @@ use crate::names::{Key, Name};
 use crate::reason::Cause;
 
 pub use packing::PACK_MS;
-pub use prospects::{Places, Prospects, Told};
+pub use prospects::{Expectation, Places, Prospects, Told};
 
 /// An instance that is done.
 const DONE: u8 = u8::MAX;
@@ -387,15 +387,12 @@ impl MultiJob {
     }
 
     /// How long an instance is expected to take on a server: by those of this multi-job that ended there, by what the
-    /// server says of earlier ones, by those that ended elsewhere, or by its walltime.
+    /// server says of earlier jobs of the service, by those that ended elsewhere, or by what else the server says.
     fn expected(&self, server: &Name, prospects: &Prospects) -> (SpanMs, Told) {
         let of = Categories { executable: Some(server.clone()), user: None, group: None };
         let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
         let own = found.filter(|found| found.level == Level::Executable);
-        let found = match (own, prospects.told) {
-            (None, Told::Statistics { .. }) => None,
-            (own, _) => own.or(found),
-        };
+        let found = own.or(found.filter(|_| !prospects.told.is_of_service()));
         let told = |jobs| Told::Own { instances: jobs };
         found
             .map_or((prospects.instance, prospects.told), |found| (SpanMs(found.runtime.0), told(found.jobs)))

@@ -212,6 +212,23 @@ fn shares_follow_what_is_learned() {
     let ratio = shares[0].instances as f64 / shares[1].instances as f64;
     assert!((2.5..3.5).contains(&ratio), "{shares:?}");
     assert!(makespan < SpanMs(400_000) && world.machine.left().unwrap() < SpanMs(500_000));
+    // What others have run of the same service is known of the server itself; what else its user runs says less than that.
+    let of_federation = |level| found(Told::Federation { level, jobs: 9 });
+    let told = |world: &World| world.machine.shares().0[1].told;
+    let mut fresh = World::new(plan(10_000, 0), 1);
+    fresh.tell(found_all(of_federation(Level::All)));
+    assert!(fresh.packs.iter().all(|size| *size <= 4), "{:?}", fresh.packs);
+    assert_eq!(told(&fresh), Told::Federation { level: Level::All, jobs: 9 });
+    for _ in 0..8 {
+        fresh.step(None, |_| false, 100);
+    }
+    // Nothing has ended on the other server.
+    let servers =
+        |level| vec![of_federation(level).remove(0), (name("rennes"), of_federation(level)[1].1.clone())];
+    fresh.tell(found_all(servers(Level::User)));
+    assert!(matches!(told(&fresh), Told::Own { .. }), "{:?}", told(&fresh));
+    fresh.tell(found_all(servers(Level::Executable)));
+    assert_eq!(told(&fresh), Told::Federation { level: Level::Executable, jobs: 9 });
     // Now that it is known how short they are, packs are large: about what takes half a minute.
     assert!(world.packs.contains(&300) && world.packs.contains(&100), "{:?}", world.packs);
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::multi_job::{Places, Prospects, Told};
+use pliant_control::multi_job::{Expectation, Places, Prospects, Told};
 use serde::{Deserialize, Serialize};
 
-use super::discovery::arguments;
+use super::discovery::{arguments, called, service_call};
 use super::proto::{self, prospects_reply::Answer};
+use super::runtimes::{expectation, level};
 use super::server::Declined;
 use super::{Malformed, bounds, read, write};
 
@@ -82,6 +83,41 @@ impl TryFrom<proto::Pack> for Pack {
     }
 }
 
+/// What is asked of a server that may get instances.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ProspectsQuery {
+    /// The service that they call.
+    pub service: String,
+    /// The arguments of one like the others.
+    pub arguments: BTreeMap<String, String>,
+    /// Jobs of whoever asks: those of them that wait are left out.
+    pub without: Vec<u32>,
+    /// What an agent expects of the service.
+    pub elsewhere: Option<Expectation>,
+}
+
+impl From<&ProspectsQuery> for proto::ProspectsRequest {
+    fn from(query: &ProspectsQuery) -> proto::ProspectsRequest {
+        let ProspectsQuery { service, arguments, without, elsewhere } = query;
+        proto::ProspectsRequest {
+            service: Some(service_call(service, arguments)),
+            without: without.clone(),
+            elsewhere: elsewhere.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl TryFrom<proto::ProspectsRequest> for ProspectsQuery {
+    type Error = Malformed;
+    fn try_from(message: proto::ProspectsRequest) -> Result<ProspectsQuery, Malformed> {
+        let proto::ProspectsRequest { service, without, elsewhere } = message;
+        let (service, arguments) =
+            called(service.unwrap_or_default()).map_err(|malformed| malformed.under("service"))?;
+        let elsewhere = expectation("elsewhere", elsewhere)?;
+        Ok(ProspectsQuery { service, arguments, without, elsewhere })
+    }
+}
+
 impl From<&Prospects> for proto::Prospects {
     fn from(prospects: &Prospects) -> proto::Prospects {
         let Prospects { free, instance, told, jobs, failures, pack_most, waiting } = prospects;
@@ -90,7 +126,13 @@ impl From<&Prospects> for proto::Prospects {
             instance_ms: write::span_ms(*instance),
             told_by: match told {
                 Told::Walltime => 0,
-                Told::Statistics { jobs } | Told::Own { instances: jobs } => *jobs,
+                Told::Statistics { jobs } | Told::Federation { jobs, .. } | Told::Own { instances: jobs } => {
+                    *jobs
+                }
+            },
+            told_level: match told {
+                Told::Federation { level, .. } => level.name().to_owned(),
+                Told::Walltime | Told::Statistics { .. } | Told::Own { .. } => String::new(),
             },
             jobs: *jobs,
             failures: *failures,
@@ -106,9 +148,10 @@ impl TryFrom<proto::Prospects> for Prospects {
         Ok(Prospects {
             free: read::list("free", message.free, bounds::PLACES_MAX, Places::try_from)?,
             instance: read::span_ms("instance_ms", message.instance_ms)?,
-            told: match message.told_by {
-                0 => Told::Walltime,
-                jobs => Told::Statistics { jobs },
+            told: match (message.told_by, message.told_level.as_str()) {
+                (0, _) => Told::Walltime,
+                (jobs, "") => Told::Statistics { jobs },
+                (jobs, common) => Told::Federation { level: level("told_level", common)?, jobs },
             },
             jobs: message.jobs,
             failures: message.failures,
