@@ -9,8 +9,10 @@ use pliant_live::identity::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+mod cancelled;
 mod compared;
 mod elsewhere;
+mod inputs;
 
 use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit, until};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::multi_job::{Expectation, Places, Prospects, Told};
+use pliant_control::names::Key;
 use serde::{Deserialize, Serialize};
 
 use super::discovery::{arguments, called, service_call};
@@ -22,6 +23,8 @@ pub struct Pack {
     pub varied: Vec<String>,
     /// The instances.
     pub instances: Vec<PackedCall>,
+    /// The key of the uploads that are the inputs of every pack, if there are any.
+    pub inputs_key: Option<Key>,
 }
 
 /// An instance of a pack.
@@ -43,7 +46,7 @@ impl Pack {
 
 impl From<&Pack> for proto::Pack {
     fn from(pack: &Pack) -> proto::Pack {
-        let Pack { service, arguments, varied, instances } = pack;
+        let Pack { service, arguments, varied, instances, inputs_key } = pack;
         let call =
             |call: &PackedCall| proto::pack::Instance { number: call.number, values: call.values.clone() };
         proto::Pack {
@@ -52,6 +55,7 @@ impl From<&Pack> for proto::Pack {
             varied: varied.clone(),
             // Not cut: the client is to be told if there are too many.
             instances: instances.iter().map(call).collect(),
+            inputs_key: inputs_key.map_or_else(Vec::new, |key| key.0.to_vec()),
         }
     }
 }
@@ -79,6 +83,10 @@ impl TryFrom<proto::Pack> for Pack {
             arguments: arguments("arguments", message.arguments)?,
             varied,
             instances,
+            inputs_key: match message.inputs_key.as_slice() {
+                [] => None,
+                bytes => Some(read::key("inputs_key", bytes)?),
+            },
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Packs of instances, and what they may expect of a server.
 
 use pliant_control::multi_job::{Expectation, Places, Prospects, Told};
+use pliant_control::names::Key;
 use pliant_policy::runtimes::Level;
 
 use super::super::super::{Pack, PackedCall, ProspectsQuery};
@@ -13,8 +14,16 @@ pub(in super::super) fn pack() -> impl Strategy<Value = Pack> {
         let call = call.prop_map(|(number, values)| PackedCall { number, values });
         (Just(varied), vec(call, 1..4))
     });
-    (word(), btree_map(word(), text(), 0..3), calls)
-        .prop_map(|(service, arguments, (varied, instances))| Pack { service, arguments, varied, instances })
+    let key = proptest::option::of(any::<[u8; 16]>().prop_map(Key));
+    (word(), btree_map(word(), text(), 0..3), calls, key).prop_map(
+        |(service, arguments, (varied, instances), inputs_key)| Pack {
+            service,
+            arguments,
+            varied,
+            instances,
+            inputs_key,
+        },
+    )
 }
 
 pub(in super::super) fn prospects_query() -> impl Strategy<Value = ProspectsQuery> {
