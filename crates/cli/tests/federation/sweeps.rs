@@ -13,6 +13,7 @@ mod cancelled;
 mod compared;
 mod elsewhere;
 mod inputs;
+mod requeued;
 
 use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit, until};
 
