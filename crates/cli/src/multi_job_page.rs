@@ -2,9 +2,9 @@
 //! they do not show.
 
 use pliant_report::html::{LineFigure, Section, Series, TextTable, render_figures};
-use pliant_sim::campaign::multi_job::{ArrivingCell, ErrorRow, FrozenCell, LogRow, Results};
+use pliant_sim::campaign::multi_job::{ArrivingCell, ErrorRow, FrozenCell, LogRow, RatioRow, Results};
 
-use crate::verbs::campaign_multi_job::{ARRIVING, FROZEN, arriving_row, frozen_rows};
+use crate::verbs::campaign_multi_job::{ARRIVING, FROZEN, RATIOS, arriving_row, frozen_rows, ratio_rows};
 
 /// The page.
 pub(crate) fn render(results: &Results) -> String {
@@ -15,6 +15,7 @@ pub(crate) fn render(results: &Results) -> String {
     let mut sections = vec![logs(&results.logs)];
     sections.extend(frozen(&results.frozen));
     sections.extend(arriving(&results.arriving));
+    sections.extend(ratios(&results.ratios));
     sections.push(errors(&results.errors));
     render_figures(&results.name, &note, &sections)
 }
@@ -157,6 +158,18 @@ fn arriving(cells: &[ArrivingCell]) -> Vec<Section> {
         }
     };
     distinct(cells, |cell| cell.experiment.clone()).iter().map(of).collect()
+}
+
+/// What policies are worth beside one of them.
+fn ratios(ratios: &[RatioRow]) -> Option<Section> {
+    (!ratios.is_empty()).then(|| Section {
+        title: "Policies beside each other".to_owned(),
+        note: "Makespan over that of the policy in the fourth column, geometric means over starts and cells. The \
+               intervals are of the starts, drawn again in blocks; below 1 a policy is sooner done."
+            .to_owned(),
+        tables: vec![TextTable { columns: columns(&RATIOS), rows: ratio_rows(ratios) }],
+        figures: Vec::new(),
+    })
 }
 
 fn errors(errors: &[ErrorRow]) -> Section {

@@ -44,6 +44,7 @@ delays_s = [50000]
 instances = [20]
 times_s = [500]
 categories = [{ level = "user", rank = 1 }]
+reference = "STAT"
 
 [[policy]]
 name = "STAT"
@@ -81,12 +82,25 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
         (value["frozen"].as_array().unwrap().len(), value["errors"].as_array().unwrap().len()),
         (16, 20)
     );
+    // The others beside `STAT`, and the mean of what each start says.
+    let ratios = value["ratios"].as_array().unwrap();
+    assert_eq!(ratios.iter().map(|row| &row["policy"]).collect::<Vec<_>>(), ["moving", "RND"]);
+    for row in ratios {
+        let starts: Vec<f64> =
+            row["log_ratios"].as_array().unwrap().iter().map(|ratio| ratio.as_f64().unwrap()).collect();
+        assert_eq!((starts.len(), &row["reference"], &row["low"]), (2, &"STAT".into(), &Value::Null));
+        assert!((row["ratio"].as_f64().unwrap().ln() - (starts[0] + starts[1]) / 2.0).abs() < 1e-12);
+    }
+    assert!(ratios[1]["ratio"].as_f64().unwrap() > 1.0, "random is no better: {ratios:?}");
     let said = run(&["report", "out"], dir.path());
     assert_eq!(said.code, 0, "{}", said.stderr);
     let page = fs::read_to_string(dir.path().join("out/report.html")).unwrap();
-    for title in
-        ["Work by cluster [3]", "Makespan on made, jobs of 1000 s, after 50000 s [4-6]", "busy [table 5]"]
-    {
+    for title in [
+        "Work by cluster [3]",
+        "Makespan on made, jobs of 1000 s, after 50000 s [4-6]",
+        "busy [table 5]",
+        "Policies beside each other",
+    ] {
         assert!(page.contains(title), "{title}");
     }
     assert!(!page.contains("NaN"));

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use pliant_report::{Interval, mean_difference};
 use pliant_sim::campaign::Shard;
-use pliant_sim::campaign::multi_job::{self, ArrivingCell, FrozenCell, MultiJobCampaign, Results};
+use pliant_sim::campaign::multi_job::{self, ArrivingCell, FrozenCell, MultiJobCampaign, RatioRow, Results};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -57,6 +58,7 @@ pub(crate) fn show(output: Output, dir: &Path) -> Result<(), Failure> {
         "logs": results.logs,
         "frozen": results.frozen,
         "arriving": results.arriving,
+        "ratios": results.ratios.iter().map(ratio_value).collect::<Vec<_>>(),
         "errors": results.errors,
     });
     output.print("campaign-show", || describe(&results), value)
@@ -133,6 +135,63 @@ pub(crate) fn arriving_row(cell: &ArrivingCell) -> Vec<String> {
     ]
 }
 
+/// The titles of a table of how policies compare.
+pub(crate) const RATIOS: [&str; 6] =
+    ["experiment", "log", "policy", "compared with", "makespan ratio", "95 % interval"];
+/// What the intervals are drawn from.
+const RATIOS_SEED: u64 = 1;
+
+/// The rows of how policies compare: of each log, and of all of an experiment.
+pub(crate) fn ratio_rows(ratios: &[RatioRow]) -> Vec<Vec<String>> {
+    let mut pooled: Vec<RatioRow> = Vec::new();
+    for row in ratios {
+        let same = |one: &&mut RatioRow| (&one.experiment, &one.policy) == (&row.experiment, &row.policy);
+        match pooled.iter_mut().find(same) {
+            Some(all) => {
+                all.log = "all of them".to_owned();
+                all.log_ratios.extend(&row.log_ratios);
+            }
+            None => pooled.push(row.clone()),
+        }
+    }
+    // Of a single log that is the same again.
+    pooled.retain(|all| ratios.iter().all(|row| row.log != all.log));
+    ratios.iter().chain(&pooled).map(ratio_row).collect()
+}
+
+fn ratio_row(row: &RatioRow) -> Vec<String> {
+    let (ratio, interval) = ratio(row);
+    vec![
+        row.experiment.clone(),
+        row.log.clone(),
+        row.policy.clone(),
+        row.reference.clone(),
+        format!("{ratio:.3}"),
+        interval.map_or_else(|| "too few starts".to_owned(), |(low, high)| format!("{low:.3} to {high:.3}")),
+    ]
+}
+
+fn ratio_value(row: &RatioRow) -> Value {
+    let (ratio, interval) = ratio(row);
+    json!({
+        "experiment": row.experiment,
+        "log": row.log,
+        "policy": row.policy,
+        "reference": row.reference,
+        "ratio": ratio,
+        "low": interval.map(|(low, _)| low),
+        "high": interval.map(|(_, high)| high),
+        "log_ratios": row.log_ratios,
+    })
+}
+
+/// The geometric mean over the starts, and its interval.
+fn ratio(row: &RatioRow) -> (f64, Option<(f64, f64)>) {
+    let mean = row.log_ratios.iter().sum::<f64>() / row.log_ratios.len().max(1) as f64;
+    let interval = mean_difference(&row.log_ratios, RATIOS_SEED);
+    (mean.exp(), interval.map(|Interval { low, high, .. }| (low.exp(), high.exp())))
+}
+
 fn describe(results: &Results) -> String {
     let mut text =
         format!("campaign {}: means over starts and up to {} draws of each\n", results.name, results.draws);
@@ -147,6 +206,7 @@ fn describe(results: &Results) -> String {
     add("what is pending, and nobody comes after", 2, &FROZEN, frozen_rows(&results.frozen));
     let arriving = results.arriving.iter().map(arriving_row).collect();
     add("others go on submitting", 2, &ARRIVING, arriving);
+    add("policies beside each other, start by start", 4, &RATIOS, ratio_rows(&results.ratios));
     text.push_str("\nlogs as clusters, and how far predictions were off: pliant report, --output json\n");
     text
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use pliant_live::client::{ExploreError, Explored, Explorer, Notes, Sweep, Varied, Wanted};
 use pliant_live::services::{DurationError, parse_duration};
-use pliant_live::staging::{FileSpec, check_manifest};
 use pliant_model::{Span, SpanMs};
 use pliant_policy::optional::Reallocation;
 use serde_json::json;
@@ -18,7 +17,7 @@ use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::spinner;
 use crate::table::grouped;
-use crate::verbs::submit::{Input, argument, input};
+use crate::verbs::submit::{Input, announced, argument, input};
 
 /// More requests than anybody waits for.
 const REQUESTS_MAX: u32 = 10_000_000;
@@ -94,9 +93,7 @@ impl Arguments {
                 format!("--min: expected at most {most}, as many requests as there are, found {}", self.min);
             return Err(Failure::input(expected).hint("--vary says how requests differ from each other"));
         }
-        let inputs = self.inputs.iter().map(Input::announced).collect::<Result<Vec<_>, _>>()?;
-        let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
-        check_manifest(&specs).map_err(|error| Failure::input(&error).hint(error.hint()))?;
+        let inputs = announced(&self.inputs)?;
         Ok(Wanted {
             service: self.service.clone(),
             sweep,

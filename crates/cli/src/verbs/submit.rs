@@ -201,9 +201,7 @@ impl Arguments {
                 Submitted::Service { name, arguments: once_each(&self.arguments)? }
             }
         };
-        let inputs = self.inputs.iter().map(Input::announced).collect::<Result<Vec<_>, _>>()?;
-        let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
-        check_manifest(&specs).map_err(|error| Failure::input(&error).hint(error.hint()))?;
+        let inputs = announced(&self.inputs)?;
         let key = self.key.map_or_else(drawn, Ok)?;
         Ok(Order { inputs, only: self.server.clone(), patience: self.patience, ..Order::new(key, what) })
     }
@@ -224,7 +222,7 @@ impl Arguments {
 
 impl Input {
     /// Reads the file for its size and checksum.
-    pub(super) fn announced(&self) -> Result<(FileSpec, PathBuf), Failure> {
+    fn announced(&self) -> Result<(FileSpec, PathBuf), Failure> {
         let path = &self.path;
         let failed = |error: std::io::Error| Failure::io(path, "read", &error);
         // Looked at before it is opened: a pipe without a writer would wait for ever.
@@ -264,6 +262,14 @@ pub(super) fn script_file(asked: &str, path: &Path) -> Result<(String, Vec<u8>),
         return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
     }
     Ok((name.to_owned(), text))
+}
+
+/// What is announced of these files, once each is read.
+pub(super) fn announced(inputs: &[Input]) -> Result<Vec<(FileSpec, PathBuf)>, Failure> {
+    let inputs = inputs.iter().map(Input::announced).collect::<Result<Vec<_>, _>>()?;
+    let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
+    check_manifest(&specs).map_err(|error| Failure::input(&error).hint(error.hint()))?;
+    Ok(inputs)
 }
 
 /// `KEY=VALUE`.

@@ -12,6 +12,7 @@ use pliant_live::client::{
 };
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
+use pliant_policy::runtimes::Level;
 use pliant_report::{InstanceRow, write_instances};
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::spinner;
 use crate::table::{Table as Shown, counted, grouped};
-use crate::verbs::submit::argument;
+use crate::verbs::submit::{Input, announced, argument, input};
 use crate::words::strategy;
 
 /// More instances than anybody waits for.
@@ -33,13 +34,28 @@ const FAILED_SHOWN: usize = 20;
 const NOT_COMPLETED: u8 = 3;
 
 const USAGE: &str = "pliant sweep [OPTIONS] SERVICE [KEY=VALUE]... --vary KEY=VALUES --out DIR
-       pliant sweep --resume DIR";
+       pliant sweep --resume DIR
+       pliant sweep --cancel DIR";
+/// What is said anew where a sweep begins, and noted where it goes on.
+const BEGINNING: [&str; 11] = [
+    "service",
+    "arguments",
+    "vary",
+    "vary_file",
+    "zip",
+    "inputs",
+    "allocate",
+    "allocate_once",
+    "retries",
+    "out",
+    "dry_run",
+];
 
 #[derive(Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// A service of the federation, that takes no input files.
-    #[arg(value_name = "SERVICE", required_unless_present = "resume")]
+    /// A service of the federation; `pliant servers --services` lists them.
+    #[arg(value_name = "SERVICE", required_unless_present_any = ["resume", "cancel"])]
     service: Option<String>,
     /// The arguments that are the same for all instances.
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
@@ -54,6 +70,10 @@ pub(crate) struct Arguments {
     /// The values of all varied arguments change together, in place of every combination.
     #[arg(long)]
     zip: bool,
+    /// An input file, under its own name or another, in the folder of every instance, which can only read it; may be
+    /// repeated. Each server gets it once.
+    #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
+    inputs: Vec<Input>,
     /// How instances are spread over servers.
     #[arg(long, value_name = "STRATEGY", value_parser = strategy(), default_value = "statistics")]
     allocate: Strategy,
@@ -64,11 +84,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole(0..=RETRIES_MAX))]
     retries: u8,
     /// Where results are kept, and how far it is. The same command goes on where another one was.
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "dry_run"])]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "cancel", "dry_run"])]
     out: Option<PathBuf>,
     /// Goes on with the sweep of this folder, whatever it is.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["service", "vary", "vary_file", "zip", "allocate", "allocate_once", "retries", "out", "dry_run"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = BEGINNING)]
     resume: Option<PathBuf>,
+    /// Ends the sweep of this folder: what runs is ended, what waits is withdrawn, what is done is kept. For good.
+    #[arg(long, value_name = "DIR", conflicts_with = "resume", conflicts_with_all = BEGINNING)]
+    cancel: Option<PathBuf>,
     /// Shows what each server would get and how long it would take, and submits nothing.
     #[arg(long)]
     dry_run: bool,
@@ -101,9 +124,11 @@ impl Arguments {
                 return Err(Failure::input(message).hint("one of them says which instances there are"));
             }
         }
+        let inputs = announced(&self.inputs)?;
         Ok(MultiJobWanted {
             service: self.service.clone().unwrap_or_default(),
             sweep,
+            inputs,
             strategy: self.allocate,
             once: self.allocate_once,
             retries: self.retries,
@@ -124,7 +149,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if arguments.dry_run {
         return dry_run(output, &session, &arguments.wanted()?);
     }
-    let (mut sweeper, dir) = match (&arguments.resume, &arguments.out) {
+    let (mut sweeper, dir) = match (arguments.resume.as_ref().or(arguments.cancel.as_ref()), &arguments.out) {
         (Some(dir), _) => {
             let folder = SweepFolder::existing(dir)?;
             let resumed = session.run(async { Sweeper::resume(&session.client, folder, arguments.patience) });
@@ -139,7 +164,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         (None, None) => return Err(Failure::input("expected --out DIR or --resume DIR, found neither")),
     };
     let resumed = sweeper.is_resumed();
-    if resumed {
+    if arguments.cancel.is_some() {
+        sweeper.cancel()?;
+    } else if resumed {
         tell(|| format!("goes on with what {} has", dir.display()));
     }
     let bar = spinner();
@@ -166,12 +193,13 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "instances": status.instances,
         "completed": status.progress.done,
         "failed": status.progress.failed,
+        "cancelled": status.progress.cancelled,
         "tried_again": status.progress.retried,
         "packs": status.progress.packs,
         "failures": failures.iter().map(described).collect::<Vec<_>>(),
     });
     output.print("sweep", || text(&status, &rows.names(), &failures), value)?;
-    conclusion(&status, dir)
+    conclusion(&status, dir, arguments.cancel.is_some())
 }
 
 /// Goes on until it is over or Ctrl-C is pressed.
@@ -196,19 +224,25 @@ fn drive(session: &Session, sweeper: &mut Sweeper, bar: &ProgressBar) -> Result<
     })
 }
 
-fn conclusion(status: &Swept, dir: &Path) -> Result<(), Failure> {
+fn conclusion(status: &Swept, dir: &Path, is_cancel: bool) -> Result<(), Failure> {
     if status.interrupted {
-        let hint = format!("`pliant sweep --resume {}` goes on, now or later", dir.display());
+        let verb = if is_cancel { "cancel" } else { "resume" };
+        let hint = format!("`pliant sweep --{verb} {}` goes on, now or later", dir.display());
         return Err(interrupted("interrupted: what was handed out goes on without it", hint));
     }
-    match status.progress.failed {
-        0 => Ok(()),
-        failed => {
-            let (failed, all) = (grouped(failed.into()), grouped(status.instances.into()));
-            let hint = format!("{} tells how", dir.join("results.csv").display());
-            Err(Failure::system(format!("{failed} of {all} instances failed")).hint(hint).code(NOT_COMPLETED))
-        }
+    let Progress { failed, cancelled, .. } = status.progress;
+    if is_cancel || failed + cancelled == 0 {
+        return Ok(());
     }
+    let told = |count: u32| grouped(count.into());
+    let all = told(status.instances);
+    let what = match (failed, cancelled) {
+        (_, 0) => format!("{} of {all} instances failed", told(failed)),
+        (0, _) => format!("{} of {all} instances were cancelled", told(cancelled)),
+        _ => format!("{} of {all} instances failed, {} were cancelled", told(failed), told(cancelled)),
+    };
+    let hint = format!("{} tells of each", dir.join("results.csv").display());
+    Err(Failure::system(what).hint(hint).code(NOT_COMPLETED))
 }
 
 /// Writes the tables of results; the first failed instances.
@@ -266,13 +300,14 @@ fn line(status: &Swept) -> String {
 }
 
 fn text(status: &Swept, names: &[String], failures: &[Row]) -> String {
-    let Progress { done, failed, retried, packs, .. } = status.progress;
-    let again = match retried {
+    let Progress { done, failed, cancelled, retried, packs, .. } = status.progress;
+    let some = |count: u32, what: &str| match count {
         0 => String::new(),
-        retried => format!(", {} tried again", grouped(retried.into())),
+        count => format!(", {} {what}", grouped(count.into())),
     };
+    let (cancelled, again) = (some(cancelled, "cancelled"), some(retried, "tried again"));
     let mut text = format!(
-        "{} of {} done, {} failed{again}, in {}\n",
+        "{} of {} done, {} failed{cancelled}{again}, in {}\n",
         grouped(done.into()),
         grouped(status.instances.into()),
         grouped(failed.into()),
@@ -316,6 +351,15 @@ fn told_by(told: Told) -> String {
     match told {
         Told::Walltime => "walltime".to_owned(),
         Told::Statistics { jobs } => counted(jobs, "job"),
+        Told::Federation { level, jobs } => {
+            let whose = match level {
+                Level::Executable => "elsewhere",
+                Level::User => "of the user",
+                Level::Group => "of the group",
+                Level::All => "of all",
+            };
+            format!("{} {whose}", counted(jobs, "job"))
+        }
         Told::Own { instances } => counted(instances, "instance"),
     }
 }

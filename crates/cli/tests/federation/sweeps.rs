@@ -9,29 +9,45 @@ use pliant_live::identity::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+mod cancelled;
 mod compared;
+mod elsewhere;
+mod inputs;
+mod requeued;
 
 use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit, until};
 
 /// Instances of the long test.
 const INSTANCES: u32 = 2_000;
 
-/// A cluster with a service that notes each of its runs in a file, and fails for 13.
-fn noting(name: &'static str, procs: u32, lines: &Path) -> Cluster {
-    let note = format!(
+/// A service that runs a line of shell, in which its argument `x` is `$1`.
+fn shell(name: &str, line: &str) -> String {
+    format!(
         r#"
 [[service]]
-name = "note"
-command = ["/bin/sh", "-c", "echo $PLIANT_INSTANCE >> {}; echo $1 squared is $(($1 * $1)); [ $1 != 13 ] || {{{{ echo unlucky >&2; exit 7; }}}}", "note", "{{x}}"]
+name = "{name}"
+command = ["/bin/sh", "-c", "{line}", "{name}", "{{x}}"]
 speedup = "rigid:1"
 runtime = "2s"
 
 [service.arguments.x]
 type = "integer"
-"#,
+"#
+    )
+}
+
+/// A cluster with such a service.
+fn with_shell(name: &'static str, procs: u32, service: &str, line: &str) -> Cluster {
+    Cluster { tables: SERVICES.to_owned() + &shell(service, line), ..Cluster::new(name, procs, 1.0) }
+}
+
+/// A cluster with a service that notes each of its runs in a file, and fails for 13.
+fn noting(name: &'static str, procs: u32, lines: &Path) -> Cluster {
+    let line = format!(
+        "echo $PLIANT_INSTANCE >> {}; echo $1 squared is $(($1 * $1)); [ $1 != 13 ] || {{{{ echo unlucky >&2; exit 7; }}}}",
         lines.display()
     );
-    Cluster { tables: SERVICES.to_owned() + &note, ..Cluster::new(name, procs, 1.0) }
+    with_shell(name, procs, "note", &line)
 }
 
 struct User {

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Agent, ServerInfo};
 use crate::job::JobRecord;
+use crate::multi_job::Expectation;
+use crate::names::User;
 
 /// Which jobs count: of a category the last 200 for what is recent, and at least 3.
 const SETTINGS: Settings = Settings {
@@ -102,6 +104,15 @@ impl Agent {
         let executable = is_public.then(|| record.name.clone());
         let of = Categories { executable, user: Some(record.owner.to_string()), group: None };
         self.learned.tell(&of, Span(taught.0));
+    }
+
+    /// How long a user's next job of a service is expected to run: by the service or, where too few jobs of it have ended,
+    /// by the user, or by all. None before the first one.
+    pub fn expectation(&self, service: &str, user: &User) -> Option<Expectation> {
+        let of =
+            Categories { executable: Some(service.to_owned()), user: Some(user.to_string()), group: None };
+        let found = self.learned.runtimes.predict(&of, Level::Executable, Estimator::Mean)?;
+        Some(Expectation { runtime: SpanMs(found.runtime.0), level: found.level, jobs: found.jobs })
     }
 
     /// How long jobs have run: of every service, every user and all, those with the most jobs if they are many.
@@ -211,6 +222,14 @@ mod tests {
         // 80 s as 80 s by the user's.
         let errors = agent.runtime_errors();
         assert_eq!((errors.jobs, errors.absolute, errors.runtimes), (4, 210_000, 380_000));
+        let foreseen = |service: &str, user: &str| {
+            let found = agent.expectation(service, &user.parse().unwrap()).unwrap();
+            (found.runtime.0, found.level, found.jobs)
+        };
+        assert_eq!(foreseen("fit", "bob"), (40_000, Level::Executable, 3));
+        // One job of a service says little, and so do those of a user of whom there are none.
+        assert_eq!(foreseen("sum", "alice"), (80_000, Level::User, 5));
+        assert_eq!(foreseen("sum", "bob"), (80_000, Level::All, 5));
         // All of it survives.
         let state = serde_json::to_string(&agent.dump(Time(200))).unwrap();
         let restored = Agent::from_state(agent.config().clone(), serde_json::from_str(&state).unwrap());

@@ -13,7 +13,8 @@
 //!
 //! *Outcomes*: an instance that failed, or whose pack ended without having run it, goes out again, a bounded number of
 //! times. What never began costs no try. An instance that a server does not take alone goes to another one. What was handed out is told by [`Event::Recalled`] and the events that followed it after a crash, in their order:
-//! packs keep their numbers, from which the keys of their submissions follow, so that none is run twice.
+//! packs keep their numbers, from which the keys of their submissions follow, so that none is run twice. Once nothing more is
+//! wanted ([`Event::Cancel`]), nothing is handed out, what was is ended, and what it had not run to an end is cancelled.
 //!
 //! Memory is a byte for each instance and what is in open packs. Cost: O(log n) for each outcome, and that of an
 //! allocation for each look.
@@ -39,7 +40,7 @@ use crate::names::{Key, Name};
 use crate::reason::Cause;
 
 pub use packing::PACK_MS;
-pub use prospects::{Places, Prospects, Told};
+pub use prospects::{Expectation, Places, Prospects, Told};
 
 /// An instance that is done.
 const DONE: u8 = u8::MAX;
@@ -110,6 +111,8 @@ pub enum Event {
         /// What it was not heard of was not begun either.
         unbegun: bool,
     },
+    /// What is not done is not wanted any more.
+    Cancel,
 }
 
 /// What the client is to do.
@@ -131,12 +134,17 @@ pub enum Command {
         /// Its number.
         pack: u32,
     },
+    /// End a pack, whether it has started or not.
+    Cancel {
+        /// Its number.
+        pack: u32,
+    },
     /// No server that is there takes an instance.
     Unplaced {
         /// The instance.
         instance: u32,
     },
-    /// Every instance is done or given up.
+    /// Every instance is done or given up, or nothing more is wanted and every pack has ended.
     Done,
 }
 
@@ -147,6 +155,8 @@ pub struct Progress {
     pub done: u32,
     /// Instances that failed for good.
     pub failed: u32,
+    /// Instances that will not be run to an end, because they are not wanted any more.
+    pub cancelled: u32,
     /// Instances in open packs.
     pub open: u32,
     /// Outcomes after which an instance was tried again.
@@ -215,12 +225,21 @@ pub struct MultiJob {
     barred: BTreeMap<u32, BTreeSet<Name>>,
     /// What servers are still to get, if instances stay where they were put.
     kept: BTreeMap<Name, u64>,
+    /// Nothing more is wanted.
+    cancelled: bool,
 }
 
 /// The key of a pack's submission: that of the multi-job, its last four bytes combined with the pack's number.
 pub fn pack_key(multi_job: Key, pack: u32) -> Key {
     let Key(mut bytes) = multi_job;
     bytes[12..].iter_mut().zip(pack.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
+    Key(bytes)
+}
+
+/// The key under which the inputs of all packs are uploaded: no pack's, since those differ in their last bytes only.
+pub fn inputs_key(multi_job: Key) -> Key {
+    let Key(mut bytes) = multi_job;
+    bytes[0] ^= u8::MAX;
     Key(bytes)
 }
 
@@ -243,6 +262,7 @@ impl MultiJob {
             narrowed: BTreeMap::new(),
             barred: BTreeMap::new(),
             kept: BTreeMap::new(),
+            cancelled: false,
         }
     }
 
@@ -254,7 +274,14 @@ impl MultiJob {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         let open = self.packs.values().map(|pack| pack.left.len() as u32).sum();
-        Progress { open, ..self.progress }
+        let Progress { done, failed, .. } = self.progress;
+        let cancelled = if self.cancelled { self.plan.instances - done - failed - open } else { 0 };
+        Progress { open, cancelled, ..self.progress }
+    }
+
+    /// True if nothing more is wanted.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled
     }
 
     /// The packs that have not ended, and where they are.
@@ -287,9 +314,17 @@ impl MultiJob {
                 // What servers refused an earlier client they may take now.
                 self.barred.clear();
                 self.narrowed.clear();
-                commands.push(if self.is_over() { Command::Done } else { Command::Look });
+                match self.cancelled {
+                    true => self.cancel(commands),
+                    false => commands.push(if self.is_over() { Command::Done } else { Command::Look }),
+                }
                 return;
             }
+            Event::Cancel => {
+                self.cancelled = true;
+                return self.cancel(commands);
+            }
+            Event::Found { .. } if self.cancelled => {}
             Event::Found { servers, waiting } => {
                 self.found(servers, &waiting);
                 self.allocate_anew(rng, commands);
@@ -313,7 +348,8 @@ impl MultiJob {
                     // What was refused may have been the fault of a few.
                     *most = most.saturating_mul(2).min(self.plan.pack_most);
                 }
-                match unbegun {
+                // What was ended has not failed.
+                match unbegun || self.cancelled {
                     true => self.put_back(left),
                     false => left.into_iter().for_each(|instance| self.failed(instance)),
                 }
@@ -321,9 +357,9 @@ impl MultiJob {
         }
         if self.is_over() {
             commands.push(Command::Done);
-            return;
+        } else if !self.cancelled {
+            self.hand_out(rng, commands);
         }
-        self.hand_out(rng, commands);
     }
 
     /// What servers of which that is known would get, if nothing were handed out.
@@ -359,7 +395,8 @@ impl MultiJob {
 
     /// When the last instance is expected to end, from now, if all places of the servers are its own.
     pub fn left(&self) -> Option<SpanMs> {
-        let left = u64::from(self.plan.instances - self.progress.done - self.progress.failed);
+        let Progress { done, failed, cancelled, .. } = self.progress();
+        let left = u64::from(self.plan.instances - done - failed - cancelled);
         let offers: Vec<Offer> = self.sites.iter().map(|(server, site)| self.whole(server, site)).collect();
         let offers: Vec<&Offer> = offers.iter().filter(|offer| offer.processors() > 0).collect();
         if offers.is_empty() {
@@ -377,8 +414,17 @@ impl MultiJob {
         self.unallocated = true;
     }
 
+    /// Has what is handed out ended.
+    fn cancel(&self, commands: &mut Vec<Command>) {
+        match self.is_over() {
+            true => commands.push(Command::Done),
+            false => commands.extend(self.packs.keys().map(|pack| Command::Cancel { pack: *pack })),
+        }
+    }
+
     fn is_over(&self) -> bool {
-        self.progress.done + self.progress.failed == self.plan.instances
+        let all_ended = self.progress.done + self.progress.failed == self.plan.instances;
+        all_ended || (self.cancelled && self.packs.is_empty())
     }
 
     /// How many instances are not handed out.
@@ -387,15 +433,12 @@ impl MultiJob {
     }
 
     /// How long an instance is expected to take on a server: by those of this multi-job that ended there, by what the
-    /// server says of earlier ones, by those that ended elsewhere, or by its walltime.
+    /// server says of earlier jobs of the service, by those that ended elsewhere, or by what else the server says.
     fn expected(&self, server: &Name, prospects: &Prospects) -> (SpanMs, Told) {
         let of = Categories { executable: Some(server.clone()), user: None, group: None };
         let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
         let own = found.filter(|found| found.level == Level::Executable);
-        let found = match (own, prospects.told) {
-            (None, Told::Statistics { .. }) => None,
-            (own, _) => own.or(found),
-        };
+        let found = own.or(found.filter(|_| !prospects.told.is_of_service()));
         let told = |jobs| Told::Own { instances: jobs };
         found
             .map_or((prospects.instance, prospects.told), |found| (SpanMs(found.runtime.0), told(found.jobs)))

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use rand::Rng;
 
-use super::{Command, MultiJob, Pack, Site, Told};
+use super::{Command, MultiJob, Pack, Site};
 use crate::names::Name;
 
 /// How long a pack is to take, in milliseconds: much longer than a job's own cost, and no longer than one waits gladly.
 pub const PACK_MS: i64 = 30_000;
-/// As long as nothing but walltimes is known, a pack has no more than so many.
+/// As long as no job of the service tells how long an instance takes, a pack has no more than so many.
 const UNKNOWN_MOST: u64 = 4;
 /// A server has at most so many packs, however large it is.
 const OPEN_MOST: usize = 1_000;
@@ -68,10 +68,7 @@ impl MultiJob {
         let (instance, told) = self.expected(name, &site.prospects);
         let in_time = (PACK_MS / instance.0.max(1)).max(1) as u64;
         let guided = site.share.div_ceil(2 * places);
-        let most = match told {
-            Told::Walltime => UNKNOWN_MOST,
-            Told::Statistics { .. } | Told::Own { .. } => u64::from(self.plan.pack_most),
-        };
+        let most = if told.is_of_service() { u64::from(self.plan.pack_most) } else { UNKNOWN_MOST };
         // By its walltime, and by what it has refused.
         let taken = site.prospects.pack_most.into_iter().chain(self.narrowed.get(name).copied()).min();
         let taken = taken.map_or(u64::MAX, |taken| u64::from(taken.max(1)));

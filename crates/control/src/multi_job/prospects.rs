@@ -2,6 +2,7 @@
 
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Free;
+use pliant_policy::runtimes::Level;
 
 use super::PACK_MS;
 
@@ -43,11 +44,41 @@ pub enum Told {
         /// How many.
         jobs: u64,
     },
+    /// From jobs that ended anywhere in the federation: the server has seen too few of the service itself.
+    Federation {
+        /// What they have in common: the service or, where too few jobs of it are known, the user, or nothing.
+        level: Level,
+        /// How many.
+        jobs: u64,
+    },
     /// From instances of the same multi-job.
     Own {
         /// How many.
         instances: u64,
     },
+}
+
+/// How long a job is expected to run by all that has ended in a federation, on processors of speed 1 and the fewest that
+/// it takes, divided by what its arguments make of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expectation {
+    /// So long.
+    pub runtime: SpanMs,
+    /// What the jobs that tell it have in common.
+    pub level: Level,
+    /// How many they are.
+    pub jobs: u64,
+}
+
+impl Told {
+    /// True if jobs of the same service tell it.
+    pub(super) fn is_of_service(self) -> bool {
+        match self {
+            Told::Statistics { .. } | Told::Own { .. } => true,
+            Told::Federation { level, .. } => level == Level::Executable,
+            Told::Walltime => false,
+        }
+    }
 }
 
 impl Prospects {

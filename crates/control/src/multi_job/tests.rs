@@ -45,6 +45,8 @@ struct World {
     most_open: BTreeMap<Name, usize>,
     done: bool,
     unplaced: Vec<u32>,
+    /// Packs that were to be ended.
+    cancelled: Vec<u32>,
 }
 
 impl World {
@@ -59,6 +61,7 @@ impl World {
             most_open: BTreeMap::new(),
             done: false,
             unplaced: Vec::new(),
+            cancelled: Vec::new(),
         }
     }
 
@@ -71,6 +74,7 @@ impl World {
         for command in commands {
             match command {
                 Command::Look | Command::Withdraw { .. } => {}
+                Command::Cancel { pack } => self.cancelled.push(pack),
                 Command::Unplaced { instance } => self.unplaced.push(instance),
                 Command::Done => self.done = true,
                 Command::Submit { pack, server, instances } => {
@@ -212,6 +216,23 @@ fn shares_follow_what_is_learned() {
     let ratio = shares[0].instances as f64 / shares[1].instances as f64;
     assert!((2.5..3.5).contains(&ratio), "{shares:?}");
     assert!(makespan < SpanMs(400_000) && world.machine.left().unwrap() < SpanMs(500_000));
+    // What others have run of the same service is known of the server itself; what else its user runs says less than that.
+    let of_federation = |level| found(Told::Federation { level, jobs: 9 });
+    let told = |world: &World| world.machine.shares().0[1].told;
+    let mut fresh = World::new(plan(10_000, 0), 1);
+    fresh.tell(found_all(of_federation(Level::All)));
+    assert!(fresh.packs.iter().all(|size| *size <= 4), "{:?}", fresh.packs);
+    assert_eq!(told(&fresh), Told::Federation { level: Level::All, jobs: 9 });
+    for _ in 0..8 {
+        fresh.step(None, |_| false, 100);
+    }
+    // Nothing has ended on the other server.
+    let servers =
+        |level| vec![of_federation(level).remove(0), (name("rennes"), of_federation(level)[1].1.clone())];
+    fresh.tell(found_all(servers(Level::User)));
+    assert!(matches!(told(&fresh), Told::Own { .. }), "{:?}", told(&fresh));
+    fresh.tell(found_all(servers(Level::Executable)));
+    assert_eq!(told(&fresh), Told::Federation { level: Level::Executable, jobs: 9 });
     // Now that it is known how short they are, packs are large: about what takes half a minute.
     assert!(world.packs.contains(&300) && world.packs.contains(&100), "{:?}", world.packs);
 }
@@ -329,7 +350,7 @@ fn an_instance_that_a_server_does_not_take_is_found_by_halves_and_goes_elsewhere
                 let found = Event::Found { servers: servers.clone(), waiting: BTreeSet::new() };
                 open.extend(wanted(&mut machine, found));
             }
-            Command::Look | Command::Withdraw { .. } | Command::Done => {}
+            Command::Look | Command::Withdraw { .. } | Command::Cancel { .. } | Command::Done => {}
         }
     }
     assert_eq!(unplaced, [7]);
@@ -370,4 +391,43 @@ fn instances_stay_where_they_were_put_if_that_is_wanted() {
     assert_eq!(shares(&machine), first[1..]);
     wanted(&mut machine, found());
     assert_eq!(shares(&machine), first);
+}
+
+#[test]
+fn what_is_not_wanted_any_more_is_ended_and_nothing_else_is_handed_out() {
+    let told = Told::Statistics { jobs: 9 };
+    let servers = vec![(name("lyon"), prospects(2, 1_000, told)), (name("nancy"), prospects(2, 1_000, told))];
+    let mut world = World::new(plan(1_000, 2), 1);
+    world.tell(found_all(servers.clone()));
+    let packs = world.open.len() as u32;
+    world.step(None, |instance| instance == 3, 1_000);
+    let before = world.machine.progress();
+    assert_eq!((before.failed, before.retried, before.cancelled), (0, 1, 0));
+    let open: Vec<u32> = world.open.iter().map(|(pack, ..)| *pack).collect();
+    world.tell(Event::Cancel);
+    assert_eq!((&world.cancelled, world.done), (&open, false));
+    // One has run an instance meanwhile, one was not accepted, and whoever goes on is told to end the others again.
+    let (pack, _, instances) = world.open[0].clone();
+    world.step(Some(1), |_| false, 1_000);
+    assert!(world.machine.is_done(instances[0]) && !world.cancelled[1..].contains(&pack));
+    let (refused, ..) = world.open.pop_front().unwrap();
+    world.tell(Event::Refused { pack: refused, cause: Cause::TooMany });
+    world.restart();
+    world.cancelled.clear();
+    world.tell(Event::Begin);
+    assert_eq!(world.cancelled, open[2..]);
+    world.tell(found_all(servers));
+    while !world.open.is_empty() {
+        assert!(!world.done);
+        world.step(Some(0), |_| false, 1_000);
+    }
+    let end = world.machine.progress();
+    assert_eq!((end.packs, end.done, end.failed), (packs + 1, before.done + 1, 0), "{end:?}");
+    assert_eq!((end.open, end.cancelled, end.retried), (0, 1_000 - end.done, 1));
+    assert!(world.done && world.machine.left().is_none_or(|left| left == SpanMs::ZERO));
+    // Again nothing comes of it.
+    world.restart();
+    world.done = false;
+    world.tell(Event::Begin);
+    assert!(world.done && world.open.is_empty());
 }

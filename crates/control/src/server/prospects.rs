@@ -17,7 +17,7 @@ use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Predic
 
 use super::{Kept, Refused, Server};
 use crate::job::{JobState, Work};
-use crate::multi_job::{Places, Prospects, Told};
+use crate::multi_job::{Expectation, Places, Prospects, Told};
 use crate::names::User;
 
 /// Which jobs count: of a category the last 200 for what is recent, and at least 3.
@@ -47,6 +47,8 @@ pub struct Instance {
     pub work: Work,
     /// What the walltime of a pack is longer than those of its instances, on processors of speed 1.
     pub spare: Span,
+    /// What all servers together have seen of such jobs, as far as whoever asks has heard.
+    pub elsewhere: Option<Expectation>,
 }
 
 impl Server {
@@ -93,14 +95,19 @@ impl Server {
         Ok(Prospects { free, instance: length, told, jobs, failures, pack_most, waiting })
     }
 
-    /// How long an instance is expected to take here: as earlier runs of its service, or as long as it may.
+    /// How long an instance is expected to take here: as earlier runs of its service, as such jobs elsewhere, or as long
+    /// as it may.
     fn length(&self, user: &User, instance: &Instance, most: SpanMs) -> (SpanMs, Told) {
         let of = categories(&instance.service, user);
         let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
-        let found = found.filter(|found| found.level == Level::Executable);
-        found.map_or((most, Told::Walltime), |Predicted { runtime, jobs, .. }| {
-            let ms = runtime.0 as f64 * instance.scale / self.config.speed.get();
-            (SpanMs((ms.ceil() as i64).clamp(1, most.0)), Told::Statistics { jobs })
+        let own = found.filter(|found| found.level == Level::Executable);
+        let own = own.map(|Predicted { runtime, jobs, .. }| (runtime.0, Told::Statistics { jobs }));
+        let elsewhere =
+            |told: Expectation| (told.runtime.0, Told::Federation { level: told.level, jobs: told.jobs });
+        let found = own.or(instance.elsewhere.map(elsewhere));
+        found.map_or((most, Told::Walltime), |(runtime, told)| {
+            let ms = runtime as f64 * instance.scale / self.config.speed.get();
+            (SpanMs((ms.ceil() as i64).clamp(1, most.0)), told)
         })
     }
 

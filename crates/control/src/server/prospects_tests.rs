@@ -1,10 +1,11 @@
 //! What instances of a multi-job are told of a server, and what it learns for that.
 
 use pliant_model::{SpanMs, Speedup};
+use pliant_policy::runtimes::Level;
 
 use super::prospects::Instance;
 use super::*;
-use crate::multi_job::{Places, Prospects, Told};
+use crate::multi_job::{Expectation, Places, Prospects, Told};
 use crate::replay::Machine;
 
 fn server(procs: u32, speed: f64) -> Server {
@@ -61,7 +62,7 @@ fn end(server: &mut Server, now: i64, number: u32, exit: Exit, elapsed_ms: u64) 
 
 fn instance(service: &str, procs: u32, walltime: i64, scale: f64) -> Instance {
     let work = Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid };
-    Instance { service: service.to_owned(), scale, work, spare: Span::ZERO }
+    Instance { service: service.to_owned(), scale, work, spare: Span::ZERO, elsewhere: None }
 }
 
 fn asked(server: &mut Server, now: i64, instance: &Instance) -> Prospects {
@@ -146,8 +147,20 @@ fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
         let told = asked(server, 60, &instance("fit", 1, 20, 3.0));
         assert_eq!((told.instance, told.told), (SpanMs(300), Told::Statistics { jobs: 3 }));
         assert_eq!((told.failures, told.jobs), (1, 0));
-        // Nobody has run that one.
-        assert_eq!(asked(server, 60, &instance("other", 1, 20, 1.0)).told, Told::Walltime);
+        // Nobody has run that one here. What is known elsewhere is for speed 1, and no reason to exceed the walltime.
+        let other = instance("other", 1, 20, 3.0);
+        assert_eq!(asked(server, 60, &other).told, Told::Walltime);
+        let elsewhere = |ms, level| Some(Expectation { runtime: SpanMs(ms), level, jobs: 7 });
+        let heard = |ms, level| Instance { elsewhere: elsewhere(ms, level), ..other.clone() };
+        let told = asked(server, 60, &heard(500, Level::User));
+        assert_eq!(
+            (told.instance, told.told),
+            (SpanMs(750), Told::Federation { level: Level::User, jobs: 7 })
+        );
+        assert_eq!(asked(server, 60, &heard(50_000, Level::All)).instance, SpanMs(10_000));
+        // What it has seen itself counts for more.
+        let known = Instance { elsewhere: elsewhere(9, Level::Executable), ..instance("fit", 1, 20, 3.0) };
+        assert_eq!(asked(server, 60, &known).told, Told::Statistics { jobs: 3 });
     };
     check(&mut server);
     // What runs is expected to take what others of its service took, and not its walltime.

@@ -186,6 +186,17 @@ impl proto::agent_server::Agent for Service {
         Ok(Response::new((&known).into()))
     }
 
+    async fn expectation(
+        &self,
+        request: Request<proto::ExpectationRequest>,
+    ) -> Result<Response<proto::ExpectationReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let service = request.into_inner().service;
+        let expected = self.mailbox.ask(move |agent, _| agent.expectation(&service, &caller.user)).await;
+        let expected = expected.map_err(|_| stopped())?;
+        Ok(Response::new(proto::ExpectationReply { expected: expected.as_ref().map(Into::into) }))
+    }
+
     async fn reallocate(
         &self,
         request: Request<proto::ReallocateRequest>,

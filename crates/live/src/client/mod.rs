@@ -18,6 +18,7 @@ use pliant_control::access::Caller;
 use pliant_control::agent::{Found, Moving, Report, What};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
+use pliant_control::multi_job::Expectation;
 use pliant_control::names::{Handle, Name};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
@@ -149,6 +150,14 @@ impl Client {
         let reply =
             self.ask_agent(request, |mut agent, request| async move { agent.runtimes(request).await });
         Runtimes::try_from(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// How long a job of a service is expected to run, by those that have ended anywhere below the agent.
+    pub async fn expectation(&self, service: &str) -> Result<Option<Expectation>, ClientError> {
+        let request = proto::ExpectationRequest { service: service.to_owned() };
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.expectation(request).await });
+        wire::expectation_reply(reply.await?).map_err(ClientError::protocol)
     }
 
     /// What the agent knows of a job, and where its server is.

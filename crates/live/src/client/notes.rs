@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::staging::FileSpec;
+
 /// A folder that cannot be used.
 #[derive(Debug)]
 pub enum NotesError {
@@ -90,4 +92,12 @@ pub(super) fn lock(dir: &Path) -> Result<File, NotesError> {
     flock(&lock, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| NotesError::InUse { dir: dir.to_owned() })?;
     Ok(lock)
+}
+
+/// Input files by what tells them apart.
+pub(super) fn named<'a>(files: impl Iterator<Item = &'a FileSpec>) -> String {
+    let file =
+        |file: &FileSpec| format!("{} ({} bytes, SHA-256 {})", file.name.as_str(), file.size, file.sha256);
+    let files: Vec<String> = files.map(file).collect();
+    if files.is_empty() { "none".to_owned() } else { files.join(", ") }
 }

@@ -189,7 +189,7 @@ impl Client {
         // they may be gone here.
         if latest.is_none() {
             match server.submit(self.request_within(request.clone(), limit)).await {
-                Err(status) if status.code() == Code::FailedPrecondition && !is_broken(&status) => {}
+                Err(status) if wants_files(&status) => {}
                 answer => return came_of(answer),
             }
         }
@@ -209,6 +209,11 @@ impl Client {
 /// How long a submission may take, of the patience that is left.
 fn limit(clock: Clock, until: Time) -> Duration {
     clock.until(until).clamp(SHORTEST_CALL, CALL)
+}
+
+/// True if a submission was not taken because its files are not there.
+pub(super) fn wants_files(status: &Status) -> bool {
+    status.code() == Code::FailedPrecondition && !is_broken(status)
 }
 
 /// What came of a submission.

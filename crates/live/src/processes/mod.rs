@@ -17,6 +17,7 @@
 //! | `exit.json` | supervisor | how it ended ([`Exit`]); durable and complete once it is there |
 //! | `pack.json` | server | what a pack runs: instances of a multi-job, one after the other ([`run_pack`]) |
 //! | `part.json` | server | what a part of a launch runs: its tasks, all at once ([`run_part`]) |
+//! | `inputs/` | server | input files that a pack shares with others of its multi-job |
 //! | `supervisor.log` | supervisor | its own complaints, normally empty |
 //!
 //! The folder must be on a local file system: `flock` is what tells the living from the dead.
@@ -58,6 +59,7 @@
 mod allotted;
 mod consent;
 mod folder;
+mod inputs;
 mod jobs;
 mod output;
 mod pack;

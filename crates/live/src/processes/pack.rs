@@ -1,7 +1,7 @@
 //! The instances of a multi-job, run one after the other by one job: the process `pliant run-pack FILE`, under the
 //! supervisor of any job.
 //!
-//! Each instance runs in an empty folder of its own, as the leader of a process group. Over its walltime the group gets
+//! Each instance runs in a folder of its own, in which there is nothing but the inputs of all of them, as the leader of a process group. Over its walltime the group gets
 //! TERM, and KILL after the grace period; when its first process has ended, whatever is left of the group is killed. A
 //! line of JSON on standard output ([`PackedEnd`]) says what became of it, as soon as it has ended: so those that follow the
 //! job's output know, and what was not said has not been run to its end, whatever became of the job. An instance for which
@@ -23,8 +23,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
 
+use super::inputs::Inputs;
 use super::record::Outcome;
 use super::watch::Signals;
+use crate::staging::{FileName, SHARED};
 
 /// The file that says what to run, in the job's folder.
 pub(crate) const PACK: &str = "pack.json";
@@ -45,6 +47,9 @@ pub struct PackSpec {
     /// The pack is to end within so many seconds, if it has to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_s: Option<u64>,
+    /// Files that each instance finds in its folder; they are in [`SHARED`] beside the file that says all this.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<FileName>,
     /// The instances, in order.
     pub runs: Vec<PackedRun>,
 }
@@ -146,7 +151,8 @@ pub fn run_pack(file: &Path, out: &mut impl Write) -> Result<(), PackError> {
     let pack: PackSpec = serde_json::from_slice(&text).map_err(io::Error::from).map_err(at(file))?;
     let here = std::env::current_dir().map_err(at(Path::new(".")))?;
     let mut signals = Signals::listen().map_err(at(Path::new("signals")))?;
-    pack.run(&here, &mut signals, |ended| {
+    let inputs = Inputs { names: &pack.inputs, from: file.with_file_name(SHARED) };
+    pack.run(&here, &inputs, &mut signals, |ended| {
         let mut line = serde_json::to_vec(&ended).expect("plain data with text keys");
         line.push(b'\n');
         out.write_all(&line).and_then(|()| out.flush()).map_err(at(Path::new("standard output")))
@@ -158,6 +164,7 @@ impl PackSpec {
     fn run(
         &self,
         here: &Path,
+        inputs: &Inputs<'_>,
         signals: &mut Signals,
         mut tell: impl FnMut(PackedEnd) -> Result<(), PackError>,
     ) -> Result<(), PackError> {
@@ -171,7 +178,9 @@ impl PackSpec {
                 break;
             }
             let folder = here.join(run.number.to_string());
-            tell(Instance { run, folder: &folder, grace_s: self.grace_s }.run(signals)?)?;
+            let ended = Instance { run, folder: &folder, inputs, grace_s: self.grace_s }.run(signals);
+            inputs.take_from(&folder);
+            tell(ended?)?;
             // It goes if the instance has left nothing in it.
             let _ = fs::remove_dir(&folder);
         }
@@ -190,6 +199,7 @@ impl PackSpec {
 struct Instance<'a> {
     run: &'a PackedRun,
     folder: &'a Path,
+    inputs: &'a Inputs<'a>,
     grace_s: u64,
 }
 
@@ -221,6 +231,7 @@ impl Instance<'_> {
         {
             return Err(error);
         }
+        self.inputs.give_to(self.folder)?;
         let [program, arguments @ ..] = self.run.program.as_slice() else {
             return Err(io::Error::new(ErrorKind::InvalidInput, "no program"));
         };
@@ -354,7 +365,7 @@ mod tests {
             PackedRun { number, program, env, walltime_s: 1 }
         };
         let runs = (3..).zip(programs).map(run).collect();
-        programs_end(dir, &PackSpec { grace_s: 1, ends_in_s: None, runs })
+        programs_end(dir, &PackSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs })
     }
 
     fn programs_end(dir: &Path, spec: &PackSpec) -> Vec<PackedEnd> {
@@ -363,7 +374,8 @@ mod tests {
             ends.push(end);
             Ok(())
         };
-        spec.run(dir, &mut Signals::listen().unwrap(), tell).unwrap();
+        let inputs = Inputs { names: &spec.inputs, from: dir.join(SHARED) };
+        spec.run(dir, &inputs, &mut Signals::listen().unwrap(), tell).unwrap();
         ends
     }
 
@@ -412,7 +424,8 @@ mod tests {
             walltime_s,
         };
         let runs = vec![run(1, 1_000), run(2, 80), run(3, 90), run(4, 1)];
-        let found = programs_end(dir.path(), &PackSpec { grace_s: 15, ends_in_s: Some(100), runs });
+        let spec = PackSpec { grace_s: 15, ends_in_s: Some(100), inputs: Vec::new(), runs };
+        let found = programs_end(dir.path(), &spec);
         assert_eq!(found.iter().map(|end| end.instance).collect::<Vec<_>>(), [1, 2]);
     }
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use pliant_control::access::Caller;
+use pliant_control::job::JobRecord;
+use pliant_control::names::Key;
 use pliant_control::reason::Cause;
 use pliant_control::server::{Answer, Event, Refused, Submit};
 use tonic::Status;
@@ -12,8 +14,9 @@ use super::offer::Made;
 use super::service::{PATIENCE, Service, blocking, slow, stopping};
 use crate::agent::driver::locked;
 use crate::services::Refusal;
+use crate::staging::FileSpec;
 use crate::telemetry::{RequestId, names};
-use crate::wire::{Declined, Submission, SubmitAnswer};
+use crate::wire::{Declined, Submission, SubmitAnswer, Submitted};
 
 /// How long a submission waits for a server with a new journal to be told which numbers are taken: if its agent is
 /// there, the answer is under way.
@@ -46,6 +49,10 @@ impl Service {
             Some(name) => self.shop.learned(name, &self.mailbox).await,
             None => None,
         };
+        let shared = match &what {
+            Submitted::Pack(pack) => pack.inputs_key,
+            Submitted::Service { .. } | Submitted::Script(_) => None,
+        };
         let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
         let lesson = self.lesson(&made);
         let Made { prepared, script, pack } = made;
@@ -63,11 +70,19 @@ impl Service {
             return Err(Status::out_of_range(limit));
         }
         let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
-        blocking(move || store.complete(&user, key, &files)).await?;
+        let uploaded = move || {
+            if let Some(shared) = shared {
+                // Other packs may need them for long.
+                store.renew(&user, shared)?;
+            }
+            store.complete(&user, shared.unwrap_or(key), &files)
+        };
+        blocking(uploaded).await?;
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         // A pack says what it runs by itself, and goes to no other server.
         let what = pack.is_none().then_some(what);
-        let launch = Launch { prepared, what, script, pack, inputs, request: id.to_string() };
+        let links = shared.map(|key| (key, inputs.clone()));
+        let launch = Launch { prepared, what, script, pack, inputs, shared, request: id.to_string() };
         let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         let owner = caller.user.clone();
         let submit = Submit {
@@ -91,6 +106,12 @@ impl Service {
                     job = %record.handle, owner = %record.owner, name = %record.name, procs = record.procs.0,
                     start = record.expected.start.0, "accepted"
                 );
+                if let Some((key, files)) = links
+                    && let Err(status) = self.link(&record, key, files).await
+                {
+                    // It is tried again when it starts.
+                    tracing::warn!(job = %record.handle, why = status.message(), "cannot link its inputs yet");
+                }
                 Ok(SubmitAnswer::Accepted(record))
             }
             Answer::Refused(refused) => {
@@ -109,6 +130,12 @@ impl Service {
             | Answer::Part(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
         }
+    }
+
+    /// Gives a pack its inputs at once: they may be thrown away before it starts.
+    async fn link(&self, record: &JobRecord, key: Key, files: Vec<FileSpec>) -> Result<(), Status> {
+        let (store, user, dir) = (self.store.clone(), record.owner.clone(), self.host.dir(&record.handle));
+        blocking(move || store.share(&user, key, &files, &dir)).await
     }
 
     /// Why no job is taken while it is not known which numbers are taken.

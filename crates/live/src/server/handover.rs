@@ -43,7 +43,8 @@ impl Service {
             return Ok(Err(error.told()));
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        let launch = Launch { prepared, what: Some(what), script, pack, inputs, request: prepare.request };
+        let request = prepare.request;
+        let launch = Launch { prepared, what: Some(what), script, pack, inputs, shared: None, request };
         let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         Ok(Ok(Handoff {
             id,

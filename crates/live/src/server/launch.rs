@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pliant_control::batch::Run;
 use pliant_control::job::JobRecord;
-use pliant_control::names::{Handle, Name};
+use pliant_control::names::{Handle, Key, Name};
 use pliant_model::Span;
 use serde::{Deserialize, Serialize};
 
@@ -38,8 +38,11 @@ pub(crate) struct Launch {
     /// The instances that it runs, if it is a pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pack: Option<Packed>,
-    /// Files that were uploaded under the key of the submission.
+    /// Files that were uploaded under the key of the submission, or of what it shares them with.
     pub(crate) inputs: Vec<FileSpec>,
+    /// The key of the uploads that it shares with other packs of its multi-job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shared: Option<Key>,
     /// Ties the log lines of one submission together.
     pub(crate) request: String,
 }
@@ -166,13 +169,18 @@ impl Host {
     ) -> Result<PathBuf, PrepareError> {
         let dir = self.dir(&record.handle);
         self.spec(record, launch, run).write(&dir).map_err(PrepareError::Spec)?;
-        store.adopt(&record.owner, record.key, &launch.inputs, &dir).map_err(PrepareError::Staging)?;
+        let own = if launch.shared.is_none() { launch.inputs.as_slice() } else { &[] };
+        store.adopt(&record.owner, record.key, own, &dir).map_err(PrepareError::Staging)?;
+        if let Some(key) = launch.shared {
+            store.share(&record.owner, key, &launch.inputs, &dir).map_err(PrepareError::Staging)?;
+        }
         if let Some(text) = &launch.script {
             put_script(&dir, text.as_bytes()).map_err(PrepareError::Staging)?;
         }
         if let Some(pack) = &launch.pack {
             let grace_s = u64::from(self.cluster.grace_s);
-            let spec = pack.spec(&launch.prepared.work, run.procs, run.walltime, grace_s);
+            let inputs = launch.inputs.iter().map(|file| file.name.clone()).collect();
+            let spec = pack.spec(&launch.prepared.work, run.procs, run.walltime, grace_s, inputs);
             put_pack(&dir, &pack_text(&spec)).map_err(PrepareError::Staging)?;
         }
         Ok(dir)

@@ -7,24 +7,24 @@ use tonic::Status;
 
 use super::service::{Service, stopping};
 use crate::services::Refusal;
-use crate::wire::{Declined, Submitted};
+use crate::wire::{Declined, ProspectsQuery, Submitted};
 
 impl Service {
     /// What instances like this one may expect, or why they are not run.
     pub(super) async fn prospects_of(
         &self,
         caller: &Caller,
-        what: Submitted,
-        without: Vec<u32>,
+        query: ProspectsQuery,
     ) -> Result<Result<Prospects, Declined>, Status> {
-        let name = what.service().unwrap_or_default().to_owned();
-        let learned = self.shop.learned(&name, &self.mailbox).await;
+        let ProspectsQuery { service, arguments, without, elsewhere } = query;
+        let learned = self.shop.learned(&service, &self.mailbox).await;
+        let what = Submitted::Service { name: service.clone(), arguments };
         let prepared = match self.shop.prepare(&what, &caller.user, learned) {
             Ok(made) => made.prepared,
             Err(refusal) => return Ok(Err(declined(&refusal))),
         };
         let work = prepared.work.narrowest().unwrap_or(prepared.work);
-        let instance = Instance { service: name, scale: prepared.scale, work, spare: self.shop.spare };
+        let instance = Instance { service, scale: prepared.scale, work, spare: self.shop.spare, elsewhere };
         let user = caller.user.clone();
         self.look().await;
         let question = move |server: &mut Server, now| server.prospects(now, &user, &instance, &without);

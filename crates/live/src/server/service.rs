@@ -30,7 +30,7 @@ use crate::gate::{self, Gate, Pass};
 use crate::identity::{Peer, Role, ServerTls};
 use crate::staging::{ResultName, StagingError, Store};
 use crate::telemetry::{RequestId, spawn_of_call};
-use crate::wire::{self, LocalsQuery, Prepare, Submission, Submitted, proto};
+use crate::wire::{self, LocalsQuery, Prepare, ProspectsQuery, Submission, proto};
 
 /// How often the certificates of callers that only listen are looked at.
 const LOOK: Duration = Duration::from_secs(5);
@@ -355,10 +355,8 @@ impl proto::server_server::Server for Service {
         request: Request<proto::ProspectsRequest>,
     ) -> Result<Response<proto::ProspectsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let proto::ProspectsRequest { service, without } = request.into_inner();
-        let (service, arguments) = wire::called(service.unwrap_or_default())?;
-        let what = Submitted::Service { name: service, arguments };
-        Ok(Response::new(wire::prospects_reply(&self.prospects_of(&caller, what, without).await?)))
+        let query = ProspectsQuery::try_from(request.into_inner())?;
+        Ok(Response::new(wire::prospects_reply(&self.prospects_of(&caller, query).await?)))
     }
 
     async fn locals(

@@ -1,12 +1,13 @@
 //! Instances of a multi-job that one job runs one after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::job::Work;
 use pliant_model::{Procs, Span, Speed, Speedup};
 use serde::{Deserialize, Serialize};
 
 use crate::processes::{OUTPUT_BYTES, PACK, PackSpec, PackedRun};
+use crate::staging::FileName;
 
 use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
@@ -51,7 +52,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// The same, at the first instance that cannot be; or if one takes an input file.
+    /// The same, at the first instance that cannot be.
     pub fn prepare_pack(
         &self,
         fixed: &BTreeMap<String, String>,
@@ -62,14 +63,11 @@ impl Service {
     ) -> Result<(Prepared, Packed), Refusal> {
         let mut given = fixed.clone();
         let (mut packed, mut scale, mut walltime, mut procs) = (Vec::new(), 0.0, Span::ZERO, Procs::ONE);
+        let mut inputs = BTreeSet::new();
         for (number, values) in instances {
             given.extend(varied.iter().cloned().zip(values));
             let one = self.prepare(&given, pliant, learned)?;
-            if let Some(file) = one.inputs.first() {
-                let expected = "no input file in a pack".to_owned();
-                let (argument, found) = (self.name.to_string(), file.as_str().to_owned());
-                return Err(Refusal::Value { argument, expected, found });
-            }
+            inputs.extend(one.inputs);
             let work = one.work.narrowest().unwrap_or(one.work);
             let values = self.read(&given)?;
             let values = varied.iter().map(|name| values.get(name).cloned().unwrap_or_default()).collect();
@@ -88,9 +86,9 @@ impl Service {
             command: runner.into_iter().map(Word::text).collect(),
             environment: BTreeMap::new(),
             work: Work { procs, walltime, speedup: Speedup::Rigid },
-            inputs: Vec::new(),
+            inputs: inputs.into_iter().collect(),
             scale,
-            bounds: Bounds { max_input_bytes: Some(0), max_output_bytes: Some(bytes) },
+            bounds: Bounds { max_output_bytes: Some(bytes), ..self.bounds },
         };
         let packed = Packed {
             command: self.command.iter().filter_map(fill).collect(),
@@ -105,7 +103,15 @@ impl Service {
 impl Packed {
     /// What a job runs that was sized for `asked` and has `walltime` on `procs` processors. An instance has the share of
     /// it that it has of what was asked for. None begins that would not be ended in time with its walltime and `grace_s`.
-    pub(crate) fn spec(&self, asked: &Work, procs: Procs, walltime: Span, grace_s: u64) -> PackSpec {
+    /// Each finds `inputs` in its folder.
+    pub(crate) fn spec(
+        &self,
+        asked: &Work,
+        procs: Procs,
+        walltime: Span,
+        grace_s: u64,
+        inputs: Vec<FileName>,
+    ) -> PackSpec {
         let share = walltime.0.max(1) as f64 / asked.walltime.0.max(1) as f64;
         let run = |instance: &PackedInstance| {
             let own = Span(((instance.walltime.0 as f64 * share).ceil() as i64).max(1));
@@ -123,6 +129,7 @@ impl Packed {
         };
         // From when the pack itself has begun, a moment after its job.
         let ends_in_s = walltime.0.unsigned_abs().saturating_sub(u64::from(SLACK_S) / 2);
-        PackSpec { grace_s, ends_in_s: Some(ends_in_s), runs: self.instances.iter().map(run).collect() }
+        let runs = self.instances.iter().map(run).collect();
+        PackSpec { grace_s, ends_in_s: Some(ends_in_s), inputs, runs }
     }
 }

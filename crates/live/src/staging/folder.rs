@@ -150,6 +150,12 @@ impl Folder {
         rustix::fs::renameat(&self.fd, name, &target.fd, new_name).map_err(target.failed(new_name))
     }
 
+    /// Gives a file of this folder another name in `target`, where there must be none of that name.
+    pub(crate) fn link(&self, name: &str, target: &Folder, new_name: &str) -> Result<(), StagingError> {
+        let linked = rustix::fs::linkat(&self.fd, name, &target.fd, new_name, AtFlags::empty());
+        linked.map_err(target.failed(new_name))
+    }
+
     /// Removes a file; that it is not there is no error.
     pub(crate) fn remove(&self, name: &str) -> Result<(), StagingError> {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {

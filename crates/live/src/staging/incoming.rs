@@ -5,6 +5,7 @@
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
+use std::time::SystemTime;
 
 use pliant_model::Time;
 use rustix::fs::Mode;
@@ -96,6 +97,11 @@ impl Incoming {
         Ok(true)
     }
 
+    /// Gives a done file a second name, where jobs find it that share it.
+    pub(crate) fn link(&self, name: &FileName, target: &Folder) -> Result<(), StagingError> {
+        self.folder.link(&on_disk(name, "done"), target, name.last())
+    }
+
     /// Everything announced.
     pub(crate) fn all(&self) -> Result<Vec<FileSpec>, StagingError> {
         let mut specs = Vec::new();
@@ -105,6 +111,18 @@ impl Incoming {
             }
         }
         Ok(specs)
+    }
+
+    /// Has something come at that moment, as far as [`touched`](Incoming::touched) tells.
+    pub(crate) fn touch(&self, now: SystemTime) -> Result<(), StagingError> {
+        for spec in self.all()?.iter().take(1) {
+            let meta = on_disk(&spec.name, "meta");
+            if let Some((file, _)) = self.folder.file(&meta)? {
+                let touched = file.set_modified(now);
+                touched.map_err(|error| StagingError::io(self.folder.path_of(&meta), error))?;
+            }
+        }
+        Ok(())
     }
 
     /// When anything last came, by the clock of the file system.

@@ -1,7 +1,8 @@
 //! Staging: input files go up before a submission, results come back after the run, both through the server.
 //!
 //! - [`FileName`] is the only way to name a file: relative, of printable letters, never out of its folder.
-//! - [`Store`] takes uploads piece by piece, resumes them, checks them and hands them to a job ([`Store::adopt`]).
+//! - [`Store`] takes uploads piece by piece, resumes them, checks them and hands them to a job ([`Store::adopt`]), or to many
+//!   ([`Store::share`]).
 //!   Whoever decides about those of a submission waits for its [`Store::turn`].
 //! - [`results`], [`open_result`] and [`seal`] read what a job left behind, and nothing that it only points at.
 //! - [`Download`] is the client's end: results arrive in pieces, and are put in place when they are whole.
@@ -16,6 +17,7 @@
 //! <store>/incoming/<user>/<key>/<id>.done   complete and verified
 //! <job>/inputs.json    what was adopted, for telling results from inputs
 //! <job>/work/          the working folder of the job: inputs, results
+//! <job>/inputs/        the files that it shares with other packs of a multi-job, if it is one: links to the store's
 //! <job>/script         what the user brought to run, if it is not a service
 //! <job>/pack.json      the instances of a multi-job that the job runs, if it is a pack of them
 //! <job>/stdout, stderr what it wrote
@@ -34,6 +36,7 @@ mod part;
 mod results;
 mod script;
 mod sealed;
+mod share;
 mod store;
 mod turns;
 mod usage;
@@ -51,6 +54,7 @@ pub use results::{
 pub use script::put_script;
 pub(crate) use script::{SCRIPT, put_pack, put_part};
 pub use sealed::{SealedFile, SealedResults, seal, sealed};
+pub(crate) use share::SHARED;
 pub use store::{Store, Upload};
 pub use turns::Turn;
 pub use usage::Limits;

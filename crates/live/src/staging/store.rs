@@ -131,20 +131,18 @@ impl Store {
     /// [`StagingError::Missing`] with the first that is not, [`StagingError::Clash`].
     pub fn complete(&self, user: &User, key: Key, files: &[FileSpec]) -> Result<(), StagingError> {
         check_manifest(files)?;
-        let of = (user.clone(), key);
-        let job = self.shared.registry().jobs.get(&of).cloned();
-        let _open = job.as_deref().map(lock);
-        let incoming = find(&self.shared.incoming, &of)?;
-        for spec in files {
-            let done = match &incoming {
-                Some(incoming) => incoming.done(spec)?.is_some(),
-                None => false,
-            };
-            if !done {
-                return Err(StagingError::Missing { name: spec.name.clone() });
+        self.uploads(user, key, |incoming| {
+            for spec in files {
+                let done = match &incoming {
+                    Some(incoming) => incoming.done(spec)?.is_some(),
+                    None => false,
+                };
+                if !done {
+                    return Err(StagingError::Missing { name: spec.name.clone() });
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// A file of a submission that is there, verified and durable, to be read.
@@ -153,12 +151,23 @@ impl Store {
     ///
     /// [`StagingError::Missing`] if it is not.
     pub fn open_done(&self, user: &User, key: Key, spec: &FileSpec) -> Result<File, StagingError> {
+        self.uploads(user, key, |incoming| {
+            let found = incoming.map(|incoming| incoming.open_done(spec)).transpose()?.flatten();
+            found.ok_or_else(|| StagingError::Missing { name: spec.name.clone() })
+        })
+    }
+
+    /// Does something with the uploads of a submission, if there are any, while nobody adds to them or takes them away.
+    pub(super) fn uploads<A>(
+        &self,
+        user: &User,
+        key: Key,
+        act: impl FnOnce(Option<Incoming>) -> Result<A, StagingError>,
+    ) -> Result<A, StagingError> {
         let of = (user.clone(), key);
         let job = self.shared.registry().jobs.get(&of).cloned();
         let _open = job.as_deref().map(lock);
-        let incoming = find(&self.shared.incoming, &of)?;
-        let found = incoming.map(|incoming| incoming.open_done(spec)).transpose()?.flatten();
-        found.ok_or_else(|| StagingError::Missing { name: spec.name.clone() })
+        act(find(&self.shared.incoming, &of)?)
     }
 
     /// Moves the files of an accepted submission into the working folder of its job, which is made, and forgets

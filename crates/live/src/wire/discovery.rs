@@ -50,13 +50,13 @@ impl TryFrom<proto::What> for What {
 
 /// A service with its arguments, as a message. Arguments come from the command line of the same user that is told
 /// if they are too long, so nothing is cut.
-pub(crate) fn service_call(name: &str, arguments: &BTreeMap<String, String>) -> proto::ServiceCall {
+pub(super) fn service_call(name: &str, arguments: &BTreeMap<String, String>) -> proto::ServiceCall {
     let arguments = arguments.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     proto::ServiceCall { name: name.to_owned(), arguments }
 }
 
 /// A service with its arguments: its name, and the value of each argument by name.
-pub(crate) fn called(call: proto::ServiceCall) -> Result<(String, BTreeMap<String, String>), Malformed> {
+pub(super) fn called(call: proto::ServiceCall) -> Result<(String, BTreeMap<String, String>), Malformed> {
     let name = read::word("name", "the name of a service", call.name, bounds::NAME_BYTES_MAX)?;
     Ok((name, arguments("arguments", call.arguments)?))
 }

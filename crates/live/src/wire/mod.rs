@@ -42,7 +42,6 @@ mod write;
 
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
-pub(crate) use discovery::{called, service_call};
 pub use exploration::{Attempt, Call, FromServer, OffersQuery, Said, Shares, ToServer, offers, offers_reply};
 pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
 pub use handoff::{Prepare, handoff_id};
@@ -61,9 +60,9 @@ pub use moves::{
     MOVES_DEFAULT, Moved, MovingChange, moves, moves_limit, moving_change, moving_reply, moving_request,
     reallocate_request,
 };
-pub use multi_job::{Pack, PackedCall, prospects_answer, prospects_reply};
+pub use multi_job::{Pack, PackedCall, ProspectsQuery, prospects_answer, prospects_reply};
 pub use offer::{Offer, OfferedArgument, OfferedService};
-pub use runtimes::Runtimes;
+pub use runtimes::{Runtimes, expectation_reply};
 pub use server::{Declined, SubmitAnswer};
 pub use submission::{Script, Submission, Submitted};
 

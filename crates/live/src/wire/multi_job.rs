@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::multi_job::{Places, Prospects, Told};
+use pliant_control::multi_job::{Expectation, Places, Prospects, Told};
+use pliant_control::names::Key;
 use serde::{Deserialize, Serialize};
 
-use super::discovery::arguments;
+use super::discovery::{arguments, called, service_call};
 use super::proto::{self, prospects_reply::Answer};
+use super::runtimes::{expectation, level};
 use super::server::Declined;
 use super::{Malformed, bounds, read, write};
 
@@ -21,6 +23,8 @@ pub struct Pack {
     pub varied: Vec<String>,
     /// The instances.
     pub instances: Vec<PackedCall>,
+    /// The key of the uploads that are the inputs of every pack, if there are any.
+    pub inputs_key: Option<Key>,
 }
 
 /// An instance of a pack.
@@ -42,7 +46,7 @@ impl Pack {
 
 impl From<&Pack> for proto::Pack {
     fn from(pack: &Pack) -> proto::Pack {
-        let Pack { service, arguments, varied, instances } = pack;
+        let Pack { service, arguments, varied, instances, inputs_key } = pack;
         let call =
             |call: &PackedCall| proto::pack::Instance { number: call.number, values: call.values.clone() };
         proto::Pack {
@@ -51,6 +55,7 @@ impl From<&Pack> for proto::Pack {
             varied: varied.clone(),
             // Not cut: the client is to be told if there are too many.
             instances: instances.iter().map(call).collect(),
+            inputs_key: inputs_key.map_or_else(Vec::new, |key| key.0.to_vec()),
         }
     }
 }
@@ -78,7 +83,46 @@ impl TryFrom<proto::Pack> for Pack {
             arguments: arguments("arguments", message.arguments)?,
             varied,
             instances,
+            inputs_key: match message.inputs_key.as_slice() {
+                [] => None,
+                bytes => Some(read::key("inputs_key", bytes)?),
+            },
         })
+    }
+}
+
+/// What is asked of a server that may get instances.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ProspectsQuery {
+    /// The service that they call.
+    pub service: String,
+    /// The arguments of one like the others.
+    pub arguments: BTreeMap<String, String>,
+    /// Jobs of whoever asks: those of them that wait are left out.
+    pub without: Vec<u32>,
+    /// What an agent expects of the service.
+    pub elsewhere: Option<Expectation>,
+}
+
+impl From<&ProspectsQuery> for proto::ProspectsRequest {
+    fn from(query: &ProspectsQuery) -> proto::ProspectsRequest {
+        let ProspectsQuery { service, arguments, without, elsewhere } = query;
+        proto::ProspectsRequest {
+            service: Some(service_call(service, arguments)),
+            without: without.clone(),
+            elsewhere: elsewhere.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl TryFrom<proto::ProspectsRequest> for ProspectsQuery {
+    type Error = Malformed;
+    fn try_from(message: proto::ProspectsRequest) -> Result<ProspectsQuery, Malformed> {
+        let proto::ProspectsRequest { service, without, elsewhere } = message;
+        let (service, arguments) =
+            called(service.unwrap_or_default()).map_err(|malformed| malformed.under("service"))?;
+        let elsewhere = expectation("elsewhere", elsewhere)?;
+        Ok(ProspectsQuery { service, arguments, without, elsewhere })
     }
 }
 
@@ -90,7 +134,13 @@ impl From<&Prospects> for proto::Prospects {
             instance_ms: write::span_ms(*instance),
             told_by: match told {
                 Told::Walltime => 0,
-                Told::Statistics { jobs } | Told::Own { instances: jobs } => *jobs,
+                Told::Statistics { jobs } | Told::Federation { jobs, .. } | Told::Own { instances: jobs } => {
+                    *jobs
+                }
+            },
+            told_level: match told {
+                Told::Federation { level, .. } => level.name().to_owned(),
+                Told::Walltime | Told::Statistics { .. } | Told::Own { .. } => String::new(),
             },
             jobs: *jobs,
             failures: *failures,
@@ -106,9 +156,10 @@ impl TryFrom<proto::Prospects> for Prospects {
         Ok(Prospects {
             free: read::list("free", message.free, bounds::PLACES_MAX, Places::try_from)?,
             instance: read::span_ms("instance_ms", message.instance_ms)?,
-            told: match message.told_by {
-                0 => Told::Walltime,
-                jobs => Told::Statistics { jobs },
+            told: match (message.told_by, message.told_level.as_str()) {
+                (0, _) => Told::Walltime,
+                (jobs, "") => Told::Statistics { jobs },
+                (jobs, common) => Told::Federation { level: level("told_level", common)?, jobs },
             },
             jobs: message.jobs,
             failures: message.failures,

@@ -1,6 +1,7 @@
 //! What an agent has learned of runtimes.
 
 use pliant_control::agent::RuntimeOf;
+use pliant_control::multi_job::Expectation;
 use pliant_policy::runtimes::Level;
 
 use super::{Malformed, bounds, proto, read, write};
@@ -54,9 +55,8 @@ impl From<&RuntimeOf> for proto::RuntimeOf {
 impl TryFrom<proto::RuntimeOf> for RuntimeOf {
     type Error = Malformed;
     fn try_from(message: proto::RuntimeOf) -> Result<RuntimeOf, Malformed> {
-        let level = message.level.parse::<Level>();
         Ok(RuntimeOf {
-            level: level.map_err(|error| Malformed::text("level", error.what, &error.found))?,
+            level: level("level", &message.level)?,
             name: read::optional_text("name", message.name)?,
             jobs: message.jobs,
             mean: read::span_ms("mean_ms", message.mean_ms)?,
@@ -65,4 +65,47 @@ impl TryFrom<proto::RuntimeOf> for RuntimeOf {
             p95: read::span_ms("p95_ms", message.p95_ms)?,
         })
     }
+}
+
+impl From<&Expectation> for proto::ExpectedRuntime {
+    fn from(expected: &Expectation) -> proto::ExpectedRuntime {
+        let Expectation { runtime, level, jobs } = expected;
+        proto::ExpectedRuntime {
+            level: level.name().to_owned(),
+            jobs: *jobs,
+            runtime_ms: write::span_ms(*runtime),
+        }
+    }
+}
+
+impl TryFrom<proto::ExpectedRuntime> for Expectation {
+    type Error = Malformed;
+    fn try_from(message: proto::ExpectedRuntime) -> Result<Expectation, Malformed> {
+        Ok(Expectation {
+            runtime: read::span_ms("runtime_ms", message.runtime_ms)?,
+            level: level("level", &message.level)?,
+            jobs: message.jobs,
+        })
+    }
+}
+
+/// What an agent expects of a service.
+///
+/// # Errors
+///
+/// [`Malformed`], with a path from [`proto::ExpectationReply`].
+pub fn expectation_reply(reply: proto::ExpectationReply) -> Result<Option<Expectation>, Malformed> {
+    expectation("expected", reply.expected)
+}
+
+/// An expectation in a field that may be left out.
+pub(super) fn expectation(
+    field: &str,
+    message: Option<proto::ExpectedRuntime>,
+) -> Result<Option<Expectation>, Malformed> {
+    message.map(Expectation::try_from).transpose().map_err(|malformed| malformed.under(field))
+}
+
+pub(super) fn level(field: &str, found: &str) -> Result<Level, Malformed> {
+    found.parse::<Level>().map_err(|error| Malformed::text(field, error.what, &error.found))
 }

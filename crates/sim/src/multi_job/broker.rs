@@ -88,8 +88,16 @@ impl Broker {
         runtimes.predict(of, self.level, self.estimator)
     }
 
-    /// The clusters as the broker sees them, for instances that are expected to take `job`.
-    pub(super) fn states(&self, now: Time, sites: &Sites, learned: &Learned, job: Span) -> Vec<ClusterState> {
+    /// The clusters as the broker sees them, for instances that are expected to take `job`, as if nothing waited but what
+    /// `counts`.
+    pub(super) fn states(
+        &self,
+        now: Time,
+        sites: &Sites,
+        learned: &Learned,
+        job: Span,
+        counts: impl Fn(&Task) -> bool,
+    ) -> Vec<ClusterState> {
         let mut jobs: Vec<Vec<PendingJob>> = vec![Vec::new(); sites.clusters().len()];
         let one = |task: &Task, elapsed| {
             let (runtime, deviation) = self.expected(learned, task, job);
@@ -100,7 +108,7 @@ impl Broker {
         }
         let all = sites.clusters().iter().zip(jobs);
         all.map(|(cluster, running)| {
-            let waiting = cluster.waiting.iter().map(|task| one(task, None));
+            let waiting = cluster.waiting.iter().filter(|task| counts(task)).map(|task| one(task, None));
             // Logs do not tell which jobs failed by their cluster's fault.
             state(Procs(cluster.processors), running.into_iter().chain(waiting), job, self.deviations, 0)
         })

@@ -102,13 +102,13 @@ impl<'a> Session<'a> {
     pub fn view(&self, of: &Categories<i32>, expected: Option<Span>, broker: &Broker) -> View {
         let predicted = broker.predict(&self.learned, of).map(|found| found.runtime);
         let time = expected.or(predicted).unwrap_or(Span(1)).max(Span(1));
-        View { time, states: broker.states(self.now, &self.sites, &self.learned, time) }
+        View { time, states: broker.states(self.now, &self.sites, &self.learned, time, |_| true) }
     }
 
     /// When processors really come free, from now.
     pub fn truth(&self) -> Vec<Vec<Free>> {
         let told = Broker::told_the_truth();
-        let states = told.states(self.now, &self.sites, &self.learned, Span(1));
+        let states = told.states(self.now, &self.sites, &self.learned, Span(1), |_| true);
         states.into_iter().map(|state| state.offer.free).collect()
     }
 
@@ -185,8 +185,10 @@ struct Trial<'a, 'b> {
 }
 
 impl Trial<'_, '_> {
-    fn states(&self, sites: &Sites) -> Vec<ClusterState> {
-        self.broker.states(self.session.now, sites, &self.session.learned, self.time)
+    /// The clusters as if no instance waited there.
+    fn states(&self) -> Vec<ClusterState> {
+        let Session { now, sites, learned, .. } = &self.session;
+        self.broker.states(*now, sites, learned, self.time, |task| task.instance.is_none())
     }
 
     fn place(&mut self, placed: &Allocation) {
@@ -252,7 +254,7 @@ impl Trial<'_, '_> {
             Some(period) if count > 0 => self.session.now + period,
             _ => Time::MAX,
         };
-        let states = self.states(&sites.without_waiting_instances());
+        let states = self.states();
         let better = allocate_anew(self.broker.strategy, &states, &waiting, 0, Span::ZERO, rng);
         let Some(better) = better else { return };
         let mut moving = Vec::new();

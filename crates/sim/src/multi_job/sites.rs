@@ -130,14 +130,4 @@ impl Sites {
         cluster.instances -= 1;
         cluster.waiting.remove(at)
     }
-
-    /// The same clusters without the instances that wait.
-    pub(super) fn without_waiting_instances(&self) -> Sites {
-        let mut sites = self.clone();
-        for cluster in &mut sites.clusters {
-            cluster.waiting.retain(|task| task.instance.is_none());
-            cluster.instances = 0;
-        }
-        sites
-    }
 }

@@ -6,7 +6,9 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{INSTANCES, User, runs};
+use pliant_live::wire::ProspectsQuery;
+
+use super::{INSTANCES, User, runs, shell};
 use crate::harness::{Cluster, SERVICES, order_to, rigid, submit, until, waiting_for};
 use crate::slurm::Behind;
 
@@ -22,19 +24,7 @@ const BUSY_MIN: u32 = 3;
 async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
     let Some(mut behind) = Behind::without_servers(1, PROCS) else { return };
     let lines = behind.federation.path().join("lines");
-    let step = format!(
-        r#"
-[[service]]
-name = "step"
-command = ["/bin/sh", "-c", "sleep 0.03; echo $PLIANT_INSTANCE >> {}", "step", "{{x}}"]
-speedup = "rigid:1"
-runtime = "2s"
-
-[service.arguments.x]
-type = "integer"
-"#,
-        lines.display()
-    );
+    let step = shell("step", &format!("sleep 0.03; echo $PLIANT_INSTANCE >> {}", lines.display()));
     let tables = SERVICES.to_owned() + &step;
     for name in ["lyon", "paris"] {
         let (slurm, slurm_keys) = (Some(behind.slurm(name).conf.clone()), "period_s = 1\n");
@@ -129,12 +119,16 @@ impl Comparison {
     /// Waits until each server has as many jobs as it should, being one of the busy ones or not.
     async fn all_have(&self, is_so: impl Fn(u32, bool) -> bool) {
         let client = self.behind.federation.client("alice");
-        let call = [("x".to_owned(), "1".to_owned())].into();
+        let query = ProspectsQuery {
+            service: "step".to_owned(),
+            arguments: [("x".to_owned(), "1".to_owned())].into(),
+            without: Vec::new(),
+            elsewhere: None,
+        };
         until("all servers to be as busy as they should", async || {
             for server in client.servers().await.ok()?.servers {
                 let info = server.info;
-                let told =
-                    client.prospects(&info.name, &info.address, "step", &call, &[]).await.ok()?.ok()?;
+                let told = client.prospects(&info.name, &info.address, &query).await.ok()?.ok()?;
                 if !is_so(told.jobs, BUSY.contains(&info.name.as_str())) {
                     return None;
                 }

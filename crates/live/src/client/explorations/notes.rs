@@ -20,7 +20,7 @@ use pliant_control::optional::explore::Explore;
 use serde::{Deserialize, Serialize};
 
 use crate::client::Sweep;
-use crate::client::notes::{NotesError, at, lock};
+use crate::client::notes::{NotesError, at, lock, named};
 use crate::staging::FileSpec;
 
 const SCHEMA: &str = "pliant.exploration/1";
@@ -98,7 +98,7 @@ impl Notes {
             return Err(other("arguments", sweep.to_string(), noted.sweep.to_string()));
         }
         if noted.inputs != inputs {
-            return Err(other("input files", named(inputs), named(&noted.inputs)));
+            return Err(other("input files", named(inputs.iter()), named(noted.inputs.iter())));
         }
         Ok(())
     }
@@ -157,15 +157,5 @@ impl Notes {
         let part = self.dir.join("part");
         fs::write(&part, content).map_err(at(&part))?;
         fs::rename(&part, &path).map_err(at(&path))
-    }
-}
-
-/// Files by what tells them apart.
-fn named(files: &[FileSpec]) -> String {
-    let file =
-        |file: &FileSpec| format!("{} ({} bytes, SHA-256 {})", file.name.as_str(), file.size, file.sha256);
-    match files {
-        [] => "none".to_owned(),
-        files => files.iter().map(file).collect::<Vec<_>>().join(", "),
     }
 }

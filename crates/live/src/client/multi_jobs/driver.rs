@@ -3,31 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pliant_control::multi_job::{Command, Event, MultiJob, Plan, Prospects, pack_key};
+use pliant_control::multi_job::{Command, Event, MultiJob, Plan, Prospects, inputs_key, pack_key};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::SpanMs;
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
-use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::folder::{Header, numbers, runs};
+use super::lookout::Lookout;
 use super::looks::Looked;
 use super::packs::{Heard, OnItsWay, Permits};
-use super::wanted::plan;
-use super::{Entry, MultiJobError, MultiJobWanted, SweepFolder, Swept};
+use super::{Entry, MultiJobError, SweepFolder, Swept};
 use crate::client::{Client, ClientError, NotesError};
 use crate::wire::{Pack, PackedCall};
 
-/// How often servers are looked at.
-const LOOK: Duration = Duration::from_secs(10);
-/// How soon after a look the next one may be.
-const LOOK_SOON: Duration = Duration::from_secs(1);
+mod beginning;
+
 /// The longest that nobody is told how far it is.
 const TELL: Duration = Duration::from_millis(500);
-/// How long a server that refuses a pack gets none at first, and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// How soon a pack is cancelled again whose server was not there.
+const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 
 /// A pack that has not ended.
 #[derive(Clone, Debug)]
@@ -50,106 +47,14 @@ pub struct Sweeper {
     packs: BTreeMap<u32, Open>,
     /// By server: one that hangs holds up nobody else.
     permits: BTreeMap<Name, Permits>,
-    /// Servers that have refused a pack: until when they get none, and the pause after the next time.
-    pauses: BTreeMap<Name, (Instant, Duration)>,
     heard: Sender<(u32, Heard)>,
     hears: Receiver<(u32, Heard)>,
-    looked: Sender<Result<Looked, ClientError>>,
-    looks: Receiver<Result<Looked, ClientError>>,
-    looking: bool,
-    look_at: Instant,
-    servers: usize,
+    lookout: Lookout,
     /// Who refused the last pack, and why.
     refused: Option<(Name, String)>,
 }
 
 impl Sweeper {
-    /// A multi-job; one that goes on where it was if the folder has it.
-    ///
-    /// # Errors
-    ///
-    /// If the folder is of another one, or cannot be used.
-    pub fn new(client: &Client, wanted: &MultiJobWanted, folder: SweepFolder) -> Result<Sweeper, NotesError> {
-        match folder.header()? {
-            Some(header) => {
-                folder.expect(&header, wanted)?;
-                Sweeper::with(client, header, folder, wanted.patience)
-            }
-            None => {
-                let header = Header::new(&client.user(), &wanted.service, &wanted.sweep, plan(wanted));
-                folder.begin(&header)?;
-                Sweeper::with(client, header, folder, wanted.patience)
-            }
-        }
-    }
-
-    /// The multi-job of a folder, whatever it is.
-    ///
-    /// # Errors
-    ///
-    /// If there is none, or the folder cannot be used.
-    pub fn resume(client: &Client, folder: SweepFolder, patience: Duration) -> Result<Sweeper, NotesError> {
-        let nothing = || NotesError::Nothing { dir: folder.dir().to_owned() };
-        let header = folder.header()?.ok_or_else(nothing)?;
-        Sweeper::with(client, header, folder, patience)
-    }
-
-    fn with(
-        client: &Client,
-        header: Header,
-        mut folder: SweepFolder,
-        patience: Duration,
-    ) -> Result<Sweeper, NotesError> {
-        folder.expect_user(&header, &client.user())?;
-        let mut machine = MultiJob::new(header.plan.clone());
-        let mut packs: BTreeMap<u32, Open> = BTreeMap::new();
-        let mut rng = ChaCha8Rng::seed_from_u64(header.seed);
-        // What follows from the past was carried out in the past.
-        let mut carried_out = Vec::new();
-        folder.replay(|_, entry| {
-            match &entry {
-                Entry::Submitted { pack, server, instances } => {
-                    let open = Open { server: server.clone(), instances: numbers(instances), job: None };
-                    packs.insert(*pack, open);
-                }
-                Entry::Accepted { pack, job } => {
-                    if let Some(open) = packs.get_mut(pack) {
-                        open.job = Some(job.clone());
-                    }
-                }
-                Entry::Refused { pack, .. } | Entry::Over { pack, .. } => drop(packs.remove(pack)),
-                Entry::Ended { .. } => {}
-            }
-            if let Some(event) = event(entry) {
-                machine.on(event, &mut rng, &mut carried_out);
-            }
-        })?;
-        // Drawn anew, and not what an earlier client drew.
-        rng.set_stream(u64::from(machine.progress().packs));
-        let (heard, hears) = mpsc::channel(64);
-        let (looked, looks) = mpsc::channel(1);
-        Ok(Sweeper {
-            client: client.clone(),
-            resumed: machine.progress().packs > 0,
-            header,
-            machine,
-            rng,
-            folder,
-            patience,
-            packs,
-            permits: BTreeMap::new(),
-            pauses: BTreeMap::new(),
-            heard,
-            hears,
-            looked,
-            looks,
-            looking: false,
-            look_at: Instant::now(),
-            servers: 0,
-            refused: None,
-        })
-    }
-
     /// True if it goes on where another client was.
     pub fn is_resumed(&self) -> bool {
         self.resumed
@@ -191,7 +96,7 @@ impl Sweeper {
         let mut heard = Vec::new();
         while !is_over {
             told(&self.status(false));
-            let wake = (Instant::now() + TELL).min(self.look_at.max(Instant::now()));
+            let wake = (Instant::now() + TELL).min(self.look_at().max(Instant::now()));
             tokio::select! {
                 biased;
                 () = interrupted.as_mut() => {
@@ -200,7 +105,7 @@ impl Sweeper {
                     told(&status);
                     return Ok(status);
                 }
-                Some(looked) = self.looks.recv() => is_over = self.looked(looked, until)?,
+                Some(looked) = self.lookout.found() => is_over = self.looked(looked, until)?,
                 // One at least comes: one of its ends is ours.
                 _ = self.hears.recv_many(&mut heard, 256) => {
                     for (pack, heard) in heard.drain(..) {
@@ -209,7 +114,7 @@ impl Sweeper {
                     self.folder.flush(false)?;
                 }
                 () = sleep_until(wake) => {
-                    if self.look_at <= Instant::now() {
+                    if self.look_at() <= Instant::now() {
                         self.look();
                     }
                 }
@@ -219,6 +124,23 @@ impl Sweeper {
         let status = self.status(false);
         told(&status);
         Ok(status)
+    }
+
+    /// Gives up what is not done: nothing more is handed out, and what was is ended by [`run`](Sweeper::run). That is for
+    /// good, also for a client that goes on.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written.
+    pub fn cancel(&mut self) -> Result<(), NotesError> {
+        if self.machine.is_cancelled() {
+            return Ok(());
+        }
+        self.folder.note(&Entry::Cancelled {});
+        self.folder.flush(true)?;
+        // What is to be done about it is said when it goes on.
+        self.machine.on(Event::Cancel, &mut self.rng, &mut Vec::new());
+        Ok(())
     }
 
     /// What became of each instance; for when it is over, or was stopped.
@@ -233,9 +155,10 @@ impl Sweeper {
         let (mut submitted, mut unplaced, mut is_over) = (Vec::new(), None, false);
         for command in commands {
             match command {
-                Command::Look => self.look_at = self.look_at.min(Instant::now() + LOOK_SOON),
+                Command::Look => self.lookout.soon(),
                 Command::Done => is_over = true,
                 Command::Withdraw { pack } => self.withdraw(pack),
+                Command::Cancel { pack } => self.cancel_pack(pack),
                 Command::Unplaced { instance } => unplaced = Some(instance),
                 Command::Submit { pack, server, instances } => {
                     let runs = runs(&instances);
@@ -275,16 +198,32 @@ impl Sweeper {
         });
     }
 
+    /// Has a pack ended, whether it has started or not; whoever follows it hears what came of that. One of which it is not
+    /// known yet whether it is a job is ended as soon as it is.
+    fn cancel_pack(&mut self, pack: u32) {
+        let Some(Open { job: Some(job), .. }) = self.packs.get(&pack) else { return };
+        let (client, job) = (self.client.clone(), job.clone());
+        tokio::spawn(async move {
+            while let Err(error) = client.cancel(&job).await
+                && error.may_pass()
+            {
+                tracing::debug!(%job, %error, "cannot be cancelled yet");
+                sleep(CANCEL_AGAIN).await;
+            }
+        });
+    }
+
     /// Sends a pack on its way.
     fn send(&mut self, number: u32, recalled: bool) {
         let Some(Open { server, instances, job }) = self.packs.get(&number) else { return };
-        let Header { key, service, sweep, .. } = &self.header;
+        let Header { key, service, sweep, inputs, .. } = &self.header;
         let call = |number: &u32| PackedCall { number: *number, values: sweep.values(*number) };
         let pack = Pack {
             service: service.clone(),
             arguments: sweep.fixed.clone(),
             varied: sweep.names().map(str::to_owned).collect(),
             instances: instances.iter().map(call).collect(),
+            inputs_key: (!inputs.is_empty()).then(|| inputs_key(*key)),
         };
         let on_its_way = OnItsWay {
             client: self.client.clone(),
@@ -292,6 +231,7 @@ impl Sweeper {
             key: pack_key(*key, number),
             server: server.clone(),
             pack,
+            inputs: inputs.clone(),
             recalled,
             job: job.clone(),
             permits: self.permits.entry(server.clone()).or_default().clone(),
@@ -300,39 +240,33 @@ impl Sweeper {
         tokio::spawn(on_its_way.run());
     }
 
+    /// When servers are to be looked at: not for the end of what is only to be ended.
+    fn look_at(&self) -> Instant {
+        if self.machine.is_cancelled() { Instant::now() + 2 * TELL } else { self.lookout.at() }
+    }
+
     fn look(&mut self) {
-        self.look_at = Instant::now() + LOOK;
-        if std::mem::replace(&mut self.looking, true) {
-            return;
-        }
-        let (client, service) = (self.client.clone(), self.header.service.clone());
         // Any of them: what differs is how long it takes.
         let arguments = self.header.sweep.arguments(self.machine.first_left().unwrap_or(0));
-        let looked = self.looked.clone();
         let mut packs: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
         for job in self.packs.values().filter_map(|open| open.job.as_ref()) {
             packs.entry(job.server.clone()).or_default().push(job.number);
         }
-        tokio::spawn(async move {
-            // Whoever asked may have stopped.
-            let _ = looked.send(client.look(&service, &arguments, packs).await).await;
-        });
+        self.lookout.look(&self.client, &self.header.service, arguments, packs);
     }
 
     /// Servers were looked at. That nobody takes instances is borne with until then, and for good once some are under way.
     fn looked(&mut self, looked: Result<Looked, ClientError>, until: Instant) -> Result<bool, MultiJobError> {
-        self.looking = false;
         let mut looked = match looked {
             Ok(looked) => looked,
             Err(error)
                 if error.may_pass() && !error.is_denied() && (self.has_begun() || Instant::now() < until) =>
             {
-                self.look_at = Instant::now() + LOOK_SOON;
+                self.lookout.again_soon();
                 return Ok(false);
             }
             Err(error) => return Err(error.into()),
         };
-        self.servers = looked.found.len();
         if looked.found.is_empty() {
             let may_pass =
                 looked.others.is_empty() || looked.others.iter().any(|one| one.reason.cause.may_pass());
@@ -347,10 +281,10 @@ impl Sweeper {
             }
         }
         if looked.found.is_empty() {
-            self.look_at = Instant::now() + LOOK_SOON;
+            self.lookout.again_soon();
         }
         let waiting = self.waiting(&looked.found);
-        self.leave_out_paused(&mut looked.found);
+        self.lookout.leave_out_paused(&mut looked.found);
         self.tell(Event::Found { servers: looked.found, waiting })
     }
 
@@ -364,25 +298,17 @@ impl Sweeper {
         self.packs.iter().filter(|(_, open)| waits(open)).map(|(number, _)| *number).collect()
     }
 
-    /// Servers that have just refused a pack get none for a while.
-    fn leave_out_paused(&mut self, found: &mut Vec<(Name, Prospects)>) {
-        let now = Instant::now();
-        let until = |name: &Name| self.pauses.get(name).map(|(until, _)| *until).filter(|until| *until > now);
-        let next = found.iter().filter_map(|(name, _)| until(name)).min();
-        found.retain(|(name, _)| until(name).is_none());
-        if let Some(next) = next {
-            self.look_at = self.look_at.min(next);
-        }
-    }
-
     /// Something was heard of a pack.
     fn hear(&mut self, pack: u32, heard: Heard) -> Result<bool, MultiJobError> {
         match heard {
             Heard::Accepted(job) => {
                 self.folder.note(&Entry::Accepted { pack, job: job.clone() });
-                self.pauses.remove(&job.server);
+                self.lookout.goes_on(&job.server);
                 if let Some(open) = self.packs.get_mut(&pack) {
                     open.job = Some(job);
+                }
+                if self.machine.is_cancelled() {
+                    self.cancel_pack(pack);
                 }
                 Ok(false)
             }
@@ -396,9 +322,7 @@ impl Sweeper {
                 let Some(Open { server, .. }) = self.packs.remove(&pack) else { return Ok(false) };
                 tracing::info!(%server, pack, why, "does not take a pack");
                 if !matches!(cause, Cause::Invalid | Cause::TooLong) {
-                    let (_, pause) = self.pauses.get(&server).copied().unwrap_or((Instant::now(), PAUSE.0));
-                    let next = (pause * 2).min(PAUSE.1);
-                    self.pauses.insert(server.clone(), (Instant::now() + pause, next));
+                    self.lookout.pause(&server);
                 }
                 self.refused = Some((server, why.clone()));
                 let told = self.noted(Entry::Refused { pack, cause, why });
@@ -440,7 +364,7 @@ impl Sweeper {
             progress: self.machine.progress(),
             instances: self.plan().instances,
             left: self.machine.left(),
-            servers: self.servers,
+            servers: self.lookout.servers(),
             interrupted,
         }
     }
@@ -459,5 +383,6 @@ fn event(entry: Entry) -> Option<Event> {
             Event::Ended { pack, instance: end.instance, completed: end.is_success(), took }
         }
         Entry::Over { pack, unbegun, .. } => Event::Over { pack, unbegun },
+        Entry::Cancelled {} => Event::Cancel,
     })
 }

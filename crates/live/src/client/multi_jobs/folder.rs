@@ -22,8 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use super::MultiJobWanted;
 use crate::client::Sweep;
-use crate::client::notes::{NotesError, at, lock};
+use crate::client::notes::{NotesError, at, lock, named};
 use crate::processes::PackedEnd;
+use crate::staging::FileSpec;
 
 const SCHEMA: &str = "pliant.sweep/1";
 const HEADER: &str = "sweep.json";
@@ -40,19 +41,37 @@ pub(super) struct Header {
     pub(super) user: String,
     pub(super) service: String,
     pub(super) sweep: Sweep,
+    /// Files that every instance finds in its folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) inputs: Vec<HeldInput>,
     pub(super) plan: Plan,
     /// What is drawn is drawn from this.
     pub(super) seed: u64,
 }
 
+/// An input file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct HeldInput {
+    /// As it was when the multi-job began.
+    pub(super) file: FileSpec,
+    /// Where it is here.
+    pub(super) path: PathBuf,
+}
+
 impl Header {
-    pub(super) fn new(user: &str, service: &str, sweep: &Sweep, plan: Plan) -> Header {
+    pub(super) fn new(user: &str, wanted: &MultiJobWanted, plan: Plan) -> Header {
+        let input = |(file, path): &(FileSpec, PathBuf)| HeldInput {
+            file: file.clone(),
+            // Whoever goes on may do so from another folder.
+            path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+        };
         Header {
             schema: SCHEMA.to_owned(),
             key: Key(rand::random()),
             user: user.to_owned(),
-            service: service.to_owned(),
-            sweep: sweep.clone(),
+            service: wanted.service.clone(),
+            sweep: wanted.sweep.clone(),
+            inputs: wanted.inputs.iter().map(input).collect(),
             plan,
             seed: rand::random(),
         }
@@ -106,6 +125,8 @@ pub(super) enum Entry {
         #[serde(default, skip_serializing_if = "is_false")]
         unbegun: bool,
     },
+    /// What is not done is not wanted any more.
+    Cancelled {},
 }
 
 /// What earlier versions noted.
@@ -203,12 +224,14 @@ impl SweepFolder {
 
     /// An error unless it is of that service with these arguments, spread and tried again in the same way.
     pub(super) fn expect(&self, found: &Header, wanted: &MultiJobWanted) -> Result<(), NotesError> {
-        let MultiJobWanted { service, sweep, strategy, once, retries, .. } = wanted;
+        let MultiJobWanted { service, sweep, inputs, strategy, once, retries, .. } = wanted;
         let Header { plan, .. } = found;
         self.same("service", service, &found.service)?;
         if found.sweep != *sweep {
             return Err(self.other("arguments", sweep, &found.sweep));
         }
+        let files = named(inputs.iter().map(|(file, _)| file));
+        self.same("input files", &files, &named(found.inputs.iter().map(|input| &input.file)))?;
         self.same("--allocate", strategy, &plan.strategy)?;
         self.same("--allocate-once", once, &plan.once)?;
         self.same("--retries", retries, &plan.retries)

@@ -8,7 +8,7 @@ use pliant_control::reason::{Cause, Reason};
 use tokio::task::JoinSet;
 
 use crate::client::{Client, ClientError};
-use crate::wire::{self, Declined, proto};
+use crate::wire::{self, Declined, ProspectsQuery, proto};
 
 /// How many servers are asked at a time.
 const AT_ONCE: usize = 32;
@@ -34,19 +34,15 @@ pub(super) struct Looked {
 }
 
 impl Client {
-    /// What instances of a service may expect of a server, as if those of our jobs that wait and are `without` were not
+    /// What instances of a service may expect of a server, as if those of our jobs that wait and are left out were not
     /// there; or why it does not run them.
     pub async fn prospects(
         &self,
         server: &Name,
         address: &str,
-        service: &str,
-        arguments: &BTreeMap<String, String>,
-        without: &[u32],
+        query: &ProspectsQuery,
     ) -> Result<Result<Prospects, Declined>, ClientError> {
-        let call = wire::service_call(service, arguments);
-        let request = proto::ProspectsRequest { service: Some(call), without: without.to_vec() };
-        let request = self.request(request);
+        let request = self.request(proto::ProspectsRequest::from(query));
         let reply = self.server(server, address)?.prospects(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         wire::prospects_answer(reply.into_inner()).map_err(ClientError::protocol)
@@ -67,18 +63,26 @@ impl Client {
         if servers.iter().any(offers) {
             servers.retain(offers);
         }
+        let elsewhere = self.expectation(service).await.unwrap_or_else(|error| {
+            // Servers know something all the same.
+            tracing::debug!(%error, service, "the agent cannot be asked how long it takes");
+            None
+        });
         let mut looked = Looked::default();
         let (mut waiting, mut open) = (servers.into_iter(), JoinSet::new());
         loop {
             while open.len() < AT_ONCE
                 && let Some(server) = waiting.next()
             {
-                let (client, service, arguments) = (self.clone(), service.to_owned(), arguments.clone());
-                let info = server.info;
-                let without = without.remove(&info.name).unwrap_or_default();
+                let (client, info) = (self.clone(), server.info);
+                let query = ProspectsQuery {
+                    service: service.to_owned(),
+                    arguments: arguments.clone(),
+                    without: without.remove(&info.name).unwrap_or_default(),
+                    elsewhere,
+                };
                 open.spawn(async move {
-                    let asked = client.prospects(&info.name, &info.address, &service, &arguments, &without);
-                    let answer = asked.await;
+                    let answer = client.prospects(&info.name, &info.address, &query).await;
                     (info, answer)
                 });
             }

@@ -2,6 +2,7 @@
 //! made up.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use pliant_control::multi_job::{Command, Event, MultiJob, Places, Plan, Prospects, Told};
 use pliant_control::names::{Key, Name};
@@ -12,7 +13,7 @@ use rand_chacha::rand_core::SeedableRng;
 use tokio::time::Instant;
 
 use super::folder::{Header, numbers, runs};
-use super::{Entry, Fate, Rows, SweepFolder};
+use super::{Entry, Fate, MultiJobWanted, Rows, SweepFolder};
 use crate::client::Sweep;
 use crate::processes::{Outcome, PackedEnd};
 
@@ -28,7 +29,16 @@ fn header(instances: u32) -> Header {
     let sweep = Sweep { varied, ..Sweep::default() };
     assert_eq!(sweep.combinations(), Some(instances));
     let plan = Plan { instances, retries: 2, strategy: Strategy::Statistics, pack_most: 1_000, once: false };
-    Header { key: Key([1; 16]), seed: 1, ..Header::new("alice", "nothing", &sweep, plan) }
+    let wanted = MultiJobWanted {
+        service: "nothing".to_owned(),
+        sweep,
+        inputs: Vec::new(),
+        strategy: plan.strategy,
+        once: plan.once,
+        retries: plan.retries,
+        patience: Duration::ZERO,
+    };
+    Header { key: Key([1; 16]), seed: 1, ..Header::new("alice", &wanted, plan) }
 }
 
 fn prospects() -> Vec<(Name, Prospects)> {
@@ -54,7 +64,10 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
     loop {
         for command in commands.drain(..) {
             match command {
-                Command::Look | Command::Withdraw { .. } | Command::Unplaced { .. } => {}
+                Command::Look
+                | Command::Withdraw { .. }
+                | Command::Cancel { .. }
+                | Command::Unplaced { .. } => {}
                 Command::Done => return machine.progress().packs,
                 Command::Submit { pack, server, instances } => {
                     folder.note(&Entry::Submitted { pack, server, instances: runs(&instances) });
@@ -102,7 +115,7 @@ fn check(instances: u32, most_kib: u64) {
                 Event::Ended { pack, instance: end.instance, completed: true, took: SpanMs(2) }
             }
             Entry::Over { pack, .. } => Event::Over { pack, unbegun: false },
-            Entry::Accepted { .. } | Entry::Refused { .. } => return,
+            Entry::Accepted { .. } | Entry::Refused { .. } | Entry::Cancelled {} => return,
         };
         machine.on(event, &mut rng, &mut ignored);
         ignored.clear();

@@ -11,6 +11,7 @@
 
 mod driver;
 mod folder;
+mod lookout;
 mod looks;
 #[cfg(test)]
 mod million;

@@ -1,5 +1,6 @@
 //! One pack on its way: submitted to its server until it is known what became of that, then followed until it has ended.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,15 +8,16 @@ use pliant_control::client::Event;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::{Cause, Reason, Survey};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 
-use crate::client::submit::came_of;
+use super::folder::HeldInput;
+use crate::client::submit::{came_of, wants_files};
 use crate::client::{Client, ClientError};
 use crate::processes::PackedEnd;
-use crate::staging::ResultName;
+use crate::staging::{FileSpec, ResultName};
 use crate::wire::{Download, Pack, Submission, Submitted, proto};
 
 /// For so long after a submission of which nothing was heard a refusal says nothing: it may still be on its way. For so long
@@ -37,6 +39,8 @@ const QUESTIONS: usize = 16;
 pub(super) struct Permits {
     pub(super) submissions: Arc<Semaphore>,
     pub(super) questions: Arc<Semaphore>,
+    /// Held by whoever sends input files: once they are there, nobody else has to.
+    uploads: Arc<Mutex<()>>,
 }
 
 impl Default for Permits {
@@ -44,6 +48,7 @@ impl Default for Permits {
         Permits {
             submissions: Arc::new(Semaphore::new(SUBMISSIONS)),
             questions: Arc::new(Semaphore::new(QUESTIONS)),
+            uploads: Arc::default(),
         }
     }
 }
@@ -81,6 +86,8 @@ pub(super) struct OnItsWay {
     pub(super) key: Key,
     pub(super) server: Name,
     pub(super) pack: Pack,
+    /// What every pack needs.
+    pub(super) inputs: Vec<HeldInput>,
     /// An earlier client may have sent it.
     pub(super) recalled: bool,
     /// The job that it is, if that is known already: nothing is submitted then.
@@ -141,7 +148,7 @@ impl OnItsWay {
         let submission = Submission {
             key: self.key,
             what: Submitted::Pack(self.pack.clone()),
-            inputs: Vec::new(),
+            inputs: self.inputs.iter().map(|input| input.file.clone()).collect(),
             latest: None,
             compared: Vec::new(),
             survey: Survey::default(),
@@ -153,7 +160,7 @@ impl OnItsWay {
         loop {
             let event = {
                 let _permit = self.permits.submissions.acquire().await;
-                self.client.send_pack(&self.server, request.clone()).await.map_err(Heard::Failed)?
+                self.sent(&request).await.map_err(Heard::Failed)?
             };
             let refusal = match event {
                 Event::Accepted(record) => return Ok(record.handle),
@@ -179,6 +186,27 @@ impl OnItsWay {
             }
             pause.wait().await;
         }
+    }
+
+    /// Sends it once; what came of it. Its input files go first if the server does not have them.
+    async fn sent(&self, request: &proto::SubmitRequest) -> Result<Event, ClientError> {
+        let Some(key) = self.pack.inputs_key else {
+            return self.client.send_pack(&self.server, request.clone()).await.map(|(event, _)| event);
+        };
+        if let (event, false) = self.client.send_pack(&self.server, request.clone()).await? {
+            return Ok(event);
+        }
+        let _turn = self.permits.uploads.lock().await;
+        // Somebody else may have sent them meanwhile, which is told for every file.
+        for HeldInput { file, path } in &self.inputs {
+            match self.client.upload_to(&self.server, key, file, path).await {
+                Ok(()) => {}
+                // Nothing was submitted.
+                Err(error) if error.may_pass() => return Ok(Event::Unreachable(error.to_string())),
+                Err(error) => return Err(error),
+            }
+        }
+        self.client.send_pack(&self.server, request.clone()).await.map(|(event, _)| event)
     }
 
     /// Tells what became of each instance until the job has ended; how it ended.
@@ -288,14 +316,20 @@ impl Lines {
 }
 
 impl Client {
-    /// Sends a pack to its server once; what came of it. An error if it is our certificate that is refused.
-    async fn send_pack(&self, to: &Name, request: proto::SubmitRequest) -> Result<Event, ClientError> {
+    /// Sends a pack to its server once; what came of it, and whether that is for want of its input files. An error if it is
+    /// our certificate that is refused.
+    async fn send_pack(
+        &self,
+        to: &Name,
+        request: proto::SubmitRequest,
+    ) -> Result<(Event, bool), ClientError> {
         let mut server = match self.server_named(to).await {
             Ok(server) => server,
             Err(error) if error.is_denied() => return Err(error),
-            Err(error) => return Ok(Event::Unreachable(error.to_string())),
+            Err(error) => return Ok((Event::Unreachable(error.to_string()), false)),
         };
         let answer = server.submit(self.request(request)).await;
+        let wants_files = answer.as_ref().is_err_and(wants_files);
         if let Err(status) = &answer {
             let error = ClientError::call(format!("server {to}"), status);
             // That a key is taken says whose it is.
@@ -308,7 +342,13 @@ impl Client {
             // It may come back elsewhere.
             self.forget_server(to);
         }
-        Ok(event)
+        Ok((event, wants_files))
+    }
+
+    /// Uploads a file to a server, wherever it is.
+    async fn upload_to(&self, to: &Name, key: Key, file: &FileSpec, path: &Path) -> Result<(), ClientError> {
+        let mut server = self.server_named(to).await?;
+        self.upload(&mut server, key, file, path).await
     }
 }
 

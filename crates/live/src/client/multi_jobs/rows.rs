@@ -20,6 +20,8 @@ pub enum Fate {
     Completed,
     /// It failed, the last time it was run, or was lost with its job.
     Failed,
+    /// It was not run to an end, and will not be.
+    Cancelled,
     /// Nothing is known of its end.
     Unknown,
 }
@@ -30,6 +32,7 @@ impl Fate {
         match self {
             Fate::Completed => "completed",
             Fate::Failed => "failed",
+            Fate::Cancelled => "cancelled",
             Fate::Unknown => "unknown",
         }
     }
@@ -72,6 +75,8 @@ pub struct Rows {
     /// By pack: its server's position, and its job's number.
     packs: Vec<(u16, u32)>,
     servers: Vec<Name>,
+    /// What has no end is not to have one.
+    cancelled: bool,
 }
 
 impl Rows {
@@ -87,6 +92,7 @@ impl Rows {
         let (mut packs, mut servers) = (Vec::new(), Vec::<Name>::new());
         // Where a pack that has not ended was handed out, and with which instances.
         let mut open: BTreeMap<u32, (u64, Vec<(u32, u32)>)> = BTreeMap::new();
+        let mut cancelled = false;
         folder.replay(|place, entry| match entry {
             Entry::Submitted { pack, instances, .. } => _ = open.insert(pack, (place, instances)),
             Entry::Accepted { pack, job } => {
@@ -108,7 +114,8 @@ impl Rows {
             }
             Entry::Refused { pack, .. } => _ = open.remove(&pack),
             Entry::Over { pack, unbegun, .. } => {
-                let Some((since, instances)) = open.remove(&pack).filter(|_| !unbegun) else { return };
+                let is_lost = !unbegun && !cancelled;
+                let Some((since, instances)) = open.remove(&pack).filter(|_| is_lost) else { return };
                 // Whatever was not told of since then was lost with it.
                 for instance in numbers(&instances) {
                     if let Some(known) = ends.get_mut(instance as usize)
@@ -118,8 +125,9 @@ impl Rows {
                     }
                 }
             }
+            Entry::Cancelled {} => cancelled = true,
         })?;
-        Ok(Rows { folder, header, ends, packs, servers })
+        Ok(Rows { folder, header, ends, packs, servers, cancelled })
     }
 
     /// The folder.
@@ -153,7 +161,7 @@ impl Rows {
         let nothing = Row {
             instance,
             values,
-            fate: Fate::Unknown,
+            fate: if self.cancelled { Fate::Cancelled } else { Fate::Unknown },
             code: None,
             how: String::new(),
             tries,
@@ -174,7 +182,10 @@ impl Rows {
                 let how = format!("its job ended before it: {how}");
                 return Ok(Row { fate: Fate::Failed, how, server, job, ..nothing });
             }
-            Entry::Submitted { .. } | Entry::Accepted { .. } | Entry::Refused { .. } => return Ok(nothing),
+            Entry::Submitted { .. }
+            | Entry::Accepted { .. }
+            | Entry::Refused { .. }
+            | Entry::Cancelled {} => return Ok(nothing),
         };
         let job = self.job(pack);
         let PackedEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
@@ -193,6 +204,7 @@ impl Rows {
             ..nothing
         })
     }
+
     /// The job that a pack was, if it was one.
     fn job(&self, pack: u32) -> Option<Handle> {
         let (server, number) = self.packs.get(pack as usize)?;

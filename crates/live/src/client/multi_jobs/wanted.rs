@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_control::multi_job::{MultiJob, Plan, Progress, Share};
@@ -14,6 +15,7 @@ use rand_chacha::rand_core::SeedableRng;
 use super::looks::Unreachable;
 use crate::client::NotesError;
 use crate::client::{Client, ClientError, Sweep};
+use crate::staging::FileSpec;
 
 /// The most instances of a pack.
 const PACK_MOST: usize = 1_000;
@@ -27,6 +29,8 @@ pub struct MultiJobWanted {
     pub service: String,
     /// With which arguments.
     pub sweep: Sweep,
+    /// Files that every instance finds in its folder, and where they are here.
+    pub inputs: Vec<(FileSpec, PathBuf)>,
     /// How they are spread.
     pub strategy: Strategy,
     /// They are spread once, and stay where they were put.

@@ -16,6 +16,7 @@ fn packs() {
         (|pack| pack.service.clear(), "pack.service", "the name of a service", "an empty text"),
         (|pack| pack.instances.clear(), "pack.instances", "at least one instance", "nothing"),
         (|pack| pack.varied[0].clear(), "pack.varied[0]", "the name of an argument", "an empty text"),
+        (|pack| pack.inputs_key.truncate(15), "pack.inputs_key", "a key of 16 bytes", "15 bytes"),
         (
             |pack| drop(pack.instances[1].values.pop()),
             "pack.instances[1].values",
@@ -35,6 +36,7 @@ fn packs() {
         arguments: Default::default(),
         varied: vec!["x".to_owned()],
         instances: vec![instance(1), instance(2)],
+        inputs_key: vec![9; 16],
     };
     let what = Some(submit_request::What::Pack(pack));
     let request = proto::SubmitRequest { what, ..submit(script()) };

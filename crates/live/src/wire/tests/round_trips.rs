@@ -52,6 +52,7 @@ come_back_the_same! {
     located_jobs: located_job as proto::FindJobReply;
     accuracies_of_servers: accuracy as proto::ServerAccuracy;
     runtimes_of_jobs: runtimes as proto::RuntimesReply;
+    questions_about_prospects: prospects_query as proto::ProspectsRequest;
     files: file as proto::InputFile;
     submissions: submission as proto::SubmitRequest;
     answers_to_submissions: submit_answer as proto::SubmitReply;

@@ -10,56 +10,73 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::execute::{Divided, failed, starts};
-use super::results::{ArrivingCell, Spread};
+use super::ratios::log_ratios;
+use super::results::{ArrivingCell, RatioRow, Spread};
 use super::{Arriving, MultiJobCampaign, Times};
 use crate::campaign::CampaignError;
 use crate::multi_job::{Broker, Learned, MultiJob, Outcome, Session, settle};
 
 /// A cell's place: positions of the delay, of the number of instances, of their times and of the policy.
-type Place = [usize; 4];
+pub(super) type Place = [usize; 4];
 
-/// The cells of an experiment.
+/// The cells of an experiment, and how its policies compare.
 pub(super) fn run(
     campaign: &MultiJobCampaign,
     arriving: &Arriving,
     logs: &[Divided<'_>],
-) -> Result<Vec<ArrivingCell>, CampaignError> {
-    let mut cells = Vec::new();
+) -> Result<(Vec<ArrivingCell>, Vec<RatioRow>), CampaignError> {
+    let (mut cells, mut ratios) = (Vec::new(), Vec::new());
+    let name_of = |policy: usize| campaign.policies[arriving.policies[policy]].name.clone();
     for log in arriving.logs.iter().map(|at| &logs[*at]) {
         let key = format!("{} {}", arriving.name, log.log.name);
         let starts = starts(campaign, &key, log, arriving.starts, &arriving.delays);
         let times: Vec<Drawn> =
             arriving.times.iter().map(|times| drawn(log, *times)).collect::<Result<_, _>>()?;
-        let trials: Vec<(Place, Outcome)> = starts
+        let trials: Vec<Vec<(Place, Outcome)>> = starts
             .par_iter()
             .with_max_len(1)
             .enumerate()
-            .flat_map_iter(|(at, start)| {
-                run_start(campaign, arriving, log, *start, &times, &format!("{key} {at}"))
-            })
+            .map(|(at, start)| run_start(campaign, arriving, log, *start, &times, &format!("{key} {at}")))
             .collect();
         for (delay, delay_of) in arriving.delays.iter().enumerate() {
             for (count, count_of) in arriving.instances.iter().enumerate() {
                 for (time, time_of) in arriving.times.iter().enumerate() {
-                    for (policy, policy_of) in arriving.policies.iter().enumerate() {
+                    for policy in 0..arriving.policies.len() {
                         let place = [delay, count, time, policy];
-                        let of_cell: Vec<&Outcome> =
-                            trials.iter().filter(|(at, _)| *at == place).map(|(_, one)| one).collect();
+                        let of_cell: Vec<&Outcome> = trials
+                            .iter()
+                            .flatten()
+                            .filter(|(at, _)| *at == place)
+                            .map(|(_, one)| one)
+                            .collect();
                         cells.push(ArrivingCell {
                             experiment: arriving.name.clone(),
                             log: log.log.name.clone(),
                             delay_s: delay_of.0,
                             instances: *count_of,
                             times: time_of.label(),
-                            policy: campaign.policies[*policy_of].name.clone(),
+                            policy: name_of(policy),
                             ..cell(&of_cell)
                         });
                     }
                 }
             }
         }
+        let Some(reference) = arriving.reference else { continue };
+        let Some(reference) = arriving.policies.iter().position(|policy| *policy == reference) else {
+            continue;
+        };
+        for policy in (0..arriving.policies.len()).filter(|policy| *policy != reference) {
+            ratios.push(RatioRow {
+                experiment: arriving.name.clone(),
+                log: log.log.name.clone(),
+                policy: name_of(policy),
+                reference: name_of(reference),
+                log_ratios: log_ratios(&trials, policy, reference),
+            });
+        }
     }
-    Ok(cells)
+    Ok((cells, ratios))
 }
 
 fn cell(outcomes: &[&Outcome]) -> ArrivingCell {

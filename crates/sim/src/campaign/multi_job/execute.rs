@@ -38,9 +38,11 @@ pub fn run(campaign: &MultiJobCampaign, dir: &Path, asked: usize) -> Result<Resu
         let logs: Vec<Divided<'_>> =
             campaign.logs.par_iter().map(|log| divide(campaign, log)).collect::<Result<_, _>>()?;
         let frozen = campaign.frozen.iter().flat_map(|one| frozen::run(campaign, one, &logs)).collect();
-        let mut arriving = Vec::new();
+        let mut arriving = (Vec::new(), Vec::new());
         for one in &campaign.arriving {
-            arriving.extend(arriving::run(campaign, one, &logs)?);
+            let (cells, ratios) = arriving::run(campaign, one, &logs)?;
+            arriving.0.extend(cells);
+            arriving.1.extend(ratios);
         }
         let errors = logs.par_iter().flat_map_iter(|log| error_rows(campaign, log)).collect();
         let rows = logs.iter().map(log_row).collect();

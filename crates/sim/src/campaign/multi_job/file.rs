@@ -100,6 +100,7 @@ struct ArrivingTable {
     #[serde(default)]
     categories: Vec<CategoryTable>,
     policies: Option<Spanned<Vec<Spanned<String>>>>,
+    reference: Option<Spanned<String>>,
     draws: Option<Spanned<u64>>,
 }
 
@@ -252,11 +253,17 @@ impl Reader<'_> {
             let problem = "expected `times_s` or `categories`: how long instances take".to_owned();
             return Err(self.at(table.name.span(), problem));
         }
-        let all = (0..policies.len()).collect();
-        let policies = match &table.policies {
+        let taken = match &table.policies {
             Some(names) => self.positions(names, policies, "[[policy]]", |policy| &policy.name)?,
-            None => all,
+            None => (0..policies.len()).collect(),
         };
+        let reference = table.reference.as_ref().map(|name| {
+            let is_it = |at: &usize| policies[*at].name == *name.get_ref();
+            taken.iter().copied().find(is_it).ok_or_else(|| {
+                let problem = format!("expected one of its policies, found `{}`", name.get_ref());
+                self.at(name.span(), problem)
+            })
+        });
         let processors = self.each(&table.processors, 1, FEW_MAX)?;
         let instances = self.each(&table.instances, 1, COUNT_MAX)?;
         Ok(Arriving {
@@ -267,7 +274,8 @@ impl Reader<'_> {
             delays: self.spans(&table.delays_s)?,
             instances: instances.into_iter().map(|count| count as usize).collect(),
             times,
-            policies,
+            policies: taken,
+            reference: reference.transpose()?,
             draws: self.count(table.draws.as_ref().unwrap_or(draws), FEW_MAX)? as usize,
         })
     }

@@ -9,6 +9,7 @@ mod arriving;
 mod execute;
 mod file;
 mod frozen;
+mod ratios;
 mod results;
 mod words;
 
@@ -19,7 +20,7 @@ use pliant_policy::runtimes::{Level, Settings};
 use pliant_trace::generate::{GridLog, JobLaw};
 
 pub use execute::run;
-pub use results::{ArrivingCell, ErrorRow, FrozenCell, LogRow, Results, is_folder, read_results};
+pub use results::{ArrivingCell, ErrorRow, FrozenCell, LogRow, RatioRow, Results, is_folder, read_results};
 pub use words::law_name;
 
 use super::{Skipped, jobs::find_log};
@@ -113,6 +114,8 @@ pub struct Arriving {
     pub times: Vec<Times>,
     /// Positions of the policies.
     pub policies: Vec<usize>,
+    /// Position of the policy that others are compared with, start by start.
+    pub reference: Option<usize>,
     /// How often each thing that is drawn is drawn.
     pub draws: usize,
 }

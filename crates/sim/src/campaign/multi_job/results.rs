@@ -33,6 +33,9 @@ pub struct Results {
     pub frozen: Vec<FrozenCell>,
     /// Scenarios 3 and 4.
     pub arriving: Vec<ArrivingCell>,
+    /// How policies of scenarios 3 and 4 compare with one of them.
+    #[serde(default)]
+    pub ratios: Vec<RatioRow>,
     /// How far predictions were off.
     pub errors: Vec<ErrorRow>,
 }
@@ -138,6 +141,24 @@ pub struct ArrivingCell {
     pub copies: f64,
 }
 
+/// What a policy is worth beside another one: start by start, as whatever begins at the same moment of the log has the same
+/// jobs of others.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatioRow {
+    /// The experiment.
+    pub experiment: String,
+    /// The log.
+    pub log: String,
+    /// The policy.
+    pub policy: String,
+    /// The other one.
+    pub reference: String,
+    /// Of each start, in the order of the log: the natural logarithm of its makespan (mean over draws) over that of the other
+    /// one, mean over all cells.
+    pub log_ratios: Vec<f64>,
+}
+
 /// How far the predictions of an estimator were off on a log.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -189,11 +210,11 @@ impl Results {
         campaign: &MultiJobCampaign,
         logs: Vec<LogRow>,
         frozen: Vec<FrozenCell>,
-        arriving: Vec<ArrivingCell>,
+        (arriving, ratios): (Vec<ArrivingCell>, Vec<RatioRow>),
         errors: Vec<ErrorRow>,
     ) -> Results {
         let (schema, name) = (SCHEMA.to_owned(), campaign.name.clone());
-        Results { schema, name, draws: campaign.draws, logs, frozen, arriving, errors }
+        Results { schema, name, draws: campaign.draws, logs, frozen, arriving, ratios, errors }
     }
 }
 

@@ -1,0 +1,67 @@
+//! A sweep that is cancelled: what runs and waits is ended, and what is done stays done.
+
+use std::collections::BTreeMap;
+
+use pliant_live::wire::JobsQuery;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{User, runs, with_shell};
+use crate::harness::{Federation, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_is_cancelled_whatever_has_become_of_its_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = dir.path().join("lines");
+    // Those above 8 go on until they are ended.
+    let line = format!("[ $1 -le 8 ] || exec sleep 1000; echo $PLIANT_INSTANCE >> {}", lines.display());
+    let clusters = ["lyon", "nancy"].map(|name| {
+        let cluster = with_shell(name, 1, "some", &line);
+        crate::harness::Cluster { tables: cluster.tables.replace("\"2s\"", "\"600s\""), ..cluster }
+    });
+    let federation = Federation::start(&clusters).await;
+    let alice = User::new(&federation, "alice");
+    let begun = "sweep some --vary x=1..40 --out kept";
+    let client = alice.begin(begun);
+    until("the short ones to end", async || (runs(&lines).len() == 8).then_some(())).await;
+    let (code, _, stderr) = alice.run("sweep --cancel kept");
+    assert!(code == 2 && stderr.contains("another client is at work on it"), "{code}: {stderr}");
+    kill_process(Pid::from_child(&client), Signal::KILL).unwrap();
+    client.wait_with_output().unwrap();
+
+    let (code, said, stderr) = alice.run("sweep --cancel kept");
+    assert_eq!(code, 0, "{stderr}");
+    let counts = ["completed", "failed", "cancelled", "tried_again"].map(|key| said[key].as_u64().unwrap());
+    assert_eq!(counts, [8, 0, 32, 0], "{said}");
+    let query = JobsQuery {
+        owner: None,
+        all: false,
+        server: None,
+        states: Vec::new(),
+        limit: 1_000,
+        ended_after: None,
+    };
+    let client = federation.client("alice");
+    let jobs = until("the agent to know of all ends", async || {
+        let jobs = client.jobs(&query).await.ok()?.jobs;
+        jobs.iter().all(|job| job.state.is_final()).then_some(jobs)
+    })
+    .await;
+    assert_eq!(said["packs"], jobs.len());
+    let mut states: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for row in alice.rows("kept") {
+        states.entry(row["state"].clone()).or_default().push(row["x"].parse().unwrap());
+    }
+    let expected = [("cancelled", (9..=40).collect()), ("completed", (1..=8).collect::<Vec<u32>>())];
+    assert_eq!(states, expected.map(|(state, rows)| (state.to_owned(), rows)).into());
+
+    // That was for good.
+    for again in [begun, "sweep --resume kept"] {
+        let (code, said, stderr) = alice.run(again);
+        assert!(code == 3 && stderr.contains("32 of 40 instances were cancelled"), "{code}: {stderr}");
+        assert_eq!((&said["completed"], &said["packs"]), (&8.into(), &jobs.len().into()));
+    }
+    assert_eq!(alice.run("sweep --cancel kept").0, 0);
+    assert_eq!(runs(&lines).len(), 8);
+    let (code, _, stderr) = alice.run("sweep --cancel nowhere");
+    assert!(code == 2 && stderr.contains("expected something to go on with"), "{code}: {stderr}");
+}

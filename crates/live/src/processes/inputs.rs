@@ -1,0 +1,84 @@
+//! Input files of all instances of a pack: each finds them in its folder as links to the same files, so that there is one copy
+//! on the disk however many instances there are.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::staging::FileName;
+
+/// Some files, and the folder that has them.
+pub(super) struct Inputs<'a> {
+    pub(super) names: &'a [FileName],
+    pub(super) from: PathBuf,
+}
+
+impl Inputs<'_> {
+    /// Puts the files into the folder of an instance.
+    pub(super) fn give_to(&self, folder: &Path) -> io::Result<()> {
+        for name in self.names {
+            let target = folder.join(name.as_str());
+            if let Some(parent) = target.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::hard_link(self.from.join(name.as_str()), &target).map_err(|error| {
+                io::Error::new(error.kind(), format!("the input file {}: {error}", name.as_str()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what an instance has left of them; what it has put in their place is a result. What cannot be taken away
+    /// is fetched with the results, and does no other harm.
+    pub(super) fn take_from(&self, folder: &Path) {
+        let file = |path: &Path| fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        for name in self.names {
+            let target = folder.join(name.as_str());
+            if file(&target).is_some() && file(&target) == file(&self.from.join(name.as_str())) {
+                let _ = fs::remove_file(&target);
+            }
+            let mut parents = target.ancestors().skip(1).take_while(|parent| *parent != folder);
+            // The innermost first, as long as there is nothing else in them.
+            while parents.next().is_some_and(|parent| fs::remove_dir(parent).is_ok()) {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_leaves_what_is_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, folder) = (dir.path().join("inputs"), dir.path().join("work/7"));
+        let names: Vec<FileName> = ["a", "in/b", "in/deep/c"].map(|name| name.parse().unwrap()).into();
+        for name in &names {
+            fs::create_dir_all(from.join(name.as_str()).parent().unwrap()).unwrap();
+            fs::write(from.join(name.as_str()), name.as_str()).unwrap();
+        }
+        fs::create_dir_all(&folder).unwrap();
+        let inputs = Inputs { names: &names, from: from.clone() };
+        inputs.give_to(&folder).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("in/deep/c")).unwrap(), "in/deep/c");
+        inputs.take_from(&folder);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+
+        inputs.give_to(&folder).unwrap();
+        fs::remove_file(folder.join("a")).unwrap();
+        fs::write(folder.join("a"), "mine").unwrap();
+        fs::write(folder.join("in/new"), "mine too").unwrap();
+        inputs.take_from(&folder);
+        let left = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        assert_eq!((left("a").as_deref(), left("in/new").as_deref()), (Some("mine"), Some("mine too")));
+        assert!(!folder.join("in/b").exists() && !folder.join("in/deep").exists());
+        assert_eq!(fs::read_to_string(from.join("a")).unwrap(), "a");
+
+        fs::remove_dir_all(&folder).unwrap();
+        fs::remove_file(from.join("in/b")).unwrap();
+        fs::create_dir(&folder).unwrap();
+        let error = inputs.give_to(&folder).unwrap_err().to_string();
+        assert!(error.starts_with("the input file in/b: "), "{error}");
+    }
+}
