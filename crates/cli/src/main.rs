@@ -27,14 +27,14 @@ mod work;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mimalloc::MiMalloc;
 
 use failure::Failure;
 use output::Output;
 
-/// Daemons hold thousands of connections, whose making is a tenth cheaper with it (docs/performance.md, Explorations).
+/// For daemons with thousands of connections (docs/performance.md, Explorations); simulations are slower with it.
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const AFTER_HELP: &str = "\
 Exit codes:

@@ -85,7 +85,9 @@ pub(super) fn dendrogram(
         lans.push((site, lan));
         for (place, machine) in site.machines.iter().enumerate() {
             let taken = taken(&site.server.name, &machine.name) / machine.power_mflops;
-            let load = (machine.load + taken).clamp(0.0, 1.0);
+            // Down to four digits, so that one of three processors is left to a task of just that size when two are taken.
+            let load = ((machine.load + taken) * 1e4).floor() / 1e4;
+            let load = load.clamp(0.0, 1.0);
             // What its server calls it need not be unique, nor short.
             let name = format!("{number}/{place}");
             let power_mflops = machine.power_mflops;

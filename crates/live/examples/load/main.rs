@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use mimalloc::MiMalloc;
 
-/// As `pliant` has.
+/// As `pliant` has when it is built with `--features mimalloc`.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -68,7 +68,10 @@ pub(super) fn own_address(toward: &str) -> io::Result<String> {
 
 fn resolved(address: &str) -> io::Result<SocketAddr> {
     let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("`{address}` has no address here"));
-    address.to_socket_addrs()?.next().ok_or_else(unknown)
+    let found = address
+        .to_socket_addrs()
+        .map_err(|error| io::Error::new(error.kind(), format!("`{address}` has no address here: {error}")));
+    found?.next().ok_or_else(unknown)
 }
 
 fn anywhere(like: SocketAddr) -> SocketAddr {

@@ -28,6 +28,8 @@ struct Federation {
     silent: Vec<usize>,
     /// Servers whose parts are not told where their tasks are to listen.
     unlocated: Vec<usize>,
+    /// Servers that say nothing of what is taken.
+    unseen: Vec<usize>,
     /// What each user's call was answered, the last one last.
     answers: Vec<Answer>,
     /// What was begun: the server, the number there, and the part.
@@ -120,6 +122,7 @@ impl Federation {
             servers: procs.iter().enumerate().map(server).collect(),
             silent: Vec::new(),
             unlocated: Vec::new(),
+            unseen: Vec::new(),
             answers: Vec::new(),
             begun: Vec::new(),
             terminated: Vec::new(),
@@ -190,6 +193,7 @@ impl Federation {
             let procs = server.procs().0;
             let power_mflops = POWER * f64::from(procs);
             let load = 1.0 - f64::from(server.usage().free.0) / f64::from(procs);
+            let load = if self.unseen.contains(&number) { 0.0 } else { load };
             Site {
                 server: Peer { name: name(number), address: String::new() },
                 below: None,

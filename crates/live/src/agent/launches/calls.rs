@@ -195,7 +195,7 @@ impl Calls {
 /// were, and the same mapping with them.
 fn rounded(machine: Machine) -> Machine {
     let power_mflops = (machine.power_mflops * 10.0).round().max(1.0) / 10.0;
-    Machine { power_mflops, load: (machine.load * 1e4).round() / 1e4, ..machine }
+    Machine { power_mflops, load: (machine.load * 1e4).floor() / 1e4, ..machine }
 }
 
 /// True if a server that was asked to take a part in would say the same again.

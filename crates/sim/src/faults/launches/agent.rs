@@ -150,7 +150,15 @@ impl World {
                 continue;
             }
             let name = self.servers[index].name.clone();
-            let procs = self.servers[index].daemon.machine.procs().0;
+            let machine = &self.servers[index].daemon.machine;
+            let procs = machine.procs().0;
+            // What parts have from their turn on, as servers say; that of jobs would leave little to be launched.
+            let has_turn = |standing: &Standing| {
+                matches!(standing, Standing::Held { .. } | Standing::Committed | Standing::Runs { .. })
+            };
+            let parts = machine.parts().filter(|(_, _, standing)| has_turn(standing));
+            let taken: u32 = parts.map(|(part, ..)| part.procs.0).sum();
+            let taken = f64::from(taken) / f64::from(procs.max(1));
             let below = Some(self.agents[self.servers[index].parent].name.clone());
             let below = below.filter(|agent| *agent != self.agents[0].name);
             // Of two machines, if it has as many processors.
@@ -158,7 +166,7 @@ impl World {
                 name: name.to_owned(),
                 power_mflops: POWER * f64::from(procs),
                 procs,
-                load,
+                load: (load + taken).min(1.0),
             };
             let load = f64::from(self.rng.random_range(0..4_u32)) / 10.0;
             let machines = [machine("m0", procs.div_ceil(2), load), machine("m1", procs / 2, 0.0)];
