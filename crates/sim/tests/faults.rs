@@ -117,7 +117,7 @@ fn the_checkers_find_bugs() {
         (Bug::LeavesCopies, Mixed, 100..110, &["settled"]),
         (Bug::StartsUnasked, Launching, 0..10, &["alone"]),
         (Bug::QueuedIsHeld, Launching, 0..10, &["alone"]),
-        (Bug::ActsEarly, Launching, 0..20, &["alone"]),
+        (Bug::ActsEarly, Launching, 0..60, &["alone"]),
         (Bug::SilenceIsOver, Launching, 0..40, &["over"]),
         (Bug::ForgetsParts, Launching, 0..20, &["settled", "once", "alone"]),
         (Bug::RunsAgain, Launching, 0..20, &["once", "cores"]),

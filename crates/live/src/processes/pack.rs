@@ -47,7 +47,7 @@ pub struct PackSpec {
     /// The pack is to end within so many seconds, if it has to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_s: Option<u64>,
-    /// Files that each instance finds in its folder; they are in [`SHARED`] beside the file that says all this.
+    /// Files that each instance finds in its folder; they are in the folder `inputs` beside the file that says all this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<FileName>,
     /// The instances, in order.

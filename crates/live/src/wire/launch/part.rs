@@ -237,7 +237,7 @@ fn to_map(addresses: &Addresses) -> HashMap<String, String> {
 }
 
 fn addresses(field: &str, found: HashMap<String, String>) -> Result<Addresses, Malformed> {
-    by_task(field, found, |at, address| read::address(at, address))
+    by_task(field, found, read::address)
 }
 
 fn exits_to(ended: &BTreeMap<String, Exit>) -> HashMap<String, proto::Exit> {

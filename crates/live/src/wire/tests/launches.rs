@@ -242,7 +242,8 @@ fn standings_and_verdicts() {
 #[test]
 fn machines() {
     let machine = Machine { name: "node".to_owned(), power_mflops: 1e4, procs: 4, load: 0.5 };
-    let cases: [(fn(&mut proto::SurveyedMachine), &str, &str, &str); 4] = [
+    type Change = fn(&mut proto::SurveyedMachine);
+    let cases: [(Change, &str, &str, &str); 4] = [
         (|machine| machine.name.clear(), "name", "the name of a machine", "an empty text"),
         (|machine| machine.procs = 0, "procs", PROCS, "0"),
         (|machine| machine.load = 1.5, "load", "a share from 0 to 1", "1.5"),
