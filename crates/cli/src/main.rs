@@ -31,11 +31,6 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use output::Output;
 
-/// For daemons with thousands of connections (docs/performance.md, Explorations); simulations are slower with it.
-#[cfg(feature = "mimalloc")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const AFTER_HELP: &str = "\
 Exit codes:
   0    done

@@ -29,12 +29,6 @@ mod submits;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mimalloc::MiMalloc;
-
-/// As `pliant` has when it is built with `--features mimalloc`.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 

@@ -76,7 +76,11 @@ pub fn render_figures(title: &str, note: &str, sections: &[Section]) -> String {
 
 fn table(of: &TextTable) -> String {
     let columns: Vec<(&str, &str)> = of.columns.iter().map(|title| (title.as_str(), "")).collect();
-    let mut table = Table::new(&columns);
+    let is_words = |column: usize| {
+        let mut values = of.rows.iter().filter_map(|row| row.get(column));
+        values.any(|value| value.starts_with(char::is_alphabetic))
+    };
+    let mut table = Table::with_words(&columns, (1..columns.len()).map(is_words).collect());
     for row in &of.rows {
         let (name, values) = row.split_first().map_or(("", &[][..]), |(name, rest)| (name.as_str(), rest));
         table.row(name, values.iter().cloned());

@@ -6,6 +6,8 @@ use super::LineFigure;
 use super::page::escape;
 
 const WIDTH: f64 = 560.0;
+/// How many times its size a figure is drawn at most where it has a whole page's width: its letters grow with it.
+const LARGEST: f64 = 1.3;
 const HEIGHT: f64 = 270.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 16.0;
@@ -40,8 +42,9 @@ pub(super) fn svg(figure: &LineFigure) -> String {
     let gap = (WIDTH - LEFT - RIGHT) / figure.points.len().max(1) as f64;
     let x = |at: usize| LEFT + gap * (at as f64 + 0.5);
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\" style=\"width:100%;height:auto;font-size:12px\">",
-        escape(&figure.title)
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\" style=\"width:100%;max-width:{}px;height:auto;font-size:12px\">",
+        escape(&figure.title),
+        WIDTH * LARGEST
     );
     let ticks = (top / step).round() as usize;
     for at in 0..=ticks {

@@ -53,21 +53,32 @@ impl Column {
 pub(super) struct Table {
     html: String,
     columns: usize,
+    /// Which columns are words, and no numbers, the first one not counted.
+    words: Vec<bool>,
 }
 
 impl Table {
     /// Columns as (title, explanation); the explanation appears when the pointer rests on the title.
     pub(super) fn new(columns: &[(&str, &str)]) -> Table {
+        Table::with_words(columns, Vec::new())
+    }
+
+    /// The same; the columns of values that are words begin at the left, as words do.
+    pub(super) fn with_words(columns: &[(&str, &str)], words: Vec<bool>) -> Table {
+        let is_words = |column: usize| column > 0 && words.get(column - 1) == Some(&true);
         let mut html = String::from("<div class=\"scroll\"><table><thead><tr>");
-        for (title, explanation) in columns {
+        for (column, (title, explanation)) in columns.iter().enumerate() {
             let _ = write!(html, "<th scope=\"col\"");
+            if is_words(column) {
+                html.push_str(" class=\"words\"");
+            }
             if !explanation.is_empty() {
                 let _ = write!(html, " title=\"{}\"", escape(explanation));
             }
             let _ = write!(html, ">{}</th>", escape(title));
         }
         html.push_str("</tr></thead><tbody>");
-        Table { html, columns: columns.len() }
+        Table { html, columns: columns.len(), words }
     }
 
     /// The markup of a table given by its columns; `first` is the title of the names.
@@ -99,9 +110,14 @@ impl Table {
     /// A row of a name and its values, all as text.
     pub(super) fn row<C: Into<Cell>>(&mut self, name: &str, values: impl IntoIterator<Item = C>) {
         let _ = write!(self.html, "<tr><th scope=\"row\">{}</th>", escape(name));
-        for cell in values {
+        for (column, cell) in values.into_iter().enumerate() {
             let Cell { text, best } = cell.into();
-            let class = if best { " class=\"best\"" } else { "" };
+            let class = match (best, self.words.get(column) == Some(&true)) {
+                (true, true) => " class=\"best words\"",
+                (true, false) => " class=\"best\"",
+                (false, true) => " class=\"words\"",
+                (false, false) => "",
+            };
             let _ = write!(self.html, "<td{class}>{}</td>", escape(&text));
         }
         self.html.push_str("</tr>");
@@ -142,6 +158,16 @@ mod tests {
             <tr class=\"group\"><th scope=\"colgroup\" colspan=\"2\">a &amp; b</th></tr>\
             <tr><th scope=\"row\">&lt;i&gt;</th><td class=\"best\">1</td></tr>\
             <tr><th scope=\"row\">n</th><td>&lt;2&gt;</td></tr></tbody></table></div>\n";
+        assert_eq!(table.html(), expected);
+    }
+
+    #[test]
+    fn columns_of_words_are_marked_in_their_title_and_in_every_row() {
+        let mut table = Table::with_words(&[("n", ""), ("x", ""), ("verdict", "")], vec![false, true]);
+        table.row("a", ["1".to_owned(), "holds".to_owned()]);
+        let expected = "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">n</th><th scope=\"col\">x</th>\
+            <th scope=\"col\" class=\"words\">verdict</th></tr></thead><tbody>\
+            <tr><th scope=\"row\">a</th><td>1</td><td class=\"words\">holds</td></tr></tbody></table></div>\n";
         assert_eq!(table.html(), expected);
     }
 
