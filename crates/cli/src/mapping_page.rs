@@ -211,6 +211,7 @@ fn times(results: &Results) -> LineFigure {
         y: "milliseconds".to_owned(),
         points: tasks.iter().map(usize::to_string).collect(),
         series: all,
+        ..LineFigure::default()
     }
 }
 

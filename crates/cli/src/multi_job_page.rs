@@ -15,6 +15,7 @@ pub(crate) fn render(results: &Results) -> String {
     let mut sections = vec![logs(&results.logs)];
     sections.extend(frozen(&results.frozen));
     sections.extend(arriving(&results.arriving));
+    sections.extend(table_5(&results.arriving));
     sections.extend(ratios(&results.ratios));
     sections.push(errors(&results.errors));
     render_figures(&results.name, &note, &sections)
@@ -69,6 +70,7 @@ fn logs(logs: &[LogRow]) -> Section {
             y: "processors".to_owned(),
             points: (1..=most).map(|at| at.to_string()).collect(),
             series: logs.iter().map(series).collect(),
+            logarithmic: false,
         }],
     }
 }
@@ -107,6 +109,7 @@ fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
                     .into_iter()
                     .map(series)
                     .collect(),
+                logarithmic: true,
             }
         };
         let rows: Vec<FrozenCell> = cells.iter().map(|cell| (*cell).clone()).collect();
@@ -120,7 +123,7 @@ fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
     distinct(cells, |cell| cell.experiment.clone()).iter().map(of).collect()
 }
 
-/// Figures 7 to 11 and Table 5: every policy over the number of instances.
+/// Figures 7 to 11: every policy over the number of instances.
 fn arriving(cells: &[ArrivingCell]) -> Vec<Section> {
     let of = |experiment: &String| {
         let cells: Vec<&ArrivingCell> = cells.iter().filter(|cell| &cell.experiment == experiment).collect();
@@ -147,17 +150,62 @@ fn arriving(cells: &[ArrivingCell]) -> Vec<Section> {
                 y: "hours".to_owned(),
                 points: points.iter().map(usize::to_string).collect(),
                 series: distinct(&cells, |cell| cell.policy.clone()).into_iter().map(series).collect(),
+                logarithmic: true,
             }
         };
         let rows = cells.iter().map(|cell| arriving_row(cell)).collect();
         Section {
-            title: format!("Scenarios 3 and 4: {experiment} [table 5]"),
+            title: format!("Scenarios 3 and 4: {experiment}"),
             note: "Others go on submitting while the multi-job runs.".to_owned(),
             tables: vec![TextTable { columns: columns(&ARRIVING), rows }],
             figures: distinct(&cells, place).into_iter().map(figure).collect(),
         }
     };
     distinct(cells, |cell| cell.experiment.clone()).iter().map(of).collect()
+}
+
+/// Table 5: random allocation beside the paper's, where both are.
+fn table_5(cells: &[ArrivingCell]) -> Option<Section> {
+    let same = |one: &ArrivingCell, other: &ArrivingCell| {
+        let place = |cell: &ArrivingCell| {
+            (cell.experiment.clone(), cell.log.clone(), cell.delay_s, cell.times.clone(), cell.instances)
+        };
+        place(one) == place(other)
+    };
+    let row = |random: &ArrivingCell| {
+        let statistics = cells.iter().find(|cell| cell.policy == "STAT-user" && same(cell, random))?;
+        let ratio = |random: f64, statistics: f64| format!("{:.2}", random / statistics.max(1.0));
+        Some(vec![
+            random.experiment.clone(),
+            random.log.clone(),
+            random.delay_s.to_string(),
+            random.times.clone(),
+            random.instances.to_string(),
+            format!("{:.0}", random.response_s.mean),
+            format!("{:.0}", statistics.response_s.mean),
+            ratio(random.response_s.mean, statistics.response_s.mean),
+            ratio(random.makespan_s.mean, statistics.makespan_s.mean),
+        ])
+    };
+    let rows: Vec<Vec<String>> = cells.iter().filter(|cell| cell.policy == "RND").filter_map(row).collect();
+    let titles = [
+        "experiment",
+        "log",
+        "delay s",
+        "times",
+        "jobs",
+        "RND: response s",
+        "STAT-user: response s",
+        "ratio",
+        "ratio of makespans",
+    ];
+    (!rows.is_empty()).then(|| Section {
+        title: "Random allocation and statistics by user [table 5]".to_owned(),
+        note: "Mean response of an instance; a ratio above 1 says that statistics are sooner done."
+            .to_owned(),
+        tables: vec![TextTable { columns: columns(&titles), rows }],
+        figures: Vec::new(),
+    })
 }
 
 /// What policies are worth beside one of them.

@@ -44,10 +44,11 @@ delays_s = [50000]
 instances = [20]
 times_s = [500]
 categories = [{ level = "user", rank = 1 }]
-reference = "STAT"
+reference = "STAT-user"
 
 [[policy]]
-name = "STAT"
+name = "STAT-user"
+level = "user"
 
 [[policy]]
 name = "moving"
@@ -88,7 +89,7 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
     for row in ratios {
         let starts: Vec<f64> =
             row["log_ratios"].as_array().unwrap().iter().map(|ratio| ratio.as_f64().unwrap()).collect();
-        assert_eq!((starts.len(), &row["reference"], &row["low"]), (2, &"STAT".into(), &Value::Null));
+        assert_eq!((starts.len(), &row["reference"], &row["low"]), (2, &"STAT-user".into(), &Value::Null));
         assert!((row["ratio"].as_f64().unwrap().ln() - (starts[0] + starts[1]) / 2.0).abs() < 1e-12);
     }
     assert!(ratios[1]["ratio"].as_f64().unwrap() > 1.0, "random is no better: {ratios:?}");
@@ -98,7 +99,8 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
     for title in [
         "Work by cluster [3]",
         "Makespan on made, jobs of 1000 s, after 50000 s [4-6]",
-        "busy [table 5]",
+        "Scenarios 3 and 4: busy",
+        "Random allocation and statistics by user [table 5]",
         "Policies beside each other",
     ] {
         assert!(page.contains(title), "{title}");

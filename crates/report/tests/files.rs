@@ -181,7 +181,8 @@ fn errors_have_hints_and_no_jargon() {
         let folder = written(&run);
         fs::write(folder.path().join(file), bytes).unwrap();
         let error = read_folder(folder.path()).unwrap_err();
-        let text = error.to_string();
+        // The folder's name is drawn, and may have anything in it.
+        let text = error.to_string().replace(&folder.path().display().to_string(), "");
         assert!(error.hint().is_some() && text.contains(&format!("{file}:")), "{text}");
         for jargon in ["CSV error", "record", "field", "invalid type", "EOF", "u64"] {
             assert!(!text.contains(jargon), "{text}");

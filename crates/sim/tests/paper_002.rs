@@ -150,7 +150,7 @@ fn without_its_logs_the_campaign_is_smaller_and_a_required_one_is_named() {
     }
     let mut required = campaign.clone();
     let skipped = campaign.skip_absent();
-    assert_eq!((skipped.len(), campaign.logs.len()), (4, 1));
+    assert_eq!((skipped.len(), campaign.logs.len()), (6, 1));
     assert!(campaign.arriving.iter().all(|arriving| arriving.logs == [0]));
     let LogSource::File { optional, .. } = &mut required.logs[1].source else { panic!("expected a file") };
     *optional = false;
@@ -197,4 +197,73 @@ fn categories_of_a_real_log_are_counted() {
     let division = pliant_sim::multi_job::Division { stretches: 1, skipped: 0, clusters: 10 };
     let divided = pliant_sim::multi_job::background(&log, division).unwrap();
     assert_eq!(divided.categories, [0, 216, 28]);
+}
+
+/// A log of three sites, each job with a user, a group and an executable, in both formats; they are numbered in the order in
+/// which they appear, as words are.
+fn both_formats() -> [String; 2] {
+    let (mut swf, mut gwf) = ("; MaxProcs: 3\n".to_owned(), "# MaxProcs: 3\n".to_owned());
+    for number in 1..=300 {
+        let (submit, runtime) = (number * 400, 100 + number * 37 % 900);
+        let [executable, user, group, site] = [7, 5, 2, 3].map(|count| (number - 1) % count + 1);
+        swf.push_str(&format!(
+            "{number} {submit} 0 {runtime} 1 -1 -1 1 {runtime} -1 1 {user} {group} {executable} -1 {site} -1 -1\n"
+        ));
+        gwf.push_str(&format!(
+            "{number} {submit} 0 {runtime} 1 -1 -1 1 {runtime} -1 1 U{user} G{group} X{executable} -1 -1 S{site} S{site} \
+             UNITARY -1 -1 -1 -1 -1 -1 -1 -1 -1 -1\n"
+        ));
+    }
+    [swf, gwf]
+}
+
+/// The paper's own logs are in the Grid Workload Format.
+#[test]
+fn logs_in_grid_workload_format_have_sites_and_categories() {
+    let dir = tempfile::tempdir().unwrap();
+    let [swf, gwf] = both_formats();
+    fs::write(dir.path().join("log.swf"), swf).unwrap();
+    fs::write(dir.path().join("log.gwf"), gwf).unwrap();
+    let of = |log: &str| {
+        let file = dir.path().join(format!("{log}.toml"));
+        let text = format!(
+            r#"
+            kind = "multi-job"
+            name = "formats"
+            seed = 1
+            draws = 3
+
+            [[log]]
+            name = "log"
+            file = "log.{log}"
+            clusters = 3
+
+            [[arriving]]
+            name = "user"
+            logs = ["log"]
+            processors = [1]
+            starts = 2
+            delays_s = [1000]
+            instances = [20]
+            categories = [{{ level = "user", rank = 1 }}]
+            policies = ["STAT-group", "RND"]
+
+            [[policy]]
+            name = "STAT-group"
+            strategy = "statistics"
+            level = "group"
+
+            [[policy]]
+            name = "RND"
+            strategy = "random"
+            "#
+        );
+        fs::write(&file, text).unwrap();
+        run(&MultiJobCampaign::read(&file).unwrap(), &dir.path().join(log), 1).unwrap()
+    };
+    let [swf, gwf] = ["swf", "gwf"].map(of);
+    let log = &gwf.logs[0];
+    assert_eq!((log.jobs, log.executables, log.users, log.groups), (300, 7, 5, 2));
+    assert_eq!(log.busy_processors.len(), 3);
+    assert_eq!((&swf.logs, &swf.arriving, &swf.errors), (&gwf.logs, &gwf.arriving, &gwf.errors));
 }

@@ -9,7 +9,7 @@ use super::boxes::{Figure, figures, in_order};
 use super::metric::{Metric, metric, place};
 use super::number::{count, counted};
 use super::table::Table;
-use super::{CampaignTable, campaign_summary, page};
+use super::{CampaignTable, campaign_summary, families, page};
 use crate::quantile::Quartiles;
 
 /// A figure of more boxes than this takes the whole width of the page.
@@ -17,9 +17,24 @@ const BOXES_NARROW: usize = 16;
 
 /// Writes the page.
 pub(super) fn render(title: &str, note: &str, table: &CampaignTable) -> String {
+    // What runs through very many policies is read off figures of its own.
+    let family = families::family(table);
+    let whole = table;
+    let others = family.as_ref().map(|family| family.others(table));
+    let table = others.as_ref().unwrap_or(table);
     let figures = figures(table);
     let seeds: BTreeSet<u64> = table.rows.iter().map(|row| row.seed).collect();
     let mut body = campaign_summary::section(table);
+    if let Some(family) = &family {
+        let _ = writeln!(
+            body,
+            "<section><h2>Over the number of <i>{}</i></h2>\n<p class=\"quiet\">Medians and quartiles over the seeds; other \
+             policies do not depend on it. Each figure has its numbers below it.</p></section>\n<div class=\"figures\">",
+            page::escape(family.name())
+        );
+        family.figures(whole).iter().for_each(|figure| body.push_str(&super::figures::figure(figure)));
+        body.push_str("</div>\n");
+    }
     if figures.is_empty() {
         body.push_str("<section><p class=\"quiet\">There is no metric to show.</p></section>\n");
     } else {
@@ -33,8 +48,10 @@ pub(super) fn render(title: &str, note: &str, table: &CampaignTable) -> String {
             counted(seeds.len() as u64, "seed")
         );
     }
+    // Explorations have no jobs that come by other ways.
+    let kinds = !table.rows.iter().all(|row| row.metrics.contains_key("unhappy_users"));
     for dedicated in [true, false] {
-        part(&mut body, &figures, dedicated);
+        part(&mut body, &figures, dedicated, kinds);
     }
     let data: Vec<Value> = figures.iter().map(figure_data).collect();
     let policies = in_order(table.rows.iter().map(|row| &row.policy));
@@ -42,43 +59,48 @@ pub(super) fn render(title: &str, note: &str, table: &CampaignTable) -> String {
 }
 
 /// The figures of one kind of platform: the main metrics, then the others folded away.
-fn part(body: &mut String, figures: &[Figure], dedicated: bool) {
+fn part(body: &mut String, figures: &[Figure], dedicated: bool, kinds: bool) {
     let mine = figures.iter().enumerate().filter(|(_, figure)| figure.dedicated == dedicated);
     let (main, more): (Vec<_>, Vec<_>) = mine.partition(|(_, figure)| place(&figure.metric).is_some());
     let heading = if dedicated { "Dedicated platform" } else { "Non-dedicated platform" };
-    if !main.is_empty() || !more.is_empty() {
+    if kinds && (!main.is_empty() || !more.is_empty()) {
         let _ = writeln!(body, "<h2 class=\"part\">{heading}</h2>");
     }
-    grid(body, &main);
+    grid(body, &main, kinds);
     if !more.is_empty() {
         let metrics = counted(more.len() as u64, "more metric");
         let _ = writeln!(
             body,
-            "<details class=\"more\"><summary>{metrics}, {}</summary>",
-            heading.to_lowercase()
+            "<details class=\"more\"><summary>{metrics}{}</summary>",
+            if kinds { format!(", {}", heading.to_lowercase()) } else { String::new() }
         );
-        grid(body, &more);
+        grid(body, &more, kinds);
         body.push_str("</details>\n");
     }
 }
 
-fn grid(body: &mut String, figures: &[(usize, &Figure)]) {
+fn grid(body: &mut String, figures: &[(usize, &Figure)], kinds: bool) {
     body.push_str("<div class=\"figures\">\n");
     for (index, figure) in figures {
-        section(body, *index, figure);
+        section(body, *index, figure, kinds);
     }
     body.push_str("</div>\n");
 }
 
-fn section(body: &mut String, index: usize, figure: &Figure) {
+fn section(body: &mut String, index: usize, figure: &Figure, kinds: bool) {
     let known = metric(&figure.metric);
     let title = page::escape(&known.title);
-    let kind = if figure.dedicated { "dedicated" } else { "non-dedicated" };
+    let kind = match (kinds, figure.dedicated) {
+        (false, _) => "",
+        (true, true) => "dedicated",
+        (true, false) => "non-dedicated",
+    };
+    let of_kind = if kinds { format!(", {kind}") } else { String::new() };
     let wide = if figure.workloads.len() * figure.policies.len() > BOXES_NARROW { " wide" } else { "" };
     let _ = writeln!(
         body,
         "<section class=\"figure{wide}\"><h3>{title} <small>{kind}</small></h3>\n<div class=\"chart\"><canvas \
-         data-figure=\"{index}\" role=\"img\" aria-label=\"Box plot: {title}, {kind}; the numbers follow as a table\">\
+         data-figure=\"{index}\" role=\"img\" aria-label=\"Box plot: {title}{of_kind}; the numbers follow as a table\">\
          </canvas></div>\n<details><summary>Numbers</summary>{}</details></section>",
         numbers(figure, &known)
     );

@@ -3,8 +3,12 @@
 use std::fmt::Write as _;
 
 use super::lines::{self, svg};
+use super::number::counted;
 use super::page::{escape, still_page};
 use super::table::Table;
+
+/// A table of more rows is folded away.
+const ROWS_OPEN: usize = 40;
 
 /// A part of the page.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -43,6 +47,8 @@ pub struct LineFigure {
     pub points: Vec<String>,
     /// The lines.
     pub series: Vec<Series>,
+    /// Values that differ by powers of ten: equal ratios are equally far from each other. What is not above 0 is left out.
+    pub logarithmic: bool,
 }
 
 /// A line of a figure.
@@ -62,7 +68,7 @@ pub fn render_figures(title: &str, note: &str, sections: &[Section]) -> String {
         if !section.note.is_empty() {
             let _ = writeln!(body, "<p class=\"quiet\">{}</p>", escape(&section.note));
         }
-        section.tables.iter().for_each(|one| body.push_str(&table(one)));
+        section.tables.iter().for_each(|one| body.push_str(&folded(one)));
         body.push_str("</section>\n");
         if section.figures.is_empty() {
             continue;
@@ -72,6 +78,14 @@ pub fn render_figures(title: &str, note: &str, sections: &[Section]) -> String {
         body.push_str("</div>\n");
     }
     still_page(title, note, &body)
+}
+
+/// A table, behind its number of rows if it has many.
+fn folded(of: &TextTable) -> String {
+    if of.rows.len() <= ROWS_OPEN {
+        return table(of);
+    }
+    format!("<details><summary>{}</summary>{}</details>", counted(of.rows.len() as u64, "row"), table(of))
 }
 
 fn table(of: &TextTable) -> String {
@@ -89,7 +103,7 @@ fn table(of: &TextTable) -> String {
 }
 
 /// A figure with its legend and its numbers.
-fn figure(of: &LineFigure) -> String {
+pub(super) fn figure(of: &LineFigure) -> String {
     let mut html = format!("<section><h3>{}</h3>", escape(&of.title));
     if !of.note.is_empty() {
         let _ = write!(html, "<p class=\"quiet\">{}</p>", escape(&of.note));

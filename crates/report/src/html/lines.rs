@@ -15,6 +15,8 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 /// Lines of the grid, about.
 const TICKS: f64 = 5.0;
+/// The width of a digit, about.
+const LETTER: f64 = 7.0;
 
 /// The colour of a series.
 pub(super) fn colour(series: usize) -> String {
@@ -32,13 +34,50 @@ pub(super) fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// Where values are on the axis.
+enum Axis {
+    /// From 0 to the second, with lines at each multiple of the first.
+    Linear(f64, f64),
+    /// From one power of ten to another.
+    Logarithmic(i32, i32),
+}
+
+impl Axis {
+    fn of(figure: &LineFigure) -> Axis {
+        let values = figure.series.iter().flat_map(|series| series.values.iter().flatten().copied());
+        let values = values.filter(|value| value.is_finite());
+        let most = values.clone().fold(0.0, f64::max);
+        let least = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        if figure.logarithmic && least.is_finite() {
+            let first = least.log10().floor() as i32;
+            return Axis::Logarithmic(first, (most.log10().ceil() as i32).max(first + 1));
+        }
+        let step = tick(if most > 0.0 { most } else { 1.0 });
+        Axis::Linear(step, (most / step).ceil().max(1.0) * step)
+    }
+
+    /// 0 is the bottom and 1 the top; not finite for what is not on it.
+    fn place(&self, value: f64) -> f64 {
+        match *self {
+            Axis::Linear(_, top) => value / top,
+            Axis::Logarithmic(first, last) => (value.log10() - f64::from(first)) / f64::from(last - first),
+        }
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        match *self {
+            Axis::Linear(step, top) => {
+                (0..=(top / step).round() as usize).map(|at| at as f64 * step).collect()
+            }
+            Axis::Logarithmic(first, last) => (first..=last).map(|power| 10_f64.powi(power)).collect(),
+        }
+    }
+}
+
 /// The chart.
 pub(super) fn svg(figure: &LineFigure) -> String {
-    let values = figure.series.iter().flat_map(|series| series.values.iter().flatten().copied());
-    let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-    let step = tick(if most > 0.0 { most } else { 1.0 });
-    let top = (most / step).ceil().max(1.0) * step;
-    let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - value / top);
+    let axis = Axis::of(figure);
+    let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - axis.place(value));
     let gap = (WIDTH - LEFT - RIGHT) / figure.points.len().max(1) as f64;
     let x = |at: usize| LEFT + gap * (at as f64 + 0.5);
     let mut svg = format!(
@@ -46,9 +85,7 @@ pub(super) fn svg(figure: &LineFigure) -> String {
         escape(&figure.title),
         WIDTH * LARGEST
     );
-    let ticks = (top / step).round() as usize;
-    for at in 0..=ticks {
-        let value = at as f64 * step;
+    for value in axis.ticks() {
         let _ = write!(
             svg,
             "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"var(--grid)\"/><text x=\"{}\" y=\"{:.1}\" \
@@ -60,7 +97,9 @@ pub(super) fn svg(figure: &LineFigure) -> String {
             y = y(value),
         );
     }
-    for (at, point) in figure.points.iter().enumerate() {
+    let longest = figure.points.iter().map(|point| point.chars().count()).max().unwrap_or(0);
+    let every = ((longest as f64 * LETTER + LETTER) / gap).ceil().max(1.0) as usize;
+    for (at, point) in figure.points.iter().enumerate().step_by(every) {
         let _ = write!(
             svg,
             "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\" fill=\"var(--quiet)\">{}</text>",
@@ -98,7 +137,7 @@ fn line(
     let mut dots = String::new();
     let mut pen_is_up = true;
     for (at, value) in series.values.iter().enumerate() {
-        let Some(value) = value.filter(|value| value.is_finite()) else {
+        let Some(value) = value.filter(|value| value.is_finite() && y(*value).is_finite()) else {
             pen_is_up = true;
             continue;
         };
@@ -154,5 +193,27 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 3);
         assert_eq!(svg.matches('M').count(), 2, "{svg}");
         assert!(svg.contains("a &lt; b") && !svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
+    fn powers_of_ten_are_equally_far_from_each_other() {
+        let series =
+            Series { name: "a".to_owned(), values: vec![Some(0.2), Some(0.0), Some(2.0), Some(90.0)] };
+        let figure = LineFigure { logarithmic: true, series: vec![series], ..LineFigure::default() };
+        let axis = Axis::of(&figure);
+        assert_eq!(axis.ticks(), [0.1, 1.0, 10.0, 100.0]);
+        let places = [0.1, 1.0, 10.0, 100.0].map(|value| (axis.place(value) * 3.0).round() as i32);
+        assert_eq!(places, [0, 1, 2, 3]);
+        let points = ["1", "2", "3", "4"].map(str::to_owned).to_vec();
+        let drawn = svg(&LineFigure { points, ..figure });
+        assert!(drawn.matches("<circle").count() == 3 && !drawn.contains("inf"), "0 is not on it: {drawn}");
+    }
+
+    #[test]
+    fn points_that_are_close_together_are_named_now_and_then() {
+        let points = (1..=40).map(|point| (point * 1_000).to_string()).collect();
+        let named = svg(&LineFigure { points, ..LineFigure::default() });
+        let names = (1..=40).filter(|point| named.contains(&format!(">{}000<", point))).count();
+        assert!((5..=14).contains(&names), "{names}");
     }
 }

@@ -8,6 +8,7 @@ mod boxes;
 mod campaign;
 mod campaign_summary;
 mod charts;
+mod families;
 mod figures;
 mod layout;
 mod lines;
