@@ -8,8 +8,8 @@ pub(crate) fn run() -> Result<(), Failure> {
     let tests = "explorations::paper::in_full::";
     let arguments = [
         "test",
-        "--package",
-        "pliant",
+        // As all other tests are built, so that nothing is built again.
+        "--workspace",
         "--test",
         "federation",
         "--",

@@ -19,6 +19,7 @@ mod progress;
 mod refusals;
 mod sent;
 mod table;
+mod varying;
 mod verbs;
 mod what_if;
 mod words;

@@ -168,6 +168,46 @@ fn who_begins_again_sends_again_what_was_not_answered() {
     assert_eq!(tell(&mut machine, offers(&[("a", 1), ("b", 2)])), [""; 0], "they are known, and supplied");
 }
 
+/// Whoever waits to ask the agent again, since a server had no room, has requests elsewhere all the same.
+#[test]
+fn who_begins_again_while_it_waits_for_servers_sends_again_what_was_not_answered() {
+    let mut machine = Explore::new(plan(2, 2, Dispatch::Window(1)));
+    tell(&mut machine, Event::Begin);
+    assert_eq!(tell(&mut machine, offers(&[("a", 1)])), ["submit 0 a", "submit 1 a"]);
+    assert_eq!(tell(&mut machine, Event::Refused { number: 1, server: name("a") }), ["wake 1005"]);
+    let check = |machine: &Explore| {
+        let mut again = machine.clone();
+        let all = ["submit 0 a", "discover 2", "wake 100000"];
+        assert_eq!(tell(&mut again, Event::Resumed), all);
+        assert_eq!(tell(&mut again, offers(&[("a", 1)])), ["submit 1 a"]);
+        assert_eq!(tell(&mut again, ended(0, "a")), [""; 0]);
+        assert_eq!(tell(&mut again, ended(1, "a")), ["done 2+0"]);
+    };
+    check(&machine);
+    tell_at(&mut machine, TimeMs(1_005), Event::Due);
+    check(&machine);
+}
+
+#[test]
+fn who_begins_again_after_the_end_is_told_how_it_ended() {
+    let mut machine = begun(1, 100);
+    let left = tell(&mut machine, Event::Interrupted);
+    assert_eq!(left, ["cancel a", "cancel b", "done 0+0 interrupted"]);
+    assert_eq!(tell(&mut machine, Event::Resumed), left, "whoever has not heard of it does now");
+}
+
+#[test]
+fn the_time_at_which_the_mandatory_requests_were_completed_is_kept() {
+    let mut machine = Explore::new(plan(2, 9, Dispatch::Window(1)));
+    tell(&mut machine, Event::Begin);
+    tell(&mut machine, offers(&[("a", 1)]));
+    tell_at(&mut machine, TimeMs(40), ended(0, "a"));
+    assert_eq!(machine.mandatory_done(), None);
+    tell_at(&mut machine, TimeMs(70), ended(1, "a"));
+    tell_at(&mut machine, TimeMs(90), ended(2, "a"));
+    assert_eq!(machine.mandatory_done(), Some(TimeMs(70)));
+}
+
 #[test]
 fn the_legacy_client_submits_what_its_user_guessed_and_no_more() {
     let mut machine = Explore::new(plan(3, 1_000, Dispatch::Guess(7)));

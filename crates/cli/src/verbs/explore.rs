@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pliant_live::client::{ExploreError, Explored, Explorer, Notes, Sweep, Varied, Wanted};
+use pliant_control::optional::explore::Plan;
+use pliant_live::client::{ExploreError, Explored, Explorer, Notes, Told, Wanted};
 use pliant_live::services::{DurationError, parse_duration};
 use pliant_model::{Span, SpanMs};
 use pliant_policy::optional::Reallocation;
@@ -17,10 +18,9 @@ use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::spinner;
 use crate::table::grouped;
-use crate::verbs::submit::{Input, announced, argument, input};
+use crate::varying::{REQUESTS_MAX, Varying};
+use crate::verbs::submit::{Input, announced, input};
 
-/// More requests than anybody waits for.
-const REQUESTS_MAX: u32 = 10_000_000;
 /// By how much sooner another server has to complete a mandatory request for it to be moved there.
 const LEAST_GAIN: SpanMs = SpanMs(100);
 /// The exit code if a mandatory request did not complete.
@@ -34,21 +34,16 @@ pub(crate) struct Arguments {
     /// A service of the federation, for one core.
     #[arg(value_name = "SERVICE")]
     service: String,
-    /// The arguments that are the same for all requests.
-    #[arg(value_name = "KEY=VALUE", value_parser = argument)]
-    arguments: Vec<(String, String)>,
-    /// An argument that runs through values: seed=1..1000, or tolerance=0.1,0.2,0.5; may be repeated, for all
-    /// combinations.
-    #[arg(long, value_name = "KEY=VALUES")]
-    vary: Vec<Varied>,
+    #[command(flatten)]
+    varying: Varying,
     /// An input file, under its own name or another, in the folder of every request; may be repeated.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
     inputs: Vec<Input>,
     /// Requests that have to be completed, whatever the deadline: the first ones.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=REQUESTS_MAX))]
     min: u32,
-    /// All requests at most; as many as there are combinations of values if left out. Without --vary requests differ in
-    /// PLIANT_NUMBER only.
+    /// All requests at most; as many as there are combinations of values if left out. Where nothing varies they differ
+    /// in PLIANT_NUMBER only.
     #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
     max: Option<u32>,
     /// Until when more of them are worth something, from now on.
@@ -63,7 +58,7 @@ pub(crate) struct Arguments {
     /// Looks so often whether another server would complete a mandatory request sooner that waits, and moves it there.
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     reallocate: Option<Span>,
-    /// How long a server may be out of reach before others get its requests.
+    /// How long a server may be out of reach before others get its requests, and how long to wait for the first one.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = patience)]
     patience: Duration,
     #[command(flatten)]
@@ -72,19 +67,18 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn wanted(&self) -> Result<Wanted, Failure> {
-        let mut names: Vec<&String> = self.arguments.iter().map(|(name, _)| name).collect();
-        names.extend(self.vary.iter().map(|varied| &varied.name));
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Failure::input(format!("expected each argument once, found `{}` twice", twice[0])));
-        }
-        let fixed = self.arguments.iter().cloned().collect();
-        let sweep = Sweep { fixed, varied: self.vary.clone(), ..Sweep::default() };
+        let sweep = self.varying.sweep()?;
         let most = match (self.max, sweep.combinations()) {
-            (Some(max), combinations) => max.min(combinations.unwrap_or(max)),
+            (Some(max), Some(combinations)) if max > combinations => {
+                let message = format!(
+                    "--max: expected at most {combinations}, as many as there are combinations of values, found {max}"
+                );
+                return Err(Failure::input(message).hint("--vary says how requests differ from each other"));
+            }
+            (Some(max), _) => max,
             (None, Some(combinations)) => combinations,
             (None, None) => {
-                let message = "expected --max N or --vary KEY=VALUES, found neither";
+                let message = "expected --max N, --vary KEY=VALUES or --vary-file FILE, found none of them";
                 return Err(Failure::input(message).hint("one of them says how many requests there are"));
             }
         };
@@ -116,8 +110,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let notes = Notes::open(&arguments.out)?;
     let explorer = session.run(async { Explorer::new(&session.client, &wanted, Some(notes)) })?;
     let (resumed, plan) = (explorer.is_resumed(), explorer.plan().clone());
-    if resumed {
-        tell(|| format!("goes on with what {} has", arguments.out.display()));
+    let was_over = explorer.is_over();
+    if resumed && !was_over {
+        tell(|| format!("goes on with what {} has, and with its deadline", arguments.out.display()));
     }
     let bar = spinner();
     // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
@@ -126,8 +121,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
             std::future::pending::<()>().await;
         }
     };
-    let explored =
-        session.run(explorer.run(stop, |explored| bar.set_message(line(explored, plan.mandatory))));
+    let explored = session.run(explorer.run(stop, |told| match told {
+        Told::Progress(explored) => bar.set_message(line(explored, plan.mandatory)),
+        Told::Trouble(what) => bar.suspend(|| eprintln!("warning: {what}")),
+    }));
     bar.finish_and_clear();
     let explored = explored?;
     let value = json!({
@@ -137,20 +134,45 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "mandatory": { "wanted": plan.mandatory, "completed": explored.progress.mandatory },
         "optional": { "wanted": plan.most - plan.mandatory, "completed": explored.progress.optional },
         "failed": explored.progress.failed,
-        "mandatory_done_s": explored.mandatory_done.map(|span| span.0 as f64 / 1e3),
+        "mandatory_done_s": explored.mandatory_done.map(seconds),
+        "late_s": explored.late.map(seconds),
+        "settled": explored.settled,
         "consumed_s": explored.platform.consumed_s,
         "deserved_s": explored.platform.deserved_s,
     });
     output.print("explore", || format!("{}\n", line(&explored, plan.mandatory)), value)?;
+    end(arguments, &explored, &plan, was_over)
+}
+
+fn seconds(span: SpanMs) -> f64 {
+    span.0 as f64 / 1e3
+}
+
+/// What is wrong with how it came to its end, if anything is.
+fn end(arguments: &Arguments, explored: &Explored, plan: &Plan, was_over: bool) -> Result<(), Failure> {
+    let out = arguments.out.display();
+    if !explored.settled {
+        eprintln!(
+            "warning: not every server has said that what was left is cancelled; the same command asks again"
+        );
+    }
+    if explored.interrupted && was_over {
+        let message =
+            format!("{out}: this exploration was interrupted, and what was left of it is cancelled");
+        return Err(interrupted(message, "what was completed is there; take another --out to begin anew"));
+    }
     if explored.interrupted {
-        let kept = format!("what was completed is in {}", arguments.out.display());
-        return Err(interrupted("interrupted: what was left is cancelled", kept));
+        let kept = format!("what was completed is in {out}");
+        let message = match explored.settled {
+            true => "interrupted: what was left is cancelled",
+            false => "interrupted: not every server has said that what was left is cancelled",
+        };
+        return Err(interrupted(message, kept));
     }
     if explored.progress.mandatory < plan.mandatory {
         let missing = plan.mandatory - explored.progress.mandatory;
         let message = format!("{missing} of {} mandatory requests failed", plan.mandatory);
-        let hint =
-            format!("what they wrote on standard error is in {}", arguments.out.join("failed").display());
+        let hint = format!("why is in {}", arguments.out.join("failed").display());
         return Err(Failure::system(message).hint(hint).code(NOT_COMPLETED));
     }
     Ok(())
@@ -174,8 +196,12 @@ fn line(explored: &Explored, mandatory: u32) -> String {
         0 => String::new(),
         failed => format!(", {} failed", grouped(failed.into())),
     };
+    let late = match explored.late {
+        Some(late) => format!(" ({} after the deadline)", rough(Span(late.0.div_euclid(1_000).max(1)))),
+        None => String::new(),
+    };
     format!(
-        "{} of {} mandatory, {} optional{failed}, {open} under way, {left}{share}",
+        "{} of {} mandatory{late}, {} optional{failed}, {open} under way, {left}{share}",
         grouped(progress.mandatory.into()),
         grouped(mandatory.into()),
         grouped(progress.optional.into()),

@@ -273,7 +273,7 @@ pub(super) fn announced(inputs: &[Input]) -> Result<Vec<(FileSpec, PathBuf)>, Fa
 }
 
 /// `KEY=VALUE`.
-pub(super) fn argument(text: &str) -> Result<(String, String), String> {
+pub(crate) fn argument(text: &str) -> Result<(String, String), String> {
     let found = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let (key, value) = found.ok_or_else(|| format!("expected KEY=VALUE, found `{text}`"))?;
     Ok((key.to_owned(), value.to_owned()))

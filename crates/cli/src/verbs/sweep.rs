@@ -7,8 +7,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
 use pliant_live::client::{
-    Fate, MultiJobError, MultiJobWanted, Row, Rows, Sweep, SweepFolder, Sweeper, Swept, Table, Unreachable,
-    Varied,
+    Fate, MultiJobError, MultiJobWanted, Row, Rows, SweepFolder, Sweeper, Swept, Unreachable,
 };
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
@@ -23,11 +22,10 @@ use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::spinner;
 use crate::table::{Table as Shown, counted, grouped};
-use crate::verbs::submit::{Input, announced, argument, input};
+use crate::varying::{REQUESTS_MAX, Varying};
+use crate::verbs::submit::{Input, announced, input};
 use crate::words::strategy;
 
-/// More instances than anybody waits for.
-const INSTANCES_MAX: u32 = 10_000_000;
 /// How many failed instances are told one by one.
 const FAILED_SHOWN: usize = 20;
 /// The exit code if an instance failed.
@@ -57,19 +55,8 @@ pub(crate) struct Arguments {
     /// A service of the federation; `pliant servers --services` lists them.
     #[arg(value_name = "SERVICE", required_unless_present_any = ["resume", "cancel"])]
     service: Option<String>,
-    /// The arguments that are the same for all instances.
-    #[arg(value_name = "KEY=VALUE", value_parser = argument)]
-    arguments: Vec<(String, String)>,
-    /// An argument that runs through values: seed=1..1000, x=0:1:0.001 or mode=draft,final; may be repeated, for all
-    /// combinations.
-    #[arg(long, value_name = "KEY=VALUES")]
-    vary: Vec<Varied>,
-    /// A file that lists arguments (CSV): their names in the first line, an instance in each other one.
-    #[arg(long, value_name = "FILE")]
-    vary_file: Option<PathBuf>,
-    /// The values of all varied arguments change together, in place of every combination.
-    #[arg(long)]
-    zip: bool,
+    #[command(flatten)]
+    varying: Varying,
     /// An input file, under its own name or another, in the folder of every instance, which can only read it; may be
     /// repeated. Each server gets it once.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
@@ -104,19 +91,11 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn wanted(&self) -> Result<MultiJobWanted, Failure> {
-        let table = self.vary_file.as_deref().map(read_table).transpose()?;
-        let mut fixed = std::collections::BTreeMap::new();
-        for (name, value) in &self.arguments {
-            if fixed.insert(name.clone(), value.clone()).is_some() {
-                return Err(Failure::input(format!("expected each argument once, found `{name}` twice")));
-            }
-        }
-        let sweep = Sweep { fixed, varied: self.vary.clone(), table, zip: self.zip };
-        sweep.check().map_err(Failure::input)?;
+        let sweep = self.varying.sweep()?;
         match sweep.combinations() {
-            Some(1..=INSTANCES_MAX) => {}
+            Some(1..=REQUESTS_MAX) => {}
             Some(_) => {
-                let most = grouped(INSTANCES_MAX.into());
+                let most = grouped(REQUESTS_MAX.into());
                 return Err(Failure::input(format!("expected at most {most} instances, found more")));
             }
             None => {
@@ -135,13 +114,6 @@ impl Arguments {
             patience: self.patience,
         })
     }
-}
-
-fn read_table(path: &Path) -> Result<Table, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
-    let wrong = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
-    let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
-    Table::try_from(text).map_err(|error| wrong(&error))
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {

@@ -257,6 +257,12 @@ pub struct Explore {
     /// Mandatory requests that are not over.
     open: u32,
     progress: Progress,
+    /// When the last mandatory request was completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mandatory_done: Option<TimeMs>,
+    /// It is over because its user stopped it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
 }
 
 impl Explore {
@@ -277,6 +283,8 @@ impl Explore {
             next: mandatory,
             open: mandatory,
             progress: Progress::default(),
+            mandatory_done: None,
+            interrupted: false,
             plan,
         }
     }
@@ -286,9 +294,19 @@ impl Explore {
         &self.plan
     }
 
+    /// True if it has found a server, so that requests may have gone there.
+    pub fn has_begun(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
     /// How far it is.
     pub fn progress(&self) -> Progress {
         self.progress
+    }
+
+    /// When the last mandatory request was completed, if all are.
+    pub fn mandatory_done(&self) -> Option<TimeMs> {
+        self.mandatory_done
     }
 
     /// True if nothing more is to be done.
@@ -303,16 +321,17 @@ impl Explore {
         let passed = now > deadline || (now == deadline && event == Event::Due);
         match (self.phase, event) {
             (Phase::Over, Event::Ended { .. } | Event::Refused { .. }) => return,
-            (Phase::Over, Event::Resumed) => return self.leave(false, commands),
+            (Phase::Over, Event::Resumed) => return self.leave(self.interrupted, commands),
             (Phase::Over, _) => return,
-            (Phase::Idle, Event::Begin) | (Phase::Pausing, Event::Due) => self.discover(commands),
-            (Phase::Idle | Phase::Discovering | Phase::Pausing, Event::Resumed) => self.discover(commands),
-            (Phase::Monitoring, Event::Resumed) => self.resume(commands),
+            (Phase::Idle, Event::Begin | Event::Resumed) | (Phase::Pausing, Event::Due) => {
+                self.discover(commands)
+            }
+            (_, Event::Resumed) => self.resume(commands),
             (Phase::Idle, _) => return,
             (_, Event::Interrupted) => return self.leave(true, commands),
             (_, Event::Found(offers)) => self.found(now, offers, commands),
             (_, Event::Ended { number, server, completed }) => {
-                self.ended(number, &server, completed, commands)
+                self.ended(now, number, &server, completed, commands)
             }
             (_, Event::Refused { number, server }) => self.refused(now, number, &server, commands),
             (_, Event::Expected { server, prospects }) => self.expected(server, prospects, commands),
@@ -338,9 +357,13 @@ impl Explore {
         commands.push(Command::WakeAt(self.plan.deadline));
     }
 
-    /// Sends again what was not answered: the servers know the numbers.
+    /// Sends again what was not answered: the servers know the numbers. Whoever waited to ask the agent does so now: the
+    /// word for that is lost.
     fn resume(&mut self, commands: &mut Vec<Command>) {
         self.moving = Moving::default();
+        if self.phase == Phase::Pausing {
+            self.phase = Phase::Discovering;
+        }
         let again = self.sent.iter().map(|(number, server)| self.submission(*number, server.clone()));
         commands.extend(again.map(Command::Submit));
         commands.push(Command::Discover { most: self.plan.most });
@@ -382,7 +405,7 @@ impl Explore {
         }
     }
 
-    fn ended(&mut self, number: u32, name: &Name, completed: bool, commands: &mut Vec<Command>) {
+    fn ended(&mut self, now: TimeMs, number: u32, name: &Name, completed: bool, commands: &mut Vec<Command>) {
         if !self.take_off(number, name) && !self.ended_elsewhere(number, name, commands) {
             return;
         }
@@ -392,7 +415,10 @@ impl Explore {
             (false, _) => self.progress.failed += 1,
         }
         match self.kind(number) {
-            Kind::Mandatory => self.open -= 1,
+            Kind::Mandatory => {
+                self.open -= 1;
+                self.mandatory_done = (self.progress.mandatory == self.plan.mandatory).then_some(now);
+            }
             Kind::Optional => self.fill(name, commands),
         }
     }
@@ -400,6 +426,7 @@ impl Explore {
     /// The cleanup phase.
     fn leave(&mut self, interrupted: bool, commands: &mut Vec<Command>) {
         self.phase = Phase::Over;
+        self.interrupted = interrupted;
         let left: std::collections::BTreeSet<&Name> = self.sent.values().collect();
         let asked = |(name, server): &(&Name, &Server)| left.contains(name) || !server.given_up.is_empty();
         let cancel = |(server, _): (&Name, &Server)| Command::Cancel { server: server.clone() };

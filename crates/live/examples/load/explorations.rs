@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pliant_control::names::Name;
-use pliant_live::client::{Client, Explored, Explorer, Sweep, Wanted};
+use pliant_live::client::{Client, Explored, Explorer, Sweep, Told, Wanted};
 use pliant_live::config::AgentAddress;
 use pliant_live::identity::Role;
 use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
@@ -26,6 +26,8 @@ const USERS: usize = 100;
 const MANDATORY: u32 = 3;
 const MOST: u32 = 10_000;
 const RUNTIME_MS: u32 = 1_000;
+/// Of 13,800: 99 %; 13,662 can be expected (docs/performance.md).
+const COMPLETED: u64 = 13_660;
 const DEADLINE: SpanMs = SpanMs(100_000);
 /// How often the use of processors is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -113,9 +115,17 @@ pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
     println!("    monitoring: {}", of(set_up + 0.5, deadline));
     println!("    cleanup: {}", of(deadline + 0.5, f64::INFINITY));
     if let Some(figures) = figures {
+        std::fs::create_dir_all(figures)?;
         std::fs::write(figures.join("explorations.svg"), figure(&usage).svg())?;
     }
-    Ok(())
+    let met = [
+        ("nobody unhappy", summary.unhappy_users == 0),
+        ("an unfairness of at most 0.20", summary.unfairness <= 0.20),
+        ("99 % completed", summary.completed_requests as u64 >= COMPLETED),
+        ("a setup of less than 10 s", setup < Duration::from_secs(10)),
+    ];
+    let missed: Vec<&str> = met.iter().filter(|(_, is_met)| !is_met).map(|(what, _)| *what).collect();
+    if missed.is_empty() { Ok(()) } else { Err(format!("targets missed: {}", missed.join(", ")).into()) }
 }
 
 /// The use of processors over time.
@@ -149,8 +159,10 @@ async fn explore(client: Client) -> Outcome<(Explored, Duration)> {
     };
     let begun = Instant::now();
     let mut setup = None;
-    let explored = Explorer::new(&client, &wanted, None)?.run(std::future::pending(), |explored| {
-        if explored.servers >= SERVERS {
+    let explored = Explorer::new(&client, &wanted, None)?.run(std::future::pending(), |told| {
+        if let Told::Progress(explored) = told
+            && explored.servers >= SERVERS
+        {
             setup.get_or_insert(begun.elapsed());
         }
     });

@@ -77,6 +77,11 @@ impl ClientError {
         ClientError { causes, ..self }
     }
 
+    /// The same, with what to do about it.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> ClientError {
+        ClientError { hint: Some(hint.into()), ..self }
+    }
+
     /// The same, with what to do about it if there is no such thing.
     pub(crate) fn if_missing(self, hint: &str) -> ClientError {
         let hint = if self.is_missing() { Some(hint.to_owned()) } else { self.hint };

@@ -35,7 +35,7 @@ use crate::wire::{
 };
 
 pub use error::ClientError;
-pub use explorations::{Calls, ExploreError, Explored, Explorer, Happened, Notes, Platform, Wanted};
+pub use explorations::{Calls, ExploreError, Explored, Explorer, Happened, Notes, Platform, Told, Wanted};
 pub(crate) use files::send_pieces;
 pub use history::History;
 pub use multi_jobs::{

@@ -78,6 +78,7 @@ pub use consent::{Consent, await_consent, decide, has_come};
 pub use folder::FolderError;
 pub(crate) use folder::may_pass;
 pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
+pub(crate) use output::is_cut;
 pub use pack::{OUTPUT_BYTES, PackError, PackSpec, PackedEnd, PackedRun, run_pack};
 pub(crate) use pack::{PACK, pack_text};
 pub(crate) use part::PART;

@@ -9,6 +9,18 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+/// What stands at the end of an output that was cut, around the number of bytes that are there.
+const CUT_BEGIN: &str = "\n[pliant: output beyond ";
+const CUT_END: &str = " bytes was dropped]\n";
+
+/// True if an output ends with the words that it was cut.
+pub(crate) fn is_cut(output: &[u8]) -> bool {
+    let end = &output[output.len().saturating_sub(CUT_BEGIN.len() + 20 + CUT_END.len())..];
+    let end = String::from_utf8_lossy(end);
+    let number = end.strip_suffix(CUT_END).and_then(|rest| rest.rsplit_once(CUT_BEGIN));
+    number.is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// A copy under way.
 #[derive(Debug)]
 pub(super) struct Copy {
@@ -59,7 +71,7 @@ fn copy(mut pipe: impl Read, mut file: impl Write, max_bytes: u64) -> bool {
         if written.is_err() || kept < read {
             was_cut = true;
             let notice = match written {
-                Ok(()) => format!("\n[pliant: output beyond {max_bytes} bytes was dropped]\n"),
+                Ok(()) => format!("{CUT_BEGIN}{max_bytes}{CUT_END}"),
                 Err(error) => format!("\n[pliant: output was dropped from here on: {error}]\n"),
             };
             // On a full disk there may be no room for the notice either; the exit record has it.
@@ -111,5 +123,11 @@ mod tests {
         check("abcd", 10, 2, "ab", true);
         let long = "x".repeat(100_000);
         check(&long, 100_000, 1_000_000, &long, false);
+    }
+    #[test]
+    fn what_was_cut_says_so() {
+        let cut = |number: &str| is_cut(format!("abc{CUT_BEGIN}{number}{CUT_END}").as_bytes());
+        assert!(cut("3") && cut(&u64::MAX.to_string()) && !cut("x") && !cut(""));
+        assert!(!is_cut(b"abc\n") && !is_cut(b""));
     }
 }

@@ -151,3 +151,34 @@ async fn a_client_that_was_killed_goes_on() {
     let again: serde_json::Value = serde_json::from_slice(&third.stdout).unwrap();
     assert_eq!(again["optional"], said["optional"]);
 }
+
+/// A server has no room for all of a user's mandatory requests, so the client waits to ask again, and is killed then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_was_killed_while_it_waited_for_room_goes_on() {
+    let federation =
+        Federation::start(&[server("lyon", "cores = 1\npause = true\nmandatory_per_user = 2")]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (config, out) = (federation.client_file(Role::User, "alice"), dir.path().join("out"));
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+        let line = "explore pause ms=2000 --min 4 --max 4 --deadline 3s --output json";
+        command.args(line.split(' ')).arg("--config").arg(&config).arg("--out").arg(&out);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    };
+    let noted = || -> Option<serde_json::Value> {
+        serde_json::from_slice(&std::fs::read(out.join("exploration.json")).ok()?).ok()
+    };
+    let mut first = command().spawn().unwrap();
+    until("the client to wait for room", async || {
+        let machine = noted()?["machine"].clone();
+        (machine["phase"] == "pausing" && !machine["sent"].as_object()?.is_empty()).then_some(())
+    })
+    .await;
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(noted().unwrap()["machine"]["phase"], "pausing");
+    let second = command().output().unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
+    assert_eq!((second.status.code(), &said["mandatory"]["completed"]), (Some(0), &4.into()), "{said}");
+}

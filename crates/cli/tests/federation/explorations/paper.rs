@@ -3,9 +3,8 @@
 //! Requests are pauses, so one machine stands for all servers. Daemons occupy their cores a little longer than they are asked to,
 //! and clients take a moment to reach them. In scenarios whose users come on the second these moments decide whether a
 //! request ends with it or is ended: so daemons are compared with the simulation in which all this takes as long as it
-//! really did. In time that is compressed
-//! that weighs more: those of `in_full` take no shortcut and are held to what the issue asks for; they are run by
-//! `cargo xtask paper-004 --live`.
+//! really did. In time that is compressed that weighs more: those of `in_full` take no shortcut, and are held to the
+//! simulation in which nothing takes any time as well; they are run by `cargo xtask paper-004 --live`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,6 +29,8 @@ struct Tolerance {
     /// Of completed requests, in percent of the simulation's.
     completed: f64,
     unfairness: f64,
+    /// Of completed requests, in percent of those of the simulation in which daemons and clients take no time.
+    lockstep: Option<f64>,
 }
 
 /// A system on daemons: the order of the servers, and how many requests users guess.
@@ -155,10 +156,12 @@ async fn compare(arrivals: Arrivals, live: Live, faster: i64, tolerance: &Tolera
         lockstep.unfairness,
     );
     println!("{line}");
+    let short = 100.0 * (completed as f64 / lockstep.completed_requests as f64 - 1.0);
+    let is_slow = tolerance.lockstep.is_some_and(|most| short.abs() > most);
     let is_lost = found.users_without_mandatory > 0;
     let is_unhappy = live.legacy.is_none() && found.unhappy_users > 0;
     let is_unfair = (found.unfairness - simulated.unfairness).abs() > tolerance.unfairness;
-    (is_lost || is_unhappy || is_unfair || percent.abs() > tolerance.completed).then_some(line)
+    (is_lost || is_unhappy || is_unfair || is_slow || percent.abs() > tolerance.completed).then_some(line)
 }
 
 async fn check(arrivals: Arrivals, live: Live) {
@@ -168,7 +171,7 @@ async fn check(arrivals: Arrivals, live: Live) {
 
 /// Twenty times as fast. What is lost to the disk, and to whatever else the machine does, weighs twenty times as much.
 const FASTER: i64 = 20;
-const COMPRESSED: Tolerance = Tolerance { completed: 4.0, unfairness: 0.15 };
+const COMPRESSED: Tolerance = Tolerance { completed: 4.0, unfairness: 0.15, lockstep: None };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_who_come_at_once() {
@@ -204,11 +207,14 @@ async fn users_who_guess() {
 mod in_full {
     use super::*;
 
-    /// What the issue asks for.
-    const ASKED: Tolerance = Tolerance { completed: 2.0, unfairness: 0.1 };
+    const NEAR: Tolerance = Tolerance { completed: 2.0, unfairness: 0.1, lockstep: Some(2.0) };
+    /// Where users come on the very second at which requests of others end, what the moment between these does is more
+    /// than in the other scenarios (docs/reproduction.md): 3.2 % were found.
+    const IRREGULAR: Tolerance = Tolerance { lockstep: Some(5.0), ..NEAR };
 
     async fn check(arrivals: Arrivals, live: Live) {
-        assert_eq!(compare(arrivals, live, 1, &ASKED).await, None, "too far from the simulation");
+        let tolerance = if matches!(arrivals, Arrivals::Diurnal) { &IRREGULAR } else { &NEAR };
+        assert_eq!(compare(arrivals, live, 1, tolerance).await, None, "too far from the simulation");
     }
 
     #[tokio::test(flavor = "multi_thread")]

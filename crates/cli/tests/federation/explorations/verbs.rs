@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::server;
-use crate::harness::{Federation, PATIENCE, until};
+use crate::harness::{Federation, MASTER, PATIENCE, until};
 
 struct User {
     config: std::path::PathBuf,
@@ -91,11 +91,77 @@ async fn ctrl_c_cancels_what_is_left_and_keeps_what_is_done() {
     assert_eq!(output.status.code(), Some(130));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(said["optional"]["completed"].as_u64().unwrap() >= 2, "{said}");
+    nothing_left(&alice).await;
+    let results = std::fs::read(alice.dir.path().join("kept/results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    let there = std::fs::read_dir(alice.dir.path().join("kept/out")).unwrap().count();
+    assert_eq!(results["results"].as_array().unwrap().len(), there);
+    // It is over, and not failed.
+    let (code, again, stderr) = alice.run("explore pause ms=100 --min 1 --max 1000 --deadline 1h --out kept");
+    assert_eq!((code, &again["optional"]), (130, &said["optional"]), "{stderr}");
+    assert!(
+        stderr.contains("kept: this exploration was interrupted") && stderr.contains("another --out"),
+        "{stderr}"
+    );
+}
+
+/// Waits until no request of a user is on the platform.
+async fn nothing_left(user: &User) {
     until("nothing to be left", async || {
-        let own = alice.run("users").1;
+        let own = user.run("users").1;
         (own["users"][0]["requests"] == 0).then_some(())
     })
     .await;
+}
+
+/// What no server could ever take has failed; what it could is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_value_among_good_ones_fails_alone() {
+    let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let line = "explore pause --vary ms=1,0,2,3 --min 3 --deadline 30s --out kept";
+    let (code, said, stderr) = alice.run(line);
+    assert_eq!(code, 3, "{stderr}");
+    let told = "server lyon does not take request 1: ";
+    assert!(stderr.contains(told) && stderr.contains("1 of 3 mandatory requests failed"), "{stderr}");
+    let completed = (&said["mandatory"]["completed"], &said["optional"]["completed"], &said["failed"]);
+    assert_eq!(completed, (&2.into(), &1.into(), &1.into()), "{said}");
+    let why = std::fs::read_to_string(alice.dir.path().join("kept/failed/1")).unwrap();
+    assert!(why.starts_with(told), "{why}");
+    nothing_left(&alice).await;
+    assert_eq!(alice.run(line).0, 3, "it stays so");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_completed_after_the_deadline_is_said_to_be_late() {
+    let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let (code, said, stderr) = alice.run("explore pause ms=1500 --max 2 --min 2 --deadline 1s --out kept");
+    assert_eq!((code, &said["mandatory"]["completed"]), (0, &2.into()), "{stderr}");
+    // Two one after the other take three seconds at least.
+    assert!(said["late_s"].as_f64().unwrap() >= 2.0, "{said}");
+    assert!(said["mandatory_done_s"].as_f64().unwrap() >= 3.0, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_serves_it_is_said_why() {
+    let plain = crate::harness::Cluster::new("nancy", 1, 1.0);
+    let federation = Federation::start(&[plain]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let (code, _, stderr) = alice.run("explore say text=x --max 2 --deadline 10s --out a");
+    assert!(code == 2 && stderr.contains("no server that offers `say` has cores"), "{stderr}");
+
+    let mut federation = Federation::start(&[server("lyon", "cores = 1")]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let (code, _, stderr) = alice.run("explore sya text=x --max 2 --deadline 10s --out a");
+    assert!(code == 2 && stderr.contains("no server offers `sya`"), "{stderr}");
+    assert!(stderr.contains("they offer ") && stderr.contains("say"), "{stderr}");
+    // What has never begun does not keep its folder.
+    assert_eq!(alice.run("explore say text=x --max 2 --deadline 10s --out a").0, 0);
+
+    federation.kill(MASTER);
+    let (code, _, stderr) = alice.run("explore say text=x --max 2 --deadline 10s --patience 1s --out b");
+    assert!(code == 1 && stderr.contains("agent"), "{code}: {stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,10 +171,11 @@ async fn what_cannot_be_is_refused_with_a_reason() {
     for (line, code, words) in [
         ("explore say --max 5 --deadline 10s --out a", 2, "`text`: expected printable text"),
         ("explore pause ms=0 --max 5 --deadline 10s --out b", 2, "a number from 1 to"),
-        ("explore pause ms=1 --deadline 10s --out c", 2, "expected --max N or --vary"),
+        ("explore pause ms=1 --deadline 10s --out c", 2, "expected --max N, --vary"),
         ("explore pause ms=1 --vary ms=1..5 --deadline 10s --out d", 2, "found `ms` twice"),
         ("explore pause --vary ms=1..5 --min 9 --deadline 10s --out e", 2, "expected at most 5"),
         ("explore count --max 2 --deadline 10s --out f", 2, "data"),
+        ("explore say --vary text=x,y --max 3 --deadline 10s --out h", 2, "--max: expected at most 2"),
     ] {
         let (found, _, stderr) = alice.run(line);
         assert_eq!(found, code, "{line}: {stderr}");
@@ -118,6 +185,16 @@ async fn what_cannot_be_is_refused_with_a_reason() {
     assert_eq!(alice.run("explore say --vary text=x,y --deadline 5s --out g").0, 0);
     let (code, _, stderr) = alice.run("explore say --vary text=x,z --deadline 5s --out g");
     assert!(code == 2 && stderr.contains("arguments: expected"), "{stderr}");
+    for (other, words) in [
+        ("--min 2", "--min: expected 2, found 1"),
+        ("--max 1", "--max: expected 1, found 2"),
+        ("--legacy 2", "--legacy: expected 2, found none"),
+        ("--reallocate 5s", "--reallocate: expected 5 s, found none"),
+    ] {
+        let line = format!("explore say --vary text=x,y --deadline 5s --out g {other}");
+        let (code, _, stderr) = alice.run(&line);
+        assert!(code == 2 && stderr.contains(words), "{line}: {stderr}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,27 +1,25 @@
 //! The dispatcher at work: the machine's commands are the library's calls, and what they report are its events.
 
+mod finding;
+
 use std::collections::BTreeSet;
-use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_control::agent::Offering;
 use pliant_control::names::{Key, Name};
-use pliant_control::optional::explore::{
-    Command, Dispatch, Event, Explore, Offer, Outcome, Plan, Progress, Submission,
-};
+use pliant_control::optional::explore::{Command, Dispatch, Event, Explore, Outcome, Plan, Submission};
 use pliant_control::optional::server::Standing;
 use pliant_control::reason::Cause;
-use pliant_model::{SpanMs, Time, TimeMs};
-use pliant_policy::optional::Reallocation;
+use pliant_model::{Time, TimeMs};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::notes::ToNote;
-use super::{Calls, Happened, Notes, Platform};
-use crate::client::NotesError;
+use super::wanted::{ExploreError, Explored, Told, Wanted};
+use super::{Calls, Happened, Notes};
 use crate::client::{Client, ClientError, Sweep};
 use crate::daemon::Clock;
+use crate::processes::is_cut;
 use crate::staging::FileSpec;
 use crate::wire::{Attempt, Call};
 
@@ -33,87 +31,8 @@ const LOOK_SOON: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(5);
 /// The longest that nobody is told how far it is.
 const TELL: Duration = Duration::from_millis(500);
-
-/// What a user wants.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Wanted {
-    /// What each request runs.
-    pub service: String,
-    /// With which arguments.
-    pub sweep: Sweep,
-    /// Files that every request finds in its folder, and where they are here.
-    pub inputs: Vec<(FileSpec, PathBuf)>,
-    /// Requests that have to be completed.
-    pub mandatory: u32,
-    /// All requests.
-    pub most: u32,
-    /// How long optional ones are worth something.
-    pub deadline: SpanMs,
-    /// So many requests were guessed, and are submitted at once: the paper's legacy client.
-    pub legacy: Option<u32>,
-    /// How mandatory requests that wait are moved to servers that would complete them sooner, if they are.
-    pub reallocation: Option<Reallocation>,
-    /// How long a server may be out of reach.
-    pub patience: Duration,
-}
-
-/// How far an exploration is.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Explored {
-    /// What was completed.
-    pub progress: Progress,
-    /// Requests on the platform.
-    pub open: usize,
-    /// Servers that have taken some.
-    pub servers: usize,
-    /// When the mandatory requests were completed, if they are: since the beginning.
-    pub mandatory_done: Option<SpanMs>,
-    /// Time to the deadline; below zero it has passed.
-    pub left: SpanMs,
-    /// What was had of the platform.
-    pub platform: Platform,
-    /// The user stopped it.
-    pub interrupted: bool,
-}
-
-/// Why an exploration could not go on.
-#[derive(Debug)]
-pub enum ExploreError {
-    /// A call failed, or nobody takes its requests.
-    Client(ClientError),
-    /// Its folder cannot be used.
-    Notes(NotesError),
-}
-
-impl fmt::Display for ExploreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(error) => error.fmt(f),
-            Self::Notes(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ExploreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Client(error) => Some(error),
-            Self::Notes(error) => Some(error),
-        }
-    }
-}
-
-impl From<ClientError> for ExploreError {
-    fn from(error: ClientError) -> ExploreError {
-        ExploreError::Client(error)
-    }
-}
-
-impl From<NotesError> for ExploreError {
-    fn from(error: NotesError) -> ExploreError {
-        ExploreError::Notes(error)
-    }
-}
+/// So many requests that no server could ever take, and none that one has taken: they all are wrong.
+const WRONG_MAX: u32 = 10;
 
 /// One exploration on its way.
 pub struct Explorer {
@@ -126,9 +45,17 @@ pub struct Explorer {
     calls: Calls,
     notes: Option<Notes>,
     clock: Clock,
+    /// When the first client began.
     began: TimeMs,
-    mandatory_done: Option<SpanMs>,
     resumed: bool,
+    /// Until when servers have to be found, while none has been.
+    found_by: Option<Instant>,
+    /// Requests that no server could ever take.
+    wrong: u32,
+    /// What is to be told.
+    troubles: Vec<String>,
+    last_trouble: Option<String>,
+    patience: Duration,
     wakes: BTreeSet<TimeMs>,
     look: Instant,
     found: mpsc::UnboundedSender<Result<Vec<Offering>, ClientError>>,
@@ -148,28 +75,27 @@ impl Explorer {
         let clock = Clock::start(Time::ZERO);
         let now = moment(&clock);
         let inputs: Vec<FileSpec> = wanted.inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        // Of what has never come to a server nothing is to be gone on with.
         let noted = notes.as_ref().map(Notes::read).transpose()?.flatten();
+        let noted = noted.filter(|noted| noted.machine.has_begun());
         let resumed = noted.is_some();
-        let (exploration, machine) = match (noted, &notes) {
+        let guess = |guess: u32| Dispatch::Guess(guess.max(wanted.mandatory));
+        let plan = Plan {
+            mandatory: wanted.mandatory,
+            most: wanted.most.min(wanted.sweep.combinations().unwrap_or(u32::MAX)),
+            deadline: now + wanted.deadline,
+            // Servers know their users' weights.
+            weight: 1,
+            dispatch: wanted.legacy.map_or(Dispatch::Window(1), guess),
+            reallocation: wanted.reallocation,
+            seed: rand::random(),
+        };
+        let (exploration, machine, began) = match (noted, &notes) {
             (Some(noted), Some(notes)) => {
-                notes.expect(&noted, &wanted.service, &wanted.sweep, &inputs)?;
-                (noted.exploration, noted.machine)
+                notes.expect(&noted, &wanted.service, &wanted.sweep, &inputs, &plan)?;
+                (noted.exploration, noted.machine, noted.began)
             }
-            _ => {
-                let exploration = Key(rand::random());
-                let guess = |guess: u32| Dispatch::Guess(guess.max(wanted.mandatory));
-                let plan = Plan {
-                    mandatory: wanted.mandatory,
-                    most: wanted.most.min(wanted.sweep.combinations().unwrap_or(u32::MAX)),
-                    deadline: now + wanted.deadline,
-                    // Servers know their users' weights.
-                    weight: 1,
-                    dispatch: wanted.legacy.map_or(Dispatch::Window(1), guess),
-                    reallocation: wanted.reallocation,
-                    seed: rand::random(),
-                };
-                (exploration, Explore::new(plan))
-            }
+            _ => (Key(rand::random()), Explore::new(plan), now),
         };
         let deadline = Some(machine.plan().deadline);
         let calls = client.calls(exploration, &wanted.service, deadline, wanted.patience);
@@ -185,9 +111,13 @@ impl Explorer {
             calls,
             notes,
             clock,
-            began: now,
-            mandatory_done: None,
+            began,
             resumed,
+            found_by: Some(Instant::now() + wanted.patience),
+            wrong: 0,
+            troubles: Vec::new(),
+            last_trouble: None,
+            patience: wanted.patience,
             wakes: BTreeSet::new(),
             look: Instant::now() + LOOK,
             found,
@@ -207,6 +137,11 @@ impl Explorer {
         self.machine.plan()
     }
 
+    /// True if nothing is left to be done but to say so: it goes on where another client came to its end.
+    pub fn is_over(&self) -> bool {
+        self.machine.is_over()
+    }
+
     /// Explores until it is over. `interrupted` ends it early: what is left is cancelled, what is done is kept. `told` is
     /// called now and then, and in the end.
     ///
@@ -216,7 +151,19 @@ impl Explorer {
     pub async fn run(
         mut self,
         interrupted: impl Future<Output = ()>,
-        mut told: impl FnMut(&Explored),
+        mut told: impl FnMut(Told<'_>),
+    ) -> Result<Explored, ExploreError> {
+        let explored = self.explore(interrupted, &mut told).await;
+        if explored.is_err() {
+            self.troubles.drain(..).for_each(|trouble| told(Told::Trouble(&trouble)));
+        }
+        explored
+    }
+
+    async fn explore(
+        &mut self,
+        interrupted: impl Future<Output = ()>,
+        told: &mut impl FnMut(Told<'_>),
     ) -> Result<Explored, ExploreError> {
         let mut interrupted = std::pin::pin!(interrupted);
         let mut stopped = false;
@@ -225,7 +172,8 @@ impl Explorer {
             if let Some(outcome) = self.tell(event)? {
                 break outcome;
             }
-            told(&self.explored(false));
+            self.troubles.drain(..).for_each(|trouble| told(Told::Trouble(&trouble)));
+            told(Told::Progress(&self.explored(false)));
             event = loop {
                 let wakes = self.wakes.first().map_or(TELL, |at| self.until(*at).min(TELL));
                 let until = (Instant::now() + wakes).min(self.look.max(Instant::now()));
@@ -236,21 +184,21 @@ impl Explorer {
                         break Event::Interrupted;
                     }
                     Some(found) = self.finds.recv() => {
-                        if let Some(event) = self.offered(found)? {
-                            break event;
-                        }
+                        break self.offered(found).await?;
                     }
                     happened = self.calls.wait_any_until(until) => match happened {
                         Some(happened) => {
-                            if let Some(event) = self.happened(happened)? {
-                                break event;
+                            let event = self.happened(happened)?;
+                            if self.wrong >= WRONG_MAX.min(self.plan().most) && self.calls.servers() == 0 {
+                                return Err(self.all_wrong().await);
                             }
+                            break event;
                         }
                         None => {
                             if let Some(event) = self.passed() {
                                 break event;
                             }
-                            told(&self.explored(false));
+                            told(Told::Progress(&self.explored(false)));
                         }
                     }
                 }
@@ -263,12 +211,12 @@ impl Explorer {
                 .discover(self.machine.plan().most.clamp(1, *crate::wire::bounds::OFFERS.end()))
                 .await;
         }
-        self.calls.settle(Instant::now() + FAREWELL).await;
+        let settled = self.calls.settle(Instant::now() + FAREWELL).await;
         if let Some(notes) = &self.notes {
             notes.conclude(&self.sweep, self.machine.plan().mandatory)?;
         }
-        let explored = self.explored(outcome.interrupted);
-        told(&explored);
+        let explored = Explored { settled, ..self.explored(outcome.interrupted) };
+        told(Told::Progress(&explored));
         Ok(explored)
     }
 
@@ -277,12 +225,10 @@ impl Explorer {
         let mut commands = Vec::new();
         let now = moment(&self.clock);
         self.machine.on(now, event, &mut commands);
-        if self.mandatory_done.is_none() && self.machine.progress().mandatory >= self.plan().mandatory {
-            self.mandatory_done = Some(now - self.began);
-        }
         if let Some(notes) = &self.notes {
-            let Explorer { exploration, service, sweep, inputs, machine, .. } = &*self;
-            notes.write(&ToNote { exploration: *exploration, service, sweep, inputs, machine })?;
+            let Explorer { exploration, service, sweep, inputs, machine, began, .. } = &*self;
+            let exploration = *exploration;
+            notes.write(&ToNote { exploration, service, sweep, inputs, began: *began, machine })?;
         }
         let mut outcome = None;
         for command in commands {
@@ -309,41 +255,40 @@ impl Explorer {
         Ok(outcome)
     }
 
-    fn discover(&mut self, most: u32) {
-        self.look = Instant::now() + LOOK;
-        if std::mem::replace(&mut self.looking, true) {
-            return;
+    /// No server could take any of them: what is wrong with one is wrong with all.
+    async fn all_wrong(&mut self) -> ExploreError {
+        let mut ends = Vec::new();
+        self.machine.on(moment(&self.clock), Event::Interrupted, &mut ends);
+        for command in ends {
+            if let Command::Cancel { server } = command {
+                self.calls.cancel_all(&server);
+            }
         }
-        let (client, found) = (self.client.clone(), self.found.clone());
-        let (service, exploration) = (self.service.clone(), self.exploration);
-        let most = most.clamp(1, *crate::wire::bounds::OFFERS.end());
-        tokio::spawn(async move {
-            let offers = client.offers(&service, most, exploration).await;
-            // Whoever asked may have ended.
-            let _ = found.send(offers);
-        });
+        self.calls.settle(Instant::now() + FAREWELL).await;
+        // Nothing has run: the folder is for another attempt.
+        if let Some(Err(error)) = self.notes.as_ref().map(Notes::forget) {
+            return error.into();
+        }
+        ClientError::usage(self.troubles.pop().unwrap_or_default()).into()
     }
 
-    /// Servers were found, or not.
-    fn offered(&mut self, found: Result<Vec<Offering>, ClientError>) -> Result<Option<Event>, ExploreError> {
-        self.looking = false;
-        let offers = match found {
-            Ok(offers) => offers,
-            Err(error) if error.may_pass() => Vec::new(),
-            Err(error) => return Err(error.into()),
-        };
-        self.calls.know(&offers);
-        let usable = offers.into_iter().filter(|offer| !self.barred.contains(&offer.server));
-        let usable = usable.map(|Offering { server, cores, .. }| Offer { server, cores });
-        Ok(Some(Event::Found(usable.collect())))
+    /// What is to be told, unless it was the last thing that was.
+    fn trouble(&mut self, what: String) {
+        if self.last_trouble.as_ref() != Some(&what) {
+            self.last_trouble = Some(what.clone());
+            self.troubles.push(what);
+        }
     }
 
     /// What was heard of a request, for the machine.
-    fn happened(&mut self, happened: Happened) -> Result<Option<Event>, ExploreError> {
+    fn happened(&mut self, happened: Happened) -> Result<Event, ExploreError> {
         let soon = Instant::now() + LOOK_SOON;
-        Ok(Some(match happened {
+        Ok(match happened {
             Happened::Ended { number, server, standing, output } => {
                 let completed = standing == Standing::Completed;
+                if completed && is_cut(&output) {
+                    self.trouble(format!("request {number} wrote more than a result may have, which is cut"));
+                }
                 if let Some(notes) = &self.notes
                     && standing != Standing::Cancelled
                 {
@@ -353,13 +298,19 @@ impl Explorer {
             }
             Happened::NotTaken { number, server, why } => {
                 match why.cause {
-                    // Another server would say the same.
+                    // Another server would say the same: it has failed.
                     Cause::Invalid | Cause::TooLarge | Cause::TooLong => {
                         let what = format!("server {server} does not take request {number}: {}", why.why);
-                        return Err(ClientError::usage(what).into());
+                        if let Some(notes) = &self.notes {
+                            notes.keep(number, false, what.as_bytes())?;
+                        }
+                        self.wrong += 1;
+                        self.trouble(what);
+                        return Ok(Event::Ended { number, server, completed: false });
                     }
                     cause if !cause.may_pass() => {
-                        tracing::warn!(%server, why = why.why, "takes nothing of this exploration");
+                        let why = why.why;
+                        self.trouble(format!("server {server} takes nothing of this exploration: {why}"));
                         self.barred.insert(server.clone());
                     }
                     _ => {}
@@ -372,11 +323,11 @@ impl Explorer {
             }
             Happened::Expected { server, prospects } => Event::Expected { server, prospects },
             Happened::Lost { server, why } => {
-                tracing::warn!(%server, why, "is given up");
+                self.trouble(format!("server {server} is given up: {why}"));
                 self.look = self.look.min(soon);
                 Event::Lost(server)
             }
-        }))
+        })
     }
 
     /// Time has passed.
@@ -401,10 +352,12 @@ impl Explorer {
             progress: self.machine.progress(),
             open: self.calls.open(),
             servers: self.calls.servers(),
-            mandatory_done: self.mandatory_done,
+            mandatory_done: self.machine.mandatory_done().map(|at| at - self.began),
+            late: self.machine.mandatory_done().map(|at| at - self.plan().deadline).filter(|late| late.0 > 0),
             left: self.plan().deadline - moment(&self.clock),
             platform: self.calls.platform(),
             interrupted,
+            settled: false,
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Explorations: what paper 004 adds to a client's library. Servers are discovered for a service and not for one
 //! request; a request may be optional; and whoever waits for any of its requests does so until a moment of its choice.
 //!
-//! [`Calls`] offers that beside what GridRPC has (`call`, `call_async`, `probe`, `cancel`, `wait_any`, `wait_all`).
+//! [`Calls`] offers that beside what GridRPC has (`call`, `call_async`, `probe`, `cancel`, `wait_any_until`, `wait_all`).
 //! [`Explorer`] is the dispatcher that most users want: the machine of `pliant_control::optional::explore`, driven by
 //! these calls.
 
 mod driver;
 mod line;
 mod notes;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -30,8 +31,9 @@ use crate::agent::driver::locked;
 use crate::staging::FileSpec;
 use crate::wire::{self, Attempt, Call, OffersQuery, Shares, ToServer, proto};
 
-pub use self::driver::{ExploreError, Explored, Explorer, Wanted};
+pub use self::driver::Explorer;
 pub use self::notes::Notes;
+pub use self::wanted::{ExploreError, Explored, Told, Wanted};
 
 /// How long optional requests wait for the answers to mandatory ones at most: a server may be out of reach.
 const HELD: Duration = Duration::from_secs(1);

@@ -16,7 +16,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pliant_control::names::Key;
-use pliant_control::optional::explore::Explore;
+use pliant_control::optional::explore::{Dispatch, Explore, Plan};
+use pliant_model::TimeMs;
 use serde::{Deserialize, Serialize};
 
 use crate::client::Sweep;
@@ -34,6 +35,8 @@ pub(super) struct Noted {
     pub(super) sweep: Sweep,
     #[serde(default)]
     inputs: Vec<FileSpec>,
+    /// When the first client began.
+    pub(super) began: TimeMs,
     pub(super) machine: Explore,
 }
 
@@ -44,6 +47,7 @@ pub(super) struct ToNote<'a> {
     pub(super) service: &'a str,
     pub(super) sweep: &'a Sweep,
     pub(super) inputs: &'a [FileSpec],
+    pub(super) began: TimeMs,
     pub(super) machine: &'a Explore,
 }
 
@@ -78,16 +82,23 @@ impl Notes {
             other => other.map_err(at(&path))?,
         };
         let unreadable = |source| NotesError::Unreadable { place: path.display().to_string(), source };
-        serde_json::from_slice(&text).map(Some).map_err(unreadable)
+        let noted: Noted = serde_json::from_slice(&text).map_err(unreadable)?;
+        if noted.schema != SCHEMA {
+            let (expected, found) = (SCHEMA.to_owned(), noted.schema);
+            return Err(NotesError::Other { dir: self.dir.clone(), what: "schema", expected, found });
+        }
+        Ok(Some(noted))
     }
 
-    /// An error unless it is the exploration that was asked for.
+    /// An error unless it is the exploration that was asked for. The deadline stays what it was: it is said from the
+    /// beginning on.
     pub(super) fn expect(
         &self,
         noted: &Noted,
         service: &str,
         sweep: &Sweep,
         inputs: &[FileSpec],
+        plan: &Plan,
     ) -> Result<(), NotesError> {
         let other =
             |what, expected, found| NotesError::Other { dir: self.dir.clone(), what, expected, found };
@@ -100,7 +111,37 @@ impl Notes {
         if noted.inputs != inputs {
             return Err(other("input files", named(inputs.iter()), named(noted.inputs.iter())));
         }
+        let there = noted.machine.plan();
+        for (what, expected, found) in
+            [("--min", plan.mandatory, there.mandatory), ("--max", plan.most, there.most)]
+        {
+            if expected != found {
+                return Err(other(what, expected.to_string(), found.to_string()));
+            }
+        }
+        let legacy = |plan: &Plan| match plan.dispatch {
+            Dispatch::Guess(guess) => guess.to_string(),
+            Dispatch::Window(_) => "none".to_owned(),
+        };
+        if legacy(plan) != legacy(there) {
+            return Err(other("--legacy", legacy(plan), legacy(there)));
+        }
+        let every = |plan: &Plan| match &plan.reallocation {
+            Some(reallocation) => format!("{} s", reallocation.every.0 as f64 / 1e3),
+            None => "none".to_owned(),
+        };
+        if every(plan) != every(there) {
+            return Err(other("--reallocate", every(plan), every(there)));
+        }
         Ok(())
+    }
+
+    /// Nothing of it is to be gone on with.
+    pub(super) fn forget(&self) -> Result<(), NotesError> {
+        let path = self.dir.join("exploration.json");
+        fs::remove_file(&path).map_err(at(&path))?;
+        let failed = self.dir.join("failed");
+        fs::remove_dir_all(&failed).and_then(|()| fs::create_dir(&failed)).map_err(at(&failed))
     }
 
     pub(super) fn write(&self, noted: &ToNote<'_>) -> Result<(), NotesError> {
