@@ -1,6 +1,8 @@
 //! Applications of communicating tasks on several clusters at once: they talk and complete, all end when one fails or the
 //! user cancels, tasks are added, and whoever is killed at whatever step nothing runs alone and nothing stays held.
 
+mod links;
+mod slow_door;
 mod slurm;
 mod steps;
 mod talkers;

@@ -88,6 +88,10 @@ come_back_the_same! {
     parts_of_launches: part as proto::PreparePart;
     decisions_about_parts: decision as proto::DecidePart;
     standings_of_parts: stands as proto::PartStands;
+    orders_to_measure_links: probe_order as proto::ProbeRequest;
+    links_that_were_measured: probed as proto::ProbeReply;
+    orders_to_give_bytes: give_order as proto::GiveRequest;
+    links_as_they_are_known: link as proto::MeasuredLink;
 }
 
 /// What only agents ask is not taken from clients, whoever they are.
