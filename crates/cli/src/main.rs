@@ -1,12 +1,14 @@
 //! The `pliant` command: one file per verb under `verbs/`. Exit codes: 0 done, 1 the system failed, 2 the
 //! usage or the input was wrong; verbs that wait for jobs have two more (`docs/cli.md`).
 
+mod application;
 mod daemon;
 mod failure;
 mod federation;
 mod input;
 mod job;
 mod launched;
+mod handle;
 mod local;
 mod mapping_page;
 mod measure;
@@ -92,7 +94,7 @@ enum Verb {
     Wait(verbs::wait::Arguments),
     /// Withdraws waiting jobs, ends running ones, and ends launches.
     Cancel(verbs::cancel::Arguments),
-    /// Fetches what a job left behind.
+    /// Fetches what a job, or the tasks of a launch, left behind.
     Fetch(verbs::fetch::Arguments),
     /// Shows what a job writes on its standard output or error.
     Logs(verbs::logs::Arguments),

@@ -16,6 +16,7 @@ pub(crate) mod down;
 pub(crate) mod explain;
 pub(crate) mod explore;
 pub(crate) mod fetch;
+pub(crate) mod fetch_launch;
 pub(crate) mod launch;
 pub(crate) mod launches;
 pub(crate) mod logs;

@@ -14,6 +14,7 @@ use crate::batch::{News, Run};
 use crate::coallocation::{Addresses, Part, PartId, Standing, Verdict};
 use crate::handoff::Peer;
 use crate::job::{Exit, Work};
+use crate::names::Key;
 
 /// The pause before a coordinator is told again how a part stands, at first and at most: doubled each time.
 const TELL_AGAIN: (Span, Span) = (Span(4), Span(64));
@@ -383,6 +384,17 @@ impl Server {
     pub fn parts(&self) -> impl Iterator<Item = (&Part, u32, &Standing)> {
         let left = self.parts.here.iter().filter(|taken| !taken.standing.is_over());
         left.map(|taken| (&taken.part, taken.number, &taken.standing))
+    }
+
+    /// Whether a part is here: one that is over, and whose coordinator knows, is not any more.
+    pub fn has_part(&self, id: &PartId) -> bool {
+        self.parts.here.iter().any(|taken| taken.part.id == *id)
+    }
+
+    /// Whether a part that may run yet belongs to the launch of that key.
+    pub(super) fn has_part_of(&self, key: &Key) -> bool {
+        let mut left = self.parts.here.iter().filter(|taken| !taken.standing.is_over());
+        left.any(|taken| taken.part.id.launch.key == *key)
     }
 
     /// How a part stands here.

@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
 use super::error::is_broken;
-use super::{Client, ClientError};
+use super::{Client, ClientError, InputPaths, InputSender};
 use crate::daemon::Clock;
 use crate::identity::not_sent;
 use crate::wire::proto::launches_client::LaunchesClient;
@@ -17,7 +17,8 @@ use crate::wire::{LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, laun
 
 impl Client {
     /// Launches an application and follows it until nothing of it is left, telling how it stands each time that it is
-    /// asked; a break ends that, and what was launched goes on. Once `cancelled` is done all of it is ended.
+    /// asked; a break ends that as soon as the input files of tasks are where they have to be, and what was launched goes on.
+    /// Once `cancelled` is done all of it is ended.
     ///
     /// It goes to the first agent of the client's file that can be reached, and from then on to no other: the same key is
     /// one launch at each agent.
@@ -25,10 +26,11 @@ impl Client {
     /// # Errors
     ///
     /// If it is not accepted, or the agent has not answered within `patience`: then it may have been accepted, and the same
-    /// key tells.
+    /// key tells. If its input files cannot be sent, it is ended first.
     pub async fn launch(
         &self,
         request: &LaunchRequest,
+        inputs: &InputPaths,
         patience: Duration,
         cancelled: impl Future<Output = ()>,
         mut told: impl FnMut(&LaunchRecord) -> ControlFlow<()>,
@@ -38,15 +40,21 @@ impl Client {
         let mut machine = launch::Client::new(until);
         let mut talk = Talk { client: self, agent: 0, sent: false };
         let message = proto::LaunchRequest::from(request);
+        let mut sender = InputSender::new(self, request.key, &request.application.tasks, inputs)?;
         let mut cancelled = std::pin::pin!(cancelled);
         let (mut is_cancelled, mut event) = (false, Told::Begin);
+        let mut unsent = None;
         loop {
-            if let Told::Launch(record) = &event
-                && told(record).is_break()
-            {
-                return Ok((**record).clone());
-            }
             let mut wants = Vec::new();
+            if let Told::Launch(record) = &event {
+                if let Err(error) = sender.go_on(record) {
+                    unsent.get_or_insert(error);
+                    machine.on(clock.now(), Told::Cancel, &mut wants);
+                }
+                if told(record).is_break() && unsent.is_none() && sender.is_done(record) {
+                    return Ok((**record).clone());
+                }
+            }
             machine.on(clock.now(), event, &mut wants);
             let want = wants.pop().expect("the machine wants one thing after each event but a cancellation");
             event = match want {
@@ -63,7 +71,12 @@ impl Client {
                     }
                     Told::Due
                 }
-                Wants::Done(outcome) => return ended(*outcome),
+                Wants::Done(outcome) => {
+                    return match unsent {
+                        Some(error) => Err(error),
+                        None => ended(*outcome).and_then(|record| sender.explained(record)),
+                    };
+                }
             };
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn pliant(config: &Path, words: &[&str]) -> Command {
 }
 
 /// The exit code, and what was said on standard output and standard error.
-fn said(output: Output) -> (i32, String, String) {
+pub(super) fn said(output: Output) -> (i32, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }

@@ -10,7 +10,7 @@ use prost::Message;
 use super::super::proto;
 use super::super::{
     Decided, Download, Federation, FromChild, FromParent, FromServer, JobResults, JobsPage, JobsQuery,
-    LaunchRequest, LocatedJob, Malformed, Offer, Shares, SpawnRequest, Stands, Submission, SubmitAnswer,
+    LaunchRequest, LocatedJob, Malformed, Offer, Shares, SpawnRequest, Stands, Submission, SubmitAnswer, TaskDownload,
     ToServer, Upload, UploadAnswer, accuracies, surveyed,
 };
 use super::{arbitrary, received};
@@ -68,6 +68,7 @@ fn every_message(bytes: &[u8]) {
     understood::<proto::PreparePart, Part>(bytes);
     understood::<proto::DecidePart, (PartId, Decided)>(bytes);
     understood::<proto::PartStands, Stands>(bytes);
+    understood::<proto::TaskDownload, TaskDownload>(bytes);
     refused_or_not(bytes, surveyed);
 }
 

@@ -88,6 +88,7 @@ come_back_the_same! {
     parts_of_launches: part as proto::PreparePart;
     decisions_about_parts: decision as proto::DecidePart;
     standings_of_parts: stands as proto::PartStands;
+    downloads_of_tasks: task_download as proto::TaskDownload;
 }
 
 /// What only agents ask is not taken from clients, whoever they are.

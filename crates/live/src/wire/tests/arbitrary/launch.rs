@@ -6,7 +6,9 @@ use pliant_control::coallocation::{
 };
 use pliant_control::handoff::Peer;
 
-use super::super::super::{Decided, LaunchRequest, LaunchesQuery, Program, SpawnRequest, Stands};
+use super::super::super::{
+    Decided, LaunchRequest, LaunchTask, LaunchesQuery, Program, SpawnRequest, Stands, TaskDownload, TaskProgram,
+};
 use super::*;
 
 fn task_name() -> impl Strategy<Value = String> {
@@ -37,6 +39,11 @@ pub(in super::super) fn program() -> impl Strategy<Value = Program> {
     ]
 }
 
+/// What a task runs, as its note.
+fn note() -> impl Strategy<Value = String> {
+    (program(), vec(file(), 0..3)).prop_map(|(program, inputs)| TaskProgram { program, inputs }.note())
+}
+
 fn launch_id() -> impl Strategy<Value = LaunchId> {
     (name(), key()).prop_map(|(agent, key)| LaunchId { agent, key })
 }
@@ -46,11 +53,7 @@ fn part_id() -> impl Strategy<Value = PartId> {
 }
 
 fn wish() -> impl Strategy<Value = Wish> {
-    (task_name(), positive(), program()).prop_map(|(name, rcr, program)| Wish {
-        name,
-        rcr,
-        launch: program.note(),
-    })
+    (task_name(), positive(), note()).prop_map(|(name, rcr, launch)| Wish { name, rcr, launch })
 }
 
 fn application() -> impl Strategy<Value = Application> {
@@ -153,12 +156,12 @@ pub(in super::super) fn machine() -> impl Strategy<Value = Machine> {
 }
 
 pub(in super::super) fn part() -> impl Strategy<Value = Part> {
-    let task = (task_name(), word(), vec(task_name(), 0..4), program());
-    let task = task.prop_map(|(name, machine, neighbours, program)| PlacedTask {
+    let task = (task_name(), word(), vec(task_name(), 0..4), note());
+    let task = task.prop_map(|(name, machine, neighbours, launch)| PlacedTask {
         name,
         machine,
         neighbours,
-        launch: program.note(),
+        launch,
     });
     let who = (part_id(), address(), user(), text());
     (who, vec(task, 1..4), procs(), walltime(), held()).prop_map(
@@ -173,6 +176,15 @@ pub(in super::super) fn part() -> impl Strategy<Value = Part> {
             patience,
         },
     )
+}
+
+fn launch_task() -> impl Strategy<Value = LaunchTask> {
+    (launch_id(), task_name()).prop_map(|(launch, task)| LaunchTask { launch, task })
+}
+
+pub(in super::super) fn task_download() -> impl Strategy<Value = TaskDownload> {
+    (launch_task(), result_name(), any::<u64>())
+        .prop_map(|(of, name, offset)| TaskDownload { of, name, offset })
 }
 
 fn addresses() -> impl Strategy<Value = Addresses> {
