@@ -5,10 +5,10 @@ mod application;
 mod daemon;
 mod failure;
 mod federation;
+mod handle;
 mod input;
 mod job;
 mod launched;
-mod handle;
 mod local;
 mod mapping_page;
 mod measure;
@@ -88,6 +88,8 @@ enum Verb {
     Launches(verbs::launches::Arguments),
     /// Adds a task to a launch that runs.
     Spawn(Box<verbs::spawn::Arguments>),
+    /// Lists what launches hold at servers, and ends what an agent that is gone has left there.
+    Parts(verbs::parts::Arguments),
     /// Lists what users have had of the cores for explorations, and what they deserved.
     Users(verbs::users::Arguments),
     /// Waits until jobs have ended.
@@ -189,6 +191,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Launch(arguments) => verbs::launch::run(output, &arguments),
         Verb::Launches(arguments) => verbs::launches::run(output, &arguments),
         Verb::Spawn(arguments) => verbs::spawn::run(output, &arguments),
+        Verb::Parts(arguments) => verbs::parts::run(output, &arguments),
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),

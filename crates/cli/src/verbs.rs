@@ -22,6 +22,7 @@ pub(crate) mod launches;
 pub(crate) mod logs;
 pub(crate) mod map;
 pub(crate) mod moves;
+pub(crate) mod parts;
 pub(crate) mod policies;
 pub(crate) mod queue;
 pub(crate) mod reallocate;

@@ -3,17 +3,23 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use pliant_control::coallocation::{self as launch, LaunchId, LaunchRecord, Outcome, Spawn, Told, Wants};
+use pliant_control::coallocation::{
+    self as launch, LaunchId, LaunchRecord, Outcome, PartId, Spawn, Standing, Told, Wants,
+};
+use pliant_control::names::Name;
 use pliant_model::Time;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
 use super::error::is_broken;
-use super::{Client, ClientError, InputPaths, InputSender};
+use super::{ANSWER_BYTES_MAX, Client, ClientError, InputPaths, InputSender};
 use crate::daemon::Clock;
 use crate::identity::not_sent;
+use crate::wire::proto::held_parts_client::HeldPartsClient;
 use crate::wire::proto::launches_client::LaunchesClient;
-use crate::wire::{LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, proto};
+use crate::wire::{
+    HeldParts, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, proto,
+};
 
 impl Client {
     /// Launches an application and follows it until nothing of it is left, telling how it stands each time that it is
@@ -139,6 +145,33 @@ impl Client {
             }
         }
         Err(last)
+    }
+
+    /// What launches hold at a server: one's own, or everybody's for an operator.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not answer.
+    pub async fn held_parts(&self, server: &Name) -> Result<HeldParts, ClientError> {
+        let reply = self.held_at(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        HeldParts::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Ends a part of a launch at a server whose agent does not; for operators.
+    ///
+    /// # Errors
+    ///
+    /// If we are none, there is no such part, or the server does not answer.
+    pub async fn give_up_part(&self, server: &Name, part: &PartId) -> Result<Standing, ClientError> {
+        let reply = self.held_at(server).await?.give_up(self.request(proto::PartId::from(part))).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        Standing::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    async fn held_at(&self, server: &Name) -> Result<HeldPartsClient<Channel>, ClientError> {
+        let channel = self.channel_named(server).await?;
+        Ok(HeldPartsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
     }
 
     /// The agent that coordinates a launch.

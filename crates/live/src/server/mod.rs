@@ -41,6 +41,7 @@ use crate::journal;
 use crate::services::pack_spare;
 use crate::staging::{self, Store};
 use crate::uplink::{Heard, Uplink, readiness, upward};
+use crate::wire::proto::held_parts_server::HeldPartsServer;
 use crate::wire::proto::parts_server::PartsServer;
 use crate::wire::proto::server_server::ServerServer;
 use crate::wire::proto::task_files_server::TaskFilesServer;
@@ -258,7 +259,10 @@ pub async fn serve(
     let limits = Limits { connections_max: file.limits.connections, ..Limits::default() };
     let parts = PartsServer::new(service.clone()).max_decoding_message_size(file.limits.message_bytes);
     let parts = InterceptedService::new(parts, gate.keep(server_tls.clone()));
-    let task_files = InterceptedService::new(TaskFilesServer::new(service.clone()), gate.keep(server_tls.clone()));
+    let held = HeldPartsServer::new(service.clone());
+    let held = InterceptedService::new(held, gate.keep(server_tls.clone()));
+    let task_files =
+        InterceptedService::new(TaskFilesServer::new(service.clone()), gate.keep(server_tls.clone()));
     let service = ServerServer::new(service).max_decoding_message_size(file.limits.message_bytes);
     let service = InterceptedService::new(service, gate.keep(server_tls.clone()));
     tracing::info!(name = %file.name, %address, procs = procs.0, batch = file.cluster.policy(), "server ready");
@@ -267,6 +271,7 @@ pub async fn serve(
         .add_service(service)
         .add_service(parts)
         .add_service(task_files)
+        .add_service(held)
         .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
     // Neither thread goes on without the other.
     let served = async {

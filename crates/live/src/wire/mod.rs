@@ -48,8 +48,8 @@ pub use handoff::{Prepare, handoff_id};
 pub use history::{HistoryPage, HistoryPlace, HistoryQuery, LocalPlace, LocalsPage, LocalsQuery};
 pub use job::{handle_of, job_request};
 pub use launch::{
-    Decided, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, Program, SpawnRequest, Stands,
-    TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply, surveyed,
+    Decided, HeldParts, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, Program, SpawnRequest,
+    Stands, TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply, surveyed,
 };
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,

@@ -5,7 +5,7 @@ mod files;
 mod slurm;
 mod steps;
 mod talkers;
-mod verbs;
+pub(crate) mod verbs;
 
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 //! decided, run with what their tasks are told, found again after `kill -9`, ended, refused.
 
 mod agent;
+mod held;
 mod inputs;
 
 use std::collections::BTreeMap;

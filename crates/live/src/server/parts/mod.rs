@@ -1,9 +1,10 @@
 //! Parts of launches (`pliant_control::coallocation`) outside the machine: what agents call ([`service`]), the input files of
-//! tasks ([`inputs`]) and where they are to listen ([`places`]), what coordinators are told ([`telling`]), how tasks end
-//! ([`ends`]), what they left ([`files`]), and how a part is run, which is here.
+//! tasks ([`inputs`]) and where they are to listen ([`places`]), what coordinators are told ([`telling`]) and people
+//! ([`held`]), how tasks end ([`ends`]), what they left ([`files`]), and how a part is run, which is here.
 
 pub(super) mod ends;
 mod files;
+mod held;
 mod inputs;
 mod places;
 mod service;

@@ -117,7 +117,11 @@ impl Service {
     }
 
     /// Tells the machine something about a part, and gives how that stands then.
-    async fn part(&self, event: impl FnOnce(Token) -> PartEvent, bytes: usize) -> Result<Standing, Status> {
+    pub(super) async fn part(
+        &self,
+        event: impl FnOnce(Token) -> PartEvent,
+        bytes: usize,
+    ) -> Result<Standing, Status> {
         match self.call(|reply| Event::Part(event(reply)), bytes).await? {
             Answer::Part(standing) => Ok(standing),
             _ => Err(Status::internal("not an answer about a part")),

@@ -1,8 +1,10 @@
 //! Applications of communicating tasks: what users launch ([`application`]) and their tasks run ([`program`]), how that
-//! stands ([`record`]), what agents and servers say of their parts ([`part`]), and what tasks left ([`files`]).
+//! stands ([`record`]), what agents and servers say of their parts ([`part`]) and people are told of them ([`held`]), and what
+//! tasks left ([`files`]).
 
 mod application;
 mod files;
+mod held;
 mod part;
 mod program;
 mod record;
@@ -14,6 +16,7 @@ use super::{Malformed, bounds, read};
 
 pub use application::{LaunchRequest, SpawnRequest};
 pub use files::{LaunchTask, TaskDownload};
+pub use held::HeldParts;
 pub use part::{Decided, Stands, survey_reply, surveyed};
 pub use program::{Program, TaskProgram};
 pub use record::{LaunchesPage, LaunchesQuery, launch_answer, launch_reply};

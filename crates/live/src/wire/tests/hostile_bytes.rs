@@ -9,9 +9,9 @@ use prost::Message;
 
 use super::super::proto;
 use super::super::{
-    Decided, Download, Federation, FromChild, FromParent, FromServer, JobResults, JobsPage, JobsQuery,
-    LaunchRequest, LocatedJob, Malformed, Offer, Shares, SpawnRequest, Stands, Submission, SubmitAnswer, TaskDownload,
-    ToServer, Upload, UploadAnswer, accuracies, surveyed,
+    Decided, Download, Federation, FromChild, FromParent, FromServer, HeldParts, JobResults, JobsPage,
+    JobsQuery, LaunchRequest, LocatedJob, Malformed, Offer, Shares, SpawnRequest, Stands, Submission,
+    SubmitAnswer, TaskDownload, ToServer, Upload, UploadAnswer, accuracies, surveyed,
 };
 use super::{arbitrary, received};
 
@@ -69,6 +69,7 @@ fn every_message(bytes: &[u8]) {
     understood::<proto::DecidePart, (PartId, Decided)>(bytes);
     understood::<proto::PartStands, Stands>(bytes);
     understood::<proto::TaskDownload, TaskDownload>(bytes);
+    understood::<proto::HeldPartsReply, HeldParts>(bytes);
     refused_or_not(bytes, surveyed);
 }
 

@@ -89,6 +89,7 @@ come_back_the_same! {
     decisions_about_parts: decision as proto::DecidePart;
     standings_of_parts: stands as proto::PartStands;
     downloads_of_tasks: task_download as proto::TaskDownload;
+    parts_that_are_held: held_parts as proto::HeldPartsReply;
 }
 
 /// What only agents ask is not taken from clients, whoever they are.

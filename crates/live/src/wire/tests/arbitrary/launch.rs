@@ -5,9 +5,11 @@ use pliant_control::coallocation::{
     PlacedTask, Spawn, Standing, Talk, TaskRecord, Verdict, Wish,
 };
 use pliant_control::handoff::Peer;
+use pliant_control::server::HeldPart;
 
 use super::super::super::{
-    Decided, LaunchRequest, LaunchTask, LaunchesQuery, Program, SpawnRequest, Stands, TaskDownload, TaskProgram,
+    Decided, HeldParts, LaunchRequest, LaunchTask, LaunchesQuery, Program, SpawnRequest, Stands,
+    TaskDownload, TaskProgram,
 };
 use super::*;
 
@@ -157,12 +159,8 @@ pub(in super::super) fn machine() -> impl Strategy<Value = Machine> {
 
 pub(in super::super) fn part() -> impl Strategy<Value = Part> {
     let task = (task_name(), word(), vec(task_name(), 0..4), note());
-    let task = task.prop_map(|(name, machine, neighbours, launch)| PlacedTask {
-        name,
-        machine,
-        neighbours,
-        launch,
-    });
+    let task =
+        task.prop_map(|(name, machine, neighbours, launch)| PlacedTask { name, machine, neighbours, launch });
     let who = (part_id(), address(), user(), text());
     (who, vec(task, 1..4), procs(), walltime(), held()).prop_map(
         |((id, address, owner, name), tasks, procs, walltime, patience)| Part {
@@ -183,8 +181,11 @@ fn launch_task() -> impl Strategy<Value = LaunchTask> {
 }
 
 pub(in super::super) fn task_download() -> impl Strategy<Value = TaskDownload> {
-    (launch_task(), result_name(), any::<u64>())
-        .prop_map(|(of, name, offset)| TaskDownload { of, name, offset })
+    (launch_task(), result_name(), any::<u64>()).prop_map(|(of, name, offset)| TaskDownload {
+        of,
+        name,
+        offset,
+    })
 }
 
 fn addresses() -> impl Strategy<Value = Addresses> {
@@ -200,15 +201,39 @@ pub(in super::super) fn decision() -> impl Strategy<Value = (PartId, Decided)> {
     (part_id(), verdict, any::<bool>()).prop_map(|(id, verdict, heard)| (id, Decided { verdict, heard }))
 }
 
-pub(in super::super) fn stands() -> impl Strategy<Value = Stands> {
+fn standing() -> impl Strategy<Value = Standing> {
     let ended = || btree_map(task_name(), exit(), 0..4);
-    let standing = prop_oneof![
+    prop_oneof![
         Just(Standing::Unknown),
         Just(Standing::Queued),
         addresses().prop_map(|addresses| Standing::Held { addresses }),
         Just(Standing::Committed),
         ended().prop_map(|ended| Standing::Runs { ended }),
         (ended(), exit()).prop_map(|(ended, exit)| Standing::Over { ended, exit }),
-    ];
-    (part_id(), standing).prop_map(|(id, standing)| Stands { id, standing })
+    ]
+}
+
+pub(in super::super) fn stands() -> impl Strategy<Value = Stands> {
+    (part_id(), standing()).prop_map(|(id, standing)| Stands { id, standing })
+}
+
+fn held_part() -> impl Strategy<Value = HeldPart> {
+    let who = (part_id(), user(), text(), any::<u32>(), procs());
+    (who, standing(), any::<bool>(), time(), time()).prop_map(
+        |((id, owner, name, tasks, procs), standing, ending, since, heard)| HeldPart {
+            id,
+            owner,
+            name,
+            tasks,
+            procs,
+            standing,
+            ending,
+            since,
+            heard,
+        },
+    )
+}
+
+pub(in super::super) fn held_parts() -> impl Strategy<Value = HeldParts> {
+    (time(), vec(held_part(), 0..4)).prop_map(|(now, parts)| HeldParts { now, parts })
 }
