@@ -45,6 +45,11 @@ impl Failure {
         Failure { code, ..self }
     }
 
+    /// Tells the user, who is told of a worse one as the outcome.
+    pub(crate) fn warn(&self) {
+        eprintln!("warning: {}", self.message);
+    }
+
     /// Tells the user.
     pub(crate) fn print(&self) {
         eprintln!("error: {}", self.message);

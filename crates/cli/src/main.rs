@@ -1,9 +1,11 @@
 //! The `pliant` command: one file per verb under `verbs/`. Exit codes: 0 done, 1 the system failed, 2 the
 //! usage or the input was wrong; verbs that wait for jobs have two more (`docs/cli.md`).
 
+mod application;
 mod daemon;
 mod failure;
 mod federation;
+mod handle;
 mod input;
 mod job;
 mod launched;
@@ -82,13 +84,15 @@ enum Verb {
     Launches(verbs::launches::Arguments),
     /// Adds a task to a launch that runs.
     Spawn(Box<verbs::spawn::Arguments>),
+    /// Lists what launches hold at servers, and ends what an agent that is gone has left there.
+    Parts(verbs::parts::Arguments),
     /// Lists what users have had of the cores for explorations, and what they deserved.
     Users(verbs::users::Arguments),
     /// Waits until jobs have ended.
     Wait(verbs::wait::Arguments),
     /// Withdraws waiting jobs, ends running ones, and ends launches.
     Cancel(verbs::cancel::Arguments),
-    /// Fetches what a job left behind.
+    /// Fetches what a job, or the tasks of a launch, left behind.
     Fetch(verbs::fetch::Arguments),
     /// Shows what a job writes on its standard output or error.
     Logs(verbs::logs::Arguments),
@@ -183,6 +187,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Launch(arguments) => verbs::launch::run(output, &arguments),
         Verb::Launches(arguments) => verbs::launches::run(output, &arguments),
         Verb::Spawn(arguments) => verbs::spawn::run(output, &arguments),
+        Verb::Parts(arguments) => verbs::parts::run(output, &arguments),
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),

@@ -17,7 +17,7 @@ use pliant_control::coallocation::{
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
 use pliant_live::agent;
-use pliant_live::client::{Client, ClientError};
+use pliant_live::client::{Client, ClientError, InputPaths};
 use pliant_live::config::{AgentFile, ClientFile};
 use pliant_live::daemon::DaemonError;
 use pliant_live::identity::{
@@ -255,7 +255,7 @@ async fn until(
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    client.launch(request, PATIENCE, std::future::pending(), told).await
+    client.launch(request, &InputPaths::new(), PATIENCE, std::future::pending(), told).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

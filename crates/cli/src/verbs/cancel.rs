@@ -1,7 +1,5 @@
 //! `pliant cancel`: withdraws waiting jobs, ends running ones, and ends launches.
 
-use std::str::FromStr;
-
 use clap::Args;
 use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState};
 use pliant_control::job::{JobRecord, JobState};
@@ -11,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session, none_failed};
+use crate::handle::JobOrLaunch;
 use crate::job::described;
 use crate::launched;
 use crate::output::Output;
@@ -19,26 +18,9 @@ use crate::output::Output;
 pub(crate) struct Arguments {
     /// The jobs and launches, by their handles.
     #[arg(value_name = "HANDLE", required = true)]
-    handles: Vec<Cancelled>,
+    handles: Vec<JobOrLaunch>,
     #[command(flatten)]
     access: Access,
-}
-
-/// What is cancelled.
-#[derive(Clone)]
-enum Cancelled {
-    Job(Handle),
-    Launch(LaunchId),
-}
-
-impl FromStr for Cancelled {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Cancelled, String> {
-        match text.contains('/') {
-            true => text.parse().map(Cancelled::Launch).map_err(|error| format!("{error}")),
-            false => text.parse().map(Cancelled::Job).map_err(|error| format!("{error}")),
-        }
-    }
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
@@ -46,8 +28,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let (mut jobs, mut launches) = (Vec::new(), Vec::new());
     for handle in arguments.handles.iter().cloned() {
         match handle {
-            Cancelled::Job(handle) => jobs.push(handle),
-            Cancelled::Launch(id) => launches.push(id),
+            JobOrLaunch::Job(handle) => jobs.push(handle),
+            JobOrLaunch::Launch(id) => launches.push(id),
         }
     }
     let ask = |client: Client, handle: Handle| async move { client.cancel(&handle).await };

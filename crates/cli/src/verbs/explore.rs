@@ -87,7 +87,7 @@ impl Arguments {
                 format!("--min: expected at most {most}, as many requests as there are, found {}", self.min);
             return Err(Failure::input(expected).hint("--vary says how requests differ from each other"));
         }
-        let inputs = announced(&self.inputs)?;
+        let inputs = announced("--in", &self.inputs)?;
         Ok(Wanted {
             service: self.service.clone(),
             sweep,

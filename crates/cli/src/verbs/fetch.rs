@@ -1,6 +1,6 @@
-//! `pliant fetch`: what a job left behind.
+//! `pliant fetch`: what a job, or the tasks of a launch, left behind.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,20 +11,23 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
+use crate::handle::JobOrLaunch;
 use crate::job::did_not_run;
 use crate::output::Output;
 use crate::progress::bar;
 use crate::table::{Table, grouped};
+use crate::verbs::fetch_launch;
 
 /// How many are named of those that are not fetched.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The job, by its handle; it must have ended.
+    /// The job or the launch, by its handle; it must have ended.
     #[arg(value_name = "HANDLE")]
-    handle: Handle,
-    /// The folder to write to: stdout and stderr, and what the job left in its folder in work/.
+    handle: JobOrLaunch,
+    /// The folder to write to: stdout and stderr, and what the job left in its folder in work/; of a launch the same for each
+    /// task, in a folder of its name.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
@@ -35,6 +38,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let Arguments { handle, out, access } = arguments;
     is_folder(out)?;
     let session = access.open()?;
+    let handle = match handle {
+        JobOrLaunch::Job(handle) => handle,
+        JobOrLaunch::Launch(id) => return fetch_launch::run(output, &session, id, out),
+    };
     if let Some(nothing) = did_not_run(&session.run(session.client.job(handle))?) {
         return Err(nothing);
     }
@@ -61,28 +68,32 @@ pub(crate) fn into(session: &Session, handle: &Handle, folder: &Path) -> Result<
         Ok::<JobResults, ClientError>(results)
     });
     let results = fetched?;
-    for warning in warnings(handle, &results) {
-        eprintln!("warning: {warning}");
-    }
+    warn(handle, &results);
     Ok(results)
 }
 
-/// What a job left or wrote, and its owner does not get.
-fn warnings(handle: &Handle, results: &JobResults) -> Vec<String> {
+/// Warns of what a job left or wrote, or a task did, and its owner does not get.
+pub(super) fn warn(of: &dyn Display, results: &JobResults) {
+    for warning in warnings(of, results) {
+        eprintln!("warning: {warning}");
+    }
+}
+
+fn warnings(of: &dyn Display, results: &JobResults) -> Vec<String> {
     let cut = [(results.stdout_cut, "output"), (results.stderr_cut, "error")];
     let mut warnings: Vec<String> = cut
         .into_iter()
         .filter(|(cut, _)| *cut)
         .map(|(_, stream)| {
             format!(
-                "some of what {handle} wrote on standard {stream} was dropped: it was more than is kept, or the \
+                "some of what {of} wrote on standard {stream} was dropped: it was more than is kept, or the \
                  server's disk was full"
             )
         })
         .collect();
     let JobResults { left_out, left_out_count, .. } = results;
     if *left_out_count > 0 {
-        let mut warning = format!("{left_out_count} of the things that {handle} left are not fetched:");
+        let mut warning = format!("{left_out_count} of the things that {of} left are not fetched:");
         for Withheld { name, why, .. } in left_out.iter().take(NAMED_MAX) {
             let _ = write!(warning, "\n  {name}: {why}");
         }

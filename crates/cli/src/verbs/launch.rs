@@ -3,26 +3,28 @@
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use pliant_control::coallocation::{Application, End, LaunchRecord, LaunchState, Mapping, Talk, Wish};
+use pliant_control::coallocation::{End, LaunchRecord, LaunchState, Mapping};
 use pliant_control::names::{Key, Name};
 use pliant_live::services::{DurationError, parse_duration};
-use pliant_live::wire::{LaunchRequest, Program, bounds};
+use pliant_live::wire::{LaunchRequest, bounds};
 use pliant_model::Span;
-use pliant_trace::tig::{self, read_application};
 use tokio::sync::Notify;
 
+use crate::application::{self, Described};
 use crate::failure::Failure;
 use crate::federation::{Access, interrupted, tell};
 use crate::job::NOT_COMPLETED;
-use crate::launched::{described, mapping};
+use crate::launched::{self, mapping};
 use crate::output::Output;
+use crate::verbs::fetch;
+use crate::verbs::fetch_launch;
 use crate::verbs::map::threshold_value;
-use crate::verbs::submit::{drawn, script_file};
+use crate::verbs::submit::drawn;
 
 /// How long the agent may take to say that it has the launch.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -56,6 +58,9 @@ pub(crate) struct Arguments {
     /// Does not wait for the end: once the agent has the launch, it goes on without this command.
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
+    /// Fetches what the tasks left once the launch is over, each into a folder of its name in this one.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "detach"])]
+    out: Option<PathBuf>,
     /// Makes the launch unique: the same command again with this key gives the same launch, never a second one.
     /// 32 hexadecimal digits.
     #[arg(long, value_name = "HEX")]
@@ -73,7 +78,7 @@ fn mapping_word() -> impl TypedValueParser<Value = Mapping> {
 }
 
 impl Arguments {
-    fn request(&self) -> Result<LaunchRequest, Failure> {
+    fn request(&self, described: &Described) -> Result<LaunchRequest, Failure> {
         let patience = bounds::HELD_S;
         if !patience.contains(&self.patience.0) {
             let (least, most) = (patience.start(), patience.end());
@@ -84,7 +89,7 @@ impl Arguments {
         Ok(LaunchRequest {
             key: self.key.map_or_else(drawn, Ok)?,
             name: self.name.clone().unwrap_or_else(|| stem.to_owned()),
-            application: application(&self.application)?,
+            application: described.application.clone(),
             walltime: self.walltime,
             patience: self.patience,
             user_lan: self.from.clone(),
@@ -95,39 +100,12 @@ impl Arguments {
     }
 }
 
-/// The application in a file, with the scripts of its tasks.
-fn application(path: &Path) -> Result<Application, Failure> {
-    let tig::Application { graph, programs } = read_application(path)?;
-    let wish = |(task, runs): (&pliant_tig::Task, tig::Program)| {
-        let asked = format!("{}: task `{}`", path.display(), task.name);
-        Ok(Wish { name: task.name.clone(), rcr: task.rcr, launch: program(&asked, runs)?.note() })
-    };
-    let edge = |edge: &pliant_tig::Edge| Talk { between: edge.ends.map(|end| end.0), rqoc: edge.rqoc };
-    Ok(Application {
-        mcr_mflops: graph.mcr_mflops(),
-        bandwidth_mbps: graph.bandwidth_mbps(),
-        tasks: graph.tasks().iter().zip(programs).map(wish).collect::<Result<_, Failure>>()?,
-        edges: graph.edges().iter().map(edge).collect(),
-    })
-}
-
-/// What a task runs, with the text of its script; `asked` is where it is named, for errors.
-pub(super) fn program(asked: &str, runs: tig::Program) -> Result<Program, Failure> {
-    match runs {
-        tig::Program::Service { name, arguments } => Ok(Program::Service { name, arguments }),
-        tig::Program::Script { path, arguments } => {
-            let (name, text) = script_file(asked, &path)?;
-            let text = String::from_utf8(text).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                Failure::input(format!("{}: expected UTF-8 text, found another byte at {at}", path.display()))
-            })?;
-            Ok(Program::Script { name, text, arguments })
-        }
-    }
-}
-
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let request = arguments.request()?;
+    if let Some(out) = &arguments.out {
+        fetch::is_folder(out)?;
+    }
+    let described = application::read(&arguments.application)?;
+    let request = arguments.request(&described)?;
     let session = arguments.access.open()?;
     let stops = Cell::new(false);
     let mut printed = Printed { output, ..Printed::default() };
@@ -156,7 +134,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
             let _ = tokio::signal::ctrl_c().await;
         };
         tokio::select! {
-            followed = session.client.launch(&request, ANSWER, stop, told) => Some(followed),
+            followed = session.client.launch(&request, &described.inputs, ANSWER, stop, told) => Some(followed),
             () = again => None,
         }
     });
@@ -174,10 +152,24 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if let Some(failure) = printed.failed {
         return Err(failure);
     }
-    if output == Output::Json {
-        output.print("launch", String::new, described(&record))?;
+    let mut value = launched::described(&record);
+    let mut fetched = Ok(());
+    if let Some(out) = arguments.out.as_ref().filter(|_| fetch_launch::has_run(&record)) {
+        let left = fetch_launch::into(&session, &record, out);
+        left.describe(out, &mut value);
+        tell(|| left.told(out));
+        fetched = left.complete();
     }
-    outcome(&record, stops.get())
+    if output == Output::Json {
+        output.print("launch", String::new, value)?;
+    }
+    match (outcome(&record, stops.get()), fetched) {
+        (Err(failure), Err(unfetched)) => {
+            unfetched.warn();
+            Err(failure)
+        }
+        (outcome, fetched) => outcome.and(fetched),
+    }
 }
 
 /// What has been told of a launch.

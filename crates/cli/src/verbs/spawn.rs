@@ -6,17 +6,18 @@ use std::time::Duration;
 use clap::Args;
 use pliant_control::coallocation::{LaunchId, LaunchRecord, LaunchState, Spawn, TaskRecord, Wish};
 use pliant_control::names::Key;
-use pliant_live::client::ClientError;
+use pliant_live::client::{ClientError, InputPaths, InputSender};
+use pliant_live::wire::TaskProgram;
 use pliant_trace::tig::Program;
 use serde_json::json;
 
+use crate::application::program;
 use crate::failure::Failure;
 use crate::federation::{Access, Session, interrupted, tell};
 use crate::job::NOT_COMPLETED;
 use crate::launched::{described, mapping_of};
 use crate::output::Output;
-use crate::verbs::launch::program;
-use crate::verbs::submit::{argument, drawn, once_each};
+use crate::verbs::submit::{Input, announced, argument, drawn, input, once_each};
 
 /// The pause between two looks at the task.
 const LOOK: Duration = Duration::from_millis(500);
@@ -52,6 +53,9 @@ pub(crate) struct Arguments {
     /// What the script is started with.
     #[arg(last = true, value_name = "ARGUMENT", conflicts_with = "service")]
     script_arguments: Vec<String>,
+    /// An input file, under its own name or another, where the task runs; may be repeated.
+    #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
+    inputs: Vec<Input>,
     /// Makes the task unique: the same command again with this key gives the same task, never a second one.
     /// 32 hexadecimal digits.
     #[arg(long, value_name = "HEX")]
@@ -72,7 +76,8 @@ fn talk(text: &str) -> Result<(String, f64), String> {
 }
 
 impl Arguments {
-    fn spawn(&self) -> Result<Spawn, Failure> {
+    /// The task, and where its input files are.
+    fn spawn(&self) -> Result<(Spawn, InputPaths), Failure> {
         let runs = match (&self.service, &self.script) {
             (_, Some(path)) => {
                 Program::Script { path: path.clone(), arguments: self.script_arguments.clone() }
@@ -82,19 +87,25 @@ impl Arguments {
                 Program::Service { name, arguments: once_each(&self.arguments)? }
             }
         };
-        let launch = program("--script", runs)?.note();
+        let program = program("--script", runs)?;
+        let announced = announced("--in", &self.inputs)?;
+        let paths = announced.iter().map(|(file, path)| (file.sha256, path.clone())).collect();
+        let inputs = announced.into_iter().map(|(file, _)| file).collect();
+        let launch = TaskProgram { program, inputs }.note();
         let task = Wish { name: self.name.clone(), rcr: self.rcr, launch };
-        Ok(Spawn { key: self.key.map_or_else(drawn, Ok)?, task, talks: self.talks.clone() })
+        let spawn = Spawn { key: self.key.map_or_else(drawn, Ok)?, task, talks: self.talks.clone() };
+        Ok((spawn, paths))
     }
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let spawn = arguments.spawn()?;
+    let (spawn, paths) = arguments.spawn()?;
     let session = arguments.access.open()?;
     let (launch, name) = (&arguments.launch, &arguments.name);
+    let sender = InputSender::new(&session.client, launch.key, [&spawn.task], &paths)?;
     session.run(session.client.spawn(launch, &spawn))?;
     tell(|| format!("{launch} has the task `{name}`; it gets its machine"));
-    let settled = session.run_until_interrupted(settled(&session, launch, name));
+    let settled = session.run_until_interrupted(settled(&session, launch, name, sender));
     let goes_on = || {
         let hint = format!("`pliant launches {launch}` shows what becomes of it");
         interrupted("interrupted; the task is spawned all the same, if it finds a machine", hint)
@@ -113,7 +124,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// The launch, once it is known where the task listens, or that it never will.
-async fn settled(session: &Session, launch: &LaunchId, name: &str) -> Result<LaunchRecord, ClientError> {
+async fn settled(
+    session: &Session,
+    launch: &LaunchId,
+    name: &str,
+    mut sender: InputSender,
+) -> Result<LaunchRecord, ClientError> {
     let is_settled = |task: &TaskRecord| {
         task.name == name && (task.address.is_some() || task.exit.is_some() || task.not_spawned.is_some())
     };
@@ -122,7 +138,7 @@ async fn settled(session: &Session, launch: &LaunchId, name: &str) -> Result<Lau
             Ok(record) if record.state == LaunchState::Over || record.tasks.iter().any(is_settled) => {
                 return Ok(record);
             }
-            Ok(_) => {}
+            Ok(record) => sender.go_on(&record)?,
             Err(error) if error.may_pass() => {}
             Err(error) => return Err(error),
         }

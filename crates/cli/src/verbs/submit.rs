@@ -10,7 +10,7 @@ use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Key, Name};
 use pliant_live::client::{Order, Step};
 use pliant_live::services::{DurationError, SpeedupSpec, parse_duration};
-use pliant_live::staging::{Checksum, FileName, FileSpec, check_manifest};
+use pliant_live::staging::{Checksum, FileName, FileSpec, StagingError, check_manifest};
 use pliant_live::wire::{Script, Submitted, bounds};
 use pliant_model::{Procs, Span, Speedup};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
 
 /// An input file: its name in the job's folder, and where it is.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Input {
+pub(crate) struct Input {
     name: FileName,
     path: PathBuf,
 }
@@ -201,7 +201,7 @@ impl Arguments {
                 Submitted::Service { name, arguments: once_each(&self.arguments)? }
             }
         };
-        let inputs = announced(&self.inputs)?;
+        let inputs = announced("--in", &self.inputs)?;
         let key = self.key.map_or_else(drawn, Ok)?;
         Ok(Order { inputs, only: self.server.clone(), patience: self.patience, ..Order::new(key, what) })
     }
@@ -221,13 +221,18 @@ impl Arguments {
 }
 
 impl Input {
+    /// The same, with a relative path from this folder on.
+    pub(crate) fn beside(self, folder: &Path) -> Input {
+        Input { path: folder.join(self.path), ..self }
+    }
+
     /// Reads the file for its size and checksum.
-    fn announced(&self) -> Result<(FileSpec, PathBuf), Failure> {
+    fn announced(&self, asked: &str) -> Result<(FileSpec, PathBuf), Failure> {
         let path = &self.path;
         let failed = |error: std::io::Error| Failure::io(path, "read", &error);
         // Looked at before it is opened: a pipe without a writer would wait for ever.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
-            let problem = format!("--in: {}: expected a file, found something else", path.display());
+            let problem = format!("{asked}: {}: expected a file, found something else", path.display());
             return Err(Failure::input(problem).hint("pack a folder into an archive"));
         }
         let (sha256, size) = Checksum::of_reader(File::open(path).map_err(failed)?).map_err(failed)?;
@@ -236,7 +241,7 @@ impl Input {
 }
 
 /// The name and the text of a script; `asked` is where it is named, for errors.
-pub(super) fn script_file(asked: &str, path: &Path) -> Result<(String, Vec<u8>), Failure> {
+pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let name = own_name(path)?;
     // What runs it is called by it.
     if let Err(error) = name.parse::<FileName>() {
@@ -264,11 +269,12 @@ pub(super) fn script_file(asked: &str, path: &Path) -> Result<(String, Vec<u8>),
     Ok((name.to_owned(), text))
 }
 
-/// What is announced of these files, once each is read.
-pub(super) fn announced(inputs: &[Input]) -> Result<Vec<(FileSpec, PathBuf)>, Failure> {
-    let inputs = inputs.iter().map(Input::announced).collect::<Result<Vec<_>, _>>()?;
+/// What is announced of these files, once each is read; `asked` is where they are named, for errors.
+pub(crate) fn announced(asked: &str, inputs: &[Input]) -> Result<Vec<(FileSpec, PathBuf)>, Failure> {
+    let inputs = inputs.iter().map(|input| input.announced(asked)).collect::<Result<Vec<_>, _>>()?;
     let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
-    check_manifest(&specs).map_err(|error| Failure::input(&error).hint(error.hint()))?;
+    let clash = |error| Failure::input(format!("{asked}: {error}")).hint(StagingError::hint(&error));
+    check_manifest(&specs).map_err(clash)?;
     Ok(inputs)
 }
 
@@ -280,7 +286,7 @@ pub(crate) fn argument(text: &str) -> Result<(String, String), String> {
 }
 
 /// `FILE` or `NAME=FILE`.
-pub(super) fn input(text: &str) -> Result<Input, String> {
+pub(crate) fn input(text: &str) -> Result<Input, String> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) if !path.is_empty() => (name.to_owned(), PathBuf::from(path)),
         Some(_) => return Err(format!("expected a file behind `=`, found `{text}`")),

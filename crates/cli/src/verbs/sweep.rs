@@ -103,7 +103,7 @@ impl Arguments {
                 return Err(Failure::input(message).hint("one of them says which instances there are"));
             }
         }
-        let inputs = announced(&self.inputs)?;
+        let inputs = announced("--in", &self.inputs)?;
         Ok(MultiJobWanted {
             service: self.service.clone().unwrap_or_default(),
             sweep,

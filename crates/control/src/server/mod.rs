@@ -50,7 +50,7 @@ use crate::reason::Survey;
 pub use admission::{Refused, Submit, tolerated};
 pub use event::{Answer, Command, Event, Token};
 pub use learning::Lesson;
-pub use parts::{PartCommand, PartEvent};
+pub use parts::{HeldPart, PartCommand, PartEvent};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
 

@@ -1,9 +1,13 @@
 //! Parts of launches: the server's half of a co-allocation (see [`crate::coallocation`]).
 //!
 //! A part is one tentative job of the batch system. Its turn gives it its processors, the driver finds out where its tasks
-//! are to listen, and from then on it is held until its coordinator has decided.
+//! are to listen, and from then on it is held until its coordinator has decided, or an operator of the server ends it. That
+//! a part is held is its server's vote, which only then binds it: one that has not come so far when its launch has lost
+//! patience is ended here, whether its coordinator is there or not.
 
-use std::collections::{BTreeMap, VecDeque};
+mod taken;
+
+use std::collections::BTreeMap;
 
 use pliant_model::{JobId, Span, Speed, Speedup, Time};
 use pliant_policy::batch::Submission;
@@ -14,12 +18,20 @@ use crate::batch::{News, Run};
 use crate::coallocation::{Addresses, Part, PartId, Standing, Verdict};
 use crate::handoff::Peer;
 use crate::job::{Exit, Work};
+use crate::names::{Key, User};
+
+pub use taken::HeldPart;
+pub(super) use taken::Parts;
+use taken::Taken;
 
 /// The pause before a coordinator is told again how a part stands, at first and at most: doubled each time.
 const TELL_AGAIN: (Span, Span) = (Span(4), Span(64));
 /// How long a part that is over is remembered, so that a preparation that comes late does not take it in again: longer
 /// than a message may be on its way, or a coordinator that repeats itself may be away.
 const KEPT_AFTER_END: Span = Span(7 * 86_400);
+/// How much longer than its launch has patience a part may be on its way to being held. Its coordinator has given it up by
+/// then, however long the preparation was on its way.
+const BEYOND_PATIENCE: Span = Span(64);
 
 /// What changes parts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -42,6 +54,15 @@ pub enum PartEvent {
         verdict: Verdict,
         /// It knows that nothing of the part is left.
         heard: bool,
+    },
+    /// An operator of the server ends a part.
+    GivenUp {
+        /// Whom to answer.
+        reply: Token,
+        /// The part.
+        id: PartId,
+        /// Who.
+        by: User,
     },
     /// The part has its processors, and that is where its tasks will listen; or why they cannot.
     Located {
@@ -81,99 +102,6 @@ pub enum PartCommand {
     },
 }
 
-/// The parts of a server.
-#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Parts {
-    /// Those that are not over, or whose coordinator has not heard that they are.
-    here: Vec<Taken>,
-    /// Those that are over, by when.
-    past: VecDeque<(Time, PartId, Standing)>,
-}
-
-/// A part that was taken in.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Taken {
-    part: Part,
-    /// Its number in the batch system.
-    number: u32,
-    standing: Standing,
-    /// It has its processors.
-    has_turn: bool,
-    /// Where its tasks listen, once that is known.
-    #[serde(default)]
-    listens: Addresses,
-    /// Where those listen that its tasks talk to.
-    peers: Addresses,
-    /// How it runs, once it does.
-    run: Option<Run>,
-    /// It was decided that it ends.
-    ending: bool,
-    /// Why it ends, if that was found here.
-    why: Option<Exit>,
-    tell_at: Time,
-    pause: Span,
-}
-
-impl Parts {
-    pub(super) fn is_empty(&self) -> bool {
-        self.here.is_empty() && self.past.is_empty()
-    }
-
-    pub(super) fn next_due(&self) -> Option<Time> {
-        let forget = self.past.front().map(|(at, ..)| *at + KEPT_AFTER_END);
-        self.here.iter().map(|taken| taken.tell_at).chain(forget).min()
-    }
-
-    /// The job of that number runs so.
-    pub(super) fn runs(&mut self, run: &Run) {
-        if let Some(taken) = self.here.iter_mut().find(|taken| taken.number == run.job.0) {
-            taken.run = Some(run.clone());
-        }
-    }
-
-    fn of(&mut self, id: &PartId) -> Option<&mut Taken> {
-        self.here.iter_mut().find(|taken| taken.part.id == *id)
-    }
-
-    fn standing(&self, id: &PartId) -> Standing {
-        let here = self.here.iter().find(|taken| taken.part.id == *id).map(|taken| &taken.standing);
-        let past = || self.past.iter().find(|(_, past, _)| past == id).map(|(.., standing)| standing);
-        here.or_else(past).cloned().unwrap_or(Standing::Unknown)
-    }
-
-    fn remember(&mut self, now: Time, id: PartId, standing: Standing) {
-        self.past.push_back((now, id, standing));
-    }
-}
-
-impl Taken {
-    /// It is further than it was: its coordinator is told at once, which is when that is due.
-    fn is_now(&mut self, now: Time, standing: Standing) {
-        self.standing = standing;
-        (self.tell_at, self.pause) = (now, TELL_AGAIN.0);
-    }
-
-    /// A task of it has ended: so it runs, even if its batch system has not said so yet.
-    fn task_ended(&mut self, now: Time, task: String, exit: Exit) {
-        let mut ended = match &self.standing {
-            Standing::Runs { ended } if !ended.contains_key(&task) => ended.clone(),
-            Standing::Committed => BTreeMap::new(),
-            _ => return,
-        };
-        ended.insert(task, exit);
-        self.is_now(now, Standing::Runs { ended });
-    }
-
-    fn is_over(&mut self, now: Time, exit: Exit) {
-        let ended = match &self.standing {
-            Standing::Runs { ended } => ended.clone(),
-            _ => BTreeMap::new(),
-        };
-        let exit = self.why.take().unwrap_or(exit);
-        self.is_now(now, Standing::Over { ended, exit });
-    }
-}
-
 impl Server {
     /// Something about a part.
     pub(super) fn on_part(&mut self, now: Time, event: PartEvent, commands: &mut Vec<Command>) {
@@ -183,7 +111,15 @@ impl Server {
                 self.take_in(now, *part, commands);
                 self.answer_part(reply, &id, commands);
             }
+            PartEvent::GivenUp { reply, id, by } => {
+                let why = format!("operator {by} of its server ended it");
+                self.end_part(now, &id, Some(why), commands);
+                self.answer_part(reply, &id, commands);
+            }
             PartEvent::Decided { reply, id, verdict, heard } => {
+                if let Some(taken) = self.parts.of(&id) {
+                    taken.heard = now;
+                }
                 self.part_decided(now, &id, verdict, commands);
                 if heard {
                     self.part_heard(now, &id);
@@ -219,19 +155,7 @@ impl Server {
         // What it is held counts for its batch system.
         let walltime = Span(part.walltime.0.saturating_add(part.patience.0));
         let submission = Submission { job: JobId(number), procs: part.procs, walltime };
-        self.parts.here.push(Taken {
-            part,
-            number,
-            standing: Standing::Queued,
-            has_turn: false,
-            listens: Addresses::new(),
-            peers: Addresses::new(),
-            run: None,
-            ending: false,
-            why: None,
-            tell_at: now + TELL_AGAIN.0,
-            pause: TELL_AGAIN.0,
-        });
+        self.parts.here.push(Taken::new(now, part, number));
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }
 
@@ -265,19 +189,28 @@ impl Server {
             }
             return;
         };
-        let job = JobId(taken.number);
-        match (verdict, &taken.standing) {
-            (Verdict::Commit { peers }, Standing::Held { .. }) if !taken.ending => {
+        match verdict {
+            Verdict::Commit { peers } if matches!(taken.standing, Standing::Held { .. }) && !taken.ending => {
+                let job = JobId(taken.number);
                 taken.peers = peers;
                 taken.is_now(now, Standing::Committed);
                 self.with_batch(now, commands, |batch, effects| batch.release(now, job, effects));
             }
-            (Verdict::End, standing) if !standing.is_over() && !taken.ending => {
-                taken.ending = true;
-                self.with_batch(now, commands, |batch, effects| batch.cancel(now, job, effects));
-            }
-            _ => {}
+            Verdict::End => self.end_part(now, id, None, commands),
+            Verdict::Commit { .. } | Verdict::Undecided => {}
         }
+    }
+
+    /// Ends a part, unless that is done. What is told of one that has not begun is why, if that was found here.
+    fn end_part(&mut self, now: Time, id: &PartId, why: Option<String>, commands: &mut Vec<Command>) {
+        let is_left = |taken: &&mut Taken| !taken.standing.is_over() && !taken.ending;
+        let Some(taken) = self.parts.of(id).filter(is_left) else { return };
+        taken.ending = true;
+        if matches!(taken.standing, Standing::Queued | Standing::Held { .. }) {
+            taken.why = why.map(Exit::NotStarted);
+        }
+        let job = JobId(taken.number);
+        self.with_batch(now, commands, |batch, effects| batch.cancel(now, job, effects));
     }
 
     /// The coordinator of a part that is over knows that.
@@ -304,12 +237,7 @@ impl Server {
                 taken.listens.clone_from(&addresses);
                 taken.is_now(now, Standing::Held { addresses });
             }
-            Err(why) => {
-                taken.ending = true;
-                taken.why = Some(Exit::NotStarted(why));
-                let job = JobId(taken.number);
-                self.with_batch(now, commands, |batch, effects| batch.cancel(now, job, effects));
-            }
+            Err(why) => self.end_part(now, id, Some(why), commands),
         }
     }
 
@@ -348,8 +276,14 @@ impl Server {
         true
     }
 
-    /// Tells coordinators again how parts stand.
+    /// Tells coordinators again how parts stand, and ends those that were not held in time.
     pub(super) fn tell_of_parts(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let late: Vec<PartId> = self.parts.late(now).map(|taken| taken.part.id.clone()).collect();
+        for id in late {
+            let why = "it was not held for as long as its launch has patience".to_owned();
+            self.end_part(now, &id, Some(why), commands);
+        }
+        self.parts.forget_unheard(now);
         for taken in self.parts.here.iter_mut().filter(|taken| taken.tell_at <= now) {
             taken.tell_at = now + taken.pause;
             taken.pause = Span((taken.pause.0 * 2).min(TELL_AGAIN.1.0));
@@ -385,6 +319,17 @@ impl Server {
         left.map(|taken| (&taken.part, taken.number, &taken.standing))
     }
 
+    /// Whether a part is here: one that is over, and whose coordinator knows, is not any more.
+    pub fn has_part(&self, id: &PartId) -> bool {
+        self.parts.here.iter().any(|taken| taken.part.id == *id)
+    }
+
+    /// Whether a part that may run yet belongs to the launch of that key.
+    pub(super) fn has_part_of(&self, key: &Key) -> bool {
+        let mut left = self.parts.here.iter().filter(|taken| !taken.standing.is_over());
+        left.any(|taken| taken.part.id.launch.key == *key)
+    }
+
     /// How a part stands here.
     pub fn part_standing(&self, id: &PartId) -> Standing {
         self.parts.standing(id)
@@ -394,6 +339,12 @@ impl Server {
     pub fn running_parts(&self) -> impl Iterator<Item = (&Part, &Run, bool)> {
         let left = self.parts.here.iter().filter(|taken| !taken.standing.is_over());
         left.filter_map(|taken| Some((&taken.part, taken.run.as_ref()?, taken.ending)))
+    }
+
+    /// The parts here that are not over, for people.
+    pub fn held_parts(&self) -> impl Iterator<Item = HeldPart> {
+        let left = self.parts.here.iter().filter(|taken| !taken.standing.is_over());
+        left.map(Taken::described)
     }
 
     /// How many parts the server has whose coordinators are to hear of them.

@@ -119,7 +119,8 @@ impl Server {
     /// Whether files that were sent under a key are of use: a job in memory has it, or one that another server may hand
     /// over.
     pub fn wants_files_of(&self, key: &Key) -> bool {
-        self.job_of_key(key).is_some() || self.held().any(|handoff| handoff.key == *key)
+        let handed = || self.held().any(|handoff| handoff.key == *key);
+        self.job_of_key(key).is_some() || handed() || self.has_part_of(key)
     }
 
     /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.

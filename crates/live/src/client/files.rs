@@ -5,11 +5,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use pliant_control::names::{Handle, Key};
+use pliant_control::names::{Handle, Key, Name};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
-use tonic::{Request, Status};
+use tonic::{Request, Status, Streaming};
 
 use super::{Client, ClientError};
 use crate::staging::{self, FileSpec};
@@ -40,6 +40,18 @@ impl Client {
                 ended => return ended,
             }
         }
+    }
+
+    /// Uploads a file to a server, wherever it is.
+    pub(super) async fn upload_to(
+        &self,
+        to: &Name,
+        key: Key,
+        file: &FileSpec,
+        path: &Path,
+    ) -> Result<(), ClientError> {
+        let mut server = self.server_named(to).await?;
+        self.upload(&mut server, key, file, path).await
     }
 
     async fn upload_once(
@@ -98,32 +110,12 @@ impl Client {
 
     /// Fetches one result into a folder, going on where an earlier attempt was cut, and checks it.
     pub async fn fetch(&self, handle: &Handle, file: &Fetchable, folder: &Path) -> Result<(), ClientError> {
-        let mut attempt = 1;
-        loop {
-            match self.fetch_once(handle, file, folder).await {
-                Err(error) if error.may_pass() && attempt < ATTEMPTS => {
-                    attempt += 1;
-                    tokio::time::sleep(Duration::from_millis(200)).await;
-                }
-                ended => return ended,
-            }
-        }
-    }
-
-    async fn fetch_once(&self, handle: &Handle, file: &Fetchable, folder: &Path) -> Result<(), ClientError> {
-        let name = file.name.to_string().parse().map_err(ClientError::protocol)?;
-        let spec = FileSpec { name, size: file.size, sha256: file.sha256 };
-        let failed = |error: staging::StagingError| ClientError::failed(error);
-        let mut download = staging::Download::begin(folder, spec).map_err(failed)?;
-        let mut offset = download.offset();
-        let wanted = Download { handle: handle.clone(), name: file.name.clone(), offset, follow: false };
-        let mut chunks = self.chunks(&wanted).await?;
-        while let Some(chunk) =
-            chunks.message().await.map_err(|status| self.server_failed(handle, &status))?
-        {
-            offset = download.append(offset, &chunk.data).map_err(failed)?;
-        }
-        download.finish().map_err(failed)
+        let wanted = |offset| {
+            let (handle, name) = (handle.clone(), file.name.clone());
+            Download { handle, name, offset, follow: false }
+        };
+        let begin = async |offset| self.chunks(&wanted(offset)).await;
+        fetched(file, folder, begin, |status| self.server_failed(handle, &status)).await
     }
 
     /// Standard output or error of a job, from an offset on; `follow` goes on until it has ended. Returns the
@@ -160,7 +152,7 @@ impl Client {
         }
     }
 
-    async fn chunks(&self, wanted: &Download) -> Result<tonic::Streaming<proto::Chunk>, ClientError> {
+    async fn chunks(&self, wanted: &Download) -> Result<Streaming<proto::Chunk>, ClientError> {
         loop {
             let mut server = self.server_of(&wanted.handle).await?;
             let mut request = Request::new(proto::DownloadRequest::from(wanted));
@@ -174,6 +166,38 @@ impl Client {
             if !moved {
                 return Err(error);
             }
+        }
+    }
+}
+
+/// Fetches a file into a folder, going on where an earlier attempt was cut, and checks it: `begin` has its pieces sent from an
+/// offset on, `broken` says what it means that they broke off.
+pub(super) async fn fetched(
+    file: &Fetchable,
+    folder: &Path,
+    begin: impl AsyncFn(u64) -> Result<Streaming<proto::Chunk>, ClientError>,
+    broken: impl Fn(Status) -> ClientError,
+) -> Result<(), ClientError> {
+    let failed = |error: staging::StagingError| ClientError::failed(error);
+    let once = async || {
+        let name = file.name.to_string().parse().map_err(ClientError::protocol)?;
+        let spec = FileSpec { name, size: file.size, sha256: file.sha256 };
+        let mut download = staging::Download::begin(folder, spec).map_err(failed)?;
+        let mut offset = download.offset();
+        let mut chunks = begin(offset).await?;
+        while let Some(chunk) = chunks.message().await.map_err(&broken)? {
+            offset = download.append(offset, &chunk.data).map_err(failed)?;
+        }
+        download.finish().map_err(failed)
+    };
+    let mut attempt = 1;
+    loop {
+        match once().await {
+            Err(error) if error.may_pass() && attempt < ATTEMPTS => {
+                attempt += 1;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            ended => return ended,
         }
     }
 }

@@ -4,22 +4,27 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pliant_control::coallocation::{
-    self as launch, LaunchId, LaunchRecord, Link, Outcome, Spawn, Told, Wants,
+    self as launch, LaunchId, LaunchRecord, Link, Outcome, PartId, Spawn, Standing, Told, Wants,
 };
+use pliant_control::names::Name;
 use pliant_model::Time;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
 use super::error::is_broken;
-use super::{Client, ClientError};
+use super::{ANSWER_BYTES_MAX, Client, ClientError, InputPaths, InputSender};
 use crate::daemon::Clock;
 use crate::identity::not_sent;
+use crate::wire::proto::held_parts_client::HeldPartsClient;
 use crate::wire::proto::launches_client::LaunchesClient;
-use crate::wire::{LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, links, proto};
+use crate::wire::{
+    HeldParts, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, links, proto,
+};
 
 impl Client {
     /// Launches an application and follows it until nothing of it is left, telling how it stands each time that it is
-    /// asked; a break ends that, and what was launched goes on. Once `cancelled` is done all of it is ended.
+    /// asked; a break ends that as soon as the input files of tasks are where they have to be, and what was launched goes on.
+    /// Once `cancelled` is done all of it is ended.
     ///
     /// It goes to the first agent of the client's file that can be reached, and from then on to no other: the same key is
     /// one launch at each agent.
@@ -27,10 +32,11 @@ impl Client {
     /// # Errors
     ///
     /// If it is not accepted, or the agent has not answered within `patience`: then it may have been accepted, and the same
-    /// key tells.
+    /// key tells. If its input files cannot be sent, it is ended first.
     pub async fn launch(
         &self,
         request: &LaunchRequest,
+        inputs: &InputPaths,
         patience: Duration,
         cancelled: impl Future<Output = ()>,
         mut told: impl FnMut(&LaunchRecord) -> ControlFlow<()>,
@@ -40,15 +46,21 @@ impl Client {
         let mut machine = launch::Client::new(until);
         let mut talk = Talk { client: self, agent: 0, sent: false };
         let message = proto::LaunchRequest::from(request);
+        let mut sender = InputSender::new(self, request.key, &request.application.tasks, inputs)?;
         let mut cancelled = std::pin::pin!(cancelled);
         let (mut is_cancelled, mut event) = (false, Told::Begin);
+        let mut unsent = None;
         loop {
-            if let Told::Launch(record) = &event
-                && told(record).is_break()
-            {
-                return Ok((**record).clone());
-            }
             let mut wants = Vec::new();
+            if let Told::Launch(record) = &event {
+                if let Err(error) = sender.go_on(record) {
+                    unsent.get_or_insert(error);
+                    machine.on(clock.now(), Told::Cancel, &mut wants);
+                }
+                if told(record).is_break() && unsent.is_none() && sender.is_done(record) {
+                    return Ok((**record).clone());
+                }
+            }
             machine.on(clock.now(), event, &mut wants);
             let want = wants.pop().expect("the machine wants one thing after each event but a cancellation");
             event = match want {
@@ -65,7 +77,12 @@ impl Client {
                     }
                     Told::Due
                 }
-                Wants::Done(outcome) => return ended(*outcome),
+                Wants::Done(outcome) => {
+                    return match unsent {
+                        Some(error) => Err(error),
+                        None => ended(*outcome).and_then(|record| sender.explained(record)),
+                    };
+                }
             };
         }
     }
@@ -149,6 +166,33 @@ impl Client {
             }
         }
         Err(last)
+    }
+
+    /// What launches hold at a server: one's own, or everybody's for an operator.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not answer.
+    pub async fn held_parts(&self, server: &Name) -> Result<HeldParts, ClientError> {
+        let reply = self.held_at(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        HeldParts::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Ends a part of a launch at a server whose agent does not; for operators.
+    ///
+    /// # Errors
+    ///
+    /// If we are none, there is no such part, or the server does not answer.
+    pub async fn give_up_part(&self, server: &Name, part: &PartId) -> Result<Standing, ClientError> {
+        let reply = self.held_at(server).await?.give_up(self.request(proto::PartId::from(part))).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        Standing::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    async fn held_at(&self, server: &Name) -> Result<HeldPartsClient<Channel>, ClientError> {
+        let channel = self.channel_named(server).await?;
+        Ok(HeldPartsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
     }
 
     /// The agent that coordinates a launch.

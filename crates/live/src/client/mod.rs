@@ -7,8 +7,10 @@ mod history;
 mod launches;
 mod multi_jobs;
 mod notes;
+mod servers;
 mod submit;
 mod sweep;
+mod task_files;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -23,13 +25,11 @@ use pliant_control::names::{Handle, Name};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::agent::driver::locked;
 use crate::config::ClientFile;
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::telemetry::RequestId;
 use crate::wire::proto::agent_client::AgentClient;
 use crate::wire::proto::launches_client::LaunchesClient;
-use crate::wire::proto::server_client::ServerClient;
 use crate::wire::{
     self, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Moved, MovingChange, Offer, Runtimes, proto,
 };
@@ -44,6 +44,7 @@ pub use multi_jobs::{
 pub use notes::NotesError;
 pub use submit::{Order, Step};
 pub use sweep::{Sweep, SweepError, Table, TableError, Varied, VariedError};
+pub use task_files::{InputPaths, InputSender};
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);
@@ -53,16 +54,14 @@ const ROUND: Duration = Duration::from_secs(600);
 /// The longest answer, in bytes: more than the longest list of results.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Servers that were talked to, by name and address.
-type Servers = HashMap<(Name, String), ServerClient<Channel>>;
-
 /// A user's way into the federation.
 #[derive(Clone)]
 pub struct Client {
     agents: Vec<(Name, AgentClient<Channel>)>,
     /// The same agents, for launches.
     launches: Vec<(Name, LaunchesClient<Channel>)>,
-    servers: Arc<Mutex<Servers>>,
+    /// Servers that were talked to, by name and address.
+    servers: Arc<Mutex<HashMap<(Name, String), Channel>>>,
     /// Where jobs were found that are not at the server that accepted them.
     places: Arc<Mutex<HashMap<Handle, Name>>>,
     tls: Arc<ClientTls>,
@@ -362,105 +361,6 @@ impl Client {
         request.set_timeout(limit);
         self.request.add_to_call(request.metadata_mut());
         request
-    }
-
-    /// The server that a job is at, as far as is known here.
-    fn place(&self, handle: &Handle) -> Name {
-        locked(&self.places).get(handle).unwrap_or(&handle.server).clone()
-    }
-
-    /// Whether the server that was asked last is the one that has the job. If it is not, the right one is asked next.
-    fn is_there(&self, record: &JobRecord) -> bool {
-        let (asked, there) = (self.place(&record.handle), record.server());
-        if asked != *there {
-            locked(&self.places).insert(record.handle.clone(), there.clone());
-        }
-        asked == *there
-    }
-
-    async fn server_of(&self, handle: &Handle) -> Result<ServerClient<Channel>, ClientError> {
-        let place = self.place(handle);
-        let known = {
-            let servers = locked(&self.servers);
-            servers.iter().find(|((name, _), _)| *name == place).map(|(_, server)| server.clone())
-        };
-        if let Some(server) = known {
-            return Ok(server);
-        }
-        let (place, address) = match self.find(handle).await {
-            // It may have been moved since, or the agent may not have heard of that yet: whoever has had it knows.
-            Ok(located) if *located.record.server() == place => (place, located.address),
-            Ok(located) if place == handle.server => {
-                locked(&self.places).insert(handle.clone(), located.record.server().clone());
-                (located.record.server().clone(), located.address)
-            }
-            Ok(_) => {
-                let address = self.address(&place).await?;
-                (place, Some(address))
-            }
-            // The agent may not have heard of a new job yet; its server knows.
-            Err(error) if error.is_missing() => {
-                let address = self.address(&place).await;
-                let absent = |absent: ClientError| if absent.is_missing() { error } else { absent };
-                (place, Some(address.map_err(absent)?))
-            }
-            Err(error) => return Err(error),
-        };
-        let address = address.ok_or_else(|| {
-            ClientError::absent(format!("server {place} is not known to the agent at the moment"))
-        })?;
-        self.server(&place, &address)
-    }
-
-    /// Where a server is.
-    async fn address(&self, name: &Name) -> Result<String, ClientError> {
-        let servers = self.servers().await?.servers.into_iter();
-        let server = servers.map(|server| server.info).find(|info| info.name == *name);
-        let missing = || ClientError::missing(format!("the federation has no server {name}"));
-        server.map(|info| info.address).ok_or_else(missing)
-    }
-
-    /// A server, wherever it is: one that was talked to, or as the agent says.
-    async fn server_named(&self, name: &Name) -> Result<ServerClient<Channel>, ClientError> {
-        let known = {
-            let servers = locked(&self.servers);
-            servers.iter().find(|((known, _), _)| known == name).map(|(_, server)| server.clone())
-        };
-        match known {
-            Some(server) => Ok(server),
-            None => self.server(name, &self.address(name).await?),
-        }
-    }
-
-    fn server(&self, name: &Name, address: &str) -> Result<ServerClient<Channel>, ClientError> {
-        let mut servers = locked(&self.servers);
-        let key = (name.clone(), address.to_owned());
-        if let Some(server) = servers.get(&key) {
-            return Ok(server.clone());
-        }
-        let identity = Identity::new(Role::Server, name.as_str()).map_err(ClientError::usage)?;
-        let channel = channel(address, &identity, self.tls.clone(), &Timeouts::default());
-        let server = ServerClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        servers.insert(key, server.clone());
-        Ok(server)
-    }
-
-    /// Asks where a server is before it is called again.
-    fn forget_server(&self, server: &Name) {
-        locked(&self.servers).retain(|(name, _), _| name != server);
-    }
-
-    fn server_failed(&self, handle: &Handle, status: &Status) -> ClientError {
-        let place = self.place(handle);
-        if is_absent(status) {
-            // It may come back elsewhere, and the job may be found elsewhere.
-            self.forget_server(&place);
-            locked(&self.places).remove(handle);
-        }
-        if let Some(to) = wire::moved_to(status) {
-            locked(&self.places).insert(handle.clone(), to);
-        }
-        ClientError::call(format!("server {place}"), status)
     }
 }
 

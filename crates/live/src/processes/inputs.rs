@@ -1,5 +1,5 @@
-//! Input files of all instances of a pack: each finds them in its folder as links to the same files, so that there is one copy
-//! on the disk however many instances there are.
+//! Input files that several folders share, those of the instances of a pack or of the tasks of a part: each finds them as
+//! links to the same files, so that there is one copy on the disk however many there are.
 
 use std::fs;
 use std::io;
@@ -10,32 +10,46 @@ use crate::staging::FileName;
 
 /// Some files, and the folder that has them.
 pub(super) struct Inputs<'a> {
-    pub(super) names: &'a [FileName],
     pub(super) from: PathBuf,
+    /// What each is called there, and in the folders that get it.
+    names: Vec<(&'a FileName, &'a FileName)>,
 }
 
-impl Inputs<'_> {
-    /// Puts the files into the folder of an instance.
+impl<'a> Inputs<'a> {
+    /// Files of which some are called otherwise in the folder that has them, which comes first.
+    pub(super) fn new(
+        from: PathBuf,
+        names: impl IntoIterator<Item = (&'a FileName, &'a FileName)>,
+    ) -> Inputs<'a> {
+        Inputs { from, names: names.into_iter().collect() }
+    }
+
+    /// Files that are called the same everywhere.
+    pub(super) fn same(from: PathBuf, names: &'a [FileName]) -> Inputs<'a> {
+        Inputs::new(from, names.iter().map(|name| (name, name)))
+    }
+
+    /// Puts the files into a folder.
     pub(super) fn give_to(&self, folder: &Path) -> io::Result<()> {
-        for name in self.names {
+        for (own, name) in &self.names {
             let target = folder.join(name.as_str());
             if let Some(parent) = target.parent() {
                 fs::create_dir_all(parent)?;
             }
-            fs::hard_link(self.from.join(name.as_str()), &target).map_err(|error| {
+            fs::hard_link(self.from.join(own.as_str()), &target).map_err(|error| {
                 io::Error::new(error.kind(), format!("the input file {}: {error}", name.as_str()))
             })?;
         }
         Ok(())
     }
 
-    /// Takes away what an instance has left of them; what it has put in their place is a result. What cannot be taken away
-    /// is fetched with the results, and does no other harm.
+    /// Takes away what is left of them in a folder; what was put in their place is a result. What cannot be taken away is
+    /// fetched with the results, and does no other harm.
     pub(super) fn take_from(&self, folder: &Path) {
         let file = |path: &Path| fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()));
-        for name in self.names {
+        for (own, name) in &self.names {
             let target = folder.join(name.as_str());
-            if file(&target).is_some() && file(&target) == file(&self.from.join(name.as_str())) {
+            if file(&target).is_some() && file(&target) == file(&self.from.join(own.as_str())) {
                 let _ = fs::remove_file(&target);
             }
             let mut parents = target.ancestors().skip(1).take_while(|parent| *parent != folder);
@@ -59,7 +73,7 @@ mod tests {
             fs::write(from.join(name.as_str()), name.as_str()).unwrap();
         }
         fs::create_dir_all(&folder).unwrap();
-        let inputs = Inputs { names: &names, from: from.clone() };
+        let inputs = Inputs::same(from.clone(), &names);
         inputs.give_to(&folder).unwrap();
         assert_eq!(fs::read_to_string(folder.join("in/deep/c")).unwrap(), "in/deep/c");
         inputs.take_from(&folder);

@@ -17,7 +17,7 @@
 //! | `exit.json` | supervisor | how it ended ([`Exit`]); durable and complete once it is there |
 //! | `pack.json` | server | what a pack runs: instances of a multi-job, one after the other ([`run_pack`]) |
 //! | `part.json` | server | what a part of a launch runs: its tasks, all at once ([`run_part`]) |
-//! | `inputs/` | server | input files that a pack shares with others of its multi-job |
+//! | `inputs/` | server | input files that a pack shares with others of its multi-job, or that the tasks of a part share |
 //! | `supervisor.log` | supervisor | its own complaints, normally empty |
 //!
 //! The folder must be on a local file system: `flock` is what tells the living from the dead.
@@ -82,7 +82,7 @@ pub(crate) use output::is_cut;
 pub use pack::{OUTPUT_BYTES, PackError, PackSpec, PackedEnd, PackedRun, run_pack};
 pub(crate) use pack::{PACK, pack_text};
 pub(crate) use part::PART;
-pub use part::{PartEnd, PartSpec, TaskEnd, TaskRun, run_part, task_ends, task_ends_length};
+pub use part::{PartEnd, PartSpec, TaskEnd, TaskInput, TaskRun, run_part, task_ends, task_ends_length};
 pub use ports::Ports;
 pub use record::{Exit, Outcome};
 pub use spec::{RunSpec, SpecError, SpecFault};

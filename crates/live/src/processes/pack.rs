@@ -151,7 +151,7 @@ pub fn run_pack(file: &Path, out: &mut impl Write) -> Result<(), PackError> {
     let pack: PackSpec = serde_json::from_slice(&text).map_err(io::Error::from).map_err(at(file))?;
     let here = std::env::current_dir().map_err(at(Path::new(".")))?;
     let mut signals = Signals::listen().map_err(at(Path::new("signals")))?;
-    let inputs = Inputs { names: &pack.inputs, from: file.with_file_name(SHARED) };
+    let inputs = Inputs::same(file.with_file_name(SHARED), &pack.inputs);
     pack.run(&here, &inputs, &mut signals, |ended| {
         let mut line = serde_json::to_vec(&ended).expect("plain data with text keys");
         line.push(b'\n');
@@ -374,7 +374,7 @@ mod tests {
             ends.push(end);
             Ok(())
         };
-        let inputs = Inputs { names: &spec.inputs, from: dir.join(SHARED) };
+        let inputs = Inputs::same(dir.join(SHARED), &spec.inputs);
         spec.run(dir, &inputs, &mut Signals::listen().unwrap(), tell).unwrap();
         ends
     }

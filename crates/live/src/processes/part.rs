@@ -16,15 +16,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pliant_control::names::User;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
 
+use super::inputs::Inputs;
 use super::output::Copy;
 use super::pack::outcome;
 use super::record::Outcome;
 use super::supervisor::spawn;
 use super::watch::Signals;
-use crate::staging::put_script;
+use crate::staging::{FileName, SHARED, put_script};
 
 /// The file that says what to run, in the job's folder.
 pub(crate) const PART: &str = "part.json";
@@ -36,6 +38,8 @@ const OUTPUT_AT_MOST: Duration = Duration::from_secs(2);
 /// What to run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PartSpec {
+    /// Whose it is: nobody else is given what its tasks leave.
+    pub owner: User,
     /// Seconds between TERM and KILL.
     pub grace_s: u64,
     /// The tasks.
@@ -54,8 +58,20 @@ pub struct TaskRun {
     /// The text of its script, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// What it finds in the folder where it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<TaskInput>,
     /// Bytes that are kept of its standard output and of its standard error, each.
     pub max_output_bytes: u64,
+}
+
+/// An input file of a task.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TaskInput {
+    /// What it is called where the task runs.
+    pub name: FileName,
+    /// What it is called in the folder of files that the tasks of the part share, `inputs/`.
+    pub shared: FileName,
 }
 
 /// How a task has ended by itself: a line of the job's standard output.
@@ -67,6 +83,9 @@ pub struct TaskEnd {
     pub outcome: Outcome,
     /// How long it ran.
     pub elapsed_ms: u64,
+    /// Whether something that it wrote on its standard output was dropped, and the same of its standard error.
+    #[serde(default)]
+    pub cut: [bool; 2],
 }
 
 /// How a part ended.
@@ -86,10 +105,19 @@ impl PartSpec {
         serde_json::to_vec(self).expect("a part is plain data with text keys")
     }
 
-    /// Runs the tasks in folders below `here`, and tells of each when it has ended.
+    /// The part in a job's folder.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub(crate) fn of(dir: &Path) -> io::Result<PartSpec> {
+        Ok(serde_json::from_slice(&fs::read(dir.join(PART))?)?)
+    }
+
+    /// Runs the tasks in folders below `here`, with what they find in `shared`, and tells of each when it has ended.
     fn run(
         &self,
         here: &Path,
+        shared: &Path,
         signals: &mut Signals,
         mut tell: impl FnMut(&TaskEnd) -> io::Result<()>,
     ) -> io::Result<PartEnd> {
@@ -103,7 +131,7 @@ impl PartSpec {
         let mut running = Vec::new();
         for task in &self.tasks {
             let begin = Instant::now();
-            match Running::start(task, &here.join(&task.name)) {
+            match Running::start(task, &here.join(&task.name), shared) {
                 Ok(child) => running.push(child),
                 Err(error) => {
                     let outcome = Outcome::NotStarted(error.to_string());
@@ -138,7 +166,7 @@ impl PartSpec {
 impl TaskEnd {
     fn of(task: &str, outcome: Outcome, begin: Instant) -> TaskEnd {
         let elapsed_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        TaskEnd { task: task.to_owned(), outcome, elapsed_ms }
+        TaskEnd { task: task.to_owned(), outcome, elapsed_ms, cut: [false; 2] }
     }
 }
 
@@ -149,12 +177,18 @@ struct Running<'a> {
     leader: Pid,
     begin: Instant,
     output: [Copy; 2],
+    inputs: Inputs<'a>,
+    /// Where it runs.
+    work: PathBuf,
 }
 
 impl Running<'_> {
-    fn start<'a>(task: &'a TaskRun, folder: &Path) -> io::Result<Running<'a>> {
+    fn start<'a>(task: &'a TaskRun, folder: &Path, shared: &Path) -> io::Result<Running<'a>> {
         let work = folder.join("work");
         DirBuilder::new().recursive(true).mode(0o700).create(&work)?;
+        let names = task.inputs.iter().map(|input| (&input.shared, &input.name));
+        let inputs = Inputs::new(shared.to_owned(), names);
+        inputs.give_to(&work)?;
         if let Some(text) = &task.script {
             put_script(folder, text.as_bytes()).map_err(io::Error::other)?;
         }
@@ -179,7 +213,7 @@ impl Running<'_> {
             Ok([copy, Copy::start(pipe, stderr, most)?])
         });
         match copies {
-            Ok(output) => Ok(Running { name: &task.name, child, leader, begin, output }),
+            Ok(output) => Ok(Running { name: &task.name, child, leader, begin, output, inputs, work }),
             Err(error) => {
                 let _ = kill_process_group(leader, Signal::KILL);
                 let _ = child.wait();
@@ -204,10 +238,9 @@ impl Running<'_> {
     fn finish(mut self) -> TaskEnd {
         self.signal(&[Signal::KILL]);
         let ended = TaskEnd::of(self.name, outcome(self.child.wait()), self.begin);
-        for copy in self.output {
-            copy.finish(OUTPUT_AT_MOST);
-        }
-        ended
+        let cut = self.output.map(|copy| copy.finish(OUTPUT_AT_MOST));
+        self.inputs.take_from(&self.work);
+        TaskEnd { cut, ..ended }
     }
 }
 
@@ -224,7 +257,7 @@ pub fn run_part(file: &Path, out: &mut impl Write) -> io::Result<PartEnd> {
     let part: PartSpec = serde_json::from_slice(&text).map_err(io::Error::from).map_err(at(file))?;
     let here = std::env::current_dir().map_err(at(Path::new(".")))?;
     let mut signals = Signals::listen().map_err(at(Path::new("signals")))?;
-    part.run(&here, &mut signals, |ended| {
+    part.run(&here, &file.with_file_name(SHARED), &mut signals, |ended| {
         let mut line = serde_json::to_vec(ended).expect("plain data with text keys");
         line.push(b'\n');
         out.write_all(&line).and_then(|()| out.flush()).map_err(at(Path::new("standard output")))
@@ -266,12 +299,14 @@ mod tests {
             program: vec!["../script".to_owned()],
             env: BTreeMap::from([("PLIANT_TASK".to_owned(), name.to_owned())]),
             script: Some(format!("#!/bin/sh\n{script}\n")),
+            inputs: Vec::new(),
             max_output_bytes: 100,
         }
     }
 
     fn run(dir: &Path, tasks: Vec<TaskRun>, tell: impl FnMut(&TaskEnd) -> io::Result<()>) -> PartEnd {
-        PartSpec { grace_s: 1, tasks }.run(dir, &mut Signals::listen().unwrap(), tell).unwrap()
+        let part = PartSpec { owner: "alice".parse().unwrap(), grace_s: 1, tasks };
+        part.run(dir, &dir.join(SHARED), &mut Signals::listen().unwrap(), tell).unwrap()
     }
 
     #[test]
@@ -304,11 +339,41 @@ mod tests {
     }
 
     #[test]
+    fn a_task_finds_its_inputs_and_leaves_what_is_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join(SHARED)).unwrap();
+        fs::write(dir.path().join(SHARED).join("ab12"), "scene").unwrap();
+        let input = |name: &str, shared: &str| TaskInput {
+            name: name.parse().unwrap(),
+            shared: shared.parse().unwrap(),
+        };
+        let inputs = vec![input("scene.txt", "ab12"), input("in/same.txt", "ab12")];
+        let reads =
+            TaskRun { inputs, ..task("reads", "cat scene.txt in/same.txt | tee left; printf %0200d 0 >&2") };
+        let lacks = TaskRun { inputs: vec![input("none", "ffff")], ..task("lacks", "echo began") };
+        let mut ends = BTreeMap::new();
+        run(dir.path(), vec![reads, lacks], |ended| {
+            ends.insert(ended.task.clone(), ended.clone());
+            Ok(())
+        });
+        assert_eq!((&ends["reads"].outcome, ends["reads"].cut), (&Outcome::ExitCode(0), [false, true]));
+        assert!(
+            matches!(&ends["lacks"].outcome, Outcome::NotStarted(why) if why.contains("the input file none"))
+        );
+        let left: Vec<_> = fs::read_dir(dir.path().join("reads/work"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["left"]);
+        assert_eq!(fs::read_to_string(dir.path().join("reads/work/left")).unwrap(), "scenescene");
+    }
+
+    #[test]
     fn only_whole_lines_are_ends() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(task_ends(dir.path()).unwrap(), []);
         assert_eq!(task_ends_length(dir.path()), 0);
-        let end = TaskEnd { task: "a".to_owned(), outcome: Outcome::ExitCode(0), elapsed_ms: 5 };
+        let end = TaskEnd::of("a", Outcome::ExitCode(0), Instant::now());
         let line = serde_json::to_string(&end).unwrap();
         fs::write(dir.path().join("stdout"), format!("{line}\nnothing\n{}", &line[..9])).unwrap();
         assert_eq!(task_ends(dir.path()).unwrap(), [end]);

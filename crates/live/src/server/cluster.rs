@@ -136,9 +136,9 @@ impl Cluster {
         around.runtime.spawn(listings.keep(stop.clone()));
         around.runtime.spawn(rooms::watch_rooms(around.host.clone(), news.clone(), stop));
         let cluster = Cluster { around, system, last, news, turn: Arc::default() };
-        for (part, number, standing) in machine.parts() {
+        for (part, _, standing) in machine.parts() {
             if matches!(standing, Standing::Committed | Standing::Runs { .. }) {
-                cluster.follow_tasks(number, &part.id);
+                cluster.follow_tasks(&part.id);
             }
         }
         for command in machine.unanswered() {
@@ -311,7 +311,7 @@ impl Cluster {
         }
         if tentative {
             if let Some(part) = job.what.as_ref().and_then(|what| what.part()) {
-                self.follow_tasks(part.number, &part.part.id);
+                self.follow_tasks(&part.part.id);
             }
             return self.let_go_on(&job).await;
         }
@@ -349,8 +349,8 @@ impl Cluster {
     }
 
     /// Has the machine told how the tasks of a part end that is to run.
-    fn follow_tasks(&self, number: u32, id: &PartId) {
-        let dir = self.around.host.part_dir(number);
+    fn follow_tasks(&self, id: &PartId) {
+        let dir = self.around.host.part_dir(id);
         self.around.runtime.spawn(ends::follow(self.around.mailbox.clone(), dir, id.clone()));
     }
 

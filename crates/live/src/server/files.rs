@@ -1,4 +1,4 @@
-//! Files of jobs, in pieces: inputs up, results and output down.
+//! Files of jobs and of tasks of launches, in pieces: inputs up, results and output down.
 
 use std::future::Future;
 use std::io::Read;
@@ -14,7 +14,6 @@ use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::launch::Host;
 use super::sealing::Sealing;
 use super::service::{Open, blocking};
 use crate::processes;
@@ -170,46 +169,77 @@ pub(super) fn has_ended(record: &JobRecord) -> Result<(), Status> {
     Err(Status::failed_precondition(why))
 }
 
-/// The files of a job that has ended.
+/// The files of a job that has ended, and has that folder.
 pub(super) async fn results(
-    host: &Host,
     sealing: &Sealing,
     record: &JobRecord,
+    dir: PathBuf,
 ) -> Result<proto::ResultsReply, Status> {
     has_ended(record)?;
-    let dir = host.dir(&record.handle);
     if record.started.is_none() || !dir.exists() {
         return Ok((&JobResults::default()).into());
     }
-    let sum_up = move || gathered(&dir).map_err(|error| status(&error));
-    let results = sealing.results(&record.handle, SEALING, sum_up).await?;
+    let was_cut = |dir: &Path| {
+        let exit = processes::recorded(dir).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot tell whether output was dropped");
+            None
+        });
+        // A job that was lost has none.
+        exit.map_or([false; 2], |exit| [exit.stdout_cut, exit.stderr_cut])
+    };
+    left(sealing, dir, was_cut).await
+}
+
+/// What was left in the folder of something that has ended; `was_cut` says of which of its outputs something was dropped.
+pub(super) async fn left(
+    sealing: &Sealing,
+    dir: PathBuf,
+    was_cut: impl FnOnce(&Path) -> [bool; 2] + Send + 'static,
+) -> Result<proto::ResultsReply, Status> {
+    let there = dir.clone();
+    let sum_up = move || gathered(&there, was_cut).map_err(|error| status(&error));
+    let results = sealing.results(&dir, SEALING, sum_up).await?;
     Ok((&*results).into())
 }
 
-/// What there is of an ended job, summed up if it was not before.
-fn gathered(dir: &Path) -> Result<JobResults, StagingError> {
+/// What there is in the folder of something that has ended, summed up if it was not before.
+fn gathered(dir: &Path, was_cut: impl FnOnce(&Path) -> [bool; 2]) -> Result<JobResults, StagingError> {
     let found = match sealed(dir) {
         Ok(Some(found)) => found,
         // The job may have put anything in its place.
         Ok(None) | Err(StagingError::Damaged { .. } | StagingError::NotAFile { .. }) => seal(dir, RESULTS)?,
         Err(error) => return Err(error),
     };
-    // A job that was lost has none.
-    let exit = processes::recorded(dir).unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot tell whether output was dropped");
-        None
-    });
+    let [stdout_cut, stderr_cut] = was_cut(dir);
     Ok(JobResults {
         files: found.files.iter().map(Fetchable::from).collect(),
         left_out: found.left_out.iter().map(Withheld::from).collect(),
         left_out_count: found.left_out_count as u64,
-        stdout_cut: exit.as_ref().is_some_and(|exit| exit.stdout_cut),
-        stderr_cut: exit.as_ref().is_some_and(|exit| exit.stderr_cut),
+        stdout_cut,
+        stderr_cut,
     })
 }
 
+/// A file that somebody wants.
+pub(super) struct Wanted {
+    /// Whose it is, for the log.
+    pub(super) of: String,
+    pub(super) name: ResultName,
+    /// Where to begin, in bytes.
+    pub(super) offset: u64,
+    /// Goes on until whose it is has ended.
+    pub(super) follow: bool,
+}
+
+impl From<Download> for Wanted {
+    fn from(download: Download) -> Wanted {
+        let Download { handle, name, offset, follow } = download;
+        Wanted { of: handle.to_string(), name, offset, follow }
+    }
+}
+
 /// Sends a file from an offset on; one that is followed until `ended` says that the job has.
-pub(super) fn download<E, F>(dir: PathBuf, download: Download, open: Open, ended: E) -> DownloadStream
+pub(super) fn download<E, F>(dir: PathBuf, wanted: Wanted, open: Open, ended: E) -> DownloadStream
 where
     E: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = Result<bool, Status>> + Send,
@@ -219,7 +249,7 @@ where
     let (last, end) = mpsc::channel(1);
     spawn_of_call(async move {
         let given = tokio::select! {
-            given = give(dir, download, &open, &sender, ended) => given,
+            given = give(dir, wanted, &open, &sender, ended) => given,
             // Nobody reads any more, and nothing may come for days.
             () = sender.closed() => return,
         };
@@ -233,7 +263,7 @@ where
 
 async fn give<E, F>(
     dir: PathBuf,
-    download: Download,
+    wanted: Wanted,
     open: &Open,
     sender: &mpsc::Sender<Result<proto::Chunk, Status>>,
     ended: E,
@@ -242,7 +272,7 @@ where
     E: Fn() -> F,
     F: Future<Output = Result<bool, Status>>,
 {
-    let Download { handle, name, mut offset, follow } = download;
+    let Wanted { of, name, mut offset, follow } = wanted;
     loop {
         // Asked before reading, so that nothing written before the end is missed.
         let last = !follow || ended().await?;
@@ -260,7 +290,7 @@ where
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Ok(()),
                 Err(_) => {
-                    tracing::warn!(job = %handle, file = %name, "download cut off: nothing was read for a minute");
+                    tracing::warn!(job = of, file = %name, "download cut off: nothing was read for a minute");
                     return Err(Status::deadline_exceeded("nothing was read for a minute"));
                 }
             }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use pliant_control::batch::Run;
+use pliant_control::coallocation::{LaunchId, PartId};
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Key, Name};
 use pliant_model::Span;
@@ -133,17 +134,24 @@ impl Host {
 
     /// The numbers that have such a room.
     pub(crate) fn rooms(&self) -> BTreeSet<u32> {
-        numbered(&self.folder.with_file_name(ROOMS))
+        named(&self.folder.with_file_name(ROOMS), |name| name.parse().ok())
     }
 
     /// The folder of a part of a launch.
-    pub(crate) fn part_dir(&self, number: u32) -> PathBuf {
-        self.folder.with_file_name(PARTS).join(number.to_string())
+    pub(crate) fn part_dir(&self, id: &PartId) -> PathBuf {
+        let PartId { launch: LaunchId { agent, key }, number } = id;
+        self.folder.with_file_name(PARTS).join(format!("{agent}.{key}.{number}"))
     }
 
-    /// The parts that have a folder, by their numbers.
-    pub(crate) fn parts(&self) -> BTreeSet<u32> {
-        numbered(&self.folder.with_file_name(PARTS))
+    /// The parts that have a folder.
+    pub(crate) fn parts(&self) -> BTreeSet<PartId> {
+        let part = |name: &str| {
+            // A name has no points.
+            let [agent, key, number] = name.split('.').collect::<Vec<_>>().try_into().ok()?;
+            let launch = LaunchId { agent: agent.parse().ok()?, key: key.parse().ok()? };
+            Some(PartId { launch, number: number.parse().ok()? })
+        };
+        named(&self.folder.with_file_name(PARTS), part)
     }
 
     /// The jobs that have a folder.
@@ -231,9 +239,9 @@ impl Host {
     }
 }
 
-/// The folders below one that have a number as their name.
-fn numbered(folder: &Path) -> BTreeSet<u32> {
+/// What the names of the folders below one say.
+fn named<T: Ord>(folder: &Path, read: impl Fn(&str) -> Option<T>) -> BTreeSet<T> {
     // There is no such folder before the first of them.
     let Ok(entries) = std::fs::read_dir(folder) else { return BTreeSet::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    entries.flatten().filter_map(|entry| read(entry.file_name().to_str()?)).collect()
 }

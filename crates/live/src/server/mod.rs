@@ -42,9 +42,11 @@ use crate::journal;
 use crate::services::pack_spare;
 use crate::staging::{self, Store};
 use crate::uplink::{Heard, Uplink, readiness, upward};
+use crate::wire::proto::held_parts_server::HeldPartsServer;
 use crate::wire::proto::links_server::LinksServer;
 use crate::wire::proto::parts_server::PartsServer;
 use crate::wire::proto::server_server::ServerServer;
+use crate::wire::proto::task_files_server::TaskFilesServer;
 use cluster::{Cluster, Fresh};
 use driver::{Calls, Processes, ServerDriver};
 use launch::Host;
@@ -108,6 +110,7 @@ pub async fn serve(
     let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
     let places = Places {
         host: host.clone(),
+        store: store.clone(),
         own: file.cluster.foreign().is_none().then(|| host_of(&advertised).to_owned()),
         mailbox: mailbox.clone(),
         runtime: tokio::runtime::Handle::current(),
@@ -260,6 +263,10 @@ pub async fn serve(
     let parts = InterceptedService::new(parts, gate.keep(server_tls.clone()));
     let links = links::Service::new(client_tls, file.listen.ip());
     let links = InterceptedService::new(LinksServer::new(links), gate.keep(server_tls.clone()));
+    let held = HeldPartsServer::new(service.clone());
+    let held = InterceptedService::new(held, gate.keep(server_tls.clone()));
+    let task_files =
+        InterceptedService::new(TaskFilesServer::new(service.clone()), gate.keep(server_tls.clone()));
     let service = ServerServer::new(service).max_decoding_message_size(file.limits.message_bytes);
     let service = InterceptedService::new(service, gate.keep(server_tls.clone()));
     tracing::info!(name = %file.name, %address, procs = procs.0, batch = file.cluster.policy(), "server ready");
@@ -268,6 +275,8 @@ pub async fn serve(
         .add_service(service)
         .add_service(parts)
         .add_service(links)
+        .add_service(task_files)
+        .add_service(held)
         .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
     // Neither thread goes on without the other.
     let served = async {

@@ -1,10 +1,10 @@
-//! The results of ended jobs are summed up once, however many ask for them and however long it takes.
+//! The results of ended jobs, and of tasks of launches, are summed up once, however many ask for them and however long it takes.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pliant_control::names::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -20,12 +20,12 @@ const AT_ONCE: usize = 4;
 type Outcome = Result<Arc<JobResults>, Status>;
 type Done = watch::Receiver<Option<Outcome>>;
 
-/// The jobs whose results are being summed up.
+/// The folders of jobs whose results are being summed up.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Sealing(Arc<Mutex<BTreeMap<Handle, Done>>>);
+pub(super) struct Sealing(Arc<Mutex<BTreeMap<PathBuf, Done>>>);
 
 /// A job that is being summed up, until this is dropped.
-struct Begun(Sealing, Handle);
+struct Begun(Sealing, PathBuf);
 
 impl Drop for Begun {
     fn drop(&mut self) {
@@ -34,15 +34,15 @@ impl Drop for Begun {
 }
 
 impl Sealing {
-    /// What `sum_up` finds of a job. If it does not end in that time, whoever asks is told to ask again: it goes on,
+    /// What `sum_up` finds of the job in a folder. If it does not end in that time, whoever asks is told to ask again: it goes on,
     /// and nobody begins it beside. So is whoever asks while [`AT_ONCE`] other jobs are being summed up.
     pub(super) async fn results(
         &self,
-        job: &Handle,
+        dir: &Path,
         patience: Duration,
         sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
     ) -> Outcome {
-        let mut done = self.begun(job, sum_up)?;
+        let mut done = self.begun(dir, sum_up)?;
         match timeout(patience, done.wait_for(Option::is_some)).await {
             Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(at_work())),
             Ok(Err(_)) => Err(Status::internal("a file operation failed")),
@@ -52,20 +52,20 @@ impl Sealing {
 
     fn begun(
         &self,
-        job: &Handle,
+        dir: &Path,
         sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
     ) -> Result<Done, Status> {
         let mut running = locked(&self.0);
-        if let Some(done) = running.get(job) {
+        if let Some(done) = running.get(dir) {
             return Ok(done.clone());
         }
         if running.len() >= AT_ONCE {
             return Err(at_work());
         }
         let (tell, done) = watch::channel(None);
-        running.insert(job.clone(), done.clone());
+        running.insert(dir.to_owned(), done.clone());
         drop(running);
-        let begun = Begun(self.clone(), job.clone());
+        let begun = Begun(self.clone(), dir.to_owned());
         // A thread of its own: it may take minutes, and a server that stops does not wait for it.
         let thread = std::thread::Builder::new().name("sealing".to_owned()).spawn(move || {
             let outcome = sum_up().map(Arc::new);
@@ -93,8 +93,8 @@ mod tests {
 
     use super::*;
 
-    fn job(number: u32) -> Handle {
-        Handle { server: "lyon".parse().unwrap(), number }
+    fn job(number: u32) -> PathBuf {
+        PathBuf::from(format!("jobs/{number}"))
     }
 
     const LONG: Duration = Duration::from_secs(60);

@@ -214,7 +214,8 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::ResultsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let record = self.find_here(&caller, &request.into_inner().handle).await?;
-        files::results(&self.host, &self.sealing, &record).await.map(Response::new)
+        let dir = self.host.dir(&record.handle);
+        files::results(&self.sealing, &record, dir).await.map(Response::new)
     }
 
     async fn prepare(
@@ -305,7 +306,7 @@ impl proto::server_server::Server for Service {
             }
         };
         let dir = self.host.dir(&download.handle);
-        Ok(Response::new(files::download(dir, download, open, ended)))
+        Ok(Response::new(files::download(dir, download.into(), open, ended)))
     }
 
     type ExploreStream = ReceiverStream<Result<proto::ExploreReply, Status>>;
@@ -423,7 +424,7 @@ impl Service {
     }
 
     /// Lets in a call that stays open.
-    fn open<T>(&self, request: &Request<T>) -> Result<(Caller, Open), Status> {
+    pub(super) fn open<T>(&self, request: &Request<T>) -> Result<(Caller, Open), Status> {
         let (caller, pass) = self.gate.user(request)?;
         let peer = gate::caller(request)?.peer;
         Ok((caller, Open { _pass: Some(pass), tls: self.tls.clone(), peer }))

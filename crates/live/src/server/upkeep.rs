@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use pliant_control::coallocation::PartId;
 use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
@@ -53,9 +54,9 @@ impl Upkeep {
                 }
             }
         }
-        for number in self.host.parts() {
-            let dir = self.host.part_dir(number);
-            if self.is_due_part(now, number, &dir).await
+        for part in self.host.parts() {
+            let dir = self.host.part_dir(&part);
+            if self.is_due_part(now, part, &dir).await
                 && let Err(error) = fs::remove_dir_all(&dir)
             {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a part of a launch");
@@ -101,8 +102,8 @@ impl Upkeep {
 
     /// True if the files of a part of a launch are there longer than they are kept: since its end, or since its folder was
     /// changed if it never began.
-    async fn is_due_part(&self, now: Time, number: u32, dir: &Path) -> bool {
-        let known = self.mailbox.ask(move |server, _| server.part(number).is_some()).await;
+    async fn is_due_part(&self, now: Time, part: PartId, dir: &Path) -> bool {
+        let known = self.mailbox.ask(move |server, _| server.has_part(&part)).await;
         if known != Ok(false) {
             return false;
         }

@@ -45,7 +45,7 @@ impl<L> What<L> {
     pub(super) fn dir(&self, host: &Host) -> PathBuf {
         match self {
             What::Job(record, _) => host.dir(&record.handle),
-            What::Part(part) => host.part_dir(part.number),
+            What::Part(part) => host.part_dir(&part.part.id),
         }
     }
 

@@ -17,7 +17,7 @@
 //! <store>/incoming/<user>/<key>/<id>.done   complete and verified
 //! <job>/inputs.json    what was adopted, for telling results from inputs
 //! <job>/work/          the working folder of the job: inputs, results
-//! <job>/inputs/        the files that it shares with other packs of a multi-job, if it is one: links to the store's
+//! <job>/inputs/        the files that it shares with other packs of a multi-job, or with others of a launch: links to the store's
 //! <job>/script         what the user brought to run, if it is not a service
 //! <job>/pack.json      the instances of a multi-job that the job runs, if it is a pack of them
 //! <job>/stdout, stderr what it wrote

@@ -56,6 +56,8 @@ pub const PACK_MAX: usize = 10_000;
 pub const PLACES_MAX: usize = 100_000;
 /// Tasks of a launch. An agent says itself if they are too many to be mapped.
 pub const TASKS_MAX: usize = 10_000;
+/// The most parts of launches at a server that people are told of.
+pub const PARTS_MAX: usize = 10_000;
 /// Pairs of tasks of a launch that talk.
 pub const TALKS_MAX: usize = 100_000;
 /// How long a part of a launch may be held, in seconds: up to a day.

@@ -49,8 +49,8 @@ pub use handoff::{Prepare, handoff_id};
 pub use history::{HistoryPage, HistoryPlace, HistoryQuery, LocalPlace, LocalsPage, LocalsQuery};
 pub use job::{handle_of, job_request};
 pub use launch::{
-    Decided, LaunchRequest, LaunchesPage, LaunchesQuery, Program, SpawnRequest, Stands, launch_answer,
-    launch_reply, survey_reply, surveyed,
+    Decided, HeldParts, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, Program, SpawnRequest,
+    Stands, TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply, surveyed,
 };
 pub use link::{GiveOrder, ProbeOrder, Probed, links, links_reply};
 pub use listing::{

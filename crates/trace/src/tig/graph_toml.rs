@@ -21,7 +21,7 @@ use pliant_tig::{Edge, GraphError, GraphPlace, Task, TaskGraph, TaskId};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use super::program::{Application, needed, program};
+use super::program::{Application, inputs, needed, program};
 use super::unknown;
 use crate::error::TraceError;
 use crate::toml_file::Source;
@@ -47,6 +47,7 @@ pub(super) struct TaskTable {
     pub(super) service: Option<Spanned<String>>,
     pub(super) script: Option<Spanned<PathBuf>>,
     pub(super) arguments: Option<Spanned<Value>>,
+    pub(super) input: Option<Spanned<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +62,7 @@ pub(super) fn parse(source: &Source<'_>) -> Result<TaskGraph, TraceError> {
     // What they run does not matter for a mapping, unless it is wrong.
     for task in &file.task {
         program(source, task.get_ref())?;
+        inputs(source, task.get_ref())?;
     }
     graph(source, &file)
 }
@@ -68,8 +70,9 @@ pub(super) fn parse(source: &Source<'_>) -> Result<TaskGraph, TraceError> {
 /// An application all of whose tasks say what they run.
 pub(super) fn parse_application(source: &Source<'_>) -> Result<Application, TraceError> {
     let file: File = source.parse(SHAPE)?;
-    let programs = file.task.iter().map(|task| needed(source, task.get_ref()));
-    Ok(Application { programs: programs.collect::<Result<_, _>>()?, graph: graph(source, &file)? })
+    let programs = file.task.iter().map(|task| needed(source, task.get_ref())).collect::<Result<_, _>>()?;
+    let inputs = file.task.iter().map(|task| inputs(source, task.get_ref())).collect::<Result<_, _>>()?;
+    Ok(Application { programs, inputs, graph: graph(source, &file)? })
 }
 
 fn graph(source: &Source<'_>, file: &File) -> Result<TaskGraph, TraceError> {

@@ -12,6 +12,7 @@
 //! rcr = 2.0
 //! script = "sink.sh"                # or a script of the user's own, relative to this file
 //! arguments = ["--quick"]
+//! input = ["scene.pov"]             # files that it finds where it runs, relative to this file
 //! ```
 
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub struct Application {
     pub graph: TaskGraph,
     /// What each task runs.
     pub programs: Vec<Program>,
+    /// What each task finds where it runs, as it is written: a file relative to the application's, or `NAME=FILE`.
+    pub inputs: Vec<Vec<String>>,
 }
 
 /// What a task runs.
@@ -89,6 +92,18 @@ pub(super) fn needed(source: &Source<'_>, task: &TaskTable) -> Result<Program, T
         wrong(source, task.name.span(), &message)
     };
     program(source, task)?.ok_or_else(missing)
+}
+
+/// What a task finds where it runs, as it is written.
+pub(super) fn inputs(source: &Source<'_>, task: &TaskTable) -> Result<Vec<String>, TraceError> {
+    let Some(given) = &task.input else { return Ok(Vec::new()) };
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let list = given.get_ref().as_array().and_then(|list| list.iter().map(text).collect());
+    list.ok_or_else(|| {
+        let message = "`input`: expected a list of files, found another value".to_owned();
+        let hint = "input files are `input = [\"FILE\", \"NAME=FILE\"]`, relative to this file".to_owned();
+        source.error(given.span(), message, hint)
+    })
 }
 
 fn named(source: &Source<'_>, given: &Spanned<Value>) -> Result<BTreeMap<String, String>, TraceError> {

@@ -204,7 +204,7 @@ fn mistakes_in_dot() {
 
 const LAUNCHED: &str = "mcr_mflops = 50\n\
      [[task]]\nname = \"a\"\nrcr = 1\nservice = \"render\"\narguments = { frames = 25, scale = 0.5, scene = \"city\", fast = true }\n\
-     [[task]]\nname = \"b\"\nrcr = 2\nscript = \"bin/sink.sh\"\narguments = [\"--quick\", 7]\n\
+     [[task]]\nname = \"b\"\nrcr = 2\nscript = \"bin/sink.sh\"\narguments = [\"--quick\", 7]\ninput = [\"in/scene.pov\", \"a=b\"]\n\
      [[edge]]\nbetween = [\"a\", \"b\"]\nrqoc = 1\n";
 
 #[test]
@@ -217,6 +217,7 @@ fn tasks_say_what_they_run() {
     let words = ["--quick", "7"].map(str::to_owned).to_vec();
     let script = Program::Script { path: "there/bin/sink.sh".into(), arguments: words };
     assert_eq!(found.programs, [service, script]);
+    assert_eq!(found.inputs, [Vec::new(), vec!["in/scene.pov".to_owned(), "a=b".to_owned()]]);
     assert_eq!(
         found.graph,
         parse_graph(LAUNCHED, Form::Toml, path).unwrap(),
@@ -254,6 +255,7 @@ fn mistakes_in_what_tasks_run() {
         "frames = [25]",
         "app.toml:6:13: `arguments`: expected a text, a number or a truth value of `frames`, found more",
     );
+    check_run("\"a=b\"", "7", "app.toml:12:9: `input`: expected a list of files, found another value");
     let dot = read_application(Path::new("app.dot"));
     check(dot, "app.dot: expected a file NAME.toml, which says what tasks run, found DOT");
 }

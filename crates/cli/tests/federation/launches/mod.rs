@@ -1,12 +1,13 @@
 //! Applications of communicating tasks on several clusters at once: they talk and complete, all end when one fails or the
 //! user cancels, tasks are added, and whoever is killed at whatever step nothing runs alone and nothing stays held.
 
+mod files;
 mod links;
 mod slow_door;
 mod slurm;
 mod steps;
 mod talkers;
-mod verbs;
+pub(crate) mod verbs;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState, Spawn};
 use pliant_control::job::Exit;
 use pliant_control::server::{Server, ServerState};
-use pliant_live::client::Client;
+use pliant_live::client::{Client, InputPaths};
 use pliant_live::config::ServerFile;
 use pliant_live::journal::open_sqlite;
 use pliant_live::wire::{LaunchRequest, LaunchesQuery};
@@ -41,7 +42,7 @@ async fn federation() -> Federation {
 /// Launches and does not wait.
 async fn launched(client: &Client, request: &LaunchRequest) -> LaunchId {
     let at_once = |_: &LaunchRecord| ControlFlow::Break(());
-    client.launch(request, PATIENCE, std::future::pending(), at_once).await.unwrap().id
+    client.launch(request, &InputPaths::new(), PATIENCE, std::future::pending(), at_once).await.unwrap().id
 }
 
 /// Waits until a launch is so far.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::*;
 
 /// The command, with a client's file.
-pub(super) fn pliant(config: &Path, words: &[&str]) -> Command {
+pub(crate) fn pliant(config: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
     command.args(words).arg("--config").arg(config);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -18,7 +18,7 @@ pub(super) fn pliant(config: &Path, words: &[&str]) -> Command {
 }
 
 /// The exit code, and what was said on standard output and standard error.
-fn said(output: Output) -> (i32, String, String) {
+pub(crate) fn said(output: Output) -> (i32, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }

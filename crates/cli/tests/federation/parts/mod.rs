@@ -2,6 +2,8 @@
 //! decided, run with what their tasks are told, found again after `kill -9`, ended, refused.
 
 mod agent;
+mod held;
+mod inputs;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -201,7 +203,7 @@ async fn what_a_server_would_not_run_is_refused_at_once_and_says_why() {
     let cases = [
         (call("nothing", &[]), "nothing"),
         (call("sleep", &[("seconds", "many")]), "many"),
-        (call("count", &[("data", "data.txt")]), "no input files"),
+        (call("count", &[("data", "data.txt")]), "expected the input file data.txt"),
     ];
     for (number, (program, word)) in cases.into_iter().enumerate() {
         let part = agent.part(number as u8, LYON, &[("one", program, &[])]);

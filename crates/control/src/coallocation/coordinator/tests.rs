@@ -1,6 +1,7 @@
 //! A coordinator and real servers that hear each other at once, but for what a test withholds.
 
 mod ends;
+mod gone;
 mod places;
 
 use std::collections::VecDeque;
@@ -236,7 +237,9 @@ impl Federation {
     fn server_wants(&mut self, server: usize, command: server::Command, messages: &mut VecDeque<Message>) {
         let from = name(server);
         match command {
-            server::Command::Reply { to, answer: server::Answer::Part(standing) } => {
+            server::Command::Reply { to, answer: server::Answer::Part(standing) }
+                if !self.silent.contains(&server) =>
+            {
                 let (_, id) = told(to);
                 messages.push_back(Message::Coordinator(Event::Stands { from, id, standing, reply: None }));
             }

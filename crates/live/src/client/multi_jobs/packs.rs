@@ -1,6 +1,5 @@
 //! One pack on its way: submitted to its server until it is known what became of that, then followed until it has ended.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use super::folder::HeldInput;
 use crate::client::submit::{came_of, wants_files};
 use crate::client::{Client, ClientError};
 use crate::processes::PackedEnd;
-use crate::staging::{FileSpec, ResultName};
+use crate::staging::ResultName;
 use crate::wire::{Download, Pack, Submission, Submitted, proto};
 
 /// For so long after a submission of which nothing was heard a refusal says nothing: it may still be on its way. For so long
@@ -343,12 +342,6 @@ impl Client {
             self.forget_server(to);
         }
         Ok((event, wants_files))
-    }
-
-    /// Uploads a file to a server, wherever it is.
-    async fn upload_to(&self, to: &Name, key: Key, file: &FileSpec, path: &Path) -> Result<(), ClientError> {
-        let mut server = self.server_named(to).await?;
-        self.upload(&mut server, key, file, path).await
     }
 }
 

@@ -1,8 +1,11 @@
-//! Parts of launches (`pliant_control::coallocation`) outside the machine: what agents call ([`service`]), where tasks are to
-//! listen ([`places`]), what coordinators are told ([`telling`]), how tasks end ([`ends`]), and how a part is run, which is
-//! here.
+//! Parts of launches (`pliant_control::coallocation`) outside the machine: what agents call ([`service`]), the input files of
+//! tasks ([`inputs`]) and where they are to listen ([`places`]), what coordinators are told ([`telling`]) and people
+//! ([`held`]), how tasks end ([`ends`]), what they left ([`files`]), and how a part is run, which is here.
 
 pub(super) mod ends;
+mod files;
+mod held;
+mod inputs;
 mod places;
 mod service;
 mod telling;
@@ -18,9 +21,10 @@ use pliant_model::{Procs, Span};
 use serde::{Deserialize, Serialize};
 
 use super::launch::{Host, OUTPUT_BYTES_MAX, PrepareError};
-use crate::processes::{PART, PartSpec, RunSpec, TaskRun, Terms};
+use crate::processes::{PART, PartSpec, RunSpec, TaskInput, TaskRun, Terms};
 use crate::services::Prepared;
-use crate::staging::put_part;
+use crate::staging::{FileSpec, put_part};
+use crate::wire::TaskProgram;
 
 pub(super) use places::Places;
 pub(super) use telling::Coordinators;
@@ -35,6 +39,16 @@ struct TaskLaunch {
     /// The text of the user's own script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     script: Option<String>,
+    /// Files that it finds in its folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    inputs: Vec<FileSpec>,
+}
+
+impl TaskLaunch {
+    /// The one that a server noted of a task.
+    fn of(task: &PlacedTask) -> Result<TaskLaunch, serde_json::Error> {
+        serde_json::from_str(&task.launch)
+    }
 }
 
 /// A part that is to run.
@@ -75,13 +89,14 @@ impl PartRun {
 
     /// Makes its folder ready to be run. Its walltime counts from then on, however long it was held before.
     pub(super) fn prepare(&self, host: &Host, run: &Run) -> Result<PathBuf, PrepareError> {
-        let dir = host.part_dir(self.number);
+        let dir = host.part_dir(&self.part.id);
         let walltime = self.part.walltime;
         let program = vec![host.pliant.clone(), "run-part".to_owned(), format!("../{PART}")];
         let spec = RunSpec { program, env: self.variables(), ..host.run_spec(&run.cores, walltime) };
         spec.write(&dir).map_err(PrepareError::Spec)?;
         let tasks = self.part.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
-        let part = PartSpec { grace_s: u64::from(host.cluster.grace_s), tasks };
+        let part =
+            PartSpec { owner: self.part.owner.clone(), grace_s: u64::from(host.cluster.grace_s), tasks };
         put_part(&dir, &part.text()).map_err(PrepareError::Staging)?;
         Ok(dir)
     }
@@ -95,8 +110,7 @@ impl PartRun {
     }
 
     fn task(&self, task: &PlacedTask) -> Result<TaskRun, PrepareError> {
-        let launch: TaskLaunch = serde_json::from_str(&task.launch).map_err(PrepareError::Note)?;
-        let TaskLaunch { prepared, script } = launch;
+        let TaskLaunch { prepared, script, inputs } = TaskLaunch::of(task).map_err(PrepareError::Note)?;
         let (procs, walltime) = (self.procs_of_one(), self.part.walltime);
         let mut env = prepared.variables(procs, walltime);
         let peers = task.neighbours.iter().filter_map(|name| Some((name, self.peers.get(name)?)));
@@ -112,6 +126,7 @@ impl PartRun {
             program: prepared.argv(procs, walltime),
             env,
             script,
+            inputs: inputs.into_iter().map(input).collect(),
             max_output_bytes: prepared.bounds.max_output_bytes.unwrap_or(OUTPUT_BYTES_MAX),
         })
     }
@@ -120,6 +135,11 @@ impl PartRun {
     fn procs_of_one(&self) -> Procs {
         Procs((self.part.procs.0 / self.part.tasks.len().max(1) as u32).max(1))
     }
+}
+
+/// An input file of a task, as the task gets it.
+fn input(file: FileSpec) -> TaskInput {
+    TaskInput { shared: TaskProgram::uploaded(&file).name, name: file.name }
 }
 
 /// All that a driver does about parts.

@@ -1,4 +1,4 @@
-//! Where the tasks of a part are to listen, found out when it has its processors, and kept free for them.
+//! Where the tasks of a part are to listen, found out when it has its processors and their input files, and kept free for them.
 //!
 //! Where the server runs jobs itself, on its own host: ports are kept here until the tasks start. Where a batch system does,
 //! on a node: whoever waits there in the part's room keeps them, and says so in the room (`processes::Terms`).
@@ -16,6 +16,9 @@ use crate::agent::driver::locked;
 use crate::daemon::Mailbox;
 use crate::processes::{self, Ports};
 use crate::server::launch::Host;
+use crate::staging::Store;
+
+use super::inputs::Inputs;
 
 /// Between two looks into a room.
 const LOOK: Duration = Duration::from_millis(250);
@@ -26,6 +29,7 @@ const LOOKS: u32 = 240;
 #[derive(Clone)]
 pub(in crate::server) struct Places {
     pub(in crate::server) host: Host,
+    pub(in crate::server) store: Store,
     /// How others reach this host; none if parts run on other hosts.
     pub(in crate::server) own: Option<String>,
     pub(in crate::server) mailbox: Mailbox<Server>,
@@ -53,22 +57,29 @@ impl Places {
         locked(&self.kept).remove(id);
     }
 
-    /// Tells the machine where the tasks of a part will listen, unless that is being found out.
+    /// Tells the machine where the tasks of a part will listen once it has their input files, unless that is being found out.
     pub(super) fn locate(&self, number: u32, part: &Part) {
         if !locked(&self.looking).insert(part.id.clone()) {
             return;
         }
         let (own, id) = (self.clone(), part.id.clone());
         let tasks: Vec<String> = part.tasks.iter().map(|task| task.name.clone()).collect();
+        let inputs = Inputs::of(&self.host, part);
         self.runtime.spawn(async move {
-            let found = match own.own.clone() {
-                Some(host) => Some(own.keep(id.clone(), host, tasks).await),
-                None => own.look(number).await,
+            let gathered = match inputs {
+                Ok(inputs) => inputs.gathered(&own.store).await,
+                Err(why) => Err(why),
+            };
+            let found = match (gathered, own.own.clone()) {
+                (Ok(true), Some(host)) => Some(own.keep(id.clone(), host, tasks).await),
+                (Ok(true), None) => own.look(number).await,
+                (Ok(false), _) => None,
+                (Err(why), _) => Some(Err(why)),
             };
             locked(&own.looking).remove(&id);
             if let Some(addresses) = found {
                 if let Err(why) = &addresses {
-                    tracing::warn!(part = %id, why, "its tasks cannot listen");
+                    tracing::warn!(part = %id, why, "its tasks cannot be run");
                 }
                 // A server that has stopped asks again when it starts.
                 let _ = own.mailbox.tell(Event::Part(PartEvent::Located { id, addresses }));

@@ -11,6 +11,7 @@ use prost::Message;
 use tonic::{Request, Response, Status};
 
 use super::TaskLaunch;
+use super::inputs::Inputs;
 use super::telling::verdict_word;
 use crate::gate;
 use crate::identity::Role;
@@ -18,7 +19,8 @@ use crate::server::cluster::Settings;
 use crate::server::offer::Made;
 use crate::server::service::{PATIENCE, Service, slow, stopping};
 use crate::services::Refusal;
-use crate::wire::{self, Decided, Program, Script, Submitted, proto};
+use crate::staging::check_manifest;
+use crate::wire::{self, Decided, Program, Script, Submitted, TaskProgram, proto};
 
 #[tonic::async_trait]
 impl proto::parts_server::Parts for Service {
@@ -115,7 +117,11 @@ impl Service {
     }
 
     /// Tells the machine something about a part, and gives how that stands then.
-    async fn part(&self, event: impl FnOnce(Token) -> PartEvent, bytes: usize) -> Result<Standing, Status> {
+    pub(super) async fn part(
+        &self,
+        event: impl FnOnce(Token) -> PartEvent,
+        bytes: usize,
+    ) -> Result<Standing, Status> {
         match self.call(|reply| Event::Part(event(reply)), bytes).await? {
             Answer::Part(standing) => Ok(standing),
             _ => Err(Status::internal("not an answer about a part")),
@@ -136,7 +142,8 @@ impl Service {
                 Err(why) => return Ok(Err(format!("task `{}`: {why}", task.name))),
             }
         }
-        Ok(Ok(part))
+        // What is wrong with their files together.
+        Ok(Inputs::of(&self.host, &part).map(|_| part))
     }
 
     /// Whether a part can be started at once where its tasks are to be.
@@ -174,7 +181,8 @@ impl Service {
 
     /// What a task would run.
     async fn task(&self, task: &PlacedTask, owner: &User, walltime: Span) -> Result<TaskLaunch, String> {
-        let program = Program::of_note(&task.launch).map_err(|error| error.to_string())?;
+        let TaskProgram { program, inputs } =
+            TaskProgram::of_note(&task.launch).map_err(|error| error.to_string())?;
         let what = match program {
             Program::Service { name, arguments } => Submitted::Service { name, arguments },
             Program::Script { name, text, arguments } => {
@@ -194,9 +202,13 @@ impl Service {
             }
         }
         let Made { prepared, script, .. } = self.shop.prepare(&what, owner, None).map_err(told)?;
-        match prepared.inputs.first() {
-            Some(file) => Err(format!("expected no input files in a launch, found `{}`", file.as_str())),
-            None => Ok(TaskLaunch { prepared, script }),
+        if let Some(name) = prepared.missing_input(&inputs) {
+            return Err(format!("expected the input file {}, found none", name.as_str()));
         }
+        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
+            return Err(format!("expected at most {allowed} bytes of input, found {found}"));
+        }
+        check_manifest(&inputs).map_err(|error| error.to_string())?;
+        Ok(TaskLaunch { prepared, script, inputs })
     }
 }

@@ -21,7 +21,7 @@ fn prepared(arguments: &[String]) -> TaskLaunch {
     };
     let catalogue = Catalogue::from_toml(&Source::new("server.toml".as_ref(), String::new())).unwrap();
     let prepared = catalogue.prepare_script(&script, None, None).unwrap();
-    TaskLaunch { prepared, script: Some("#!/bin/sh\n".to_owned()) }
+    TaskLaunch { prepared, script: Some("#!/bin/sh\n".to_owned()), inputs: Vec::new() }
 }
 
 fn part() -> PartRun {
@@ -64,8 +64,8 @@ fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
     // It was submitted for what it may be held as well.
     let run = Run { job: JobId(7), procs: Procs(5), cores: (0..5).collect(), walltime: Span(180) };
     let dir = part().prepare(&host, &run).unwrap();
-    assert_eq!(dir, root.path().join("parts/7"));
-    assert_eq!(host.parts(), [7].into());
+    assert_eq!(dir, root.path().join(format!("parts/lyon.{}.0", Key([1; 16]))));
+    assert_eq!(host.parts(), [part().part.id].into());
     let spec: RunSpec = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
     assert_eq!(spec.program, ["/opt/pliant", "run-part", "../part.json"]);
     assert_eq!((spec.walltime_s, spec.env["PLIANT_OWNER"].as_str()), (60, "alice"));

@@ -6,7 +6,8 @@ use pliant_model::Span;
 
 use super::super::proto::{self, launch_request};
 use super::super::{Malformed, bounds, read, write};
-use super::{A_LAUNCH, note_of, program_of, task_name};
+use super::program::{note_of, sent};
+use super::{A_LAUNCH, task_name};
 
 /// A launch as a client asks for it. Whose it is comes from the certificate. Whether its tasks can be mapped is not checked
 /// here.
@@ -156,7 +157,8 @@ impl TryFrom<proto::Application> for Application {
 
 impl From<&Wish> for proto::TaskWish {
     fn from(wish: &Wish) -> proto::TaskWish {
-        proto::TaskWish { name: wish.name.clone(), rcr: wish.rcr, program: program_of(&wish.launch) }
+        let (program, inputs) = sent(&wish.launch);
+        proto::TaskWish { name: wish.name.clone(), rcr: wish.rcr, program, inputs }
     }
 }
 
@@ -166,7 +168,7 @@ impl TryFrom<proto::TaskWish> for Wish {
         Ok(Wish {
             name: task_name("name", message.name)?,
             rcr: positive("rcr", message.rcr)?,
-            launch: note_of("program", message.program)?,
+            launch: note_of(message.program, message.inputs)?,
         })
     }
 }

@@ -9,9 +9,10 @@ use prost::Message;
 
 use super::super::proto;
 use super::super::{
-    Decided, Download, Federation, FromChild, FromParent, FromServer, GiveOrder, JobResults, JobsPage,
-    JobsQuery, LaunchRequest, LocatedJob, Malformed, Offer, ProbeOrder, Probed, Shares, SpawnRequest, Stands,
-    Submission, SubmitAnswer, ToServer, Upload, UploadAnswer, accuracies, links, surveyed,
+    Decided, Download, Federation, FromChild, FromParent, FromServer, GiveOrder, HeldParts, JobResults,
+    JobsPage, JobsQuery, LaunchRequest, LocatedJob, Malformed, Offer, ProbeOrder, Probed, Shares,
+    SpawnRequest, Stands, Submission, SubmitAnswer, TaskDownload, ToServer, Upload, UploadAnswer, accuracies,
+    links, surveyed,
 };
 use super::{arbitrary, received};
 
@@ -68,6 +69,8 @@ fn every_message(bytes: &[u8]) {
     understood::<proto::PreparePart, Part>(bytes);
     understood::<proto::DecidePart, (PartId, Decided)>(bytes);
     understood::<proto::PartStands, Stands>(bytes);
+    understood::<proto::TaskDownload, TaskDownload>(bytes);
+    understood::<proto::HeldPartsReply, HeldParts>(bytes);
     refused_or_not(bytes, surveyed);
     understood::<proto::ProbeRequest, ProbeOrder>(bytes);
     understood::<proto::ProbeReply, Probed>(bytes);

@@ -6,8 +6,8 @@ use pliant_control::coallocation::{Application, LaunchRecord, Machine, Part, Par
 
 use super::super::proto::{self, part_standing, part_verdict, prepare_part, program};
 use super::super::{
-    Decided, LaunchRequest, LaunchesQuery, SpawnRequest, Stands, bounds, launch_answer, survey_reply,
-    surveyed,
+    Decided, LaunchRequest, LaunchesQuery, SpawnRequest, Stands, TaskDownload, TaskProgram, bounds,
+    launch_answer, survey_reply, surveyed,
 };
 use super::samples::{NAME, PROCS, call, check};
 use super::sent;
@@ -30,7 +30,7 @@ fn service() -> Option<proto::Program> {
 }
 
 fn wish(name: &str) -> proto::TaskWish {
-    proto::TaskWish { name: name.to_owned(), rcr: 2.0, program: service() }
+    proto::TaskWish { name: name.to_owned(), rcr: 2.0, program: service(), inputs: Vec::new() }
 }
 
 fn launch() -> proto::LaunchRequest {
@@ -97,6 +97,12 @@ fn applications() {
             "tasks[0].program.script.text",
             FIRST_LINE,
             "`echo`",
+        ),
+        (
+            |application| application.tasks[1].inputs = vec![proto::InputFile::default()],
+            "tasks[1].inputs[0].name",
+            "a file name that is not empty",
+            "an empty text",
         ),
         (|application| application.edges[0].rqoc = 0.0, "edges[0].rqoc", ABOVE_0, "0"),
         (
@@ -175,6 +181,7 @@ fn parts() {
         program: service(),
         machine: "node-1".to_owned(),
         neighbours: vec!["sink".to_owned()],
+        inputs: Vec::new(),
     };
     let right = proto::PreparePart {
         id: Some(part_id()),
@@ -199,6 +206,30 @@ fn parts() {
     for (damage, field, expected, found) in cases {
         check::<_, Part>(right.clone(), damage, field, expected, found);
     }
+}
+
+#[test]
+fn what_clients_fetch_of_tasks() {
+    type Damage = fn(&mut proto::TaskDownload);
+    let of = proto::LaunchTask { launch: Some(id()), task: "source".to_owned() };
+    let right = proto::TaskDownload { of: Some(of), result: "work/out.txt".to_owned(), offset: 7 };
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|download| download.of = None, "of", "a task of a launch", "nothing"),
+        (|download| download.of.as_mut().unwrap().launch = None, "of.launch", "a launch", "nothing"),
+        (|download| download.of.as_mut().unwrap().task = "..".into(), "of.task", TASK, "`..`"),
+    ];
+    for (damage, field, expected, found) in cases {
+        check::<_, TaskDownload>(right.clone(), damage, field, expected, found);
+    }
+}
+
+/// Journals of agents and servers have notes of before tasks had input files.
+#[test]
+fn a_note_without_input_files_is_read() {
+    let note = r##"{"script":{"name":"a.sh","text":"#!/bin/sh","arguments":["x"]}}"##;
+    let read = TaskProgram::of_note(note).unwrap();
+    assert!(read.inputs.is_empty());
+    assert_eq!(read.note(), note);
 }
 
 #[test]

@@ -92,6 +92,8 @@ come_back_the_same! {
     links_that_were_measured: probed as proto::ProbeReply;
     orders_to_give_bytes: give_order as proto::GiveRequest;
     links_as_they_are_known: link as proto::MeasuredLink;
+    downloads_of_tasks: task_download as proto::TaskDownload;
+    parts_that_are_held: held_parts as proto::HeldPartsReply;
 }
 
 /// What only agents ask is not taken from clients, whoever they are.

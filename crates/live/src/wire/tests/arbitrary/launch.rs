@@ -5,8 +5,12 @@ use pliant_control::coallocation::{
     PlacedTask, Spawn, Standing, Talk, TaskRecord, Verdict, Wish,
 };
 use pliant_control::handoff::Peer;
+use pliant_control::server::HeldPart;
 
-use super::super::super::{Decided, LaunchRequest, LaunchesQuery, Program, SpawnRequest, Stands};
+use super::super::super::{
+    Decided, HeldParts, LaunchRequest, LaunchTask, LaunchesQuery, Program, SpawnRequest, Stands,
+    TaskDownload, TaskProgram,
+};
 use super::*;
 
 fn task_name() -> impl Strategy<Value = String> {
@@ -37,6 +41,11 @@ pub(in super::super) fn program() -> impl Strategy<Value = Program> {
     ]
 }
 
+/// What a task runs, as its note.
+fn note() -> impl Strategy<Value = String> {
+    (program(), vec(file(), 0..3)).prop_map(|(program, inputs)| TaskProgram { program, inputs }.note())
+}
+
 fn launch_id() -> impl Strategy<Value = LaunchId> {
     (name(), key()).prop_map(|(agent, key)| LaunchId { agent, key })
 }
@@ -46,11 +55,7 @@ fn part_id() -> impl Strategy<Value = PartId> {
 }
 
 fn wish() -> impl Strategy<Value = Wish> {
-    (task_name(), positive(), program()).prop_map(|(name, rcr, program)| Wish {
-        name,
-        rcr,
-        launch: program.note(),
-    })
+    (task_name(), positive(), note()).prop_map(|(name, rcr, launch)| Wish { name, rcr, launch })
 }
 
 fn application() -> impl Strategy<Value = Application> {
@@ -153,13 +158,9 @@ pub(in super::super) fn machine() -> impl Strategy<Value = Machine> {
 }
 
 pub(in super::super) fn part() -> impl Strategy<Value = Part> {
-    let task = (task_name(), word(), vec(task_name(), 0..4), program());
-    let task = task.prop_map(|(name, machine, neighbours, program)| PlacedTask {
-        name,
-        machine,
-        neighbours,
-        launch: program.note(),
-    });
+    let task = (task_name(), word(), vec(task_name(), 0..4), note());
+    let task =
+        task.prop_map(|(name, machine, neighbours, launch)| PlacedTask { name, machine, neighbours, launch });
     let who = (part_id(), address(), user(), text());
     (who, vec(task, 1..4), procs(), walltime(), held()).prop_map(
         |((id, address, owner, name), tasks, procs, walltime, patience)| Part {
@@ -175,6 +176,18 @@ pub(in super::super) fn part() -> impl Strategy<Value = Part> {
     )
 }
 
+fn launch_task() -> impl Strategy<Value = LaunchTask> {
+    (launch_id(), task_name()).prop_map(|(launch, task)| LaunchTask { launch, task })
+}
+
+pub(in super::super) fn task_download() -> impl Strategy<Value = TaskDownload> {
+    (launch_task(), result_name(), any::<u64>()).prop_map(|(of, name, offset)| TaskDownload {
+        of,
+        name,
+        offset,
+    })
+}
+
 fn addresses() -> impl Strategy<Value = Addresses> {
     btree_map(task_name(), address(), 0..4)
 }
@@ -188,15 +201,39 @@ pub(in super::super) fn decision() -> impl Strategy<Value = (PartId, Decided)> {
     (part_id(), verdict, any::<bool>()).prop_map(|(id, verdict, heard)| (id, Decided { verdict, heard }))
 }
 
-pub(in super::super) fn stands() -> impl Strategy<Value = Stands> {
+fn standing() -> impl Strategy<Value = Standing> {
     let ended = || btree_map(task_name(), exit(), 0..4);
-    let standing = prop_oneof![
+    prop_oneof![
         Just(Standing::Unknown),
         Just(Standing::Queued),
         addresses().prop_map(|addresses| Standing::Held { addresses }),
         Just(Standing::Committed),
         ended().prop_map(|ended| Standing::Runs { ended }),
         (ended(), exit()).prop_map(|(ended, exit)| Standing::Over { ended, exit }),
-    ];
-    (part_id(), standing).prop_map(|(id, standing)| Stands { id, standing })
+    ]
+}
+
+pub(in super::super) fn stands() -> impl Strategy<Value = Stands> {
+    (part_id(), standing()).prop_map(|(id, standing)| Stands { id, standing })
+}
+
+fn held_part() -> impl Strategy<Value = HeldPart> {
+    let who = (part_id(), user(), text(), any::<u32>(), procs());
+    (who, standing(), any::<bool>(), time(), time()).prop_map(
+        |((id, owner, name, tasks, procs), standing, ending, since, heard)| HeldPart {
+            id,
+            owner,
+            name,
+            tasks,
+            procs,
+            standing,
+            ending,
+            since,
+            heard,
+        },
+    )
+}
+
+pub(in super::super) fn held_parts() -> impl Strategy<Value = HeldParts> {
+    (time(), vec(held_part(), 0..4)).prop_map(|(now, parts)| HeldParts { now, parts })
 }

@@ -1,0 +1,106 @@
+//! Applications of communicating tasks as their users write them: what tasks run, with the texts of scripts, and their input
+//! files.
+
+use std::path::Path;
+
+use pliant_control::coallocation::{Application, Talk, Wish};
+use pliant_live::client::InputPaths;
+use pliant_live::staging::FileSpec;
+use pliant_live::wire::{Program, TaskProgram};
+use pliant_trace::tig::{self, read_application};
+
+use crate::failure::Failure;
+use crate::verbs::submit::{announced, input, script_file};
+
+/// What is launched, and where the input files of its tasks are.
+pub(crate) struct Described {
+    pub(crate) application: Application,
+    pub(crate) inputs: InputPaths,
+}
+
+/// The application in a file.
+pub(crate) fn read(path: &Path) -> Result<Described, Failure> {
+    let tig::Application { graph, programs, inputs } = read_application(path)?;
+    let mut paths = InputPaths::new();
+    let mut tasks = Vec::with_capacity(programs.len());
+    for ((task, runs), files) in graph.tasks().iter().zip(programs).zip(&inputs) {
+        let asked = format!("{}: task `{}`", path.display(), task.name);
+        let program = program(&asked, runs)?;
+        let inputs = files_of(&asked, files, path, &mut paths)?;
+        let launch = TaskProgram { program, inputs }.note();
+        tasks.push(Wish { name: task.name.clone(), rcr: task.rcr, launch });
+    }
+    let edge = |edge: &pliant_tig::Edge| Talk { between: edge.ends.map(|end| end.0), rqoc: edge.rqoc };
+    let application = Application {
+        mcr_mflops: graph.mcr_mflops(),
+        bandwidth_mbps: graph.bandwidth_mbps(),
+        tasks,
+        edges: graph.edges().iter().map(edge).collect(),
+    };
+    Ok(Described { application, inputs: paths })
+}
+
+/// What a task runs, with the text of its script; `asked` is where it is named, for errors.
+pub(crate) fn program(asked: &str, runs: tig::Program) -> Result<Program, Failure> {
+    match runs {
+        tig::Program::Service { name, arguments } => Ok(Program::Service { name, arguments }),
+        tig::Program::Script { path, arguments } => {
+            let (name, text) = script_file(asked, &path)?;
+            let text = String::from_utf8(text).map_err(|error| {
+                let at = error.utf8_error().valid_up_to();
+                Failure::input(format!("{}: expected UTF-8 text, found another byte at {at}", path.display()))
+            })?;
+            Ok(Program::Script { name, text, arguments })
+        }
+    }
+}
+
+/// The input files of a task, written in a file at `beside`, with where they are added to `paths`.
+pub(crate) fn files_of(
+    asked: &str,
+    files: &[String],
+    beside: &Path,
+    paths: &mut InputPaths,
+) -> Result<Vec<FileSpec>, Failure> {
+    let folder = beside.parent().unwrap_or(Path::new(""));
+    let read = |text: &String| {
+        let read = input(text).map_err(|error| Failure::input(format!("{asked}: input: {error}")))?;
+        Ok(read.beside(folder))
+    };
+    let inputs = files.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+    let announced = announced(&format!("{asked}: input"), &inputs)?;
+    paths.extend(announced.iter().map(|(spec, path)| (spec.sha256, path.clone())));
+    Ok(announced.into_iter().map(|(spec, _)| spec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_files_are_beside_the_application_and_have_names_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("data")).unwrap();
+        std::fs::write(dir.path().join("data/a.txt"), "abc").unwrap();
+        let beside = dir.path().join("app.toml");
+        let read = |files: &[&str]| {
+            let (files, mut paths) =
+                (files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>(), InputPaths::new());
+            let specs = files_of("app.toml: task `x`", &files, &beside, &mut paths)?;
+            let named: Vec<String> = specs.iter().map(|spec| spec.name.to_string()).collect();
+            Ok::<_, Failure>((named, paths))
+        };
+        let (named, paths) = read(&["data/a.txt", "in/b=data/a.txt"]).unwrap();
+        assert_eq!(named, ["a.txt", "in/b"]);
+        assert_eq!(
+            paths.into_values().collect::<Vec<_>>(),
+            [dir.path().join("data/a.txt")],
+            "one content, one file"
+        );
+        for (wrong, code) in
+            [(&["data/none"][..], 1), (&["data"], 2), (&["../x=data/a.txt"], 2), (&["data/a.txt"; 2], 2)]
+        {
+            assert_eq!(read(wrong).unwrap_err().code, code, "{wrong:?}");
+        }
+    }
+}
