@@ -296,6 +296,11 @@ impl Explore {
         self.phase == Phase::Over
     }
 
+    /// True while it waits for the agent to name servers, or until it asks the agent again.
+    pub fn looks_for_servers(&self) -> bool {
+        matches!(self.phase, Phase::Discovering | Phase::Pausing)
+    }
+
     /// Takes in an event and appends what is to be done. What is late or comes twice changes nothing.
     pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
         // What ends at the very deadline is in time: of its instant, only the word that it has passed ends the stay.
@@ -305,9 +310,10 @@ impl Explore {
             (Phase::Over, Event::Ended { .. } | Event::Refused { .. }) => return,
             (Phase::Over, Event::Resumed) => return self.leave(false, commands),
             (Phase::Over, _) => return,
-            (Phase::Idle, Event::Begin) | (Phase::Pausing, Event::Due) => self.discover(commands),
-            (Phase::Idle | Phase::Discovering | Phase::Pausing, Event::Resumed) => self.discover(commands),
-            (Phase::Monitoring, Event::Resumed) => self.resume(commands),
+            (Phase::Idle, Event::Begin | Event::Resumed) | (Phase::Pausing, Event::Due) => {
+                self.discover(commands)
+            }
+            (_, Event::Resumed) => self.resume(commands),
             (Phase::Idle, _) => return,
             (_, Event::Interrupted) => return self.leave(true, commands),
             (_, Event::Found(offers)) => self.found(now, offers, commands),
@@ -338,9 +344,13 @@ impl Explore {
         commands.push(Command::WakeAt(self.plan.deadline));
     }
 
-    /// Sends again what was not answered: the servers know the numbers.
+    /// Sends again what was not answered: the servers know the numbers. Whoever waited to ask the agent does so now: the
+    /// word for that is lost.
     fn resume(&mut self, commands: &mut Vec<Command>) {
         self.moving = Moving::default();
+        if self.phase == Phase::Pausing {
+            self.phase = Phase::Discovering;
+        }
         let again = self.sent.iter().map(|(number, server)| self.submission(*number, server.clone()));
         commands.extend(again.map(Command::Submit));
         commands.push(Command::Discover { most: self.plan.most });
