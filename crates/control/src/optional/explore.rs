@@ -314,6 +314,11 @@ impl Explore {
         self.phase == Phase::Over
     }
 
+    /// True while it waits for the agent to name servers, or until it asks the agent again.
+    pub fn looks_for_servers(&self) -> bool {
+        matches!(self.phase, Phase::Discovering | Phase::Pausing)
+    }
+
     /// Takes in an event and appends what is to be done. What is late or comes twice changes nothing.
     pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
         // What ends at the very deadline is in time: of its instant, only the word that it has passed ends the stay.

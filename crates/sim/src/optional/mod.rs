@@ -2,21 +2,23 @@
 //! that run one request per core.
 //!
 //! [`simulate`] is the direct speed: the clients' machines call the servers' queues. [`simulate_network`] has the machines
-//! exchange messages over a network, which may be a bad one, and checks what they promise.
+//! exchange messages over a network, which may be a bad one, and checks what they promise; a [`Schedule`] is one such run.
 
 mod direct;
 mod network;
 mod overheads;
 mod scenario;
+mod schedule;
 mod tally;
 
 use pliant_control::optional::explore::Plan;
 use pliant_model::{TimeMs, rng::stream_seed};
 
 pub use direct::{simulate, simulate_with};
-pub use network::{Bug, NetworkRun, Weather, simulate_faulty, simulate_network};
+pub use network::{Bug, NetworkRun, Seen, Weather, simulate_faulty, simulate_network};
 pub use overheads::Overheads;
 pub use scenario::{Arrivals, Outages, Scenario, System, UserDraw};
+pub use schedule::{Schedule, Tried};
 
 /// What the client of each user is to do.
 fn plans<'a>(

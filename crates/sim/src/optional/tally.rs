@@ -91,6 +91,22 @@ impl Tally {
         self.explorations[user].left = now;
     }
 
+    /// When a user's mandatory requests were completed, if they are, and by when they should be.
+    pub(super) fn mandatory_of(&self, user: usize) -> (Option<TimeMs>, TimeMs) {
+        let Exploration { mandatory_done, deadline, .. } = self.explorations[user];
+        (mandatory_done, deadline)
+    }
+
+    /// When the last user's deadline is.
+    pub(super) fn last_deadline(&self) -> TimeMs {
+        self.explorations.iter().map(|user| user.deadline).max().unwrap_or(TimeMs::ZERO)
+    }
+
+    /// The most optional requests that were on the platform at a time.
+    pub(super) fn stored_most(&self) -> u32 {
+        self.stored_most
+    }
+
     pub(super) fn conclude(self) -> ExplorationRun {
         ExplorationRun {
             capacity: self.capacity,

@@ -1,36 +1,40 @@
 //! What must hold, whatever happens.
 
+use pliant_model::SpanMs;
+
 use super::World;
 use super::faults::retold;
+
+/// How long after the last fault those who are left settle: whoever is away comes back, whoever was given up is found
+/// again, and what was lost is sent again.
+const SETTLED: SpanMs = SpanMs(30_000);
 
 impl World<'_> {
     /// No more optional requests of a user are stored than there are cores, so on the whole platform never more than
     /// users times cores (claim C004-19).
     pub(super) fn check_bound(&mut self, at: usize) {
-        let Some(most) = self.window.map(|window| window * self.scenario.cores) else { return };
+        let Some(most) = self.most_optional() else { return };
         let machine = &self.servers[at].machine;
         if self.clients.iter().any(|client| machine.optional_of(client.key) > most) {
             self.violations.push(format!("server {at} stores more than {most} optional requests of a user"));
         }
     }
 
+    /// How many optional requests of a user a server may have.
+    fn most_optional(&self) -> Option<u32> {
+        self.window.map(|window| window * self.scenario.cores)
+    }
+
     pub(super) fn check_end(&mut self) {
-        for (user, client) in self.clients.iter().enumerate() {
-            let progress = client.machine.progress();
-            let done = &self.completed[user];
-            let mandatory = done.keys().filter(|number| **number < client.machine.plan().mandatory).count();
-            if self.fair && mandatory as u32 != self.scenario.mandatory {
-                self.violations.push(format!("user {user}: {mandatory} mandatory requests were completed"));
-            }
-            if !client.machine.is_over() {
-                self.violations.push(format!("user {user} has not left"));
-            }
-            if progress.mandatory + progress.optional > done.len() as u32 {
-                self.violations.push(format!("user {user} was told of more requests than were completed"));
-            }
-            if let Some((number, times)) = done.iter().find(|(_, times)| **times > 1) {
-                self.violations.push(format!("request {number} of user {user} was completed {times} times"));
-            }
+        for user in 0..self.clients.len() {
+            self.check_user(user);
+            self.check_in_time(user);
+        }
+        let most = self.most_optional().map(|most| most * (self.clients.len() * self.servers.len()) as u32);
+        let stored = self.tally.stored_most();
+        if most.is_some_and(|most| stored > most) {
+            self.violations
+                .push(format!("{stored} optional requests were stored, expected {most:?} at most"));
         }
         for (at, server) in self.servers.iter().enumerate() {
             if server.machine.queue().counts() != (0, 0) || !server.running.is_empty() {
@@ -39,6 +43,49 @@ impl World<'_> {
             if retold(server) != server.machine {
                 self.violations.push(format!("the journal of server {at} tells another story"));
             }
+        }
+    }
+
+    fn check_user(&mut self, user: usize) {
+        let machine = &self.clients[user].machine;
+        let progress = machine.progress();
+        let done = &self.completed[user];
+        let mandatory = done.keys().filter(|number| **number < machine.plan().mandatory).count() as u32;
+        let wanted = self.scenario.mandatory;
+        let mut wrong = Vec::new();
+        if self.fair && mandatory != wanted {
+            wrong.push(format!("user {user}: {mandatory} mandatory requests were completed"));
+        }
+        if !machine.is_over() {
+            wrong.push(format!("user {user} has not left"));
+        } else if progress.mandatory != wanted {
+            wrong.push(format!("user {user} left with {} mandatory requests", progress.mandatory));
+        }
+        if progress.mandatory + progress.optional > done.len() as u32 {
+            wrong.push(format!("user {user} was told of more requests than were completed"));
+        }
+        let is_twice =
+            |(number, times): &(&u32, &u32)| **times > 1 && !self.released.contains(&(user, **number));
+        if let Some((number, times)) = done.iter().find(is_twice) {
+            wrong.push(format!("request {number} of user {user} was completed {times} times"));
+        }
+        self.violations.extend(wrong);
+    }
+
+    /// A user has the mandatory requests by the deadline if after the last fault there is the time to run those of all
+    /// users one after the other on one core of the slowest server.
+    fn check_in_time(&mut self, user: usize) {
+        let slowest = self.scenario.speeds.iter().copied().fold(f64::INFINITY, f64::min);
+        let longest = self.clients.iter().map(|client| client.runtime.0).max().unwrap_or(0);
+        let requests = f64::from(self.scenario.mandatory) * self.clients.len() as f64;
+        let work = SpanMs((requests * longest as f64 / slowest).ceil() as i64);
+        let (done, deadline) = self.tally.mandatory_of(user);
+        if !self.fair || self.weather.until + SETTLED + work > deadline {
+            return;
+        }
+        self.seen.in_time += 1;
+        if done.is_none_or(|done| done > deadline) {
+            self.violations.push(format!("user {user} had to wait beyond the deadline"));
         }
     }
 }

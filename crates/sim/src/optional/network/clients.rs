@@ -1,143 +1,250 @@
 //! Clients: the driver that the library is to be.
 
-use pliant_control::optional::explore::{self, Offer, Submission};
+use pliant_control::optional::explore::{self, Submission};
 use pliant_control::optional::server::{Event, RequestKey, Standing, Submit};
 use pliant_control::server::Token;
+use pliant_model::{SpanMs, TimeMs};
 
-use super::{AGAIN, Bug, Class, Happening, Server, ToClient, World};
+use super::{AGAIN, Bug, Class, Happening, Peer, Timer, ToClient, World};
 
 impl World<'_> {
     pub(super) fn tell_client(&mut self, user: usize, event: explore::Event) {
         if !self.clients[user].up {
             return;
         }
+        let forgets = self.bug == Some(Bug::ForgetsSent)
+            && event == explore::Event::Resumed
+            && self.clients[user].machine.looks_for_servers();
         let mut commands = Vec::new();
         self.clients[user].machine.on(self.now, event, &mut commands);
+        if !self.weather.clients_stay && self.strikes(self.weather.cut_short) {
+            self.seen.cut_short += 1;
+            return self.crash(Peer::Client(user));
+        }
         for command in commands {
             match command {
-                explore::Command::Discover { .. } => {
-                    let offer =
-                        |server: &Server| Offer { server: server.name.clone(), cores: self.scenario.cores };
-                    let offers = self.servers.iter().map(offer).collect();
-                    self.tell_client(user, explore::Event::Found(offers));
-                }
-                explore::Command::Submit(submission) => {
-                    let client = &mut self.clients[user];
-                    client.free = client.free.max(self.now) + self.scenario.pace;
-                    let (sent, number) = (client.free, submission.number);
-                    client.open.insert(number, submission);
-                    self.schedule(sent, Class::ToServer, Happening::Again(user, number));
-                }
-                explore::Command::Cancel { server } => {
-                    let server = self.by_name[&server];
-                    let client = &mut self.clients[user];
-                    client.cancelling.push(server);
-                    client.free = client.free.max(self.now) + self.scenario.pace;
-                    let sent = client.free;
-                    self.schedule(sent, Class::ToServer, Happening::CancelAgain(user, server));
-                }
-                explore::Command::CancelOne { server, number, attempt } => {
-                    let (key, owner) = (self.request(user, number), self.clients[user].user.clone());
-                    let server = self.by_name[&server];
-                    let reply = Token(user as u64);
-                    self.send_to_server(server, Event::Cancel { reply, key, attempt, user: owner });
-                }
-                explore::Command::Withdraw { server, number, attempt } => {
-                    let (key, owner) = (self.request(user, number), self.clients[user].user.clone());
-                    let server = self.by_name[&server];
-                    let reply = Token(user as u64);
-                    self.send_to_server(server, Event::Withdraw { reply, key, attempt, user: owner });
-                }
-                explore::Command::Expect { server } => {
-                    let server = self.by_name[&server];
-                    self.send(Class::ToServer, || Happening::Expect(user, server));
-                }
-                explore::Command::WakeAt(at) => {
-                    self.schedule(at, Class::ClientDue, Happening::ClientDue(user))
-                }
-                explore::Command::Done(_) => {
-                    self.clients[user].open.clear();
-                    self.tally.left(self.now, user);
-                }
+                explore::Command::Submit(_) if forgets => {}
+                command => self.carry_out_for(user, command),
             }
         }
     }
 
-    pub(super) fn request(&self, user: usize, number: u32) -> RequestKey {
+    fn carry_out_for(&mut self, user: usize, command: explore::Command) {
+        match command {
+            explore::Command::Discover { .. } => self.ask_agent(user),
+            explore::Command::Submit(submission) => {
+                let number = submission.number;
+                self.clients[user].open.insert(number, submission);
+                let sent = self.in_turn(user);
+                self.wait_for(user, sent, Class::ToServer, Timer::Submission(number));
+            }
+            explore::Command::Cancel { server } => {
+                let server = self.by_name[&server];
+                self.clients[user].cancelling.insert(server);
+                let sent = self.in_turn(user);
+                self.wait_for(user, sent, Class::ToServer, Timer::Cancellation(server));
+            }
+            explore::Command::CancelOne { server, number, attempt } => {
+                let server = self.by_name[&server];
+                self.seen.cancelled += 1;
+                self.clients[user].cancelling_one.insert((server, number), attempt);
+                self.cancel_one(user, server, number);
+            }
+            explore::Command::Withdraw { server, number, attempt } => {
+                let (key, owner) = (self.request(user, number), self.clients[user].user.clone());
+                let server = self.by_name[&server];
+                let reply = Token(user as u64);
+                self.send_to_server(server, Event::Withdraw { reply, key, attempt, user: owner });
+            }
+            explore::Command::Expect { server } => {
+                let server = self.by_name[&server];
+                self.send(Class::ToServer, || Happening::Expect(user, server));
+            }
+            explore::Command::WakeAt(at) => self.wait_for(user, at, Class::ClientDue, Timer::Due),
+            explore::Command::Done(_) => {
+                self.clients[user].open.clear();
+                self.tally.left(self.now, user);
+            }
+        }
+    }
+
+    /// A client sends one message after the other: when the next one leaves.
+    fn in_turn(&mut self, user: usize) -> TimeMs {
+        let client = &mut self.clients[user];
+        client.free = client.free.max(self.now) + self.scenario.pace;
+        client.free
+    }
+
+    pub(super) fn wait_for(&mut self, user: usize, at: TimeMs, class: Class, timer: Timer) {
+        let life = self.clients[user].life;
+        self.schedule(at, class, Happening::Timer(user, life, timer));
+    }
+
+    /// A client comes to a time that it has waited for, unless it has crashed since.
+    pub(super) fn timer(&mut self, user: usize, life: u32, timer: Timer) {
+        let client = &self.clients[user];
+        if !client.up || client.life != life {
+            return;
+        }
+        match timer {
+            Timer::Due => self.tell_client(user, explore::Event::Due),
+            Timer::Submission(number) => self.submit(user, number),
+            Timer::Cancellation(server) => self.cancel(user, server),
+            Timer::CancellationOfOne(server, number) => self.cancel_one(user, server, number),
+            Timer::Unanswered(question) => self.unanswered(user, question),
+            Timer::Look => self.look(user),
+        }
+    }
+
+    fn request(&self, user: usize, number: u32) -> RequestKey {
         RequestKey { exploration: self.clients[user].key, number }
     }
 
     /// Sends a submission, for the first time or again.
-    pub(super) fn again(&mut self, user: usize, number: u32) {
+    fn submit(&mut self, user: usize, number: u32) {
         let client = &self.clients[user];
-        let Some(submission) = client.open.get(&number).filter(|_| client.up) else { return };
+        let Some(submission) = client.open.get(&number) else { return };
+        let forgets = self.bug == Some(Bug::ForgetsWeights);
         let submit = Submit {
             key: self.request(user, number),
             user: client.user.clone(),
-            weight: submission.weight,
+            weight: if forgets { 1 } else { submission.weight },
             kind: submission.kind,
             attempt: submission.attempt,
             deadline: Some(submission.deadline),
             launch: String::new(),
         };
         let server = self.by_name[&submission.server];
+        if self.gives_up(user, server) {
+            return;
+        }
         let event = Event::Submit { reply: Token(user as u64), submit: Box::new(submit) };
         self.tally.submissions += 1;
         self.send_to_server(server, event);
         if self.bug != Some(Bug::SendsOnce) {
-            self.schedule(self.now + AGAIN, Class::ClientDue, Happening::Again(user, number));
+            self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::Submission(number));
         }
     }
 
-    pub(super) fn cancel_again(&mut self, user: usize, server: usize) {
+    fn cancel(&mut self, user: usize, server: usize) {
         let client = &self.clients[user];
-        if !client.up || !client.cancelling.contains(&server) {
+        if !client.cancelling.contains(&server) {
             return;
         }
         let (exploration, owner) = (client.key, client.user.clone());
+        if self.gives_up(user, server) {
+            return;
+        }
         self.send_to_server(server, Event::CancelAll { reply: Token(user as u64), exploration, user: owner });
-        self.schedule(self.now + AGAIN, Class::ClientDue, Happening::CancelAgain(user, server));
+        self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::Cancellation(server));
+    }
+
+    fn cancel_one(&mut self, user: usize, server: usize, number: u32) {
+        let client = &self.clients[user];
+        let Some(attempt) = client.cancelling_one.get(&(server, number)).copied() else { return };
+        let (key, owner) = (self.request(user, number), client.user.clone());
+        if self.gives_up(user, server) {
+            return;
+        }
+        self.send_to_server(server, Event::Cancel { reply: Token(user as u64), key, attempt, user: owner });
+        self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::CancellationOfOne(server, number));
+    }
+
+    /// Something is to be sent to a server, of which an answer is expected. True if it has been silent for too long: then it
+    /// gets nothing more, and the dispatcher is told.
+    fn gives_up(&mut self, user: usize, at: usize) -> bool {
+        let client = &mut self.clients[user];
+        let since = *client.silent.entry(at).or_insert(self.now);
+        let patience = self.weather.patience;
+        if patience == SpanMs::ZERO || self.now - since < patience {
+            return false;
+        }
+        client.silent.remove(&at);
+        client.cancelling.remove(&at);
+        client.cancelling_one.retain(|(server, _), _| *server != at);
+        let name = self.servers[at].name.clone();
+        let there = client.open.extract_if(.., |_, submission| submission.server == name);
+        self.released.extend(there.map(|(number, _)| (user, number)));
+        self.seen.given_up += 1;
+        self.look_soon(user);
+        if self.bug != Some(Bug::LosesWithServer) {
+            self.tell_client(user, explore::Event::Lost(name));
+        }
+        true
     }
 
     pub(super) fn told_client(&mut self, user: usize, told: ToClient) {
         if !self.clients[user].up {
             return;
         }
-        let (server, number, completed) = match told {
+        match told {
+            ToClient::Found(question, servers) => self.told_servers(user, question, &servers),
             ToClient::AllCancelled(server) => {
-                return self.clients[user].cancelling.retain(|waiting| *waiting != server);
+                self.hears(user, server);
+                self.clients[user].cancelling.remove(&server);
             }
-            ToClient::Refused(server, number) => {
-                self.clients[user].open.remove(&number);
-                let server = self.servers[server].name.clone();
-                return self.tell_client(user, explore::Event::Refused { number, server });
+            ToClient::Refused(server, id) => {
+                self.hears(user, server);
+                self.told_refused(user, server, id);
             }
             ToClient::Expected(server, prospects) => {
+                self.hears(user, server);
                 let server = self.servers[server].name.clone();
-                return self.tell_client(user, explore::Event::Expected { server, prospects });
+                self.tell_client(user, explore::Event::Expected { server, prospects });
             }
-            ToClient::Stands(server, id, Standing::Cancelled) => {
-                return self.told_withdrawn(user, server, id);
+            ToClient::Stands(server, id, standing) => {
+                self.hears(user, server);
+                self.clients[user].cancelling_one.remove(&(server, id.0));
+                match standing {
+                    Standing::Waiting | Standing::Running => {}
+                    Standing::Cancelled => self.told_withdrawn(user, server, id),
+                    Standing::Completed => self.told_ended(user, server, id.0, true),
+                    Standing::Failed => self.told_ended(user, server, id.0, false),
+                }
             }
-            ToClient::Stands(_, _, Standing::Waiting | Standing::Running) => return,
-            ToClient::Stands(server, (number, _), standing) => {
-                (server, number, standing == Standing::Completed)
-            }
-        };
-        if self.clients[user].open.get(&number).is_some_and(|sent| self.by_name[&sent.server] == server) {
+        }
+    }
+
+    /// A server is not silent.
+    fn hears(&mut self, user: usize, server: usize) {
+        self.clients[user].silent.remove(&server);
+    }
+
+    /// A request is over, whether or not the client still knows it at that server.
+    fn told_ended(&mut self, user: usize, at: usize, number: u32, completed: bool) {
+        let server = self.servers[at].name.clone();
+        if self.clients[user].open.get(&number).is_some_and(|sent| sent.server == server) {
             self.clients[user].open.remove(&number);
         }
-        let server = self.servers[server].name.clone();
         self.tell_client(user, explore::Event::Ended { number, server, completed });
+    }
+
+    /// A server does not take an attempt of a request. A copy of it that comes later may be taken all the same.
+    fn told_refused(&mut self, user: usize, at: usize, id: (u32, u32)) {
+        if self.closes(user, at, id) {
+            let (number, server) = (id.0, self.servers[at].name.clone());
+            self.seen.refused += 1;
+            self.released.insert((user, number));
+            self.look_soon(user);
+            self.tell_client(user, explore::Event::Refused { number, server });
+        }
     }
 
     /// A server does not have an attempt of a request any more. If it is the present one, another server gets it.
     fn told_withdrawn(&mut self, user: usize, at: usize, (number, attempt): (u32, u32)) {
-        let is_it = |sent: &Submission| sent.attempt == attempt && self.by_name[&sent.server] == at;
-        if self.clients[user].open.get(&number).is_some_and(is_it) {
-            self.clients[user].open.remove(&number);
+        if self.closes(user, at, (number, attempt)) {
             let server = self.servers[at].name.clone();
             self.tell_client(user, explore::Event::Withdrawn { number, attempt, server });
         }
+    }
+
+    /// Takes that attempt of a request at that server off what is open. False if it is not open.
+    fn closes(&mut self, user: usize, at: usize, (number, attempt): (u32, u32)) -> bool {
+        let is_it = |sent: &Submission| sent.attempt == attempt && self.by_name[&sent.server] == at;
+        let open = self.clients[user].open.get(&number).is_some_and(is_it);
+        if open {
+            self.clients[user].open.remove(&number);
+        }
+        open
     }
 }

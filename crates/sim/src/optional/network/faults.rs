@@ -1,11 +1,11 @@
 //! Crashes, and what comes back.
 
 use pliant_control::optional::explore;
-use pliant_control::optional::server::{Event, Requests};
+use pliant_control::optional::server::{Event, Process, Requests};
 use pliant_model::SpanMs;
 use rand::Rng;
 
-use super::{AWAY, Bug, Class, Happening, Peer, Server, World};
+use super::{Bug, Class, Happening, Peer, Server, World};
 
 impl World<'_> {
     pub(super) fn schedule_crash(&mut self) {
@@ -18,52 +18,88 @@ impl World<'_> {
         }
     }
 
-    /// A client or a server is gone. What it was told is in its journal; what was on its way to it is lost.
+    /// Somebody crashes, who may be away already.
     pub(super) fn crash_somebody(&mut self) {
-        let number = self.rng.random_range(0..self.clients.len() + self.servers.len());
-        let peer = match number.checked_sub(self.clients.len()) {
-            Some(server) => Peer::Server(server),
-            None => Peer::Client(number),
-        };
-        let up = match peer {
-            Peer::Client(user) => std::mem::take(&mut self.clients[user].up),
-            Peer::Server(at) => std::mem::take(&mut self.servers[at].up),
-        };
-        if up {
-            self.crashes += 1;
-            self.schedule(self.now + AWAY, Class::Fault, Happening::Back(peer));
-        }
+        let (clients, servers) = (self.clients.len(), self.servers.len());
+        let first = if self.weather.clients_stay { clients } else { 0 };
+        let number = self.rng.random_range(first..=clients + servers);
+        self.crash(match number {
+            client if client < clients => Peer::Client(client),
+            server if server < clients + servers => Peer::Server(server - clients),
+            _ => Peer::Agent,
+        });
         self.schedule_crash();
+    }
+
+    /// A client or a daemon is gone. What it was told is in its journal; what was on its way to it is lost.
+    pub(super) fn crash(&mut self, peer: Peer) {
+        let up = match peer {
+            Peer::Client(user) => &mut self.clients[user].up,
+            Peer::Server(at) => &mut self.servers[at].up,
+            Peer::Agent => &mut self.agent_up,
+        };
+        if !std::mem::take(up) {
+            return;
+        }
+        self.seen.crashes += 1;
+        if let Peer::Client(user) = peer {
+            let client = &mut self.clients[user];
+            client.life += 1;
+            self.seen.crashed_looking +=
+                u32::from(client.machine.looks_for_servers() && !client.open.is_empty());
+        }
+        let away = SpanMs(self.rng.random_range(1..=(2 * self.weather.away.0).max(1)));
+        self.schedule(self.now + away, Class::Fault, Happening::Back(peer));
     }
 
     /// It begins again with the state that was written.
     pub(super) fn back(&mut self, peer: Peer) {
         match peer {
-            Peer::Server(at) => {
-                let server = &mut self.servers[at];
-                if self.bug == Some(Bug::ForgetsJournal) {
-                    server.journal.clear();
-                }
-                server.machine = retold(server);
-                self.servers[at].up = true;
-                self.servers[at].due = None;
-                for event in std::mem::take(&mut self.servers[at].missed) {
-                    self.tell_server(at, event);
-                }
-                self.tell_server(at, Event::Due);
-            }
+            Peer::Agent => self.agent_up = true,
+            Peer::Server(at) => self.server_back(at),
             Peer::Client(user) => {
                 let client = &mut self.clients[user];
                 client.up = true;
                 client.open.clear();
+                client.cancelling.clear();
+                client.cancelling_one.clear();
+                client.silent.clear();
+                client.asks = false;
                 if client.began {
                     self.tell_client(user, explore::Event::Resumed);
-                    for server in self.clients[user].cancelling.clone() {
-                        self.cancel_again(user, server);
-                    }
                 }
             }
         }
+    }
+
+    fn server_back(&mut self, at: usize) {
+        let server = &mut self.servers[at];
+        if self.bug == Some(Bug::ForgetsJournal) {
+            server.journal.clear();
+        }
+        server.machine = retold(server);
+        server.up = true;
+        server.due = None;
+        // What was decided, and perhaps not done.
+        let processes: Vec<Process> = server.machine.processes().collect();
+        let missed = std::mem::take(&mut server.missed);
+        let has_ended = |request| {
+            missed
+                .iter()
+                .any(|event| matches!(event, Event::Ended { request: ended, .. } if *ended == request))
+        };
+        for Process { request, core, ending, .. } in processes {
+            if !self.servers[at].running.contains_key(&request) && !has_ended(request) {
+                self.run_process(at, request, core);
+            }
+            if ending {
+                self.end_process(at, request);
+            }
+        }
+        for event in missed {
+            self.server_told_of_end(at, event);
+        }
+        self.tell_server(at, Event::Due);
     }
 }
 

@@ -5,14 +5,16 @@
 //! of the events of one instant is that of [`super::simulate`].
 //!
 //! Clients are driven as the library is to: a submission is sent again until it is answered and, more seldom, until its
-//! request is over, so that no news is lost for good; a cancellation until it is answered.
+//! request is over, so that no news is lost for good; a cancellation until it is answered. A server that is silent for too
+//! long is given up, and the agent, which may be away or know of some servers only, is asked again from time to time.
 
+mod agent;
 mod checks;
 mod clients;
 mod faults;
 mod servers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::names::{Key, Name, User};
 use pliant_control::optional::explore::{self, Explore, Plan, Submission};
@@ -29,8 +31,12 @@ use super::tally::Tally;
 
 /// How long a client waits for an answer before it sends again.
 const AGAIN: SpanMs = SpanMs(2_000);
-/// How long a daemon or a client that has crashed is away.
-const AWAY: SpanMs = SpanMs(3_000);
+/// How often a client asks the agent whether there are other servers.
+const LOOK: SpanMs = SpanMs(10_000);
+/// How soon after a server was given up or did not take a request.
+const LOOK_SOON: SpanMs = SpanMs(1_000);
+/// How long after the last deadline whoever has not left will not leave any more.
+const HORIZON: SpanMs = SpanMs(3_600_000);
 
 /// The network, and what befalls those at its ends. Shares are in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -43,8 +49,21 @@ pub struct Weather {
     pub lost: u32,
     /// Messages that arrive twice.
     pub doubled: u32,
-    /// Mean time between two crashes of clients or servers; none crashes if it is zero.
+    /// Mean time between two crashes of clients, servers or the agent; none crashes if it is zero.
     pub crash_every: SpanMs,
+    /// Clients do not crash.
+    pub clients_stay: bool,
+    /// How long one that has crashed is away, on average.
+    pub away: SpanMs,
+    /// Events of clients and servers upon which they crash when they have written what they have come to, and have done
+    /// nothing of what follows from it.
+    pub cut_short: u32,
+    /// Servers that the agent leaves out of an answer.
+    pub unnamed: u32,
+    /// How long clients put up with a silent server before they give it up; for ever if it is zero.
+    pub patience: SpanMs,
+    /// How many mandatory requests of a user a server takes, at all times; any number without it.
+    pub mandatory_per_user: Option<u32>,
     /// Until when there are faults.
     pub until: TimeMs,
 }
@@ -56,6 +75,39 @@ pub enum Bug {
     ForgetsJournal,
     /// A client sends each submission once.
     SendsOnce,
+    /// A client that begins again while it looks for servers does not ask what became of its requests.
+    ForgetsSent,
+    /// A client whose question the agent has not answered waits for the answer.
+    WaitsForAgent,
+    /// A client gives a server up and does not tell its dispatcher.
+    LosesWithServer,
+    /// Servers take any number of optional requests, and clients keep twice as many there as they may.
+    TakesAnyNumber,
+    /// Servers do not look up their users' weights.
+    ForgetsWeights,
+    /// Servers end a running request for every mandatory one that comes, whatever runs.
+    EndsAnybody,
+}
+
+/// How often something happened in a run that not every run has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Seen {
+    /// Crashes of clients, servers and the agent.
+    pub crashes: u32,
+    /// Of these, crashes of clients that had requests at servers and looked for others.
+    pub crashed_looking: u32,
+    /// Of these, crashes between what was written and what was to follow.
+    pub cut_short: u32,
+    /// Servers that clients have given up.
+    pub given_up: u32,
+    /// Requests that servers have refused.
+    pub refused: u32,
+    /// Single requests that clients have cancelled, because others had them.
+    pub cancelled: u32,
+    /// Questions to the agent that were not answered.
+    pub unanswered: u32,
+    /// Users of whom it was checked that their mandatory requests were completed in time.
+    pub in_time: u32,
 }
 
 /// A finished run over a network, and what was found wrong with it.
@@ -67,8 +119,8 @@ pub struct NetworkRun {
     pub violations: Vec<String>,
     /// Messages that were sent.
     pub messages: u64,
-    /// Crashes of clients and servers.
-    pub crashes: u32,
+    /// What happened in it.
+    pub seen: Seen,
 }
 
 /// The order of one instant.
@@ -89,31 +141,51 @@ enum Happening {
     ToServer(usize, Event),
     /// A client asks a server what may be expected of it.
     Expect(usize, usize),
+    /// A client asks the agent for servers: its question of that number.
+    Ask(usize, u32),
     Crash,
     Back(Peer),
     Arrive(usize),
-    ClientDue(usize),
-    /// A client looks whether a submission was answered.
-    Again(usize, u32),
-    /// A client looks whether a cancellation was answered.
-    CancelAgain(usize, usize),
+    /// A client, in that life of it, comes to a time that it has waited for.
+    Timer(usize, u32, Timer),
     ServerDue,
 }
 
-/// What a client is told by a server.
+/// What a client waits for.
+#[derive(Clone, Copy)]
+enum Timer {
+    /// Its dispatcher wants to be told.
+    Due,
+    /// It sends a submission, for the first time or again if it was not answered.
+    Submission(u32),
+    /// It cancels all that it has at a server, again if that was not answered.
+    Cancellation(usize),
+    /// It cancels a request at a server, again if that was not answered.
+    CancellationOfOne(usize, u32),
+    /// A question to the agent should have been answered.
+    Unanswered(u32),
+    /// It looks for other servers.
+    Look,
+}
+
+/// What a client is told.
 #[derive(Clone)]
 enum ToClient {
-    /// How an attempt of a request stands.
+    /// How an attempt of a request stands at a server.
     Stands(usize, (u32, u32), Standing),
     Expected(usize, Prospects),
-    Refused(usize, u32),
+    /// An attempt of a request is not taken.
+    Refused(usize, (u32, u32)),
     AllCancelled(usize),
+    /// The agent's answer to a question.
+    Found(u32, Vec<usize>),
 }
 
 #[derive(Clone, Copy)]
 enum Peer {
     Client(usize),
     Server(usize),
+    Agent,
 }
 
 struct Server {
@@ -138,11 +210,22 @@ struct Client {
     runtime: SpanMs,
     free: TimeMs,
     up: bool,
+    /// How often it has crashed: what an earlier life waited for is forgotten.
+    life: u32,
     began: bool,
     /// Submissions whose request is not over, as far as the client was told.
     open: BTreeMap<u32, Submission>,
     /// Servers whose answer to a cancellation is waited for.
-    cancelling: Vec<usize>,
+    cancelling: BTreeSet<usize>,
+    /// Single requests whose cancellation at a server is not answered, and up to which attempt.
+    cancelling_one: BTreeMap<(usize, u32), u32>,
+    /// Since when servers are silent.
+    silent: BTreeMap<usize, TimeMs>,
+    /// How often it has asked the agent, and whether the last answer is missing.
+    questions: u32,
+    asks: bool,
+    /// When it asks again.
+    look: TimeMs,
 }
 
 struct World<'a> {
@@ -158,15 +241,19 @@ struct World<'a> {
     happenings: BTreeMap<(TimeMs, Class, u64), Happening>,
     scheduled: u64,
     servers: Vec<Server>,
+    agent_up: bool,
     by_name: BTreeMap<Name, usize>,
     clients: Vec<Client>,
     by_key: BTreeMap<Key, usize>,
     tally: Tally,
     /// How often each request was completed, by user and number.
     completed: Vec<BTreeMap<u32, u32>>,
+    /// Requests, by user and number, that went to another server without the word of the one that may have had them: they
+    /// may be run there too.
+    released: BTreeSet<(usize, u32)>,
     violations: Vec<String>,
     messages: u64,
-    crashes: u32,
+    seen: Seen,
 }
 
 /// Simulates a scenario under a system over a network.
@@ -183,9 +270,7 @@ pub fn simulate_faulty(
     seed: u64,
 ) -> NetworkRun {
     let users = scenario.draw_users(seed);
-    let mut world = World::new(scenario, system, weather, seed, &users);
-    world.bug = bug;
-    world.run()
+    World::new(scenario, system, weather, bug, seed, &users).run()
 }
 
 impl<'a> World<'a> {
@@ -193,6 +278,7 @@ impl<'a> World<'a> {
         scenario: &'a Scenario,
         system: &System,
         weather: Weather,
+        bug: Option<Bug>,
         seed: u64,
         users: &[UserDraw],
     ) -> World<'a> {
@@ -205,8 +291,8 @@ impl<'a> World<'a> {
             let config = Config {
                 order: system.order,
                 cores: scenario.cores,
-                optional_per_core: window,
-                mandatory_per_user: None,
+                optional_per_core: window.filter(|_| bug != Some(Bug::TakesAnyNumber)),
+                mandatory_per_user: weather.mandatory_per_user,
                 draws,
             };
             let machine = Requests::new(config);
@@ -224,22 +310,34 @@ impl<'a> World<'a> {
         };
         let servers: Vec<Server> = scenario.speeds.iter().enumerate().map(server).collect();
         let plans = super::plans(scenario, system, seed, users).zip(users).enumerate();
+        let planned = |plan: Plan| match (bug, plan.dispatch) {
+            (Some(Bug::TakesAnyNumber), explore::Dispatch::Window(window)) => {
+                Plan { dispatch: explore::Dispatch::Window(2 * window), ..plan }
+            }
+            _ => plan,
+        };
         let client = |(number, (plan, user)): (usize, (Plan, &UserDraw))| Client {
-            machine: Explore::new(plan),
+            machine: Explore::new(planned(plan)),
             key: Key((number as u128 + 1).to_be_bytes()),
             user: format!("u{number}").parse().expect("a letter and digits are a user's name"),
             runtime: user.runtime,
             free: TimeMs::ZERO,
             up: true,
+            life: 0,
             began: false,
             open: BTreeMap::new(),
-            cancelling: Vec::new(),
+            cancelling: BTreeSet::new(),
+            cancelling_one: BTreeMap::new(),
+            silent: BTreeMap::new(),
+            questions: 0,
+            asks: false,
+            look: TimeMs::ZERO,
         };
         let clients: Vec<Client> = plans.map(client).collect();
         let mut world = World {
             scenario,
             weather,
-            bug: None,
+            bug,
             fair: matches!(system.order, Order::Fair { .. }),
             window,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather")),
@@ -248,13 +346,15 @@ impl<'a> World<'a> {
             scheduled: 0,
             by_name: servers.iter().map(|server| server.name.clone()).zip(0..).collect(),
             servers,
+            agent_up: true,
             by_key: clients.iter().map(|client| client.key).zip(0..).collect(),
             completed: vec![BTreeMap::new(); clients.len()],
             clients,
             tally: Tally::new(scenario, users),
+            released: BTreeSet::new(),
             violations: Vec::new(),
             messages: 0,
-            crashes: 0,
+            seen: Seen::default(),
         };
         for (number, user) in users.iter().enumerate() {
             world.schedule(user.arrival, Class::Arrive, Happening::Arrive(number));
@@ -269,7 +369,11 @@ impl<'a> World<'a> {
     }
 
     fn run(mut self) -> NetworkRun {
+        let last = self.tally.last_deadline().max(self.weather.until) + HORIZON;
         while let Some(((at, class, _), happening)) = self.happenings.pop_first() {
+            if at > last {
+                break;
+            }
             self.now = at;
             match happening {
                 Happening::Ended(server, id, since) => self.process_ended(server, id, since),
@@ -282,9 +386,8 @@ impl<'a> World<'a> {
                     self.clients[user].began = true;
                     self.tell_client(user, explore::Event::Begin);
                 }
-                Happening::ClientDue(user) => self.tell_client(user, explore::Event::Due),
-                Happening::Again(user, number) => self.again(user, number),
-                Happening::CancelAgain(user, server) => self.cancel_again(user, server),
+                Happening::Ask(user, question) => self.asked(user, question),
+                Happening::Timer(user, life, timer) => self.timer(user, life, timer),
                 Happening::ServerDue => {
                     if let Class::ServerDue(server) = class {
                         self.server_due(server);
@@ -293,15 +396,14 @@ impl<'a> World<'a> {
             }
         }
         self.check_end();
-        let (violations, messages, crashes) = (self.violations, self.messages, self.crashes);
-        NetworkRun { run: self.tally.conclude(), violations, messages, crashes }
+        let (violations, messages, seen) = (self.violations, self.messages, self.seen);
+        NetworkRun { run: self.tally.conclude(), violations, messages, seen }
     }
 
     fn send(&mut self, class: Class, message: impl Fn() -> Happening) {
         self.messages += 1;
-        let faults = self.now < self.weather.until;
-        let lost = faults && self.strikes(self.weather.lost);
-        let copies = if lost { 0 } else { 1 + u32::from(faults && self.strikes(self.weather.doubled)) };
+        let lost = self.strikes(self.weather.lost);
+        let copies = if lost { 0 } else { 1 + u32::from(self.strikes(self.weather.doubled)) };
         for _ in 0..copies {
             let spread = match self.weather.spread.0 {
                 0 => 0,
@@ -311,8 +413,9 @@ impl<'a> World<'a> {
         }
     }
 
+    /// True if a fault of that share happens now.
     fn strikes(&mut self, thousandths: u32) -> bool {
-        thousandths > 0 && self.rng.random_range(0..1_000) < thousandths
+        self.now < self.weather.until && thousandths > 0 && self.rng.random_range(0..1_000) < thousandths
     }
 
     fn send_to_server(&mut self, server: usize, event: Event) {

@@ -1,11 +1,11 @@
 //! Servers, with the processes that they start.
 
-use pliant_control::optional::server::{Answer, Command, Event, Exit, RequestKey};
+use pliant_control::optional::server::{Answer, Command, Event, Exit, RequestKey, Standing};
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, RequestId};
 
 use super::super::tally::RunEnd;
-use super::{Class, Happening, ToClient, World};
+use super::{Bug, Class, Happening, Peer, ToClient, World};
 
 impl World<'_> {
     pub(super) fn tell_server(&mut self, at: usize, event: Event) {
@@ -24,12 +24,22 @@ impl World<'_> {
             Event::Ended { request, .. } => server.machine.key(*request).map(|key| (key, 0)),
             Event::CancelAll { .. } | Event::Due => None,
         };
+        if self.bug == Some(Bug::EndsAnybody)
+            && matches!(&event, Event::Submit { submit, .. } if submit.kind == Kind::Mandatory)
+            && let Some(running) = server.running.keys().next().copied()
+        {
+            self.end_process(at, running);
+        }
         let mut commands = Vec::new();
-        server.machine.on(self.now, event, &mut commands);
+        self.servers[at].machine.on(self.now, event, &mut commands);
         let after = self.servers[at].machine.queue().optional();
         (before..after).for_each(|_| self.tally.stored());
         (after..before).for_each(|_| self.tally.unstored());
         self.check_bound(at);
+        if self.strikes(self.weather.cut_short) {
+            self.seen.cut_short += 1;
+            return self.crash(Peer::Server(at));
+        }
         for command in commands {
             self.carry_out(at, key, command);
         }
@@ -68,7 +78,7 @@ impl World<'_> {
                 let told = match answer {
                     Answer::Stands(standing) => ToClient::Stands(at, (number, attempt), standing),
                     Answer::AllCancelled => ToClient::AllCancelled(at),
-                    Answer::Refused(_) => ToClient::Refused(at, number),
+                    Answer::Refused(_) => ToClient::Refused(at, (number, attempt)),
                 };
                 self.send_to_client(to.0 as usize, told);
             }
@@ -118,7 +128,9 @@ impl World<'_> {
         let whole = took >= SpanMs(((runtime.0 as f64 / speed).ceil() as i64).max(1));
         let kind = self.kind(user, key.number);
         let exit = if whole { Exit::Completed } else { Exit::Killed };
-        if !whole && self.fair && kind == Kind::Mandatory {
+        // One that its client has cancelled, because it was given up here, may be.
+        let is_wanted = self.servers[at].machine.stands(key) != Some(Standing::Cancelled);
+        if !whole && self.fair && kind == Kind::Mandatory && is_wanted {
             self.violations.push(format!("mandatory request {} of user {user} was ended", key.number));
         }
         let over = self.clients[user].machine.is_over();
@@ -135,7 +147,11 @@ impl World<'_> {
             RunEnd::Cancelled
         };
         self.tally.ran(self.now, user, took, speed, end);
-        let event = Event::Ended { request, exit };
+        self.server_told_of_end(at, Event::Ended { request, exit });
+    }
+
+    /// A server is told of an end; when it is back, if it is away.
+    pub(super) fn server_told_of_end(&mut self, at: usize, event: Event) {
         if self.servers[at].up {
             self.tell_server(at, event);
         } else {

@@ -1,0 +1,196 @@
+//! Fault schedules of explorations: small platforms in the worst weather that a seed can think of. The tests run some
+//! of them, and `cargo xtask soak` as many more as one likes.
+//!
+//! A schedule has few users on few servers. In some of them servers refuse more than one or two mandatory requests of a user,
+//! of many, so that clients run out of servers and look for others while they have requests. What is checked is said in `network::checks`, and here that users who were there
+//! together have had their shares. The same seed gives the same schedule.
+
+use pliant_control::optional::explore::Dispatch;
+use pliant_model::rng::stream_seed;
+use pliant_model::{ExplorationRun, SpanMs, TimeMs};
+use pliant_policy::optional::{Fairness, Order, Reallocation};
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::network::{Bug, Seen, Weather, simulate_faulty};
+use super::{Arrivals, Scenario, System};
+
+/// How far apart the satisfactions of users may be who were there together in weather that leaves them their time.
+const UNFAIRNESS_MOST: f64 = 0.25;
+
+/// One fault schedule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Schedule {
+    /// Who comes, and to which servers.
+    pub scenario: Scenario,
+    /// How servers order requests, and how clients give them out.
+    pub system: System,
+    /// What befalls them.
+    pub weather: Weather,
+    /// Whether users can be held to have had equal shares: they were there together, always had requests at every server, and
+    /// were not away.
+    pub is_fair: bool,
+    seed: u64,
+}
+
+/// What became of schedules.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Tried {
+    /// Schedules.
+    pub schedules: u32,
+    /// Messages that were sent.
+    pub messages: u64,
+    /// Those that were checked for equal shares, and the least equal ones.
+    pub fair: u32,
+    /// The greatest unfairness among them.
+    pub unfairness: f64,
+    /// What happened in them.
+    pub seen: Seen,
+}
+
+impl Schedule {
+    /// The schedule of a seed.
+    pub fn draw(seed: u64) -> Schedule {
+        let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "schedule"));
+        let rng = &mut rng;
+        let is_fair = rng.random_bool(0.4);
+        let is_crowded = !is_fair && rng.random_bool(0.5);
+        let weights = rng.random_bool(0.5).then_some(vec![1, 3, 2]).unwrap_or_default();
+        let window = rng.random_range(if weights.is_empty() { 1..=2 } else { 2..=3 });
+        let mandatory = rng.random_range(if is_crowded { 4..=10 } else { 1..=4 });
+        let speeds: Vec<f64> = match is_fair {
+            true => vec![1.0; rng.random_range(1..=5)],
+            false => {
+                let servers = rng.random_range(1..=if is_crowded { 2 } else { 5 });
+                (0..servers).map(|_| one_of(rng, &[0.5, 1.0, 2.0])).collect()
+            }
+        };
+        let arrivals = one_of(rng, &[Arrivals::Simultaneous, Arrivals::Consecutive, Arrivals::Regular]);
+        let scenario = Scenario {
+            arrivals: if is_fair { Arrivals::Simultaneous } else { arrivals },
+            users: rng.random_range(2..=6),
+            weights,
+            mandatory,
+            most: if is_fair { 10_000 } else { rng.random_range(20..=300) },
+            deadline: SpanMs(rng.random_range(40..=120) * 1_000),
+            runtime: SpanMs(rng.random_range(200..=1_500)),
+            cores: rng.random_range(1..=2),
+            pace: SpanMs(rng.random_range(1..=5)),
+            speeds,
+            outages: None,
+        };
+        let system = Schedule::system(rng, window, is_fair);
+        let mut weather = Schedule::weather(rng, &scenario, is_fair);
+        if is_crowded {
+            weather.mandatory_per_user = Some(rng.random_range(1..=2));
+        }
+        Schedule { scenario, system, weather, is_fair, seed }
+    }
+
+    fn system(rng: &mut ChaCha8Rng, window: u32, is_fair: bool) -> System {
+        let fairness = match is_fair {
+            true => Fairness::VirtualTime,
+            false => one_of(rng, &[Fairness::Cumulative, Fairness::VirtualTime, Fairness::Satisfaction]),
+        };
+        let grace = SpanMs(one_of(rng, &[0, 500, 1_500]));
+        let every = SpanMs(rng.random_range(250..=2_000));
+        let moves = rng.random_bool(0.4);
+        System {
+            order: Order::Fair { fairness, grace },
+            dispatch: Dispatch::Window(window),
+            reallocation: moves.then_some(Reallocation { every, least_gain: SpanMs(50) }),
+        }
+    }
+
+    fn weather(rng: &mut ChaCha8Rng, scenario: &Scenario, is_fair: bool) -> Weather {
+        let share = |rng: &mut ChaCha8Rng, most: u32| match rng.random_bool(0.6) {
+            true => rng.random_range(1..=most),
+            false => 0,
+        };
+        let deadline = scenario.deadline.0;
+        let crashes = !is_fair && rng.random_bool(0.8);
+        Weather {
+            latency: SpanMs(rng.random_range(1..=40)),
+            spread: SpanMs(i64::from(share(rng, if is_fair { 100 } else { 400 }))),
+            lost: if is_fair { 0 } else { share(rng, 150) },
+            doubled: share(rng, 100),
+            crash_every: SpanMs(if crashes { rng.random_range(500..=5_000) } else { 0 }),
+            clients_stay: rng.random_bool(0.3),
+            away: SpanMs(rng.random_range(500..=6_000)),
+            cut_short: if crashes { share(rng, 10) } else { 0 },
+            unnamed: if is_fair { 0 } else { share(rng, 700) },
+            patience: SpanMs(if is_fair { 0 } else { i64::from(share(rng, 8_000)) }),
+            mandatory_per_user: rng.random_bool(0.6).then(|| rng.random_range(1..=scenario.mandatory)),
+            until: TimeMs(rng.random_range(deadline / 4..=deadline * 3 / 2)),
+        }
+    }
+
+    /// Runs it, with a mistake in it or without: what happened, and what was found wrong. `unfairness` is the metric of that
+    /// name of a run.
+    pub fn run(&self, bug: Option<Bug>, unfairness: impl Fn(&ExplorationRun) -> f64) -> (Tried, Vec<String>) {
+        let found = simulate_faulty(&self.scenario, &self.system, self.weather, bug, self.seed);
+        let mut violations = found.violations;
+        let mut tried =
+            Tried { schedules: 1, messages: found.messages, seen: found.seen, ..Tried::default() };
+        if self.is_fair {
+            (tried.fair, tried.unfairness) = (1, unfairness(&found.run));
+            if tried.unfairness > UNFAIRNESS_MOST {
+                let found = tried.unfairness;
+                violations
+                    .push(format!("expected an unfairness of at most {UNFAIRNESS_MOST}, found {found:.3}"));
+            }
+        }
+        (tried, violations)
+    }
+}
+
+fn one_of<T: Copy>(rng: &mut ChaCha8Rng, values: &[T]) -> T {
+    *values.choose(rng).expect("there is something to choose from")
+}
+
+impl std::ops::Add for Tried {
+    type Output = Tried;
+
+    fn add(self, other: Tried) -> Tried {
+        Tried {
+            schedules: self.schedules + other.schedules,
+            messages: self.messages + other.messages,
+            fair: self.fair + other.fair,
+            unfairness: self.unfairness.max(other.unfairness),
+            seen: self.seen + other.seen,
+        }
+    }
+}
+
+impl std::ops::Add for Seen {
+    type Output = Seen;
+
+    fn add(self, other: Seen) -> Seen {
+        Seen {
+            crashes: self.crashes + other.crashes,
+            crashed_looking: self.crashed_looking + other.crashed_looking,
+            cut_short: self.cut_short + other.cut_short,
+            given_up: self.given_up + other.given_up,
+            refused: self.refused + other.refused,
+            cancelled: self.cancelled + other.cancelled,
+            unanswered: self.unanswered + other.unanswered,
+            in_time: self.in_time + other.in_time,
+        }
+    }
+}
+
+impl std::fmt::Display for Tried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Seen { crashes, crashed_looking, cut_short, given_up, refused, cancelled, unanswered, in_time } =
+            self.seen;
+        write!(
+            f,
+            "{} messages, {crashes} crashes ({cut_short} between word and deed, {crashed_looking} of clients with requests who \
+             looked for servers), {given_up} servers given up, {refused} requests refused and {cancelled} cancelled, \
+             {unanswered} questions unanswered, {in_time} users held to be in time, {} schedules to be fair, unfairness \
+             {:.3} at most",
+            self.messages, self.fair, self.unfairness
+        )
+    }
+}
