@@ -28,7 +28,7 @@ pub(super) fn render(title: &str, note: &str, table: &CampaignTable) -> String {
     if let Some(family) = &family {
         let _ = writeln!(
             body,
-            "<section><h2>Over the number of <i>{}</i></h2>\n<p class=\"quiet\">Medians and quartiles over the seeds; other \
+            "<section><h2>Over N of <i>{}-N</i></h2>\n<p class=\"quiet\">Medians and quartiles over the seeds; other \
              policies do not depend on it. Each figure has its numbers below it.</p></section>\n<div class=\"figures\">",
             page::escape(family.name())
         );

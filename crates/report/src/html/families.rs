@@ -82,9 +82,9 @@ impl Family {
             values: own.iter().map(|found| found.as_ref().map(value)).collect(),
         };
         let mut series = vec![
-            line("median", |found| found.median),
             line("first quartile", |found| found.q1),
             line("third quartile", |found| found.q3),
+            line("median", |found| found.median),
         ];
         series.extend(others.iter().map(|policy| Series {
             name: format!("{policy}: median"),
@@ -94,7 +94,7 @@ impl Family {
         LineFigure {
             title: format!("{title}, {workload}"),
             note: String::new(),
-            x: format!("the number of {}", self.name),
+            x: format!("N of {}-N", self.name),
             y: title.to_lowercase(),
             points: self.members.iter().map(|(number, _)| number.to_string()).collect(),
             series,
@@ -141,8 +141,8 @@ mod tests {
         assert_eq!(figure.points, ["3", "10", "50", "200"]);
         let values =
             |at: usize| figure.series[at].values.iter().map(|value| value.unwrap()).collect::<Vec<f64>>();
-        assert_eq!(values(0), [2.0, 4.0, 6.0, 8.0], "medians");
-        assert_eq!(values(1), [1.5, 3.0, 4.5, 6.0], "first quartiles");
+        assert_eq!(values(2), [2.0, 4.0, 6.0, 8.0], "medians");
+        assert_eq!(values(0), [1.5, 3.0, 4.5, 6.0], "first quartiles");
         assert_eq!(values(3), [0.5; 4]);
     }
 
