@@ -1,6 +1,6 @@
 //! `pliant servers --runtimes`: how long jobs run, by those that have ended.
 
-use pliant_control::agent::RuntimeOf;
+use pliant_control::agent::{CALIBRATED, RuntimeOf};
 use pliant_live::wire::Runtimes;
 use pliant_model::SpanMs;
 use pliant_policy::runtimes::Level;
@@ -24,6 +24,9 @@ pub(super) fn value(runtimes: &Runtimes) -> Value {
         "known": runtimes.known.iter().map(one).collect::<Vec<Value>>(),
         "predicted": runtimes.predicted,
         "error_percent": error(runtimes),
+        "quantile": CALIBRATED,
+        "calibrated": runtimes.calibrated,
+        "within_percent": within(runtimes),
     })
 }
 
@@ -44,7 +47,13 @@ pub(super) fn text(runtimes: &Runtimes) -> String {
             grouped(runtimes.predicted)
         )
     });
-    format!("On the fewest processors that a job takes, at speed 1.\n{}{error}", table.render())
+    let within = within(runtimes).map_or_else(String::new, |within| {
+        let (jobs, right) = (grouped(runtimes.calibrated), 100.0 * CALIBRATED);
+        format!(
+            "Within the predicted {CALIBRATED} quantile: {within} % of {jobs} jobs; {right} % if that is right.\n"
+        )
+    });
+    format!("On the fewest processors that a job takes, at speed 1.\n{}{error}{within}", table.render())
 }
 
 fn seconds(span: &SpanMs) -> String {
@@ -53,6 +62,12 @@ fn seconds(span: &SpanMs) -> String {
 
 fn error(runtimes: &Runtimes) -> Option<f64> {
     (runtimes.predicted > 0).then_some(runtimes.error_thousandths as f64 / 10.0)
+}
+
+/// The share of jobs that ran no longer than predicted by the quantile, to a tenth of a percent.
+fn within(runtimes: &Runtimes) -> Option<f64> {
+    let thousandths = || (1_000.0 * runtimes.within as f64 / runtimes.calibrated as f64).round();
+    (runtimes.calibrated > 0).then(|| thousandths() / 10.0)
 }
 
 /// What the federation calls what logs call executables.
@@ -80,7 +95,8 @@ mod tests {
         };
         let known =
             vec![of(Level::Executable, "pi", 1_234), of(Level::User, "ann", 7), of(Level::All, "", 1_241)];
-        let runtimes = Runtimes { known, predicted: 1_240, error_thousandths: 385 };
+        let runtimes =
+            Runtimes { known, predicted: 1_240, error_thousandths: 385, calibrated: 1_000, within: 784 };
         let expected = "\
 On the fewest processors that a job takes, at speed 1.
 runtimes of        jobs  mean s  deviation s  median s  95 % s
@@ -88,10 +104,13 @@ service      pi   1,234     1.2          0.1       1.0    62.0
 user         ann      7     1.2          0.1       1.0    62.0
 all               1,241     1.2          0.1       1.0    62.0
 Predicted before they ended: 1,240 jobs, off by 38.5 % of their mean runtime on average.
+Within the predicted 0.8 quantile: 78.4 % of 1,000 jobs; 80 % if that is right.
 ";
         assert_eq!(text(&runtimes), expected);
         assert_eq!(value(&runtimes)["known"][0]["level"], "service");
         assert_eq!(text(&Runtimes::default()), "No job has ended well yet.\n");
+        assert_eq!(value(&runtimes)["within_percent"], 78.4);
         assert_eq!(value(&Runtimes::default())["error_percent"], Value::Null);
+        assert_eq!(value(&Runtimes::default())["within_percent"], Value::Null);
     }
 }

@@ -142,7 +142,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         tell(|| format!("goes on with what {} has", dir.display()));
     }
     let bar = spinner();
-    let driven = drive(&session, &mut sweeper, &bar);
+    let driven = drive(&session, &mut sweeper, dir, &bar);
     bar.finish_and_clear();
     let status = match driven {
         Ok(status) => status,
@@ -175,7 +175,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// Goes on until it is over or Ctrl-C is pressed.
-fn drive(session: &Session, sweeper: &mut Sweeper, bar: &ProgressBar) -> Result<Swept, Failure> {
+fn drive(session: &Session, sweeper: &mut Sweeper, dir: &Path, bar: &ProgressBar) -> Result<Swept, Failure> {
     // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
     let stop = async {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -188,9 +188,10 @@ fn drive(session: &Session, sweeper: &mut Sweeper, bar: &ProgressBar) -> Result<
         match sweeper.jobs().len() {
             0 => failure,
             jobs => {
-                let jobs = counted(jobs as u64, "job");
-                failure
-                    .hint(format!("{jobs} may go on: `pliant queue` lists them, `pliant cancel` ends them"))
+                let (jobs, dir) = (counted(jobs as u64, "job"), dir.display());
+                failure.hint(format!(
+                    "{jobs} may go on: `pliant sweep --resume {dir}` follows them, `pliant sweep --cancel {dir}` ends them"
+                ))
             }
         }
     })
@@ -377,7 +378,7 @@ impl From<MultiJobError> for Failure {
                 false => Failure::input(error).hint("`pliant servers --services` lists what there is"),
             },
             MultiJobError::Refused { .. } => {
-                Failure::input(error).hint("what is done is kept: --resume goes on when a server takes it")
+                Failure::input(error).hint("`pliant servers --services` tells what services take")
             }
             MultiJobError::NotOurs { .. } => {
                 Failure::input(error).hint("go on with it as the user who began it")

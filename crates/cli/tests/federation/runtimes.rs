@@ -37,7 +37,7 @@ async fn agents_learn_how_long_jobs_run_and_remember_it() {
     assert_eq!(told(&bob).await, ["executable say 3", "executable sleep 1", "user bob 1", "all  5"]);
     let known = operator.runtimes().await.unwrap();
     // All but the first were predicted. The service is declared for ten times what was asked of it.
-    assert_eq!(known.predicted, 4);
+    assert_eq!((known.predicted, known.calibrated), (4, 4));
     let sleep = known.known.iter().find(|one| one.name.as_deref() == Some("sleep")).unwrap();
     assert_eq!(sleep.level, Level::Executable);
     assert!(sleep.mean.0 >= 10_000, "{sleep:?}");

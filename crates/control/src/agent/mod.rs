@@ -31,7 +31,7 @@ use crate::vector::Vector;
 pub use index::MoveTold;
 pub use offers::Offering;
 pub use rounds::{Change, Moving, Proposal, Report};
-pub use runtimes::RuntimeOf;
+pub use runtimes::{CALIBRATED, RuntimeOf};
 pub use snapshot::AgentState;
 
 /// What an agent is.

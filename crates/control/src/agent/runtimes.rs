@@ -5,8 +5,11 @@
 //! ([`crate::server`]): in milliseconds, for a processor of speed 1 and the fewest processors that the work takes, and of services
 //! divided by what their arguments make of it, so that a pack counts as the mean of its instances. News are journaled, and so is
 //! this. By name only services that everybody may use are kept: names of scripts are their users' own and may be any
-//! number. How far what would have been predicted for each job was off is kept beside. O(log categories + window)
-//! for each job.
+//! number. Jobs have no group: the federation knows somebody by the name in their certificate, and the accounts and groups of a
+//! cluster are that cluster's own, in front of which all jobs are those of one user.
+//!
+//! How far what would have been predicted for each job was off is kept beside: of the mean by how much, and of a high quantile how
+//! many jobs ran no longer. O(log categories + window) for each job.
 
 use std::num::NonZeroUsize;
 
@@ -28,6 +31,9 @@ const SETTINGS: Settings = Settings {
     least: NonZeroUsize::new(3).expect("more than none"),
 };
 
+/// The share of jobs that are to run no longer than what is predicted as the quantile of that share.
+pub const CALIBRATED: f64 = 0.8;
+
 /// The most services and users that are told of; those with the most jobs.
 const TOLD_MAX: usize = 1_000;
 
@@ -35,7 +41,10 @@ const TOLD_MAX: usize = 1_000;
 #[derive(Clone, Debug)]
 pub(super) struct Learned {
     runtimes: Runtimes<String>,
+    /// Of the mean.
     calibration: Calibration,
+    /// Of [`CALIBRATED`].
+    quantile: Calibration,
 }
 
 /// The same as data.
@@ -43,6 +52,8 @@ pub(super) struct Learned {
 pub(super) struct LearnedState {
     categories: Vec<CategoryDump<String>>,
     errors: Vec<(Level, Errors)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    quantile: Vec<(Level, Errors)>,
 }
 
 /// What is known of a service's or a user's jobs, or of all.
@@ -66,24 +77,38 @@ pub struct RuntimeOf {
 
 impl Learned {
     pub(super) fn nothing() -> Learned {
-        Learned { runtimes: Runtimes::new(SETTINGS), calibration: Calibration::default() }
+        Learned {
+            runtimes: Runtimes::new(SETTINGS),
+            calibration: Calibration::default(),
+            quantile: Calibration::default(),
+        }
     }
 
     pub(super) fn restore(state: LearnedState) -> Learned {
-        let LearnedState { categories, errors } = state;
+        let LearnedState { categories, errors, quantile } = state;
         Learned {
             runtimes: Runtimes::restore(SETTINGS, &categories),
             calibration: Calibration::restore(errors),
+            quantile: Calibration::restore(quantile),
         }
     }
 
     pub(super) fn dump(&self) -> LearnedState {
-        LearnedState { categories: self.runtimes.dump(), errors: self.calibration.levels().collect() }
+        LearnedState {
+            categories: self.runtimes.dump(),
+            errors: self.calibration.levels().collect(),
+            quantile: self.quantile.levels().collect(),
+        }
     }
 
     fn tell(&mut self, of: &Categories<String>, runtime: Span) {
         if let Some(predicted) = self.runtimes.predict(of, Level::Executable, Estimator::Mean) {
             self.calibration.tell(&predicted, runtime);
+        }
+        let quantile = Choice::new(CALIBRATED, 1.0).ok().map(Estimator::Quantile);
+        let predicted = quantile.and_then(|quantile| self.runtimes.predict(of, Level::Executable, quantile));
+        if let Some(predicted) = predicted {
+            self.quantile.tell(&predicted, runtime);
         }
         self.runtimes.tell(of, runtime);
     }
@@ -152,6 +177,11 @@ impl Agent {
     /// How far the mean of a job's service, or else of its user or of all, was off when the job ended.
     pub fn runtime_errors(&self) -> Errors {
         self.learned.calibration.all()
+    }
+
+    /// The same of the [`CALIBRATED`] quantile: the share of jobs within it is to be that.
+    pub fn quantile_errors(&self) -> Errors {
+        self.learned.quantile.all()
     }
 }
 
@@ -222,6 +252,9 @@ mod tests {
         // 80 s as 80 s by the user's.
         let errors = agent.runtime_errors();
         assert_eq!((errors.jobs, errors.absolute, errors.runtimes), (4, 210_000, 380_000));
+        // Only the last one was no longer than four of five jobs of its user.
+        let errors_of_quantile = agent.quantile_errors();
+        assert_eq!((errors_of_quantile.jobs, errors_of_quantile.within), (4, 1));
         let foreseen = |service: &str, user: &str| {
             let found = agent.expectation(service, &user.parse().unwrap()).unwrap();
             (found.runtime.0, found.level, found.jobs)
@@ -235,5 +268,6 @@ mod tests {
         let restored = Agent::from_state(agent.config().clone(), serde_json::from_str(&state).unwrap());
         assert_eq!(told(&restored), expected);
         assert_eq!(restored.runtime_errors(), errors);
+        assert_eq!(restored.quantile_errors(), errors_of_quantile);
     }
 }

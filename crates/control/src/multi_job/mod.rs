@@ -12,14 +12,18 @@
 //! server has many more packs than it runs at a time.
 //!
 //! *Outcomes*: an instance that failed, or whose pack ended without having run it, goes out again, a bounded number of
-//! times. What never began costs no try. An instance that a server does not take alone goes to another one. What was handed out is told by [`Event::Recalled`] and the events that followed it after a crash, in their order:
-//! packs keep their numbers, from which the keys of their submissions follow, so that none is run twice. Once nothing more is
-//! wanted ([`Event::Cancel`]), nothing is handed out, what was is ended, and what it had not run to an end is cancelled.
+//! times. What never began costs no try. An instance that a server does not take alone goes to another one, and if nobody takes it
+//! it waits for somebody who does until all others have ended; then it has failed. What was handed out is told by [`Event::Recalled`]
+//! and the events that followed it after a crash, in their order: packs keep their numbers, from which the keys of their submissions
+//! follow, so that none is run twice. Once nothing more is wanted ([`Event::Cancel`]), nothing is handed out, what was is ended, and
+//! what it had not run to an end is cancelled.
 //!
 //! Memory is a byte for each instance and what is in open packs. Cost: O(log n) for each outcome, and that of an
 //! allocation for each look.
 
 mod allocating;
+mod expected;
+mod messages;
 mod outcomes;
 mod packing;
 mod prospects;
@@ -29,16 +33,15 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
-use pliant_model::{Span, SpanMs};
-use pliant_policy::allocation::{self, ClusterState, Offer, Strategy};
-use pliant_policy::runtimes::{Categories, Estimator, Level, Runtimes, Settings};
+use pliant_model::SpanMs;
+#[cfg(doc)]
+use pliant_policy::allocation;
+use pliant_policy::runtimes::{Runtimes, Settings};
 use rand::Rng;
-use serde::{Deserialize, Serialize};
 
-use crate::job::is_false;
 use crate::names::{Key, Name};
-use crate::reason::Cause;
 
+pub use messages::{Command, Event, Plan, Progress, RETRIES_MAX, Share};
 pub use packing::PACK_MS;
 pub use prospects::{Expectation, Places, Prospects, Told};
 
@@ -46,141 +49,8 @@ pub use prospects::{Expectation, Places, Prospects, Told};
 const DONE: u8 = u8::MAX;
 /// One that failed for good.
 const GIVEN_UP: u8 = u8::MAX - 1;
-/// The most that an instance may be tried again.
-pub const RETRIES_MAX: u8 = 100;
-
-/// What a user wants.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Plan {
-    /// How many instances, numbered from 0.
-    pub instances: u32,
-    /// How often one that failed is tried again: at most [`RETRIES_MAX`].
-    pub retries: u8,
-    /// How they are spread.
-    pub strategy: Strategy,
-    /// The most instances of a pack.
-    pub pack_most: u32,
-    /// They are spread once, in the beginning, and stay where they were put as long as their server takes them.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub once: bool,
-}
-
-/// What happened to the client.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Event {
-    /// It begins, or goes on after all that it had noted was told.
-    Begin,
-    /// These servers offer the service now. A server that is not among them gets nothing more.
-    Found {
-        /// What they say, as if no pack waited there.
-        servers: Vec<(Name, Prospects)>,
-        /// The packs that wait there.
-        waiting: BTreeSet<u32>,
-    },
-    /// An earlier client handed this out.
-    Recalled {
-        /// The pack.
-        pack: u32,
-        /// To whom.
-        server: Name,
-        /// What is in it.
-        instances: Vec<u32>,
-    },
-    /// A server does not take a pack: none of it was begun.
-    Refused {
-        /// The pack.
-        pack: u32,
-        /// What stands in the way.
-        cause: Cause,
-    },
-    /// An instance of an open pack has ended.
-    Ended {
-        /// The pack.
-        pack: u32,
-        /// The instance.
-        instance: u32,
-        /// True if it ended well.
-        completed: bool,
-        /// How long it took.
-        took: SpanMs,
-    },
-    /// A pack has ended: what it was not heard of has not been run to its end.
-    Over {
-        /// The pack.
-        pack: u32,
-        /// What it was not heard of was not begun either.
-        unbegun: bool,
-    },
-    /// What is not done is not wanted any more.
-    Cancel,
-}
-
-/// What the client is to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Command {
-    /// Look at the servers, soon.
-    Look,
-    /// Submit a pack, to that server and no other one.
-    Submit {
-        /// Its number.
-        pack: u32,
-        /// The server.
-        server: Name,
-        /// The instances, in order.
-        instances: Vec<u32>,
-    },
-    /// Withdraw a pack, unless it has started.
-    Withdraw {
-        /// Its number.
-        pack: u32,
-    },
-    /// End a pack, whether it has started or not.
-    Cancel {
-        /// Its number.
-        pack: u32,
-    },
-    /// No server that is there takes an instance.
-    Unplaced {
-        /// The instance.
-        instance: u32,
-    },
-    /// Every instance is done or given up, or nothing more is wanted and every pack has ended.
-    Done,
-}
-
-/// How far a multi-job is.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Progress {
-    /// Instances that ended well.
-    pub done: u32,
-    /// Instances that failed for good.
-    pub failed: u32,
-    /// Instances that will not be run to an end, because they are not wanted any more.
-    pub cancelled: u32,
-    /// Instances in open packs.
-    pub open: u32,
-    /// Outcomes after which an instance was tried again.
-    pub retried: u32,
-    /// Packs that were handed out.
-    pub packs: u32,
-}
-
-/// What a server gets.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Share {
-    /// The server.
-    pub server: Name,
-    /// Instances that are to go there, beside those that have.
-    pub instances: u64,
-    /// How many run there at a time.
-    pub places: u32,
-    /// How long one is expected to take there.
-    pub instance: SpanMs,
-    /// From where that is known.
-    pub told: Told,
-    /// When the last of them is expected to end, from now.
-    pub makespan: SpanMs,
-}
+/// Of how many instances servers are asked, at most, before it is said that nobody takes them.
+const SAMPLES_MAX: u32 = 64;
 
 /// A pack on a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -198,6 +68,8 @@ struct Pack {
 struct Site {
     prospects: Prospects,
     share: u64,
+    /// How many packs ran there when it was looked at.
+    running: u32,
     /// It refused a pack since it was looked at.
     refused: bool,
 }
@@ -296,6 +168,21 @@ impl MultiJob {
         again.or(fresh)
     }
 
+    /// An instance that servers are asked about, for all: the next one and, where nobody has taken that one in so many attempts,
+    /// one that has ended well, or others from all over the range. None after enough of them.
+    pub fn sample(&self, attempts: u32) -> Option<u32> {
+        let of_done = || self.fates.iter().position(|fate| *fate == DONE).map(|instance| instance as u32);
+        let samples = self.plan.instances.min(SAMPLES_MAX);
+        match attempts {
+            0 => self.first_left().or_else(of_done).or(Some(0)),
+            1 => of_done().or(Some(0)),
+            ..=SAMPLES_MAX if attempts <= samples => {
+                Some((u64::from(attempts - 1) * u64::from(self.plan.instances) / u64::from(samples)) as u32)
+            }
+            _ => None,
+        }
+    }
+
     /// The instances that failed for good.
     pub fn given_up(&self) -> impl Iterator<Item = u32> {
         let fates = (0..).zip(&self.fates);
@@ -330,9 +217,11 @@ impl MultiJob {
                 self.allocate_anew(rng, commands);
             }
             Event::Recalled { pack, server, instances } => return self.recall(pack, server, instances),
-            Event::Refused { pack, cause } => {
-                if let Some(instance) = self.refused(pack, cause) {
-                    commands.push(Command::Unplaced { instance });
+            Event::Refused { pack, cause } => self.refused(pack, cause),
+            Event::Unplaced { instance } => {
+                self.unplaced(instance);
+                if !self.is_over() {
+                    return;
                 }
             }
             Event::Ended { pack, instance, completed, took } => {
@@ -359,6 +248,9 @@ impl MultiJob {
             commands.push(Command::Done);
         } else if !self.cancelled {
             self.hand_out(rng, commands);
+            if self.is_rest_barred() {
+                commands.extend(self.takers_none().map(|instance| Command::Unplaced { instance }));
+            }
         }
     }
 
@@ -374,43 +266,15 @@ impl MultiJob {
         self.packs.get(&pack).is_some_and(|pack| pack.left.contains(&instance))
     }
 
-    /// What each server is to get, and when the last instance is expected to end.
-    pub fn shares(&self) -> (Vec<Share>, SpanMs) {
-        let share = |(server, site): (&Name, &Site)| {
-            let (instance, told) = self.expected(server, &site.prospects);
-            let makespan = self.state(server, site).offer.finish(site.share);
-            Share {
-                server: server.clone(),
-                instances: site.share,
-                places: site.prospects.places(),
-                instance,
-                told,
-                makespan: SpanMs(makespan.0),
-            }
-        };
-        let shares: Vec<Share> = self.sites.iter().map(share).collect();
-        let makespan = shares.iter().map(|share| share.makespan).max().unwrap_or(SpanMs::ZERO);
-        (shares, makespan)
-    }
-
-    /// When the last instance is expected to end, from now, if all places of the servers are its own.
-    pub fn left(&self) -> Option<SpanMs> {
-        let Progress { done, failed, cancelled, .. } = self.progress();
-        let left = u64::from(self.plan.instances - done - failed - cancelled);
-        let offers: Vec<Offer> = self.sites.iter().map(|(server, site)| self.whole(server, site)).collect();
-        let offers: Vec<&Offer> = offers.iter().filter(|offer| offer.processors() > 0).collect();
-        if offers.is_empty() {
-            return None;
-        }
-        let counts = allocation::earliest::allocate(&offers, left);
-        let last = offers.iter().zip(counts).map(|(offer, count)| offer.finish(count)).max();
-        last.map(|span| SpanMs(span.0))
-    }
-
     fn found(&mut self, found: Vec<(Name, Prospects)>, waiting: &BTreeSet<u32>) {
-        let site = |prospects| Site { prospects, share: 0, refused: false };
+        let site = |prospects| Site { prospects, share: 0, running: 0, refused: false };
         self.sites = found.into_iter().map(|(server, prospects)| (server, site(prospects))).collect();
-        self.packs.iter_mut().for_each(|(number, pack)| pack.waits = waiting.contains(number));
+        for (number, pack) in &mut self.packs {
+            pack.waits = waiting.contains(number);
+            if let Some(site) = self.sites.get_mut(&pack.server).filter(|_| !pack.waits) {
+                site.running += 1;
+            }
+        }
         self.unallocated = true;
     }
 
@@ -430,32 +294,5 @@ impl MultiJob {
     /// How many instances are not handed out.
     fn waiting(&self) -> u64 {
         u64::from(self.plan.instances - self.next) + self.again.len() as u64
-    }
-
-    /// How long an instance is expected to take on a server: by those of this multi-job that ended there, by what the
-    /// server says of earlier jobs of the service, by those that ended elsewhere, or by what else the server says.
-    fn expected(&self, server: &Name, prospects: &Prospects) -> (SpanMs, Told) {
-        let of = Categories { executable: Some(server.clone()), user: None, group: None };
-        let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
-        let own = found.filter(|found| found.level == Level::Executable);
-        let found = own.or(found.filter(|_| !prospects.told.is_of_service()));
-        let told = |jobs| Told::Own { instances: jobs };
-        found
-            .map_or((prospects.instance, prospects.told), |found| (SpanMs(found.runtime.0), told(found.jobs)))
-    }
-
-    /// A server for the allocation. Its unit of time is the millisecond.
-    fn state(&self, server: &Name, site: &Site) -> ClusterState {
-        let Prospects { free, jobs, failures, .. } = &site.prospects;
-        let free = free.iter().map(Places::free).collect();
-        let job = Span(self.expected(server, &site.prospects).0.0.max(1));
-        ClusterState { offer: Offer { free, job }, jobs: u64::from(*jobs), failures: *failures }
-    }
-
-    /// The same as if all of its places were free.
-    fn whole(&self, server: &Name, site: &Site) -> Offer {
-        let at = SpanMs::ZERO;
-        let free = Places { at, places: site.prospects.places() }.free();
-        Offer { free: vec![free], job: self.state(server, site).offer.job }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pliant_model::{Span, SpanMs};
 use pliant_policy::runtimes::Categories;
 
-use super::{DONE, GIVEN_UP, MultiJob, Pack};
+use super::{DONE, GIVEN_UP, MultiJob, Pack, SAMPLES_MAX};
 use crate::names::Name;
 use crate::reason::Cause;
 
@@ -49,19 +49,14 @@ impl MultiJob {
     }
 
     /// A server does not take a pack. Of what is wrong with it one instance may be the reason: it is looked for by halves.
-    /// Gives an instance that no server takes.
-    pub(super) fn refused(&mut self, pack: u32, cause: Cause) -> Option<u32> {
-        let Pack { server, left, .. } = self.packs.remove(&pack)?;
+    pub(super) fn refused(&mut self, pack: u32, cause: Cause) {
+        let Some(Pack { server, left, .. }) = self.packs.remove(&pack) else { return };
         let (first, count) = (left.first().copied(), left.len() as u32);
         self.put_back(left);
         match (cause, first) {
             (Cause::Invalid | Cause::TooLong, Some(instance)) if count == 1 => {
                 self.narrowed.remove(&server);
-                let barred = self.barred.entry(instance).or_default();
-                barred.insert(server);
-                let is_unplaced =
-                    !self.sites.is_empty() && self.sites.keys().all(|site| barred.contains(site));
-                return is_unplaced.then_some(instance);
+                self.barred.entry(instance).or_default().insert(server);
             }
             (Cause::Invalid | Cause::TooLong, _) => _ = self.narrowed.insert(server, count / 2),
             _ => {
@@ -71,7 +66,37 @@ impl MultiJob {
                 }
             }
         }
-        None
+    }
+
+    /// Instances that every server has refused which is there.
+    pub(super) fn takers_none(&self) -> impl Iterator<Item = u32> {
+        let is_refused = |barred: &BTreeSet<Name>| {
+            !self.sites.is_empty() && self.sites.keys().all(|site| barred.contains(site))
+        };
+        let left = self.barred.iter().filter(|(instance, _)| self.again.contains(instance));
+        left.filter(move |(_, barred)| is_refused(barred)).map(|(instance, _)| *instance)
+    }
+
+    /// True if nothing else is to be done than what servers have refused: until then one may come that takes it.
+    pub(super) fn is_rest_barred(&self) -> bool {
+        self.packs.is_empty()
+            && self.next == self.plan.instances
+            && self.again.iter().all(|instance| self.barred.contains_key(instance))
+    }
+
+    /// True if nothing has ended well, and nobody takes any of so many instances that it is none of theirs that is at fault.
+    pub fn is_refused(&self) -> bool {
+        let samples = self.plan.instances.min(SAMPLES_MAX) as usize;
+        self.progress.done == 0 && self.barred.len() >= samples && self.takers_none().count() >= samples
+    }
+
+    /// Nobody takes an instance that is not handed out.
+    pub(super) fn unplaced(&mut self, instance: u32) {
+        if self.again.remove(&instance) {
+            self.barred.remove(&instance);
+            self.fates[instance as usize] = GIVEN_UP;
+            self.progress.failed += 1;
+        }
     }
 
     /// Instances that were handed out in vain: that costs no try.

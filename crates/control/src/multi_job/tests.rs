@@ -2,10 +2,14 @@
 
 use std::collections::VecDeque;
 
+use pliant_model::SpanMs;
+use pliant_policy::allocation::Strategy;
+use pliant_policy::runtimes::Level;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::*;
+use crate::reason::Cause;
 
 fn plan(instances: u32, retries: u8) -> Plan {
     Plan { instances, retries, strategy: Strategy::Statistics, pack_most: 1_000, once: false }
@@ -215,7 +219,10 @@ fn shares_follow_what_is_learned() {
     assert!(matches!(shares[1].told, Told::Own { instances } if instances >= 3));
     let ratio = shares[0].instances as f64 / shares[1].instances as f64;
     assert!((2.5..3.5).contains(&ratio), "{shares:?}");
-    assert!(makespan < SpanMs(400_000) && world.machine.left().unwrap() < SpanMs(500_000));
+    assert!(
+        makespan < SpanMs(400_000)
+            && world.machine.left(SpanMs::ZERO, &BTreeMap::new()).unwrap() < SpanMs(500_000)
+    );
     // What others have run of the same service is known of the server itself; what else its user runs says less than that.
     let of_federation = |level| found(Told::Federation { level, jobs: 9 });
     let told = |world: &World| world.machine.shares().0[1].told;
@@ -325,7 +332,7 @@ fn an_instance_that_a_server_does_not_take_is_found_by_halves_and_goes_elsewhere
     let servers = vec![(name("busy"), free_at(0, 1, 10)), (name("idle"), free_at(0, 1, 10))];
     let mut open: VecDeque<Command> =
         wanted(&mut machine, Event::Found { servers: servers.clone(), waiting: BTreeSet::new() }).into();
-    let (mut refusals, mut done, mut unplaced) = (0, BTreeMap::new(), Vec::new());
+    let (mut refusals, mut done, mut unplaced, mut is_over) = (0, BTreeMap::new(), Vec::new(), false);
     while let Some(command) = open.pop_front() {
         match command {
             Command::Submit { pack, server, instances } => {
@@ -345,15 +352,24 @@ fn an_instance_that_a_server_does_not_take_is_found_by_halves_and_goes_elsewhere
                 }
                 open.extend(wanted(&mut machine, Event::Over { pack, unbegun: false }));
             }
-            Command::Unplaced { instance } => unplaced.push(instance),
+            Command::Unplaced { instance } => {
+                assert_eq!(machine.progress().done, 63, "the others are waited for");
+                // Until it is told to have failed, that is said again.
+                if !unplaced.contains(&instance) {
+                    unplaced.push(instance);
+                    open.extend(wanted(&mut machine, Event::Unplaced { instance }));
+                }
+            }
             Command::Look if unplaced.is_empty() => {
                 let found = Event::Found { servers: servers.clone(), waiting: BTreeSet::new() };
                 open.extend(wanted(&mut machine, found));
             }
-            Command::Look | Command::Withdraw { .. } | Command::Cancel { .. } | Command::Done => {}
+            Command::Done => is_over = true,
+            Command::Look | Command::Withdraw { .. } | Command::Cancel { .. } => {}
         }
     }
-    assert_eq!(unplaced, [7]);
+    assert_eq!((unplaced, is_over), (vec![7], true));
+    assert_eq!(machine.given_up().collect::<Vec<u32>>(), [7]);
     assert_eq!(done, (0..64).filter(|instance| *instance != 7).map(|instance| (instance, 1)).collect());
     assert_eq!(machine.progress().retried, 0);
 }
@@ -424,10 +440,116 @@ fn what_is_not_wanted_any_more_is_ended_and_nothing_else_is_handed_out() {
     let end = world.machine.progress();
     assert_eq!((end.packs, end.done, end.failed), (packs + 1, before.done + 1, 0), "{end:?}");
     assert_eq!((end.open, end.cancelled, end.retried), (0, 1_000 - end.done, 1));
-    assert!(world.done && world.machine.left().is_none_or(|left| left == SpanMs::ZERO));
+    let left = world.machine.left(SpanMs::ZERO, &BTreeMap::new());
+    assert!(world.done && left.is_none_or(|left| left == SpanMs::ZERO));
     // Again nothing comes of it.
     world.restart();
     world.done = false;
     world.tell(Event::Begin);
     assert!(world.done && world.open.is_empty());
+}
+
+#[test]
+fn servers_are_asked_about_other_instances_where_nobody_takes_the_next_one() {
+    let samples = |machine: &MultiJob| -> Vec<u32> { (0..).map_while(|at| machine.sample(at)).collect() };
+    let mut machine = MultiJob::new(plan(200, 0));
+    let fresh = samples(&machine);
+    assert_eq!((fresh[0], fresh.len()), (0, 65));
+    // From all over the range.
+    assert!(fresh.windows(2).skip(1).all(|pair| (3..=4).contains(&(pair[1] - pair[0]))), "{fresh:?}");
+    assert_eq!(*fresh.last().unwrap(), 196);
+    // All of a few.
+    assert_eq!(samples(&MultiJob::new(plan(3, 0))), [0, 0, 1, 2]);
+    wanted(&mut machine, Event::Recalled { pack: 0, server: name("lyon"), instances: vec![0, 1, 2] });
+    wanted(&mut machine, Event::Ended { pack: 0, instance: 1, completed: true, took: SpanMs(9) });
+    wanted(&mut machine, Event::Refused { pack: 0, cause: Cause::Invalid });
+    // What comes next may be what nobody takes, what has ended well was taken.
+    assert_eq!(samples(&machine)[..2], [0, 1]);
+}
+
+#[test]
+fn an_instance_that_nobody_takes_has_failed_for_whoever_goes_on() {
+    let mut world = World::new(plan(3, 0), 1);
+    let servers = || vec![(name("lyon"), free_at(0, 1, 10)), (name("nancy"), free_at(0, 1, 10))];
+    world.tell(Event::Begin);
+    world.tell(found_all(servers()));
+    assert!(!world.machine.is_refused());
+    while world.unplaced.is_empty() {
+        match world.open.pop_front() {
+            Some((pack, _, instances)) if instances.contains(&0) => {
+                world.tell(Event::Refused { pack, cause: Cause::TooLong });
+            }
+            Some(pack) => {
+                world.open.push_front(pack);
+                world.step(None, |_| false, 10);
+            }
+            None => panic!("neither a pack nor an end: {:?}", world.machine.progress()),
+        }
+    }
+    assert_eq!((world.unplaced.as_slice(), world.done), (&[0][..], false));
+    // One that was away may take it, as long as it is not told to have failed.
+    let other = |world: &mut World| {
+        let mut all = servers();
+        all.push((name("rennes"), free_at(0, 1, 10)));
+        world.tell(found_all(all));
+    };
+    other(&mut world);
+    let (pack, server, instances) = world.open.pop_front().unwrap();
+    assert_eq!((server.as_str(), instances.as_slice()), ("rennes", &[0][..]));
+    world.tell(Event::Refused { pack, cause: Cause::Invalid });
+    assert_eq!(world.unplaced, [0, 0]);
+    world.tell(Event::Unplaced { instance: 0 });
+    assert!(world.done);
+    world.restart();
+    let Progress { done, failed, .. } = world.machine.progress();
+    assert_eq!((done, failed), (2, 1));
+    other(&mut world);
+    assert!(world.open.is_empty(), "that was for good");
+}
+
+#[test]
+fn a_sweep_is_refused_when_so_many_of_its_instances_are() {
+    for (instances, expected) in [(3, 3), (10_000, 64)] {
+        let mut world = World::new(plan(instances, 0), 1);
+        world.tell(found_all(vec![(name("lyon"), free_at(0, 1, 10)), (name("nancy"), free_at(0, 1, 10))]));
+        while !world.machine.is_refused() {
+            let (pack, ..) =
+                world.open.pop_front().expect("it is refused before there is nothing to hand out");
+            world.tell(Event::Refused { pack, cause: Cause::Invalid });
+        }
+        assert_eq!(world.machine.takers_none().count(), expected);
+    }
+}
+
+#[test]
+fn what_is_left_takes_until_others_give_their_places_back() {
+    let left = |free: &[(i64, u32)], instances, since: i64, told: &dyn Fn(&mut MultiJob)| {
+        let mut machine = MultiJob::new(plan(instances, 0));
+        let free = free.iter().map(|(at, places)| Places { at: SpanMs(*at), places: *places }).collect();
+        let servers = vec![(name("lyon"), Prospects { free, ..free_at(0, 1, 1_000) })];
+        told(&mut machine);
+        wanted(&mut machine, Event::Found { servers, waiting: BTreeSet::new() });
+        machine.left(SpanMs(since), &BTreeMap::new()).unwrap().0
+    };
+    let nothing = |_: &mut MultiJob| {};
+    assert_eq!(left(&[(0, 9)], 18, 0, &nothing), 2_000);
+    // All places are taken by others for 12 s, of which 5 s are over.
+    assert_eq!(left(&[(12_000, 9)], 18, 0, &nothing), 14_000);
+    assert_eq!(left(&[(12_000, 9)], 18, 5_000, &nothing), 9_000);
+    assert_eq!(left(&[(12_000, 9)], 18, 20_000, &nothing), 2_000);
+    // Three of them are those of packs of its own, whose instances are not done yet.
+    let own = |machine: &mut MultiJob| {
+        for pack in 0..3 {
+            let (server, instances) = (name("lyon"), vec![2 * pack, 2 * pack + 1]);
+            wanted(machine, Event::Recalled { pack, server, instances });
+        }
+    };
+    assert_eq!(left(&[(1_000, 3), (12_000, 6)], 9, 0, &own), 3_000);
+
+    // One runs longer than was expected, and is expected to run as long again as it is over.
+    let mut machine = MultiJob::new(plan(2, 0));
+    let servers = vec![(name("lyon"), free_at(0, 2, 1_000))];
+    wanted(&mut machine, Event::Found { servers, waiting: BTreeSet::new() });
+    let after = |elapsed| machine.left(SpanMs::ZERO, &[(0, SpanMs(elapsed))].into()).unwrap().0;
+    assert_eq!([0, 1_500, 7_000].map(after), [1_000, 1_000, 6_000]);
 }

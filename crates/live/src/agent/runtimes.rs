@@ -4,7 +4,7 @@ use pliant_control::access::Caller;
 use pliant_control::agent::Agent;
 use pliant_policy::runtimes::{Errors, Level};
 
-use crate::telemetry::names::RUNTIME_ERROR_PERCENT;
+use crate::telemetry::names::{RUNTIME_ERROR_PERCENT, RUNTIME_WITHIN_PERCENT};
 use crate::wire::Runtimes;
 
 /// What a caller may see: of users only themselves, unless they are an operator.
@@ -14,13 +14,24 @@ pub(super) fn known(agent: &mut Agent, caller: &Caller) -> Runtimes {
     known.retain(|one| caller.operator || one.level != Level::User || one.name.as_ref() == Some(&own));
     let errors = agent.runtime_errors();
     let error_thousandths = error_share(&errors).map_or(0, |share| (1_000.0 * share).round() as u64);
-    Runtimes { known, predicted: errors.jobs, error_thousandths }
+    let quantile = agent.quantile_errors();
+    Runtimes {
+        known,
+        predicted: errors.jobs,
+        error_thousandths,
+        calibrated: quantile.jobs,
+        within: quantile.within,
+    }
 }
 
 /// A job has ended, and what was predicted for it has been compared.
 pub(super) fn observe(agent: &Agent) {
     if let Some(share) = error_share(&agent.runtime_errors()) {
         metrics::gauge!(RUNTIME_ERROR_PERCENT).set(100.0 * share);
+    }
+    let quantile = agent.quantile_errors();
+    if quantile.jobs > 0 {
+        metrics::gauge!(RUNTIME_WITHIN_PERCENT).set(100.0 * quantile.within as f64 / quantile.jobs as f64);
     }
 }
 

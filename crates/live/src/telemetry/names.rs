@@ -103,6 +103,8 @@ table! {
         "Completion of a job minus its estimate at acceptance; below zero the job was early.";
     RUNTIME_ERROR_PERCENT = "pliant_runtime_error_percent", Kind::Gauge, Percent, [],
         "Error without its sign of the runtimes that the agent predicts from ended jobs, of the mean runtime.";
+    RUNTIME_WITHIN_PERCENT = "pliant_runtime_within_percent", Kind::Gauge, Percent, [],
+        "Jobs that ran no longer than the 0.8 quantile of runtimes that the agent predicts from ended jobs; 80 if that is right.";
     UPLOADED_BYTES = "pliant_uploaded_bytes_total", Kind::Counter, Bytes, [],
         "Bytes of input files received from clients.";
     DOWNLOADED_BYTES = "pliant_downloaded_bytes_total", Kind::Counter, Bytes, [],

@@ -15,15 +15,21 @@ pub struct Runtimes {
     pub predicted: u64,
     /// How far that was off on average, without its sign, in thousandths of their mean runtime.
     pub error_thousandths: u64,
+    /// For how many jobs the [`CALIBRATED`](pliant_control::agent::CALIBRATED) quantile was predicted before they ended.
+    pub calibrated: u64,
+    /// How many of them ran no longer than that.
+    pub within: u64,
 }
 
 impl From<&Runtimes> for proto::RuntimesReply {
     fn from(runtimes: &Runtimes) -> proto::RuntimesReply {
-        let Runtimes { known, predicted, error_thousandths } = runtimes;
+        let Runtimes { known, predicted, error_thousandths, calibrated, within } = runtimes;
         proto::RuntimesReply {
             known: write::list(known, bounds::RUNTIMES_MAX),
             predicted: *predicted,
             error_thousandths: *error_thousandths,
+            calibrated: *calibrated,
+            within: *within,
         }
     }
 }
@@ -31,9 +37,9 @@ impl From<&Runtimes> for proto::RuntimesReply {
 impl TryFrom<proto::RuntimesReply> for Runtimes {
     type Error = Malformed;
     fn try_from(message: proto::RuntimesReply) -> Result<Runtimes, Malformed> {
-        let proto::RuntimesReply { known, predicted, error_thousandths } = message;
+        let proto::RuntimesReply { known, predicted, error_thousandths, calibrated, within } = message;
         let known = read::list("known", known, bounds::RUNTIMES_MAX, RuntimeOf::try_from)?;
-        Ok(Runtimes { known, predicted, error_thousandths })
+        Ok(Runtimes { known, predicted, error_thousandths, calibrated, within: within.min(calibrated) })
     }
 }
 

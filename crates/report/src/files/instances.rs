@@ -34,7 +34,7 @@ pub struct InstanceRow {
     pub instance: u32,
     /// The values of its arguments, as the program got them.
     pub values: Vec<String>,
-    /// `completed`, `failed` or `unknown`.
+    /// `completed`, `failed`, `cancelled`, `submitted` or `waiting`.
     pub state: String,
     /// Its exit code, if it had one.
     pub exit_code: Option<i32>,

@@ -33,6 +33,8 @@ struct Open {
     instances: Vec<u32>,
     /// The job that it is, once that is known.
     job: Option<Handle>,
+    /// Since when its present instance has run, about; none as long as it is not known to run.
+    since: Option<Instant>,
 }
 
 /// A multi-job on its way.
@@ -50,8 +52,12 @@ pub struct Sweeper {
     heard: Sender<(u32, Heard)>,
     hears: Receiver<(u32, Heard)>,
     lookout: Lookout,
-    /// Who refused the last pack, and why.
-    refused: Option<(Name, String)>,
+    /// A server has taken a pack.
+    accepted: bool,
+    /// How many instances servers were asked about in vain, since one was taken.
+    attempts: u32,
+    /// Instances that were refused alone: by whom last, and why.
+    refused: BTreeMap<u32, (Name, String)>,
 }
 
 impl Sweeper {
@@ -150,21 +156,28 @@ impl Sweeper {
 
     /// Tells the machine and carries out what it wants; true if all is over.
     fn tell(&mut self, event: Event) -> Result<bool, MultiJobError> {
-        let mut commands = Vec::new();
-        self.machine.on(event, &mut self.rng, &mut commands);
-        let (mut submitted, mut unplaced, mut is_over) = (Vec::new(), None, false);
-        for command in commands {
-            match command {
-                Command::Look => self.lookout.soon(),
-                Command::Done => is_over = true,
-                Command::Withdraw { pack } => self.withdraw(pack),
-                Command::Cancel { pack } => self.cancel_pack(pack),
-                Command::Unplaced { instance } => unplaced = Some(instance),
-                Command::Submit { pack, server, instances } => {
-                    let runs = runs(&instances);
-                    self.folder.note(&Entry::Submitted { pack, server: server.clone(), instances: runs });
-                    self.packs.insert(pack, Open { server, instances, job: None });
-                    submitted.push(pack);
+        let (mut events, mut is_over) = (vec![event], false);
+        let (mut commands, mut submitted) = (Vec::new(), Vec::new());
+        while let Some(event) = events.pop() {
+            self.machine.on(event, &mut self.rng, &mut commands);
+            for command in commands.drain(..) {
+                match command {
+                    Command::Look => self.lookout.soon(),
+                    Command::Done => is_over = true,
+                    Command::Withdraw { pack } => self.withdraw(pack),
+                    Command::Cancel { pack } => self.cancel_pack(pack),
+                    Command::Unplaced { instance } => {
+                        // Who takes nothing at the moment may take it later.
+                        if self.accepted && !self.lookout.expects_takers() {
+                            events.extend(self.unplaced(instance));
+                        }
+                    }
+                    Command::Submit { pack, server, instances } => {
+                        let runs = runs(&instances);
+                        self.folder.note(&Entry::Submitted { pack, server: server.clone(), instances: runs });
+                        self.packs.insert(pack, Open { server, instances, job: None, since: None });
+                        submitted.push(pack);
+                    }
                 }
             }
         }
@@ -173,14 +186,23 @@ impl Sweeper {
             self.folder.flush(true)?;
             submitted.into_iter().for_each(|pack| self.send(pack, false));
         }
-        match (unplaced, self.refused.take()) {
-            (Some(instance), Some((server, why))) => {
-                let names = self.header.sweep.names().zip(self.header.sweep.values(instance));
-                let values: Vec<String> = names.map(|(name, value)| format!("{name}={value}")).collect();
-                Err(MultiJobError::Refused { instance, values: values.join(" "), server, why })
-            }
-            _ => Ok(is_over),
+        if !self.accepted
+            && self.machine.is_refused()
+            && !self.lookout.expects_takers()
+            && let Some((server, why)) = self.refused.first_key_value().map(|(_, refusal)| refusal.clone())
+        {
+            // Whoever goes on hands them out again.
+            self.folder.flush(true)?;
+            return Err(MultiJobError::Refused { instances: self.refused.len(), server, why });
         }
+        Ok(is_over)
+    }
+
+    /// Notes that nobody takes an instance, of which it is known why.
+    fn unplaced(&mut self, instance: u32) -> Option<Event> {
+        let (server, why) = self.refused.remove(&instance)?;
+        self.folder.note(&Entry::Unplaced { instance, server, why });
+        Some(Event::Unplaced { instance })
     }
 
     /// Has a pack withdrawn that has not started; whoever follows it hears what came of that.
@@ -215,7 +237,7 @@ impl Sweeper {
 
     /// Sends a pack on its way.
     fn send(&mut self, number: u32, recalled: bool) {
-        let Some(Open { server, instances, job }) = self.packs.get(&number) else { return };
+        let Some(Open { server, instances, job, .. }) = self.packs.get(&number) else { return };
         let Header { key, service, sweep, inputs, .. } = &self.header;
         let call = |number: &u32| PackedCall { number: *number, values: sweep.values(*number) };
         let pack = Pack {
@@ -246,8 +268,9 @@ impl Sweeper {
     }
 
     fn look(&mut self) {
-        // Any of them: what differs is how long it takes.
-        let arguments = self.header.sweep.arguments(self.machine.first_left().unwrap_or(0));
+        // Any of them that servers take: what differs is how long it takes.
+        let sample = self.machine.sample(self.attempts).unwrap_or(0);
+        let arguments = self.header.sweep.arguments(sample);
         let mut packs: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
         for job in self.packs.values().filter_map(|open| open.job.as_ref()) {
             packs.entry(job.server.clone()).or_default().push(job.number);
@@ -267,7 +290,15 @@ impl Sweeper {
             }
             Err(error) => return Err(error.into()),
         };
-        if looked.found.is_empty() {
+        if !looked.found.is_empty() {
+            self.attempts = 0;
+        } else if looked.is_of_instance() && self.machine.sample(self.attempts + 1).is_some() {
+            // They may take another one.
+            self.attempts += 1;
+            self.lookout.now();
+            return Ok(false);
+        } else {
+            self.attempts = 0;
             let may_pass =
                 looked.others.is_empty() || looked.others.iter().any(|one| one.reason.cause.may_pass());
             let is_hopeless = if may_pass {
@@ -284,6 +315,11 @@ impl Sweeper {
             self.lookout.again_soon();
         }
         let waiting = self.waiting(&looked.found);
+        let runs = |(number, open): &(&u32, &mut Open)| open.job.is_some() && !waiting.contains(*number);
+        let now = Instant::now();
+        for (_, open) in self.packs.iter_mut().filter(runs) {
+            open.since.get_or_insert(now);
+        }
         self.lookout.leave_out_paused(&mut looked.found);
         self.tell(Event::Found { servers: looked.found, waiting })
     }
@@ -304,6 +340,7 @@ impl Sweeper {
             Heard::Accepted(job) => {
                 self.folder.note(&Entry::Accepted { pack, job: job.clone() });
                 self.lookout.goes_on(&job.server);
+                self.accepted = true;
                 if let Some(open) = self.packs.get_mut(&pack) {
                     open.job = Some(job);
                 }
@@ -319,19 +356,22 @@ impl Sweeper {
                     let server = self.packs.get(&pack).map(|open| open.server.clone());
                     return server.map_or(Ok(false), |server| Err(MultiJobError::NotOurs { server, why }));
                 }
-                let Some(Open { server, .. }) = self.packs.remove(&pack) else { return Ok(false) };
+                let Some(Open { server, instances, .. }) = self.packs.remove(&pack) else { return Ok(false) };
                 tracing::info!(%server, pack, why, "does not take a pack");
-                if !matches!(cause, Cause::Invalid | Cause::TooLong) {
-                    self.lookout.pause(&server);
+                match (cause, instances.as_slice()) {
+                    (Cause::Invalid | Cause::TooLong, [instance]) => {
+                        self.refused.insert(*instance, (server, why.clone()));
+                    }
+                    (Cause::Invalid | Cause::TooLong, _) => {}
+                    _ => self.lookout.pause(&server),
                 }
-                self.refused = Some((server, why.clone()));
-                let told = self.noted(Entry::Refused { pack, cause, why });
-                // Also if that is the end, so that whoever goes on hands these instances out again.
-                self.folder.flush(true)?;
-                told
+                self.noted(Entry::Refused { pack, cause, why })
             }
             Heard::Failed(error) => Err(error.into()),
             Heard::Ended(ends) => {
+                if let Some(open) = self.packs.get_mut(&pack) {
+                    open.since = Some(Instant::now());
+                }
                 let mut is_over = false;
                 for end in ends {
                     is_over |= self.noted(Entry::Ended { pack, end })?;
@@ -359,15 +399,26 @@ impl Sweeper {
         event(entry).map_or(Ok(false), |event| self.tell(event))
     }
 
+    /// Of packs that run: for how long their present instance has.
+    fn running(&self) -> BTreeMap<u32, SpanMs> {
+        let since = |(pack, open): (&u32, &Open)| Some((*pack, span_ms(open.since?.elapsed())));
+        self.packs.iter().filter_map(since).collect()
+    }
+
     fn status(&self, interrupted: bool) -> Swept {
         Swept {
             progress: self.machine.progress(),
             instances: self.plan().instances,
-            left: self.machine.left(),
+            left: self.machine.left(span_ms(self.lookout.age()), &self.running()),
             servers: self.lookout.servers(),
             interrupted,
         }
     }
+}
+
+/// So much time, in whole milliseconds.
+fn span_ms(time: Duration) -> SpanMs {
+    SpanMs(i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 4))
 }
 
 /// What an entry means to the machine.
@@ -383,6 +434,7 @@ fn event(entry: Entry) -> Option<Event> {
             Event::Ended { pack, instance: end.instance, completed: end.is_success(), took }
         }
         Entry::Over { pack, unbegun, .. } => Event::Over { pack, unbegun },
+        Entry::Unplaced { instance, .. } => Event::Unplaced { instance },
         Entry::Cancelled {} => Event::Cancel,
     })
 }

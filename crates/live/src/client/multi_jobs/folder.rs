@@ -3,7 +3,7 @@
 //! | in the folder | what |
 //! |---|---|
 //! | `sweep.json` | the service, the arguments, how instances are spread; written once |
-//! | `journal.jsonl` | a line for each pack that was handed out, accepted or ended, and for each instance that ended; it only grows |
+//! | `journal.jsonl` | a line for each pack that was handed out, accepted or ended, and for each instance that ended or that nobody takes; it only grows |
 //! | `results.csv`, `results.parquet` | arguments and outcomes, an instance in each row; written in the end |
 //! | `lock` | held while a client is at work |
 //!
@@ -124,6 +124,15 @@ pub(super) enum Entry {
         /// What was not told of its instances was not begun.
         #[serde(default, skip_serializing_if = "is_false")]
         unbegun: bool,
+    },
+    /// Nobody takes an instance: it failed for good.
+    Unplaced {
+        /// The instance.
+        instance: u32,
+        /// The last server that refused it.
+        server: Name,
+        /// Why.
+        why: String,
     },
     /// What is not done is not wanted any more.
     Cancelled {},

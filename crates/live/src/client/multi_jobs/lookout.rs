@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pliant_control::multi_job::Prospects;
 use pliant_control::names::Name;
+use pliant_control::reason::Cause;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
 
@@ -28,14 +29,18 @@ pub(super) struct Lookout {
     /// Servers that have refused a pack: until when they get none, and the pause after the next time.
     pauses: BTreeMap<Name, (Instant, Duration)>,
     servers: usize,
+    /// When an answer came last.
+    answered: Instant,
+    /// Somebody was there who takes nothing at the moment.
+    has_busy: bool,
 }
 
 impl Lookout {
     /// Servers are to be looked at now.
     pub(super) fn new() -> Lookout {
         let (looked, looks) = mpsc::channel(1);
-        let (at, pauses) = (Instant::now(), BTreeMap::new());
-        Lookout { looked, looks, looking: false, at, pauses, servers: 0 }
+        let (now, pauses) = (Instant::now(), BTreeMap::new());
+        Lookout { looked, looks, looking: false, at: now, pauses, servers: 0, answered: now, has_busy: false }
     }
 
     /// When servers are to be looked at.
@@ -46,6 +51,22 @@ impl Lookout {
     /// How many servers took instances when they were looked at last.
     pub(super) fn servers(&self) -> usize {
         self.servers
+    }
+
+    /// How long ago they answered.
+    pub(super) fn age(&self) -> Duration {
+        self.answered.elapsed()
+    }
+
+    /// True if a server is there that takes nothing at the moment and may take something later.
+    pub(super) fn expects_takers(&self) -> bool {
+        let now = Instant::now();
+        self.has_busy || self.pauses.values().any(|(until, _)| *until > now)
+    }
+
+    /// They are to be looked at now.
+    pub(super) fn now(&mut self) {
+        self.at = Instant::now();
     }
 
     /// They are to be looked at soon, if not sooner.
@@ -83,6 +104,9 @@ impl Lookout {
         self.looking = false;
         if let Some(Ok(looked)) = &looked {
             self.servers = looked.found.len();
+            self.answered = Instant::now();
+            let is_busy = |cause| matches!(cause, Cause::TooMany | Cause::Busy | Cause::BatchSystem);
+            self.has_busy = looked.others.iter().any(|one| is_busy(one.reason.cause));
         }
         looked
     }

@@ -33,6 +33,13 @@ pub(super) struct Looked {
     pub(super) others: Vec<Unreachable>,
 }
 
+impl Looked {
+    /// True if somebody refused the very instance that was asked about, and may take others.
+    pub(super) fn is_of_instance(&self) -> bool {
+        self.others.iter().any(|one| matches!(one.reason.cause, Cause::Invalid | Cause::TooLong))
+    }
+}
+
 impl Client {
     /// What instances of a service may expect of a server, as if those of our jobs that wait and are left out were not
     /// there; or why it does not run them.

@@ -24,7 +24,7 @@ fn peak_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-fn header(instances: u32) -> Header {
+pub(super) fn header(instances: u32) -> Header {
     let varied = vec![format!("x=1..{}", instances / 10).parse().unwrap(), "seed=1..10".parse().unwrap()];
     let sweep = Sweep { varied, ..Sweep::default() };
     assert_eq!(sweep.combinations(), Some(instances));
@@ -115,7 +115,9 @@ fn check(instances: u32, most_kib: u64) {
                 Event::Ended { pack, instance: end.instance, completed: true, took: SpanMs(2) }
             }
             Entry::Over { pack, .. } => Event::Over { pack, unbegun: false },
-            Entry::Accepted { .. } | Entry::Refused { .. } | Entry::Cancelled {} => return,
+            Entry::Accepted { .. } | Entry::Refused { .. } | Entry::Unplaced { .. } | Entry::Cancelled {} => {
+                return;
+            }
         };
         machine.on(event, &mut rng, &mut ignored);
         ignored.clear();

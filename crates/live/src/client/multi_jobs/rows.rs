@@ -18,12 +18,14 @@ const NOWHERE: u64 = u64::MAX;
 pub enum Fate {
     /// It ended well.
     Completed,
-    /// It failed, the last time it was run, or was lost with its job.
+    /// It failed, the last time it was run, was lost with its job, or nobody takes it.
     Failed,
     /// It was not run to an end, and will not be.
     Cancelled,
-    /// Nothing is known of its end.
-    Unknown,
+    /// It is in a job that has not ended, as far as is known.
+    Submitted,
+    /// It is not handed out, or is to be again.
+    Waiting,
 }
 
 impl Fate {
@@ -33,7 +35,8 @@ impl Fate {
             Fate::Completed => "completed",
             Fate::Failed => "failed",
             Fate::Cancelled => "cancelled",
-            Fate::Unknown => "unknown",
+            Fate::Submitted => "submitted",
+            Fate::Waiting => "waiting",
         }
     }
 }
@@ -125,8 +128,23 @@ impl Rows {
                     }
                 }
             }
+            Entry::Unplaced { instance, .. } => {
+                if let Some(known) = ends.get_mut(instance as usize) {
+                    known.0 = place;
+                }
+            }
             Entry::Cancelled {} => cancelled = true,
         })?;
+        // Of what is in jobs that go on, the line that says so.
+        for (since, instances) in open.into_values() {
+            for instance in numbers(&instances) {
+                if let Some(known) = ends.get_mut(instance as usize)
+                    && (known.0 == NOWHERE || known.0 < since)
+                {
+                    known.0 = since;
+                }
+            }
+        }
         Ok(Rows { folder, header, ends, packs, servers, cancelled })
     }
 
@@ -161,7 +179,7 @@ impl Rows {
         let nothing = Row {
             instance,
             values,
-            fate: if self.cancelled { Fate::Cancelled } else { Fate::Unknown },
+            fate: if self.cancelled { Fate::Cancelled } else { Fate::Waiting },
             code: None,
             how: String::new(),
             tries,
@@ -182,10 +200,19 @@ impl Rows {
                 let how = format!("its job ended before it: {how}");
                 return Ok(Row { fate: Fate::Failed, how, server, job, ..nothing });
             }
-            Entry::Submitted { .. }
-            | Entry::Accepted { .. }
-            | Entry::Refused { .. }
-            | Entry::Cancelled {} => return Ok(nothing),
+            Entry::Submitted { pack, server, .. } => {
+                return Ok(Row {
+                    fate: Fate::Submitted,
+                    server: Some(server),
+                    job: self.job(pack),
+                    ..nothing
+                });
+            }
+            Entry::Unplaced { server, why, .. } => {
+                let how = format!("no server takes it; {server} says: {why}");
+                return Ok(Row { fate: Fate::Failed, how, ..nothing });
+            }
+            Entry::Accepted { .. } | Entry::Refused { .. } | Entry::Cancelled {} => return Ok(nothing),
         };
         let job = self.job(pack);
         let PackedEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
@@ -210,5 +237,78 @@ impl Rows {
         let (server, number) = self.packs.get(pack as usize)?;
         let server = self.servers.get(usize::from(*server))?.clone();
         Some(Handle { server, number: *number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_control::reason::Cause;
+
+    use super::super::million::header;
+    use super::*;
+
+    #[test]
+    fn each_instance_has_the_state_that_its_last_line_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = SweepFolder::open(dir.path()).unwrap();
+        folder.begin(&header(20)).unwrap();
+        let lyon: Name = "lyon".parse().unwrap();
+        let submitted = |pack, first, last| Entry::Submitted {
+            pack,
+            server: lyon.clone(),
+            instances: vec![(first, last)],
+        };
+        let ended = |pack, instance, code| {
+            let end = PackedEnd {
+                instance,
+                outcome: Outcome::ExitCode(code),
+                over_walltime: false,
+                elapsed_ms: 2,
+                output: String::new(),
+                output_cut: false,
+                error: String::new(),
+            };
+            Entry::Ended { pack, end }
+        };
+        let why = || "too large".to_owned();
+        let lines = [
+            submitted(0, 0, 3),
+            Entry::Accepted { pack: 0, job: Handle { server: lyon.clone(), number: 4 } },
+            ended(0, 0, 0),
+            ended(0, 1, 1),
+            // 2 and 3 were lost with it.
+            Entry::Over { pack: 0, how: "signal 9".to_owned(), unbegun: false },
+            // 1 goes on as a job, and so does 4, of which it is not known yet whether it is one.
+            submitted(1, 1, 1),
+            Entry::Accepted { pack: 1, job: Handle { server: lyon.clone(), number: 5 } },
+            submitted(2, 4, 4),
+            // 5 is refused for good, 6 for now, 7 is given back.
+            submitted(3, 5, 5),
+            Entry::Refused { pack: 3, cause: Cause::Invalid, why: why() },
+            Entry::Unplaced { instance: 5, server: lyon.clone(), why: why() },
+            submitted(4, 6, 6),
+            Entry::Refused { pack: 4, cause: Cause::TooMany, why: why() },
+            submitted(5, 7, 7),
+            Entry::Over { pack: 5, how: "withdrawn".to_owned(), unbegun: true },
+        ];
+        lines.iter().for_each(|line| folder.note(line));
+        folder.flush(false).unwrap();
+        let mut rows = Rows::of(folder).unwrap();
+        let mut told = |instance| {
+            let Row { fate, tries, how, job, .. } = rows.row(instance).unwrap();
+            (fate.word(), tries, how, job.map(|job| job.number))
+        };
+        for (instance, state, tries, how, job) in [
+            (0, "completed", 1, "exit code 0", Some(4)),
+            (1, "submitted", 1, "", Some(5)),
+            (2, "failed", 1, "its job ended before it: signal 9", Some(4)),
+            (4, "submitted", 0, "", None),
+            (5, "failed", 0, "no server takes it; lyon says: too large", None),
+            (6, "waiting", 0, "", None),
+            (7, "waiting", 0, "", None),
+            (8, "waiting", 0, "", None),
+        ] {
+            assert_eq!(told(instance), (state, tries, how.to_owned(), job), "{instance}");
+        }
     }
 }

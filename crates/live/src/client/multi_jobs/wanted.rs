@@ -12,7 +12,7 @@ use pliant_policy::allocation::Strategy;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::looks::Unreachable;
+use super::looks::{Looked, Unreachable};
 use crate::client::NotesError;
 use crate::client::{Client, ClientError, Sweep};
 use crate::staging::FileSpec;
@@ -65,13 +65,11 @@ pub enum MultiJobError {
     Folder(NotesError),
     /// Nobody runs such instances; why, by server.
     Nobody(Vec<Unreachable>),
-    /// A server does not take an instance alone, and neither does any other one that is there.
+    /// Nobody has taken anything of it.
     Refused {
-        /// The instance.
-        instance: u32,
-        /// Its values of the arguments that vary.
-        values: String,
-        /// The last server that was asked.
+        /// How many instances were refused alone.
+        instances: usize,
+        /// One of the servers that did.
         server: Name,
         /// Why.
         why: String,
@@ -96,8 +94,8 @@ impl fmt::Display for MultiJobError {
                 let line = |one: &Unreachable| write!(f, "\n  {}: {}", one.server, one.reason.why);
                 servers.iter().try_for_each(line)
             }
-            Self::Refused { instance, values, server, why } => {
-                write!(f, "no server takes instance {instance} ({values}); {server} says: {why}")
+            Self::Refused { instances, server, why } => {
+                write!(f, "no server takes any of {instances} instances; {server} says: {why}")
             }
             Self::NotOurs { server, why } => {
                 write!(f, "expected the jobs of the sweep to be ours, server {server} says: {why}")
@@ -146,11 +144,18 @@ impl Client {
         &self,
         wanted: &MultiJobWanted,
     ) -> Result<(Vec<Share>, SpanMs, Vec<Unreachable>), MultiJobError> {
-        let looked = self.look(&wanted.service, &wanted.sweep.arguments(0), BTreeMap::new()).await?;
+        let mut machine = MultiJob::new(plan(wanted));
+        let mut looked = Looked::default();
+        // Of an instance that nobody takes the others may be taken all the same.
+        for sample in (0..).map_while(|attempts| machine.sample(attempts)) {
+            looked = self.look(&wanted.service, &wanted.sweep.arguments(sample), BTreeMap::new()).await?;
+            if !looked.found.is_empty() || !looked.is_of_instance() {
+                break;
+            }
+        }
         if looked.found.is_empty() {
             return Err(MultiJobError::Nobody(looked.others));
         }
-        let mut machine = MultiJob::new(plan(wanted));
         let (shares, makespan) =
             machine.preview(looked.found, &mut ChaCha8Rng::seed_from_u64(rand::random()));
         Ok((shares, makespan, looked.others))

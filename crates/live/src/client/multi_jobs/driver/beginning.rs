@@ -58,19 +58,26 @@ impl Sweeper {
         let mut rng = ChaCha8Rng::seed_from_u64(header.seed);
         // What follows from the past was carried out in the past.
         let mut carried_out = Vec::new();
+        let mut accepted = false;
         folder.replay(|_, entry| {
             match &entry {
                 Entry::Submitted { pack, server, instances } => {
-                    let open = Open { server: server.clone(), instances: numbers(instances), job: None };
+                    let open = Open {
+                        server: server.clone(),
+                        instances: numbers(instances),
+                        job: None,
+                        since: None,
+                    };
                     packs.insert(*pack, open);
                 }
                 Entry::Accepted { pack, job } => {
+                    accepted = true;
                     if let Some(open) = packs.get_mut(pack) {
                         open.job = Some(job.clone());
                     }
                 }
                 Entry::Refused { pack, .. } | Entry::Over { pack, .. } => drop(packs.remove(pack)),
-                Entry::Ended { .. } | Entry::Cancelled {} => {}
+                Entry::Ended { .. } | Entry::Unplaced { .. } | Entry::Cancelled {} => {}
             }
             if let Some(event) = event(entry) {
                 machine.on(event, &mut rng, &mut carried_out);
@@ -92,7 +99,9 @@ impl Sweeper {
             heard,
             hears,
             lookout: Lookout::new(),
-            refused: None,
+            accepted,
+            attempts: 0,
+            refused: BTreeMap::new(),
         })
     }
 }

@@ -18,9 +18,12 @@ pub(in super::super) fn runtimes() -> impl Strategy<Value = Runtimes> {
         median,
         p95,
     });
-    (vec(one, 0..4), any::<u64>(), any::<u64>()).prop_map(|(known, predicted, error_thousandths)| Runtimes {
+    let counts = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+    (vec(one, 0..4), counts).prop_map(|(known, (predicted, error_thousandths, some, others))| Runtimes {
         known,
         predicted,
         error_thousandths,
+        calibrated: some.max(others),
+        within: some.min(others),
     })
 }
