@@ -1,15 +1,17 @@
 //! What statistics are worth: the same sweep, allocated by them and at random, on embedded servers and real Slurm clusters of
-//! which some are busy.
+//! which some are busy. Both are allocated once, so that it is the allocation that is compared: what is allocated anew leaves
+//! the busy servers also if it went there at random.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pliant_live::wire::ProspectsQuery;
 
 use super::{INSTANCES, User, runs, shell};
-use crate::harness::{Cluster, SERVICES, order_to, rigid, submit, until, waiting_for};
+use crate::harness::{Cluster, SERVICES, order_to, rigid, run, service, submit, until, waiting_for};
 use crate::slurm::Behind;
 
 /// Beside `lyon` and `paris`, which are Slurm's.
@@ -17,8 +19,10 @@ const EMBEDDED: [&str; 3] = ["metz", "nancy", "rennes"];
 /// All of their processors are taken.
 const BUSY: [&str; 2] = ["nancy", "paris"];
 const PROCS: u32 = 4;
-/// For how many minutes they may be: some share of what the instances would take if each needed all of its walltime.
-const BUSY_MIN: u32 = 3;
+/// For how long they are, from the beginning of each sweep: many times what the others need for all of it.
+const BUSY_FOR: Duration = Duration::from_secs(120);
+/// For how many minutes they may be, which is what servers know of it.
+const BUSY_MIN: u32 = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
@@ -37,13 +41,26 @@ async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
     behind.federation.sized(5).await;
     let alice = User::new(&behind.federation, "alice");
 
-    // The busy ones are busy until all is done without them.
+    // What statistics are made of: one server has seen the service, and the agent tells the others.
+    let client = behind.federation.client("alice");
+    for _ in 0..3 {
+        run(&client, &order_to("metz", service("step", &[("x", "1")]))).await;
+    }
+    until("the agent to know of them", async || {
+        let expected = client.expectation("step").await.ok()??;
+        (expected.jobs == 3).then_some(())
+    })
+    .await;
+    fs::remove_file(&lines).unwrap();
+
     let mut sweep = Comparison { behind, alice, lines };
-    let statistics = sweep.run("statistics", "", None).await;
-    // And for as long again.
-    let random = sweep.run("random", " --allocate random --allocate-once", Some(statistics)).await;
+    let (statistics, of_busy) = sweep.run("statistics").await;
+    assert_eq!(of_busy, 0, "the others have done it all long before");
+    let (random, of_busy) = sweep.run("random").await;
+    // Two servers of five: the standard deviation is 22.
+    assert!((600..=1_000).contains(&of_busy), "{of_busy}");
     println!("statistics {statistics:.1?}, random {random:.1?}");
-    assert!(statistics < random, "{statistics:?} and {random:?}");
+    assert!(statistics < BUSY_FOR && BUSY_FOR < random, "{statistics:?} and {random:?}");
     let log = sweep.behind.federation.log("lyon");
     let is_task = |line: &&str| line.contains("queued") && line.contains('_');
     assert!(log.lines().any(|line| is_task(&line)), "packs that come together are the tasks of an array");
@@ -57,17 +74,21 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// How long a sweep takes while the busy servers are busy: for so long, or until it is done.
-    async fn run(&mut self, out: &str, options: &str, busy_for: Option<Duration>) -> Duration {
+    /// How long a sweep takes that is allocated so, and how many instances the busy servers run. It is noted in a folder of
+    /// the strategy's name.
+    async fn run(&mut self, strategy: &str) -> (Duration, u32) {
         self.keep_busy().await;
         let (gates, begun) = (BUSY.map(|name| self.behind.gate(name)), Instant::now());
-        let client = self.alice.begin(&format!("sweep step --vary x=1..{INSTANCES} --out {out}{options}"));
-        let opener = busy_for.map(|busy_for| {
+        let options = format!("--allocate {strategy} --allocate-once --out {strategy}");
+        let client = self.alice.begin(&format!("sweep step --vary x=1..{INSTANCES} {options}"));
+        let (over, is_over) = mpsc::channel::<()>();
+        let opener = thread::spawn({
             let gates = gates.clone();
-            thread::spawn(move || {
-                thread::sleep(busy_for.saturating_sub(begun.elapsed()));
+            move || {
+                // After that time, or when nobody waits for it any more.
+                let _ = is_over.recv_timeout(BUSY_FOR.saturating_sub(begun.elapsed()));
                 gates.iter().for_each(|gate| fs::write(gate, "").unwrap());
-            })
+            }
         });
         let ran = || fs::read(&self.lines).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count();
         until("half of them to run", async || (ran() >= INSTANCES as usize / 2).then_some(())).await;
@@ -78,20 +99,18 @@ impl Comparison {
         }
         let output = client.wait_with_output().unwrap();
         let makespan = begun.elapsed();
-        assert!(output.status.success(), "{out}: {}", String::from_utf8_lossy(&output.stderr));
-        match opener {
-            Some(opener) => opener.join().unwrap(),
-            None => gates.iter().for_each(|gate| fs::write(gate, "").unwrap()),
-        }
-        self.check(out);
+        assert!(output.status.success(), "{strategy}: {}", String::from_utf8_lossy(&output.stderr));
+        drop(over);
+        opener.join().unwrap();
+        let of_busy = self.check(strategy);
         self.behind.federation.attached(5).await;
         self.all_have(|jobs, _| jobs == 0).await;
         gates.iter().for_each(|gate| fs::remove_file(gate).unwrap());
-        makespan
+        (makespan, of_busy)
     }
 
-    /// Each instance was run once, and is told so.
-    fn check(&self, out: &str) {
+    /// Each instance was run once, and is told so; how many the busy servers ran.
+    fn check(&self, out: &str) -> u32 {
         let ran = runs(&self.lines);
         assert_eq!(ran.len(), INSTANCES as usize, "{out}");
         assert!(ran.values().all(|times| *times == 1), "{out}: {ran:?}");
@@ -103,6 +122,7 @@ impl Comparison {
         }
         assert_eq!(shares.values().sum::<u32>(), INSTANCES);
         println!("{out}: {shares:?}");
+        BUSY.iter().filter_map(|name| shares.get(*name)).sum()
     }
 
     /// Takes the busy servers' processors until their gates are open: as another user, and as a local one.
