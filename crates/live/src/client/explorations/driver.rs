@@ -334,7 +334,12 @@ impl Explorer {
         };
         self.calls.know(&offers);
         let usable = offers.into_iter().filter(|offer| !self.barred.contains(&offer.server));
-        let usable = usable.map(|Offering { server, cores, .. }| Offer { server, cores });
+        let offer = |Offering { server, cores, per_core, .. }| {
+            // Of a server that does not say it, the window of the plan is right.
+            let per_core = (per_core > 0).then_some(per_core);
+            Offer { server, cores, per_core }
+        };
+        let usable = usable.map(offer);
         Ok(Some(Event::Found(usable.collect())))
     }
 
