@@ -17,10 +17,12 @@ fn name(server: &str) -> Name {
     server.parse().unwrap()
 }
 
+fn offer(server: &str, cores: u32, per_core: Option<u32>) -> Offer {
+    Offer { server: name(server), cores, per_core }
+}
+
 fn offers(servers: &[(&str, u32)]) -> Event {
-    Event::Found(
-        servers.iter().map(|(server, cores)| Offer { server: name(server), cores: *cores }).collect(),
-    )
+    Event::Found(servers.iter().map(|(server, cores)| offer(server, *cores, None)).collect())
 }
 
 fn ended(number: u32, server: &str) -> Event {
@@ -96,6 +98,15 @@ fn where_an_optional_request_ends_the_next_one_goes_until_there_are_enough() {
     let left: Vec<u32> = (0..3).filter(|number| *number != on_a).collect();
     assert_eq!(tell(&mut machine, ended(left[0], "b")), [""; 0]);
     assert_eq!(tell(&mut machine, ended(left[1], "b")), ["done 0+5"], "nothing is left to wait for");
+}
+
+#[test]
+fn as_many_optional_requests_are_kept_at_a_core_as_its_server_takes() {
+    let mut machine = Explore::new(plan(0, 100, Dispatch::Window(1)));
+    tell(&mut machine, Event::Begin);
+    let found = tell(&mut machine, Event::Found(vec![offer("a", 2, Some(3)), offer("b", 2, None)]));
+    let at = |server| found.iter().filter(|word| word.ends_with(server)).count();
+    assert_eq!((at("a"), at("b")), (6, 2));
 }
 
 #[test]

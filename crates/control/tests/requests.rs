@@ -122,6 +122,30 @@ fn nobody_touches_anothers_exploration_and_nobody_fills_the_server() {
 }
 
 #[test]
+fn the_optional_requests_of_a_user_are_counted_over_all_explorations() {
+    let mut server = server();
+    let other = |number| {
+        let Event::Submit { reply, mut submit } = submit("ann", number, Kind::Optional) else {
+            unreachable!()
+        };
+        submit.key.exploration = Key([2; 16]);
+        Event::Submit { reply, submit }
+    };
+    assert_eq!(tell(&mut server, 0, submit("ann", 1, Kind::Optional)), stands(Standing::Waiting));
+    let refused = tell(&mut server, 0, other(1));
+    let why = "expected at most 1 optional requests of a user here, found one more";
+    let answer = Answer::Refused(Cause::TooMany.because(why));
+    assert_eq!(refused, [Command::Reply { to: Token(9), answer }]);
+    // Another user has a place of the same size, and a place that is free again is anybody's of hers.
+    let Event::Submit { reply, mut submit } = other(1) else { unreachable!() };
+    (submit.user, submit.key.exploration) = (user("bob"), Key([3; 16]));
+    assert_eq!(tell(&mut server, 0, Event::Submit { reply, submit }), stands(Standing::Waiting));
+    tell(&mut server, 1, Event::Cancel { reply: Token(9), key: key(1), attempt: 0, user: user("ann") });
+    assert_eq!(tell(&mut server, 2, other(1)), stands(Standing::Waiting));
+    assert_eq!((server.optional_of(&user("ann")), server.optional_of(&user("bob"))), (1, 1));
+}
+
+#[test]
 fn it_is_data_and_forgets_what_nobody_asks_for_any_more() {
     let mut server = server();
     tell(&mut server, 0, submit("ann", 1, Kind::Mandatory));

@@ -210,6 +210,7 @@ async fn attached(federation: &Federation, agent: &Running, name: &str) -> Attac
         services: Vec::new(),
         scripts: true,
         optional_cores: 0,
+        optional_per_core: 0,
     };
     let hello = FromChild::Hello {
         name: info.name.clone(),

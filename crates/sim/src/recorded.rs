@@ -118,6 +118,7 @@ mod tests {
             services: Vec::new(),
             scripts: true,
             optional_cores: 0,
+            optional_per_core: 0,
         }
     }
 

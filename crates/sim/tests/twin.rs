@@ -56,6 +56,7 @@ impl Archives {
                 services: Vec::new(),
                 scripts: true,
                 optional_cores: 0,
+                optional_per_core: 0,
             },
             tuner,
             nodes: None,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pliant_control::agent::ServerInfo;
-use pliant_live::config::{AgentFile, ConfigError, ServerFile};
+use pliant_live::config::{AgentFile, ConfigError, OptionalFile, ServerFile};
 use pliant_live::identity::{Authority, AuthorityError, Identity, Order, Role};
 use pliant_live::services::{Catalogue, Source};
 use pliant_model::Time;
@@ -76,6 +76,7 @@ pub(crate) fn server_infos(folder: &Folder) -> Result<Vec<ServerInfo>, Failure> 
             services: Vec::new(),
             scripts: file.scripts,
             optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
+            optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
         })
     };
     CLUSTERS.iter().map(info).collect()

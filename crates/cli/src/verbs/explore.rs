@@ -216,3 +216,36 @@ impl From<ExploreError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pliant_control::optional::explore::Progress;
+    use pliant_live::client::Platform;
+
+    use super::*;
+
+    #[test]
+    fn the_line_says_how_far_it_is_and_what_was_had_of_what_is_deserved() {
+        let mut explored = Explored {
+            progress: Progress { mandatory: 2, optional: 1_234, failed: 0 },
+            open: 8,
+            servers: 4,
+            mandatory_done: None,
+            late: None,
+            left: SpanMs(90_000),
+            platform: Platform { consumed_s: 30.0, deserved_s: 40.0 },
+            interrupted: false,
+            settled: false,
+        };
+        let expected = "2 of 3 mandatory, 1,234 optional, 8 under way, 1m30s left, 30 s of the platform: 75 % of what is \
+                        deserved";
+        assert_eq!(line(&explored, 3), expected);
+        explored.progress.failed = 1;
+        (explored.left, explored.platform) = (SpanMs(0), Platform::default());
+        let expected = "2 of 3 mandatory, 1,234 optional, 1 failed, 8 under way, the deadline has passed";
+        assert_eq!(line(&explored, 3), expected);
+        (explored.progress.mandatory, explored.late) = (3, Some(SpanMs(65_400)));
+        let expected = "3 of 3 mandatory (1m05s after the deadline), ";
+        assert!(line(&explored, 3).starts_with(expected), "{}", line(&explored, 3));
+    }
+}

@@ -7,6 +7,7 @@ use pliant_control::names::{Name, User};
 use pliant_live::client::{Client, ClientError};
 use pliant_live::wire::Shares;
 use pliant_model::Span;
+use pliant_policy::optional::{Share, unfairness};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -19,21 +20,6 @@ use crate::table::Table;
 pub(crate) struct Arguments {
     #[command(flatten)]
     access: Access,
-}
-
-/// What a user has had on all servers.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    requests: u32,
-    consumed_ms: i64,
-    deserved_ms: i64,
-}
-
-impl Sum {
-    /// Allocated over deserved.
-    fn satisfaction(&self) -> Option<f64> {
-        (self.deserved_ms > 0).then(|| self.consumed_ms as f64 / self.deserved_ms as f64)
-    }
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
@@ -49,16 +35,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     session.run(session.each(whom, ask, |index, answer| answers.push((names[index].clone(), answer))));
     let mut cores = 0;
     let mut silent: BTreeMap<Name, String> = BTreeMap::new();
-    let mut users: BTreeMap<User, Sum> = BTreeMap::new();
+    let mut users: BTreeMap<User, Share> = BTreeMap::new();
     for (name, answer) in answers {
         match answer {
             Ok(shares) => {
                 cores += shares.cores;
                 for share in shares.users {
                     let sum = users.entry(share.user).or_default();
-                    sum.requests += share.share.requests;
-                    sum.consumed_ms += share.share.consumed.0;
-                    sum.deserved_ms += share.share.deserved.0;
+                    *sum = *sum + share.share;
                 }
             }
             Err(error) => drop(silent.insert(name, error.to_string())),
@@ -74,29 +58,54 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     Ok(())
 }
 
-fn value(users: &BTreeMap<User, Sum>, cores: u32, silent: &BTreeMap<Name, String>) -> Value {
-    let user = |(user, sum): (&User, &Sum)| {
+fn value(users: &BTreeMap<User, Share>, cores: u32, silent: &BTreeMap<Name, String>) -> Value {
+    let user = |(user, sum): (&User, &Share)| {
         json!({
             "user": user,
             "requests": sum.requests,
-            "consumed_s": sum.consumed_ms as f64 / 1e3,
-            "deserved_s": sum.deserved_ms as f64 / 1e3,
+            "consumed_s": sum.consumed.seconds(),
+            "deserved_s": sum.deserved.seconds(),
             "satisfaction": sum.satisfaction(),
+            "completed": sum.completed,
+            "useful_s": sum.useful.seconds(),
+            "killed": sum.killed,
+            "late": sum.late,
         })
     };
-    json!({ "cores": cores, "users": users.iter().map(user).collect::<Vec<Value>>(), "silent": silent })
+    json!({
+        "cores": cores,
+        "users": users.iter().map(user).collect::<Vec<Value>>(),
+        "unfairness": unfairness(users.values().copied()),
+        "unhappy_users": unhappy(users),
+        "silent": silent,
+    })
 }
 
-fn table(users: &BTreeMap<User, Sum>) -> String {
-    let mut table = Table::new(1, &["user", "requests", "had", "deserved", "satisfaction"]);
+/// Users of whom a mandatory request was, or is, late.
+fn unhappy(users: &BTreeMap<User, Share>) -> usize {
+    users.values().filter(|share| share.late > 0).count()
+}
+
+fn table(users: &BTreeMap<User, Share>) -> String {
+    let columns =
+        ["user", "requests", "had", "deserved", "satisfaction", "completed", "useful", "killed", "late"];
+    let mut table = Table::new(1, &columns);
     for (user, sum) in users {
         table.row(vec![
             user.to_string(),
             sum.requests.to_string(),
-            rough(Span(sum.consumed_ms / 1_000)),
-            rough(Span(sum.deserved_ms / 1_000)),
+            rough(Span(sum.consumed.0 / 1_000)),
+            rough(Span(sum.deserved.0 / 1_000)),
             sum.satisfaction().map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+            sum.completed.to_string(),
+            rough(Span(sum.useful.0 / 1_000)),
+            sum.killed.to_string(),
+            sum.late.to_string(),
         ]);
     }
-    table.render()
+    let overall = match users.len() {
+        0 | 1 => String::new(),
+        _ => format!("unfairness {:.2}, {} unhappy\n", unfairness(users.values().copied()), unhappy(users)),
+    };
+    table.render() + &overall
 }

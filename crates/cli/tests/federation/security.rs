@@ -140,6 +140,7 @@ fn info(name: &str) -> ServerInfo {
         services: Vec::new(),
         scripts: true,
         optional_cores: 0,
+        optional_per_core: 0,
     }
 }
 

@@ -79,6 +79,9 @@ pub struct ServerInfo {
     /// Cores for the requests of explorations, one on each; 0 if it takes none.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub optional_cores: u32,
+    /// How many optional requests of a user it takes for each of these; 0 if it does not say.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub optional_per_core: u32,
 }
 
 /// What is asked for, in a discovery.

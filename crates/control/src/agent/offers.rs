@@ -20,6 +20,8 @@ pub struct Offering {
     pub address: String,
     /// Its cores for them.
     pub cores: u32,
+    /// How many optional requests of a user it takes for each of them; 0 if it does not say.
+    pub per_core: u32,
 }
 
 impl Agent {
@@ -39,6 +41,7 @@ impl Agent {
             server: info.name.clone(),
             address: info.address.clone(),
             cores: info.optional_cores,
+            per_core: info.optional_per_core,
         };
         found.into_iter().take(most).map(offering).collect()
     }

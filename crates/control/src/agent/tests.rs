@@ -22,6 +22,7 @@ pub(super) fn info(server: &str) -> ServerInfo {
         services: Vec::new(),
         scripts: true,
         optional_cores: 0,
+        optional_per_core: 0,
     }
 }
 

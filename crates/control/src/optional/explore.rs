@@ -59,7 +59,7 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dispatch {
-    /// So many optional requests are kept at each core: 1 in the paper.
+    /// So many optional requests are kept at each core, 1 in the paper, where servers do not say how many they take.
     Window(u32),
     /// So many requests are submitted, mandatory ones included, and no more.
     Guess(u32),
@@ -72,6 +72,8 @@ pub struct Offer {
     pub server: Name,
     /// Its cores: each runs one request at a time.
     pub cores: u32,
+    /// How many optional requests of a user it takes for each core, if it says so.
+    pub per_core: Option<u32>,
 }
 
 /// What happened to the client.
@@ -221,6 +223,8 @@ enum Phase {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Server {
     cores: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    per_core: Option<u32>,
     /// It can be reached.
     there: bool,
     /// Optional requests that it has.
@@ -377,10 +381,10 @@ impl Explore {
 
     fn found(&mut self, now: TimeMs, mut offers: Vec<Offer>, commands: &mut Vec<Command>) {
         self.draws.shuffle(&mut offers);
-        for Offer { server, cores } in offers {
+        for Offer { server, cores, per_core } in offers {
             match self.servers.get_mut(&server) {
                 Some(known) => {
-                    (known.there, known.cores) = (true, cores);
+                    (known.there, known.cores, known.per_core) = (true, cores, per_core);
                     for number in std::mem::take(&mut known.given_up) {
                         // Where it is now, or will be, it is a later one.
                         let attempt = self.attempts.get(&number).map_or(0, |attempt| attempt - 1);
@@ -388,7 +392,8 @@ impl Explore {
                     }
                 }
                 None => {
-                    let new = Server { cores, there: true, optional: 0, given_up: Vec::new(), used: false };
+                    let (there, optional, given_up, used) = (true, 0, Vec::new(), false);
+                    let new = Server { cores, per_core, there, optional, given_up, used };
                     self.servers.insert(server.clone(), new);
                     self.order.push(server);
                 }

@@ -11,202 +11,27 @@
 
 mod journaled;
 mod leaving;
+mod messages;
 #[cfg(test)]
 mod tests;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::{Decision, Ended, Kind, Order, Queue, Request, RequestId, UserId};
+use pliant_policy::optional::{Decision, Ended, Kind, Queue, Request, RequestId, UserId};
 use serde::{Deserialize, Serialize};
 
+use self::messages::is_first;
 use crate::names::{Key, User};
 use crate::reason::{Cause, Reason};
-use crate::server::Token;
 
 pub use journaled::{Journaled, Told};
+pub use messages::{Answer, Command, Config, Event, Exit, RequestKey, Standing, Submit};
 pub use views::{Process, Prospects, UserShare};
 
 /// How long an exploration is remembered after its last request is over: longer than a client repeats itself.
 const KEPT: SpanMs = SpanMs(3_600_000);
-
-/// A request, wherever it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct RequestKey {
-    /// The exploration, by the key that its client drew.
-    pub exploration: Key,
-    /// The request's number in it.
-    pub number: u32,
-}
-
-/// What a server is.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Config {
-    /// The order of its queue.
-    pub order: Order,
-    /// Its cores: one request on each.
-    pub cores: u32,
-    /// How many optional requests of an exploration may be here for each core; none for any number. More would gain
-    /// their user nothing, and the platform must not be filled by one user (section 4.1).
-    pub optional_per_core: Option<u32>,
-    /// How many mandatory requests of one user may be here, waiting or running, in all explorations; none for any
-    /// number. They go before everybody's optional ones, so nobody may bring as many as they like.
-    #[serde(default)]
-    pub mandatory_per_user: Option<u32>,
-    /// What ties are drawn from.
-    pub draws: Draws,
-}
-
-/// A request as it is submitted.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Submit {
-    /// Which.
-    pub key: RequestKey,
-    /// Whose: the driver has made sure of it.
-    pub user: User,
-    /// The user's weight.
-    pub weight: u32,
-    /// Whether it has to be completed.
-    pub kind: Kind,
-    /// How often its client has had to find a server for it before.
-    #[serde(default, skip_serializing_if = "is_first")]
-    pub attempt: u32,
-    /// The user's deadline, for the grace of those in its way.
-    pub deadline: Option<TimeMs>,
-    /// What to run: the driver's own note.
-    pub launch: String,
-}
-
-/// What changes the state.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Event {
-    /// Somebody submits a request, perhaps again.
-    Submit {
-        /// Whom to answer.
-        reply: Token,
-        /// What.
-        submit: Box<Submit>,
-    },
-    /// Its user wants a request no more.
-    Cancel {
-        /// Whom to answer.
-        reply: Token,
-        /// Which.
-        key: RequestKey,
-        /// Up to which attempt.
-        #[serde(default, skip_serializing_if = "is_first")]
-        attempt: u32,
-        /// Who.
-        user: User,
-    },
-    /// The same, unless it has begun to run: its client has a better server for it.
-    Withdraw {
-        /// Whom to answer: [`Standing::Cancelled`] if it is not here any more and does not come back.
-        reply: Token,
-        /// Which.
-        key: RequestKey,
-        /// Up to which attempt.
-        #[serde(default, skip_serializing_if = "is_first")]
-        attempt: u32,
-        /// Who.
-        user: User,
-    },
-    /// Its user wants nothing of an exploration any more.
-    CancelAll {
-        /// Whom to answer.
-        reply: Token,
-        /// Which.
-        exploration: Key,
-        /// Who.
-        user: User,
-    },
-    /// The process of a request is gone.
-    Ended {
-        /// Which.
-        request: RequestId,
-        /// How.
-        exit: Exit,
-    },
-    /// The other events of this instant are in.
-    Due,
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Exit {
-    /// By itself, with exit code 0.
-    Completed,
-    /// By itself, in any other way.
-    Failed,
-    /// It was ended, as was asked for.
-    Killed,
-}
-
-/// How a request stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// It waits.
-    Waiting,
-    /// It runs.
-    Running,
-    /// It was completed.
-    Completed,
-    /// It failed by itself.
-    Failed,
-    /// Its user has cancelled it.
-    Cancelled,
-}
-
-/// The answer to a call.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Answer {
-    /// How the request stands.
-    Stands(Standing),
-    /// All of the exploration is cancelled.
-    AllCancelled,
-    /// It is not taken.
-    Refused(Reason),
-}
-
-/// What is to be done.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Command {
-    /// Answer a call.
-    Reply {
-        /// Whom.
-        to: Token,
-        /// What.
-        answer: Answer,
-    },
-    /// Run a request on a core.
-    Run {
-        /// Which.
-        request: RequestId,
-        /// Where.
-        core: u32,
-        /// What.
-        launch: String,
-    },
-    /// End a running request; that it is gone is told.
-    End {
-        /// Which.
-        request: RequestId,
-    },
-    /// A request is over: tell its client, if it listens. One that does not hear of it asks.
-    Tell {
-        /// Which.
-        key: RequestKey,
-        /// How it stands.
-        standing: Standing,
-    },
-}
 
 /// A request that waits or runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -216,10 +41,6 @@ struct Kept {
     attempt: u32,
     launch: String,
     cancelled: bool,
-}
-
-fn is_first(attempt: &u32) -> bool {
-    *attempt == 0
 }
 
 /// What is known of an exploration.
@@ -327,9 +148,13 @@ impl Requests {
         self.requests.get(&request).map(|kept| kept.key)
     }
 
-    /// Optional requests of an exploration that are here.
-    pub fn optional_of(&self, exploration: Key) -> u32 {
-        self.explorations.get(&exploration).map_or(0, |known| known.optional)
+    /// Optional requests of a user that are here, of all explorations. O(explorations).
+    pub fn optional_of(&self, user: &User) -> u32 {
+        self.of_user(user).map(|known| known.optional).sum()
+    }
+
+    fn of_user(&self, user: &User) -> impl Iterator<Item = &Exploration> {
+        self.explorations.values().filter(move |known| known.user == *user)
     }
 
     /// The exploration of that key; none if it is another user's.
@@ -350,9 +175,8 @@ impl Requests {
 
     fn submit(&mut self, now: TimeMs, submit: Submit) -> Answer {
         let Submit { key, user, weight, kind, attempt, deadline, launch } = submit;
-        let most = self.config.optional_per_core.map(|most| most * self.config.cores);
         let id = RequestId(self.next);
-        let crowd = (kind == Kind::Mandatory).then(|| self.crowd(&user)).flatten();
+        let crowd = self.crowd(&user, kind);
         let Some(exploration) = self.exploration(now, key.exploration, &user) else { return not_yours() };
         if let Some(standing) = exploration.over.get(&key.number)
             && !(*standing == Standing::Cancelled && exploration.comes_back(key.number, attempt))
@@ -372,14 +196,7 @@ impl Requests {
         if let Some(why) = crowd {
             return Answer::Refused(why);
         }
-        if kind == Kind::Optional {
-            if let Some(most) = most.filter(|most| exploration.optional >= *most) {
-                let why =
-                    format!("expected at most {most} optional requests of an exploration, found one more");
-                return Answer::Refused(Cause::TooMany.because(why));
-            }
-            exploration.optional += 1;
-        }
+        exploration.optional += u32::from(kind == Kind::Optional);
         exploration.over.remove(&key.number);
         exploration.here.insert(key.number, id);
         self.next += 1;
@@ -394,13 +211,19 @@ impl Requests {
         Answer::Stands(Standing::Waiting)
     }
 
-    /// Why a user may not have one more mandatory request here. O(explorations).
-    fn crowd(&self, user: &User) -> Option<Reason> {
-        let most = self.config.mandatory_per_user?;
-        let own = self.explorations.values().filter(|known| known.user == *user);
-        let here: u32 = own.map(|known| known.here.len() as u32 - known.optional).sum();
+    /// Why a user may not have one more request of that kind here. O(explorations).
+    fn crowd(&self, user: &User, kind: Kind) -> Option<Reason> {
+        let Config { cores, optional_per_core, mandatory_per_user, .. } = self.config;
+        let optional = self.optional_of(user);
+        let (word, here, most) = match kind {
+            Kind::Optional => ("optional", optional, optional_per_core?.saturating_mul(cores)),
+            Kind::Mandatory => {
+                let all: u32 = self.of_user(user).map(|known| known.here.len() as u32).sum();
+                ("mandatory", all - optional, mandatory_per_user?)
+            }
+        };
         (here >= most).then(|| {
-            let why = format!("expected at most {most} mandatory requests of a user here, found one more");
+            let why = format!("expected at most {most} {word} requests of a user here, found one more");
             Cause::TooMany.because(why)
         })
     }
@@ -416,7 +239,11 @@ impl Requests {
     fn ended(&mut self, now: TimeMs, request: RequestId, exit: Exit, commands: &mut Vec<Command>) {
         let Some(kept) = self.requests.get(&request) else { return };
         let cancelled = kept.cancelled;
-        let how = if exit == Exit::Killed { Ended::Killed } else { Ended::Over };
+        let how = match exit {
+            Exit::Completed => Ended::Over,
+            Exit::Failed => Ended::Failed,
+            Exit::Killed => Ended::Killed,
+        };
         let waits = self.queue.ended(now, request, how);
         self.changed = true;
         if waits {

@@ -84,6 +84,7 @@ fn info(number: u32) -> ServerInfo {
         services: vec![("pi".to_owned(), "estimates pi by Monte Carlo".to_owned())],
         scripts: true,
         optional_cores: 0,
+        optional_per_core: 0,
     }
 }
 

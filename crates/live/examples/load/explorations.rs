@@ -12,6 +12,7 @@ use pliant_live::client::{Client, Explored, Explorer, Sweep, Told, Wanted};
 use pliant_live::config::AgentAddress;
 use pliant_live::identity::Role;
 use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
+use pliant_policy::optional::Share;
 use pliant_report::plot::{Axis, Curve, Plot, Scale};
 use pliant_report::summarize_exploration;
 use tokio::sync::watch;
@@ -70,8 +71,8 @@ pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
     let all = begun.elapsed();
     over.send_replace(true);
     let usage = usage.await??;
-    let consumed = consumed(&operator, &servers.addresses, &user).await?;
-    let exploration = |(explored, consumed): (Option<Explored>, SpanMs)| {
+    let shares = shares(&operator, &servers.addresses, &user).await?;
+    let exploration = |(explored, share): (Option<Explored>, Share)| {
         let explored = explored.ok_or("expected every user to be done")?;
         Outcome::Ok(Exploration {
             arrival: TimeMs::ZERO,
@@ -80,13 +81,13 @@ pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
             mandatory: MANDATORY,
             mandatory_done: explored.mandatory_done.map(|done| TimeMs::ZERO + done),
             completed: explored.progress.mandatory + explored.progress.optional,
-            consumed,
-            useful: SpanMs::ZERO,
-            killed: 0,
+            consumed: share.consumed,
+            useful: share.useful,
+            killed: share.killed,
             left: TimeMs::ZERO + DEADLINE,
         })
     };
-    let explorations = explored.into_iter().zip(consumed).map(exploration).collect::<Outcome<Vec<_>>>()?;
+    let explorations = explored.into_iter().zip(shares).map(exploration).collect::<Outcome<Vec<_>>>()?;
     let capacity = vec![Capacity { since: TimeMs::ZERO, resources: SERVERS as f64 }];
     let run = ExplorationRun { capacity, explorations, stored_most: 0, submissions: 0 };
     let summary = summarize_exploration(&run);
@@ -171,21 +172,21 @@ async fn explore(client: Client) -> Outcome<(Explored, Duration)> {
 }
 
 /// What each user has had of all servers.
-async fn consumed(
+async fn shares(
     operator: &Client,
     servers: &[AgentAddress],
     user: &impl Fn(usize) -> String,
-) -> Outcome<Vec<SpanMs>> {
-    let mut consumed = vec![SpanMs::ZERO; USERS];
+) -> Outcome<Vec<Share>> {
+    let mut sums = vec![Share::default(); USERS];
     for AgentAddress { name, address } in servers {
         let name: &Name = name;
         let shares = operator.users(name, address).await?;
-        for (number, consumed) in consumed.iter_mut().enumerate() {
+        for (number, sum) in sums.iter_mut().enumerate() {
             let own = shares.users.iter().find(|share| share.user.as_str() == user(number));
-            *consumed = *consumed + own.map_or(SpanMs::ZERO, |share| share.share.consumed);
+            *sum = *sum + own.map(|share| share.share).unwrap_or_default();
         }
     }
-    Ok(consumed)
+    Ok(sums)
 }
 
 /// How much each process uses, second by second from now on.

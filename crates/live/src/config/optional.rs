@@ -33,9 +33,10 @@ pub struct OptionalFile {
     /// How long a mandatory request may wait for an optional one that is about to complete.
     #[serde(default)]
     pub grace_s: u32,
-    /// How many optional requests of an exploration may be here for each core.
-    #[serde(default = "per_core")]
-    pub per_core: u32,
+    /// How many optional requests of a user may be here for each core. If left out one, as in the paper, and two if there are
+    /// weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_core: Option<u32>,
     /// How many mandatory requests one user may have here.
     #[serde(default = "mandatory_per_user")]
     pub mandatory_per_user: u32,
@@ -65,10 +66,6 @@ fn virtual_time() -> String {
     Fairness::VirtualTime.name().to_owned()
 }
 
-fn per_core() -> u32 {
-    1
-}
-
 fn mandatory_per_user() -> u32 {
     1_000
 }
@@ -81,7 +78,7 @@ impl OptionalFile {
             false => Err((key, format!("expected 1 to {most}, found {found}"))),
         };
         between("optional.cores", CORES_MAX, self.cores)?;
-        between("optional.per_core", CORES_MAX, self.per_core)?;
+        between("optional.per_core", CORES_MAX, self.per_core())?;
         between("optional.mandatory_per_user", MANDATORY_MAX, self.mandatory_per_user)?;
         if self.grace_s > GRACE_S_MAX {
             return Err(("optional.grace_s", format!("expected 0 to {GRACE_S_MAX}, found {}", self.grace_s)));
@@ -103,13 +100,40 @@ impl OptionalFile {
             OrderFile::Fcfs => Order::Fcfs,
         };
         // The clients of the baseline put all that they want in the line.
-        let optional_per_core = (self.order == OrderFile::Fair).then_some(self.per_core);
+        let optional_per_core = (self.order == OrderFile::Fair).then_some(self.per_core());
         let (mandatory_per_user, draws) = (Some(self.mandatory_per_user), Draws::new(seed, "ties"));
         Ok(Config { order, cores: self.cores, optional_per_core, mandatory_per_user, draws })
+    }
+
+    /// How many optional requests of a user may be here for each core. Of a heavier user the next one has to be here when one
+    /// ends, or those of others go first.
+    pub fn per_core(&self) -> u32 {
+        self.per_core.unwrap_or(if self.weights.is_empty() { 1 } else { 2 })
     }
 
     /// A user's weight.
     pub(crate) fn weight(&self, user: &User) -> u32 {
         self.weights.get(user).copied().unwrap_or(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heavier_user_needs_two_requests_for_each_core() {
+        for (table, expected) in [
+            ("cores = 4", 1),
+            ("cores = 4\n[weights]\nalice = 3", 2),
+            ("cores = 4\nper_core = 1\n[weights]\nalice = 3", 1),
+            ("cores = 4\nper_core = 5", 5),
+        ] {
+            let file: OptionalFile = toml::from_str(table).unwrap();
+            assert_eq!((file.check(), file.per_core()), (Ok(()), expected), "{table}");
+            assert_eq!(file.config(1).unwrap().optional_per_core, Some(expected), "{table}");
+        }
+        let file: OptionalFile = toml::from_str("cores = 4\nper_core = 0").unwrap();
+        assert_eq!(file.check(), Err(("optional.per_core", "expected 1 to 4096, found 0".to_owned())));
     }
 }

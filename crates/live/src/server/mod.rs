@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 use tonic::service::interceptor::InterceptedService;
 
-use crate::config::ServerFile;
+use crate::config::{OptionalFile, ServerFile};
 use crate::daemon::{
     DaemonError, MachineThread, Settings, listen_pages, mailbox, recover, stopped, transport,
 };
@@ -328,6 +328,7 @@ fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString
         services,
         scripts: catalogue.takes_scripts(),
         optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
+        optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
     };
     let spare = pack_spare(file.cluster.grace_s, info.speed);
     Shop { info, catalogue, pliant: program(supervisor), spare }

@@ -131,6 +131,18 @@ table! {
         "Core time that a user deserved: an equal share, by weight, while requests were there.";
     OPTIONAL_SATISFACTION_RATIO = "pliant_optional_satisfaction_ratio", Kind::Gauge, Count, ["user"],
         "What a user has had over what the user deserved.";
+    OPTIONAL_COMPLETED_REQUESTS = "pliant_optional_completed_requests", Kind::Gauge, Count, ["user"],
+        "Requests of a user that were completed, mandatory and optional.";
+    OPTIONAL_USEFUL_SECONDS = "pliant_optional_useful_seconds", Kind::Gauge, Seconds, ["user"],
+        "Core time that went into a user's completed requests.";
+    OPTIONAL_KILLED_RUNS = "pliant_optional_killed_runs", Kind::Gauge, Count, ["user"],
+        "Runs of a user's optional requests that were ended for a mandatory one.";
+    OPTIONAL_LATE_REQUESTS = "pliant_optional_late_requests", Kind::Gauge, Count, ["user"],
+        "Mandatory requests of a user that were completed after the deadline, or are there after it.";
+    OPTIONAL_UNHAPPY_USERS = "pliant_optional_unhappy_users", Kind::Gauge, Count, [],
+        "Users of whom a mandatory request was or is late.";
+    OPTIONAL_UNFAIRNESS_RATIO = "pliant_optional_unfairness_ratio", Kind::Gauge, Count, [],
+        "The greatest satisfaction of a user minus the least.";
 }
 
 /// Tells the present recorder what each metric means.

@@ -297,6 +297,7 @@ fn queue(waiting: u32) -> Found {
         services: Vec::new(),
         scripts: true,
         optional_cores: 0,
+        optional_per_core: 0,
     };
     let queue = Dump { placed, ..Dump::default() };
     let movable = (1..=waiting).map(movable).collect();

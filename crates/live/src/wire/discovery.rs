@@ -125,6 +125,7 @@ impl From<&ServerInfo> for proto::ServerInfo {
             services: info.services.iter().take(bounds::SERVICES_MAX).map(service).collect(),
             scripts: info.scripts,
             optional_cores: write::free(pliant_model::Procs(info.optional_cores)),
+            optional_per_core: write::free(pliant_model::Procs(info.optional_per_core)),
         }
     }
 }
@@ -146,6 +147,7 @@ impl TryFrom<proto::ServerInfo> for ServerInfo {
             services: read::list("services", message.services, bounds::SERVICES_MAX, service)?,
             scripts: message.scripts,
             optional_cores: read::free("optional_cores", message.optional_cores)?.0,
+            optional_per_core: read::free("optional_per_core", message.optional_per_core)?.0,
         })
     }
 }

@@ -28,6 +28,8 @@ pub enum ToServer {
         deadline: Option<TimeMs>,
         /// Files that every request finds in its folder, uploaded under that key.
         inputs: Vec<FileSpec>,
+        /// After so many seconds in which nothing was said the client wants to know what its user has had; 0 for never.
+        shares_every_s: u32,
     },
     /// Run a request, once.
     Call(Call),
@@ -109,6 +111,8 @@ pub enum Said {
     AllCancelled,
     /// What may be expected.
     Expected(Prospects),
+    /// Nothing: the share is the news.
+    Shared,
 }
 
 /// What users have had of a server's cores for explorations.
@@ -144,12 +148,13 @@ impl From<&ToServer> for proto::ExploreRequest {
         use explore_request::Message;
         let mut attempt = 0;
         let message = match asked {
-            ToServer::Begin { exploration, service, deadline, inputs } => {
+            ToServer::Begin { exploration, service, deadline, inputs, shares_every_s } => {
                 Message::Begin(explore_request::Begin {
                     exploration: exploration.0.to_vec(),
                     service: service.clone(),
                     deadline_ms: deadline.map(|deadline| write::number(&bounds::TIME_MS, deadline.0)),
                     inputs: inputs.iter().map(Into::into).collect(),
+                    shares_every_s: *shares_every_s,
                 })
             }
             ToServer::Call(call) => Message::Submit(explore_request::Call {
@@ -185,6 +190,7 @@ impl TryFrom<proto::ExploreRequest> for ToServer {
                 service: read::word("begin.service", A_SERVICE, begin.service, bounds::NAME_BYTES_MAX)?,
                 deadline: begin.deadline_ms.map(|ms| instant("begin.deadline_ms", ms)).transpose()?,
                 inputs: read::list("begin.inputs", begin.inputs, bounds::INPUTS_MAX, FileSpec::try_from)?,
+                shares_every_s: begin.shares_every_s,
             },
             Message::Submit(call) => ToServer::Call(Call {
                 number: call.number,
@@ -242,6 +248,7 @@ impl From<&FromServer> for proto::ExploreReply {
             }),
             Said::AllCancelled => Message::AllCancelled(true),
             Said::Expected(prospects) => Message::Prospects(prospects.into()),
+            Said::Shared => Message::Shared(true),
         };
         proto::ExploreReply { message: Some(message), share: told.share.as_ref().map(Into::into) }
     }
@@ -251,7 +258,7 @@ impl TryFrom<proto::ExploreReply> for FromServer {
     type Error = Malformed;
     fn try_from(message: proto::ExploreReply) -> Result<FromServer, Malformed> {
         use explore_reply::Message;
-        let missing = || Malformed::missing("", "stands, not_taken, all_cancelled or prospects");
+        let missing = || Malformed::missing("", "stands, not_taken, all_cancelled, prospects or shared");
         let said = match message.message.ok_or_else(missing)? {
             Message::Stands(stands) => Said::Stands {
                 id: Attempt { number: stands.number, attempt: stands.attempt },
@@ -264,6 +271,7 @@ impl TryFrom<proto::ExploreReply> for FromServer {
             }
             Message::AllCancelled(_) => Said::AllCancelled,
             Message::Prospects(prospects) => Said::Expected(prospects.try_into()?),
+            Message::Shared(_) => Said::Shared,
         };
         Ok(FromServer { said, share: read::optional("share", message.share)? })
     }
@@ -299,13 +307,17 @@ impl TryFrom<explore_reply::Prospects> for Prospects {
 
 impl From<&UserShare> for proto::UserShare {
     fn from(share: &UserShare) -> proto::UserShare {
-        let Share { weight, requests, consumed, deserved } = share.share;
+        let Share { weight, requests, consumed, deserved, completed, useful, killed, late } = share.share;
         proto::UserShare {
             user: share.user.to_string(),
             weight,
             requests,
             consumed_ms: write::span_ms(consumed),
             deserved_ms: write::span_ms(deserved),
+            completed,
+            useful_ms: write::span_ms(useful),
+            killed,
+            late,
         }
     }
 }
@@ -318,6 +330,10 @@ impl TryFrom<proto::UserShare> for UserShare {
             requests: message.requests,
             consumed: read::span_ms("consumed_ms", message.consumed_ms)?,
             deserved: read::span_ms("deserved_ms", message.deserved_ms)?,
+            completed: message.completed,
+            useful: read::span_ms("useful_ms", message.useful_ms)?,
+            killed: message.killed,
+            late: message.late,
         };
         Ok(UserShare { user: read::user("user", &message.user)?, share })
     }
@@ -371,6 +387,7 @@ pub fn offers_reply(offers: &[Offering]) -> proto::OffersReply {
         server: offering.server.to_string(),
         address: offering.address.clone(),
         cores: write::free(pliant_model::Procs(offering.cores)),
+        per_core: write::free(pliant_model::Procs(offering.per_core)),
     };
     proto::OffersReply { servers: offers.iter().take(*bounds::OFFERS.end() as usize).map(offering).collect() }
 }
@@ -387,6 +404,7 @@ pub fn offers(reply: proto::OffersReply) -> Result<Vec<Offering>, Malformed> {
             server: read::name("server", &offering.server)?,
             address: read::address("address", offering.address)?,
             cores: read::free("cores", offering.cores)?.0,
+            per_core: read::free("per_core", offering.per_core)?.0,
         })
     })
 }

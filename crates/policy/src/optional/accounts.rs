@@ -48,6 +48,21 @@ struct Account {
     /// Deserved in earlier stays, in parts, and the server's count when this one began.
     deserved: u64,
     entitled_before: u64,
+    #[cfg_attr(feature = "serde", serde(default))]
+    ends: Ends,
+}
+
+/// How a user's runs have ended.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Ends {
+    /// Requests completed, and the time that these took.
+    completed: u32,
+    useful: SpanMs,
+    /// Mandatory ones among them after the deadline.
+    late: u32,
+    /// Ended early, to wait again.
+    killed: u32,
 }
 
 /// The accounts of a server's users.
@@ -92,6 +107,7 @@ impl Accounts {
             began: 0,
             deserved: 0,
             entitled_before: 0,
+            ends: Ends::default(),
         });
         if account.requests == 0 {
             // Kept through a stay: what was had before is had at that weight.
@@ -140,6 +156,22 @@ impl Accounts {
         }
     }
 
+    /// A run of the user has completed its request, after so long.
+    pub(super) fn completed(&mut self, user: UserId, took: SpanMs, late: bool) {
+        if let Some(Account { ends, .. }) = self.users.get_mut(&user) {
+            ends.completed = ends.completed.saturating_add(1);
+            ends.useful = ends.useful + took;
+            ends.late = ends.late.saturating_add(u32::from(late));
+        }
+    }
+
+    /// A run of the user was ended for a mandatory request.
+    pub(super) fn killed(&mut self, user: UserId) {
+        if let Some(Account { ends, .. }) = self.users.get_mut(&user) {
+            ends.killed = ends.killed.saturating_add(1);
+        }
+    }
+
     /// Resource time that the user has consumed.
     pub(super) fn consumed(&self, now: TimeMs, user: UserId) -> SpanMs {
         self.users.get(&user).map_or(SpanMs::ZERO, |account| account.consumed(now))
@@ -166,8 +198,10 @@ impl Accounts {
     pub(super) fn share(&self, now: TimeMs, user: UserId) -> Option<Share> {
         let account = self.users.get(&user)?;
         let deserved = SpanMs((self.deserved(now, account) / PARTS) as i64);
-        let Account { weight, requests, .. } = *account;
-        Some(Share { weight, requests, consumed: account.consumed(now), deserved })
+        let Account { weight, requests, ends, .. } = *account;
+        let Ends { completed, useful, late, killed } = ends;
+        let consumed = account.consumed(now);
+        Some(Share { weight, requests, consumed, deserved, completed, useful, killed, late })
     }
 
     /// What a user deserved, in earlier stays and in this one, in parts.

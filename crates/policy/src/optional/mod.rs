@@ -26,5 +26,6 @@ mod tests;
 pub use accounts::Fairness;
 pub use queue::{
     Cancelled, Decision, Ended, Kind, Order, Prospect, Queue, Request, RequestId, Running, Share, UserId,
+    unfairness,
 };
 pub use reallocation::{Move, Reallocation, Waiting, reallocate};

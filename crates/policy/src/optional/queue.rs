@@ -17,7 +17,7 @@ use super::Fairness;
 use super::accounts::Accounts;
 
 pub use prospects::Prospect;
-pub use views::{Running, Share};
+pub use views::{Running, Share, unfairness};
 
 /// A request, by the driver's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -55,6 +55,13 @@ pub struct Request {
     pub deadline: Option<TimeMs>,
 }
 
+impl Request {
+    /// True if it has to be completed, and should have been.
+    pub(super) fn is_late(&self, now: TimeMs) -> bool {
+        self.kind == Kind::Mandatory && self.deadline.is_some_and(|deadline| now > deadline)
+    }
+}
+
 /// The order in which requests are run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
@@ -90,8 +97,10 @@ pub enum Decision {
 /// How a run came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// By itself.
+    /// By itself: it is complete.
     Over,
+    /// By itself, and is worth nothing.
+    Failed,
     /// It was ended, as was decided.
     Killed,
 }
@@ -201,10 +210,14 @@ impl Queue {
         let user = run.request.user;
         self.accounts.stopped(now, user, run.since);
         if how == Ended::Killed && run.fate == Fate::Returns {
+            self.accounts.killed(user);
             self.wait(run.request, run.sequence);
             return true;
         }
         if how == Ended::Over {
+            self.accounts.completed(user, now - run.since, run.request.is_late(now));
+        }
+        if how != Ended::Killed {
             let longest = self.longest.entry(user).or_default();
             *longest = (*longest).max(now - run.since);
         }
@@ -213,7 +226,9 @@ impl Queue {
     }
 
     /// All of an instant is in: says what is to start and what is to be ended. Appends to `decisions`.
-    /// O(log waiting + users with optional requests) for each.
+    ///
+    /// A start of a mandatory request costs O(log waiting). One of an optional request looks at all that wait, for each at the
+    /// users who are first so far: O(waiting x users of the least rank), which are few, as servers take a few of each user.
     pub fn decide(&mut self, now: TimeMs, draws: &mut Draws, decisions: &mut Vec<Decision>) {
         self.due = None;
         for core in 0..self.cores.len() {

@@ -99,6 +99,46 @@ fn g004_2_a_mandatory_request_ends_an_optional_one_which_returns_and_never_a_man
 }
 
 #[test]
+fn how_runs_have_ended_is_counted_for_their_users() {
+    let mut queue = Queue::new(FAIR, 1);
+    let mut draws = Draws::new(1, "ties");
+    let mut decide = |queue: &mut Queue, now| queue.decide(TimeMs(now), &mut draws, &mut Vec::new());
+    let deadline = Some(TimeMs(10));
+    let request =
+        |id, user, kind| Request { id: RequestId(id), user: UserId(user), weight: 1, kind, deadline };
+    queue.submit(TimeMs(0), request(1, 1, Optional));
+    decide(&mut queue, 0);
+    queue.submit(TimeMs(4), request(2, 2, Mandatory));
+    decide(&mut queue, 4);
+    queue.ended(TimeMs(4), RequestId(1), Ended::Killed);
+    decide(&mut queue, 4);
+    let late = |queue: &Queue, now| queue.share(TimeMs(now), UserId(2)).unwrap().late;
+    assert_eq!((late(&queue, 10), late(&queue, 11)), (0, 1), "the deadline has passed, and it runs");
+    queue.ended(TimeMs(12), RequestId(2), Ended::Over);
+    assert_eq!(late(&queue, 20), 1, "it was completed late");
+    decide(&mut queue, 12);
+    queue.ended(TimeMs(15), RequestId(1), Ended::Over);
+    queue.submit(TimeMs(15), request(3, 1, Optional));
+    decide(&mut queue, 15);
+    queue.ended(TimeMs(17), RequestId(3), Ended::Failed);
+    let had = queue.share(TimeMs(20), UserId(1)).unwrap();
+    let Share { completed, useful, killed, late, consumed, .. } = had;
+    assert_eq!((completed, useful, killed, late, consumed), (1, SpanMs(3), 1, 0, SpanMs(4 + 3 + 2)));
+}
+
+#[test]
+fn unfairness_is_the_greatest_satisfaction_minus_the_least() {
+    let share = |consumed, deserved| Share {
+        consumed: SpanMs(consumed),
+        deserved: SpanMs(deserved),
+        ..Share::default()
+    };
+    assert_eq!(unfairness([share(3, 4), share(5, 4), share(4, 4), share(0, 0)].into_iter()), 0.5);
+    assert_eq!(unfairness([share(0, 0)].into_iter()), 0.0);
+    assert_eq!((share(3, 4) + share(1, 4)).satisfaction(), Some(0.5));
+}
+
+#[test]
 fn a_run_that_is_being_ended_keeps_its_core_and_may_complete() {
     let mut queue = Queue::new(FAIR, 1);
     let mut draws = Draws::new(1, "ties");

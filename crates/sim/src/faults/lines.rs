@@ -87,6 +87,7 @@ impl World {
             services,
             scripts: true,
             optional_cores: 0,
+            optional_per_core: 0,
         }
     }
 

@@ -278,6 +278,7 @@ impl Direct {
         let end = match how {
             Ended::Over if self.clients[stored.user].machine.is_over() => RunEnd::Cancelled,
             Ended::Over => RunEnd::Completed(stored.kind),
+            Ended::Failed => RunEnd::Cancelled,
             Ended::Killed if waits => RunEnd::Killed,
             Ended::Killed => RunEnd::Cancelled,
         };
@@ -383,6 +384,6 @@ impl Direct {
 
 impl Server {
     fn offer(&self) -> Offer {
-        Offer { server: self.name.clone(), cores: self.queue.cores() }
+        Offer { server: self.name.clone(), cores: self.queue.cores(), per_core: None }
     }
 }

@@ -29,6 +29,7 @@ impl Driver<'_> {
             services,
             scripts: true,
             optional_cores: 0,
+            optional_per_core: 0,
         }
     }
 

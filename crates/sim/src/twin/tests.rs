@@ -21,6 +21,7 @@ fn cluster(name: &str, procs: u32) -> TwinCluster {
         services: Vec::new(),
         scripts: true,
         optional_cores: 0,
+        optional_per_core: 0,
     };
     TwinCluster { info, tuner: Tuner::Exact, nodes: None, locals: Vec::new() }
 }

@@ -7,7 +7,7 @@ use pliant_live::client::Notes;
 use pliant_model::SpanMs;
 use tokio::time::sleep;
 
-use super::{consumed, explore, pauses, server, shares};
+use super::{explore, pauses, server, share_of, shares};
 use crate::harness::{Federation, until};
 use pliant_live::identity::Role;
 
@@ -51,7 +51,7 @@ async fn servers_may_be_killed() {
     })
     .await;
     for user in users {
-        assert!(consumed(&shares, user) > SpanMs(0), "{user}: {shares:?}");
+        assert!(share_of(&shares, user).consumed > SpanMs(0), "{user}: {shares:?}");
     }
     // A server that was killed goes on with what it had: it takes new requests.
     let explored = run(&federation, "erin").await;

@@ -4,6 +4,7 @@ mod faults;
 mod moving;
 mod occupancy;
 mod paper;
+mod shares;
 mod verbs;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use pliant_control::names::User;
 use pliant_live::client::{Explored, Explorer, Notes, Sweep, Wanted};
 use pliant_live::wire::Shares;
 use pliant_model::SpanMs;
+use pliant_policy::optional::Share;
 
 use crate::harness::{Cluster, Federation};
 
@@ -61,8 +63,8 @@ pub(crate) async fn shares(federation: &Federation, servers: &[&str]) -> Vec<Sha
 }
 
 /// What a user has had of all servers.
-pub(crate) fn consumed(shares: &[Shares], user: &str) -> SpanMs {
+pub(crate) fn share_of(shares: &[Shares], user: &str) -> Share {
     let user: User = user.parse().unwrap();
     let own = shares.iter().flat_map(|shares| &shares.users).filter(|share| share.user == user);
-    SpanMs(own.map(|share| share.share.consumed.0).sum())
+    own.fold(Share::default(), |sum, share| sum + share.share)
 }

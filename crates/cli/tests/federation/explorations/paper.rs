@@ -18,7 +18,7 @@ use pliant_sim::optional::{Arrivals, Overheads, Scenario, System, UserDraw, simu
 use tokio::time::{Instant, sleep_until};
 
 use super::occupancy::{median_and_most, overheads};
-use super::{consumed, pauses, server, shares};
+use super::{pauses, server, share_of, shares};
 use crate::harness::Federation;
 
 const SEED: u64 = 1;
@@ -108,7 +108,9 @@ async fn run(scenario: &Scenario, live: Live, faster: i64) -> (ExplorationSummar
     }
     let shares = shares(&federation, &SERVERS).await;
     for (number, exploration) in explorations.iter_mut().enumerate() {
-        exploration.consumed = consumed(&shares, &name(number));
+        let share = share_of(&shares, &name(number));
+        (exploration.consumed, exploration.useful) = (share.consumed, share.useful);
+        exploration.killed = share.killed;
     }
     let capacity = vec![Capacity { since: TimeMs::ZERO, resources: SERVERS.len() as f64 }];
     let found =

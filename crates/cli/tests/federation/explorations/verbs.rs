@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use super::server;
 use crate::harness::{Federation, MASTER, PATIENCE, until};
 
-struct User {
+pub(super) struct User {
     config: std::path::PathBuf,
     dir: tempfile::TempDir,
 }
 
 impl User {
-    fn new(federation: &Federation, role: Role, name: &str) -> User {
+    pub(super) fn new(federation: &Federation, role: Role, name: &str) -> User {
         User { config: federation.client_file(role, name), dir: tempfile::tempdir().unwrap() }
     }
 
@@ -36,7 +36,7 @@ impl User {
     }
 
     /// The exit code, the document, and what was said on standard error.
-    fn run(&self, line: &str) -> (i32, Value, String) {
+    pub(super) fn run(&self, line: &str) -> (i32, Value, String) {
         let output = self.command(line).output().unwrap();
         let document = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
         (output.status.code().unwrap(), document, String::from_utf8(output.stderr).unwrap())
@@ -45,7 +45,7 @@ impl User {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_kept_and_shares_are_shown() {
-    let federation = Federation::start(&[server("lyon", "cores = 2\n[optional.weights]\nbob = 2")]).await;
+    let federation = Federation::start(&[server("lyon", "cores = 2")]).await;
     let alice = User::new(&federation, Role::User, "alice");
     let (code, said, stderr) =
         alice.run("explore say --vary text=one,two,three --min 1 --deadline 10s --out kept");

@@ -33,7 +33,7 @@ impl Explore {
         let Dispatch::Window(window) = self.plan.dispatch else { return };
         while let Some(server) = self.servers.get(name)
             && server.there
-            && server.optional < window * server.cores
+            && server.optional < server.per_core.unwrap_or(window).saturating_mul(server.cores)
             && let Some(number) = self.take_optional()
         {
             self.send(number, name.clone(), commands);

@@ -1,10 +1,12 @@
 //! The requests of a server as a journaled machine.
 
 use pliant_model::Time;
-use pliant_policy::optional::Fairness;
+use pliant_model::rng::Draws;
+use pliant_policy::optional::{Fairness, Order};
 
 use super::*;
 use crate::replay::{Machine, Recorded, replay};
+use crate::server::Token;
 
 const ALICE: Key = Key([1; 16]);
 const BOB: Key = Key([2; 16]);

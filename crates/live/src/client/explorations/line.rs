@@ -22,6 +22,8 @@ use crate::wire::{Attempt, Call, FromServer, Said, ToServer, proto};
 
 /// The pause before a stream is made again.
 const AGAIN: Duration = Duration::from_millis(200);
+/// How often a server is to say what was had there at most, in seconds.
+const SHARES_EVERY_LEAST_S: u32 = 5;
 
 /// What a line is to do.
 #[derive(Debug)]
@@ -59,6 +61,16 @@ pub(super) struct Line {
 pub(super) struct Inputs {
     pub(super) key: Key,
     pub(super) files: Vec<(FileSpec, PathBuf)>,
+}
+
+/// The first message to one of so many servers: each is to say from time to time what was had there, if it says nothing else,
+/// but not more than two of them in a second.
+pub(super) fn begin_among(begin: &ToServer, servers: usize) -> ToServer {
+    let mut begin = begin.clone();
+    if let ToServer::Begin { shares_every_s, .. } = &mut begin {
+        *shares_every_s = u32::try_from(servers / 2).unwrap_or(u32::MAX).max(SHARES_EVERY_LEAST_S);
+    }
+    begin
 }
 
 /// Why a stream came to its end.
@@ -255,6 +267,7 @@ impl Line {
                 self.expects = false;
                 report(Report::Happened(Happened::Expected { server: server(), prospects }));
             }
+            Said::Shared => {}
         }
     }
 

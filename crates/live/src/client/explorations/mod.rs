@@ -166,7 +166,13 @@ impl Client {
         let (reporter, reports) = unbounded_channel();
         Calls {
             client: self.clone(),
-            begin: ToServer::Begin { exploration, service: service.to_owned(), deadline, inputs: Vec::new() },
+            begin: ToServer::Begin {
+                exploration,
+                service: service.to_owned(),
+                deadline,
+                inputs: Vec::new(),
+                shares_every_s: 0,
+            },
             inputs: Arc::new(Inputs { key: exploration, files: Vec::new() }),
             patience,
             addresses: Arc::default(),
@@ -432,7 +438,8 @@ impl Calls {
     fn order(&mut self, server: &Name, order: Order) {
         let new = || {
             let (sender, orders) = unbounded_channel();
-            let (client, begin, inputs) = (self.client.clone(), self.begin.clone(), self.inputs.clone());
+            let begin = line::begin_among(&self.begin, locked(&self.addresses).len());
+            let (client, inputs) = (self.client.clone(), self.inputs.clone());
             let line = Line::new(client, server.clone(), begin, inputs, self.patience);
             tokio::spawn(line.keep(self.addresses.clone(), orders, self.reporter.clone()));
             sender

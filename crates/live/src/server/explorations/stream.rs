@@ -4,11 +4,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pliant_control::names::{Key, User};
-use pliant_control::optional::server::{Answer, Event, Prospects, RequestKey, Standing, Submit, Told};
+use pliant_control::optional::server::{
+    Answer, Event, Prospects, RequestKey, Standing, Submit, Told, UserShare,
+};
 use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::Token;
 use pliant_model::TimeMs;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
 use super::driver::{Answered, Ended};
@@ -32,6 +35,8 @@ pub(in crate::server) struct Line {
     service: String,
     deadline: Option<TimeMs>,
     inputs: Vec<FileSpec>,
+    /// After how long a silence the client is told what its user has had, if it wants to know.
+    shares_every: Option<Duration>,
     /// Ties its log lines together.
     request: String,
 }
@@ -59,7 +64,7 @@ impl Explorations {
         let first = tokio::time::timeout(PATIENCE, calls.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
         let first = first?.map(ToServer::try_from).transpose()?;
-        let Some(ToServer::Begin { exploration, service, deadline, inputs }) = first else {
+        let Some(ToServer::Begin { exploration, service, deadline, inputs, shares_every_s }) = first else {
             return Err(Status::invalid_argument("begin: expected it first, found something else"));
         };
         let is_pause = service == PAUSE && self.file.pause;
@@ -72,7 +77,8 @@ impl Explorations {
         }
         tracing::info!(%user, %exploration, service, "explores");
         let explorations = self.clone();
-        Ok(Line { explorations, user, exploration, service, deadline, inputs, request })
+        let shares_every = (shares_every_s > 0).then(|| Duration::from_secs(shares_every_s.into()));
+        Ok(Line { explorations, user, exploration, service, deadline, inputs, shares_every, request })
     }
 }
 
@@ -101,7 +107,10 @@ impl Line {
     ) {
         // Before anything is answered, so that no end is missed.
         let mut ends = self.explorations.listeners.listen(&self.user, self.exploration);
+        // The first time sooner, and not all of those together who came together.
+        let mut shared = self.shares_every.map(|every| Instant::now() + every.mul_f64(rand::random()));
         loop {
+            let silent_until = shared.unwrap_or_else(Instant::now);
             let reply = tokio::select! {
                 call = calls.message() => match call {
                     Ok(Some(call)) => self.answer(call).await,
@@ -112,8 +121,12 @@ impl Line {
                     Some(ended) => Ok(self.told(ended).await),
                     None => Err(Status::unavailable("too much has ended at once; ask again")),
                 },
+                () = sleep_until(silent_until), if shared.is_some() => self.shared().await,
             };
             let last = reply.is_err();
+            if reply.as_ref().is_ok_and(|said| said.share.is_some() || said.said == Said::Shared) {
+                shared = self.shares_every.map(|every| Instant::now() + every);
+            }
             let sent = replies.send(reply.map(|said| proto::ExploreReply::from(&said))).await;
             if last || sent.is_err() {
                 return;
@@ -123,6 +136,17 @@ impl Line {
 
     async fn told(&self, (number, standing, share): Ended) -> FromServer {
         FromServer { said: self.stands(number.into(), standing).await, share }
+    }
+
+    /// What its user has had until now.
+    async fn shared(&self) -> Result<FromServer, Status> {
+        let (user, clock) = (self.user.clone(), self.explorations.clock);
+        let asked = self.explorations.mailbox.glance(move |machine, _| {
+            let share = machine.requests().share(moment(&clock).max(machine.at()), &user)?;
+            Some(UserShare { user, share })
+        });
+        let share = asked.await.map_err(|Stopped| stopping())?;
+        Ok(FromServer { said: Said::Shared, share })
     }
 
     async fn answer(&self, call: proto::ExploreRequest) -> Result<FromServer, Status> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{Event, Told, UserShare};
 use pliant_model::TimeMs;
+use pliant_policy::optional::unfairness;
 use tokio::sync::watch;
 
 use super::{Explorations, moment};
@@ -86,14 +87,26 @@ impl Explorations {
 fn show(shares: &Shares) {
     let Shares { users, cores, at: TimeMs(_) } = shares;
     metrics::gauge!(names::OPTIONAL_CORES).set(f64::from(*cores));
+    let all = || users.iter().map(|user| user.share);
+    metrics::gauge!(names::OPTIONAL_UNFAIRNESS_RATIO).set(unfairness(all()));
+    let unhappy = all().filter(|share| share.late > 0).count();
+    metrics::gauge!(names::OPTIONAL_UNHAPPY_USERS).set(unhappy as f64);
     for UserShare { user, share } in users.iter().take(USERS_SHOWN) {
         let user = user.to_string();
-        let (consumed, deserved) = (share.consumed.0 as f64 / 1e3, share.deserved.0 as f64 / 1e3);
+        let (consumed, deserved) = (share.consumed.seconds(), share.deserved.seconds());
+        for (name, value) in [
+            (names::OPTIONAL_COMPLETED_REQUESTS, f64::from(share.completed)),
+            (names::OPTIONAL_USEFUL_SECONDS, share.useful.seconds()),
+            (names::OPTIONAL_KILLED_RUNS, f64::from(share.killed)),
+            (names::OPTIONAL_LATE_REQUESTS, f64::from(share.late)),
+        ] {
+            metrics::gauge!(name, "user" => user.clone()).set(value);
+        }
         metrics::gauge!(names::OPTIONAL_REQUESTS, "user" => user.clone()).set(f64::from(share.requests));
         metrics::gauge!(names::OPTIONAL_CONSUMED_SECONDS, "user" => user.clone()).set(consumed);
         metrics::gauge!(names::OPTIONAL_DESERVED_SECONDS, "user" => user.clone()).set(deserved);
-        if deserved > 0.0 {
-            metrics::gauge!(names::OPTIONAL_SATISFACTION_RATIO, "user" => user).set(consumed / deserved);
+        if let Some(satisfaction) = share.satisfaction() {
+            metrics::gauge!(names::OPTIONAL_SATISFACTION_RATIO, "user" => user).set(satisfaction);
         }
     }
 }

@@ -253,9 +253,19 @@ pub(super) fn survey() -> impl Strategy<Value = Survey> {
 
 pub(super) fn server_info() -> impl Strategy<Value = ServerInfo> {
     let services = vec((word(), text()), 0..4);
-    let cores = 0_u32..=10_000_000;
+    let cores = (0_u32..=10_000_000, 0_u32..=10_000_000);
     (name(), address(), any::<u32>(), procs(), speed(), text(), services, any::<bool>(), cores).prop_map(
-        |(name, address, rank, procs, speed, policy, services, scripts, optional_cores)| ServerInfo {
+        |(
+            name,
+            address,
+            rank,
+            procs,
+            speed,
+            policy,
+            services,
+            scripts,
+            (optional_cores, optional_per_core),
+        )| ServerInfo {
             name,
             address,
             rank,
@@ -265,6 +275,7 @@ pub(super) fn server_info() -> impl Strategy<Value = ServerInfo> {
             services,
             scripts,
             optional_cores,
+            optional_per_core,
         },
     )
 }

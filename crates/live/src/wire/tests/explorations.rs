@@ -12,13 +12,14 @@ fn questions() {
     use explore_request::Message;
     let begin = |exploration: usize, service: &str, deadline| {
         let (exploration, service) = (vec![1; exploration], service.to_owned());
-        let (deadline_ms, inputs) = (deadline, Vec::new());
-        Message::Begin(explore_request::Begin { exploration, service, deadline_ms, inputs })
+        let (deadline_ms, inputs, shares_every_s) = (deadline, Vec::new(), 5);
+        Message::Begin(explore_request::Begin { exploration, service, deadline_ms, inputs, shares_every_s })
     };
     let with_input = |sha256: usize| {
         let input = proto::InputFile { name: "data".to_owned(), size: 1, sha256: vec![0; sha256] };
-        let (exploration, service, deadline_ms) = (vec![1; 16], "pi".to_owned(), None);
-        Message::Begin(explore_request::Begin { exploration, service, deadline_ms, inputs: vec![input] })
+        let (exploration, service) = (vec![1; 16], "pi".to_owned());
+        let inputs = vec![input];
+        Message::Begin(explore_request::Begin { exploration, service, inputs, ..Default::default() })
     };
     let call = |name: &str| {
         let arguments = [(name.to_owned(), "1".to_owned())].into();
@@ -47,7 +48,7 @@ fn answers() {
     };
     let long = bounds::OUTPUT_BYTES_MAX + 1;
     let cases = [
-        (None, "", "stands, not_taken, all_cancelled or prospects", "nothing"),
+        (None, "", "stands, not_taken, all_cancelled, prospects or shared", "nothing"),
         (Some(stands(0, 0)), "stands.standing", "how a request stands, from 1 to 5", "0"),
         (Some(stands(6, 0)), "stands.standing", "how a request stands, from 1 to 5", "6"),
         (Some(stands(3, long)), "stands.output", "at most 262144 bytes", "262145 bytes"),
@@ -84,8 +85,8 @@ fn servers_with_cores() {
         "a number of servers from 1 to 10000",
         "0",
     );
-    let offering =
-        Offering { server: "lyon".parse().unwrap(), address: "lyon.example.org:1".to_owned(), cores: 4 };
+    let (server, address) = ("lyon".parse().unwrap(), "lyon.example.org:1".to_owned());
+    let offering = Offering { server, address, cores: 4, per_core: 2 };
     let reply = offers_reply(std::slice::from_ref(&offering));
     assert_eq!(offers(sent(&reply)), Ok(vec![offering]));
     let mut wrong = reply;

@@ -2,7 +2,7 @@
 
 use pliant_model::{SpanMs, TimeMs};
 
-use super::{Fate, Queue, RequestId, UserId};
+use super::{Fate, Kind, Queue, RequestId, UserId};
 
 /// A request on a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub struct Running {
 }
 
 /// What a user has had on one server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Share {
     /// The user's weight.
     pub weight: u32,
@@ -28,6 +28,49 @@ pub struct Share {
     pub consumed: SpanMs,
     /// Resource time deserved: an equal share of the cores, by weight, while requests of the user were here.
     pub deserved: SpanMs,
+    /// Requests that were completed, mandatory and optional.
+    pub completed: u32,
+    /// Resource time that went into these.
+    pub useful: SpanMs,
+    /// Runs of optional requests that were ended for a mandatory one.
+    pub killed: u32,
+    /// Mandatory requests that were completed after the user's deadline, or are here after it: with one of them, a user is
+    /// unhappy.
+    pub late: u32,
+}
+
+impl Share {
+    /// What was had over what was deserved (paper 004, section 3.3); none if nothing was.
+    pub fn satisfaction(&self) -> Option<f64> {
+        (self.deserved > SpanMs::ZERO).then(|| self.consumed.seconds() / self.deserved.seconds())
+    }
+}
+
+/// What a user has had on two servers together. The weight is the greater one.
+impl std::ops::Add for Share {
+    type Output = Share;
+
+    fn add(self, other: Share) -> Share {
+        Share {
+            weight: self.weight.max(other.weight),
+            requests: self.requests.saturating_add(other.requests),
+            consumed: self.consumed + other.consumed,
+            deserved: self.deserved + other.deserved,
+            completed: self.completed.saturating_add(other.completed),
+            useful: self.useful + other.useful,
+            killed: self.killed.saturating_add(other.killed),
+            late: self.late.saturating_add(other.late),
+        }
+    }
+}
+
+/// The greatest satisfaction of a user minus the least (paper 004, section 3.3).
+pub fn unfairness(shares: impl Iterator<Item = Share>) -> f64 {
+    let satisfactions = shares.filter_map(|share| share.satisfaction());
+    let extremes = satisfactions
+        .map(|one| (one, one))
+        .reduce(|(least, greatest), (one, _)| (least.min(one), greatest.max(one)));
+    extremes.map_or(0.0, |(least, greatest)| greatest - least)
 }
 
 impl Queue {
@@ -41,8 +84,12 @@ impl Queue {
         })
     }
 
-    /// What a user has had here; none if the user was never here.
+    /// What a user has had here; none if the user was never here. O(log users + mandatory requests that wait).
     pub fn share(&self, now: TimeMs, user: UserId) -> Option<Share> {
-        self.accounts.share(now, user)
+        let mut share = self.accounts.share(now, user)?;
+        let waiting = self.waiting.range(..(Kind::Optional, 0)).map(|(_, request)| request);
+        let here = waiting.chain(self.cores.iter().flatten().map(|run| &run.request));
+        share.late += here.filter(|request| request.user == user && request.is_late(now)).count() as u32;
+        Some(share)
     }
 }

@@ -57,7 +57,8 @@ impl World<'_> {
             return;
         }
         let cores = self.scenario.cores;
-        let offer = |server: &usize| Offer { server: self.servers[*server].name.clone(), cores };
+        let offer =
+            |server: &usize| Offer { server: self.servers[*server].name.clone(), cores, per_core: None };
         let offers = servers.iter().map(offer).collect();
         self.tell_client(user, explore::Event::Found(offers));
     }

@@ -15,7 +15,7 @@ impl World<'_> {
     pub(super) fn check_bound(&mut self, at: usize) {
         let Some(most) = self.most_optional() else { return };
         let machine = &self.servers[at].machine;
-        if self.clients.iter().any(|client| machine.optional_of(client.key) > most) {
+        if self.clients.iter().any(|client| machine.optional_of(&client.user) > most) {
             self.violations.push(format!("server {at} stores more than {most} optional requests of a user"));
         }
     }

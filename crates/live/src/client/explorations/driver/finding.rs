@@ -50,8 +50,12 @@ impl Explorer {
         }
         self.calls.know(&offers);
         let usable = offers.into_iter().filter(|offer| !self.barred.contains(&offer.server));
-        let usable = usable.map(|Offering { server, cores, .. }| Offer { server, cores });
-        Ok(Event::Found(usable.collect()))
+        let offer = |Offering { server, cores, per_core, .. }| {
+            // Of a server that does not say it, the window of the plan is right.
+            let per_core = (per_core > 0).then_some(per_core);
+            Offer { server, cores, per_core }
+        };
+        Ok(Event::Found(usable.map(offer).collect()))
     }
 
     /// Whoever has found servers waits for them for as long as it takes, others for as long as they have patience.

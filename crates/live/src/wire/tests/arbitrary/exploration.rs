@@ -18,12 +18,13 @@ fn attempt() -> impl Strategy<Value = Attempt> {
 pub(in super::super) fn to_server() -> impl Strategy<Value = ToServer> {
     let kind = select(vec![Kind::Mandatory, Kind::Optional]);
     prop_oneof![
-        (key(), word(), option::of(moment()), vec(file(), 0..3)).prop_map(
-            |(exploration, service, deadline, inputs)| ToServer::Begin {
+        (key(), word(), option::of(moment()), vec(file(), 0..3), any::<u32>()).prop_map(
+            |(exploration, service, deadline, inputs, shares_every_s)| ToServer::Begin {
                 exploration,
                 service,
                 deadline,
-                inputs
+                inputs,
+                shares_every_s
             }
         ),
         (attempt(), kind, btree_map(word(), text(), 0..4)).prop_map(|(id, kind, arguments)| {
@@ -43,10 +44,11 @@ fn prospects() -> impl Strategy<Value = Prospects> {
 }
 
 fn user_share() -> impl Strategy<Value = UserShare> {
-    (user(), any::<u32>(), any::<u32>(), span_ms(), span_ms()).prop_map(
-        |(user, weight, requests, consumed, deserved)| UserShare {
+    let counts = || (any::<u32>(), any::<u32>(), any::<u32>());
+    (user(), any::<u32>(), any::<u32>(), span_ms(), span_ms(), span_ms(), counts()).prop_map(
+        |(user, weight, requests, consumed, deserved, useful, (completed, killed, late))| UserShare {
             user,
-            share: Share { weight, requests, consumed, deserved },
+            share: Share { weight, requests, consumed, deserved, completed, useful, killed, late },
         },
     )
 }
@@ -68,6 +70,7 @@ pub(in super::super) fn from_server() -> impl Strategy<Value = FromServer> {
         (any::<u32>(), reason()).prop_map(|(number, why)| Said::NotTaken { number, why }),
         Just(Said::AllCancelled),
         prospects().prop_map(Said::Expected),
+        Just(Said::Shared),
     ];
     (said, option::of(user_share())).prop_map(|(said, share)| FromServer { said, share })
 }
