@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::*;
+use crate::reason::Cause;
 
 fn plan(instances: u32, retries: u8) -> Plan {
     Plan { instances, retries, strategy: Strategy::Statistics, pack_most: 1_000, once: false }
