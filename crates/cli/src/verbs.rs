@@ -32,6 +32,7 @@ pub(crate) mod run_pack;
 pub(crate) mod run_part;
 pub(crate) mod server;
 pub(crate) mod servers;
+mod servers_links;
 mod servers_runtimes;
 pub(crate) mod simulate;
 pub(crate) mod spawn;

@@ -79,6 +79,7 @@ fn every_key_is_on_the_page() {
         ("agent.toml", "[http]\n"),
         ("agent.toml", "[[parent]]\n"),
         ("agent.toml", &format!("{agent}[limits]\n")),
+        ("agent.toml", &format!("{agent}[probes]\n")),
         ("server.toml", ""),
         ("server.toml", "[cluster]\n"),
         ("server.toml", "[cluster.slurm]\n"),

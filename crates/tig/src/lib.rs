@@ -25,4 +25,4 @@ pub use availability::{Availability, Mark};
 pub use graph::{Edge, GraphError, GraphPlace, Task, TaskGraph, TaskId};
 pub use grid::{Grid, GridBuilder, GridError, GridItem, Level, LinkId, Machine, MachineId, Node, NodeId};
 pub use mapping::{ClusterPlace, Mapping, Placement, Stage, Unplaceable};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, overload_percent};

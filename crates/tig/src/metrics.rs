@@ -104,7 +104,9 @@ pub(crate) fn loads(graph: &TaskGraph, grid: &Grid, mapping: &Mapping) -> BTreeM
     loads
 }
 
-fn overload_percent(graph: &TaskGraph, grid: &Grid, mapping: &Mapping) -> Option<f64> {
+/// Traffic of a mapping that links cannot carry, in % of all traffic; none if the application does not say what bandwidth it
+/// needs.
+pub fn overload_percent(graph: &TaskGraph, grid: &Grid, mapping: &Mapping) -> Option<f64> {
     let bandwidth = graph.bandwidth_mbps()?;
     let excess: f64 = loads(graph, grid, mapping)
         .into_iter()

@@ -7,7 +7,7 @@ use pliant_live::wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedSer
 use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
-use super::servers_runtimes;
+use super::{servers_links, servers_runtimes};
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
 use crate::moment::{both, now, rough, signed};
@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// How long jobs run, by those that have ended well.
     #[arg(long)]
     runtimes: bool,
+    /// How fast the links between servers are, as they were measured.
+    #[arg(long)]
+    links: bool,
     #[command(flatten)]
     access: Access,
 }
@@ -56,16 +59,24 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         true => Some(session.run(session.client.runtimes())?),
         false => None,
     };
+    let links = match arguments.links {
+        true => Some(session.run(session.client.links())?),
+        false => None,
+    };
     let text = || {
         let accuracy = accuracy.as_deref().map(|accuracy| accuracy_text(accuracy, arguments.last));
         let offers = offers.as_deref().map(offers_text);
         let runtimes = runtimes.as_ref().map(servers_runtimes::text);
-        let sections: Vec<String> = accuracy.into_iter().chain(offers).chain(runtimes).collect();
+        let links = links.as_deref().map(|links| servers_links::text(links, asked_at));
+        let sections: Vec<String> = accuracy.into_iter().chain(offers).chain(runtimes).chain(links).collect();
         if sections.is_empty() { federation_text(&federation, asked_at) } else { sections.join("\n") }
     };
     let mut value = value(&federation, accuracy.as_deref(), offers.as_deref());
     if let Some(runtimes) = &runtimes {
         value["runtimes"] = servers_runtimes::value(runtimes);
+    }
+    if let Some(links) = &links {
+        value["links"] = servers_links::value(links);
     }
     output.print("servers", text, value)
 }

@@ -32,7 +32,10 @@
 
 mod client;
 mod coordinator;
+mod links;
+mod nearness;
 mod platform;
+mod probing;
 mod record;
 
 use std::collections::BTreeMap;
@@ -51,7 +54,9 @@ pub use client::{Client, Outcome, Told, Wants};
 pub use coordinator::{
     Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, Spawn, Spawned, Wanted,
 };
+pub use links::{Link, Links, Measure, Pair, pair};
 pub use platform::{Machine, Site};
+pub use probing::{Probe, Prober};
 pub use record::{End, LaunchRecord, LaunchState, TaskRecord};
 
 /// A launch: the agent that coordinates it, and the key that its client drew.
@@ -242,11 +247,13 @@ pub enum Mapping {
     BestFit,
     /// Each on any machine with enough power, drawn by the launch's key.
     Random,
+    /// By WASE, and then moved while that brings tasks that talk closer together.
+    Refined,
 }
 
 impl Mapping {
     /// All of them.
-    pub const ALL: [Mapping; 3] = [Self::Wase, Self::BestFit, Self::Random];
+    pub const ALL: [Mapping; 4] = [Self::Wase, Self::BestFit, Self::Random, Self::Refined];
 
     /// The stable word.
     pub fn word(self) -> &'static str {
@@ -254,6 +261,7 @@ impl Mapping {
             Self::Wase => "wase",
             Self::BestFit => "best-fit",
             Self::Random => "random",
+            Self::Refined => "refined",
         }
     }
 }

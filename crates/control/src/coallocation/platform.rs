@@ -1,4 +1,5 @@
-//! The dendrogram as an agent knows it: servers are LANs, what hangs on one local agent is a MAN (paper 003, section 3.2).
+//! The dendrogram as an agent knows it (paper 003, section 3.2): servers are LANs, what hangs on one local agent is a MAN, and
+//! of the servers that hang on the agent itself those that are near each other by measured bandwidth ([`mans`]).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -6,12 +7,17 @@ use std::collections::btree_map::Entry;
 use pliant_tig::{Grid, GridBuilder, GridError, NodeId};
 use serde::{Deserialize, Serialize};
 
+use super::links::Links;
+use super::nearness::mans;
 use crate::handoff::Peer;
 use crate::names::Name;
 
-/// What a link is taken for that nobody has measured, in Mb/s: slower than any that somebody has, so that it is used
-/// last. One number for all of them leaves them in the order of their servers.
-const UNMEASURED_MBPS: f64 = 1e-3;
+/// What links are taken for as long as nobody has measured any, in Mb/s. One number for all of them leaves them in the order
+/// of their servers.
+const UNMEASURED_MBPS: f64 = 1.0;
+/// What a link is taken for that nobody has measured while others were, over the slowest of these: it is used last, and carries
+/// as much but for that.
+const UNMEASURED_SHARE: f64 = 0.999;
 
 /// A server as a place for tasks, as it has just described itself.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -38,6 +44,13 @@ pub struct Machine {
     pub load: f64,
 }
 
+impl Site {
+    /// It has machines, and hangs on the coordinator itself.
+    fn is_own(&self) -> bool {
+        self.below.is_none() && !self.machines.is_empty()
+    }
+}
+
 impl Machine {
     /// The processors that so much power is worth: at least one, at most all.
     pub(super) fn procs_for(&self, mflops: f64) -> u32 {
@@ -47,15 +60,8 @@ impl Machine {
     }
 }
 
-/// Bandwidths between servers in Mb/s, the lower name first.
-pub(super) type Links = BTreeMap<(Name, Name), f64>;
-
-pub(super) fn link(one: &Name, other: &Name) -> (Name, Name) {
-    if one <= other { (one.clone(), other.clone()) } else { (other.clone(), one.clone()) }
-}
-
-/// The MANs by their local agents, with the LANs of each.
-type Mans<'a> = BTreeMap<Option<&'a Name>, (NodeId, Vec<(&'a Site, NodeId)>)>;
+/// The MANs by their local agents, or by their numbers if they have none, with the LANs of each.
+type Mans<'a> = BTreeMap<(Option<&'a Name>, usize), (NodeId, Vec<(&'a Site, NodeId)>)>;
 
 /// The dendrogram as `user` sees it, by default the first server. `taken` is what of a machine's power is promised and not
 /// seen in its load yet. Machines come in the order in which sites and their machines do within a MAN.
@@ -71,13 +77,16 @@ pub(super) fn dendrogram(
     // A name of a daemon has no slash, so these are nobody's.
     let mut builder = GridBuilder::new("/");
     let wan = builder.node(Grid::ROOT, "//")?;
+    let own: Vec<&Name> = sites.iter().filter(|site| site.is_own()).map(|site| &site.server.name).collect();
+    let mut near = mans(&own, links).into_iter();
     let mut mans = Mans::new();
     for (number, site) in sites.iter().enumerate().filter(|(_, site)| !site.machines.is_empty()) {
         let below = site.below.as_ref();
-        let (man, lans) = match mans.entry(below) {
+        let near = if site.is_own() { near.next().unwrap_or(0) } else { 0 };
+        let (man, lans) = match mans.entry((below, near)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let name = below.map_or_else(|| "///".to_owned(), |agent| format!("{agent}/"));
+                let name = below.map_or_else(|| format!("/{near}/"), |agent| format!("{agent}/"));
                 new.insert((builder.node(wan, &name)?, Vec::new()))
             }
         };
@@ -102,11 +111,12 @@ pub(super) fn dendrogram(
 /// Between two MANs the best of what was measured between servers of the one and the other: less was for the servers'
 /// own links, or for what else went over them.
 fn add_links(builder: &mut GridBuilder, wan: NodeId, mans: &Mans<'_>, links: &Links) {
-    let between = |one: &Site, other: &Site| links.get(&link(&one.server.name, &other.server.name)).copied();
-    builder.bandwidth(wan, UNMEASURED_MBPS);
+    let between = |one: &Site, other: &Site| links.mbps(&one.server.name, &other.server.name);
+    let unmeasured = links.slowest_mbps().map_or(UNMEASURED_MBPS, |slowest| slowest * UNMEASURED_SHARE);
+    builder.bandwidth(wan, unmeasured);
     let mans: Vec<_> = mans.values().collect();
     for (place, (man, lans)) in mans.iter().enumerate() {
-        builder.bandwidth(*man, UNMEASURED_MBPS);
+        builder.bandwidth(*man, unmeasured);
         for (at, (one, lan)) in lans.iter().enumerate() {
             for (other, other_lan) in &lans[at + 1..] {
                 if let Some(mbps) = between(one, other) {
@@ -126,9 +136,11 @@ fn add_links(builder: &mut GridBuilder, wan: NodeId, mans: &Mans<'_>, links: &Li
 
 #[cfg(test)]
 mod tests {
+    use pliant_model::Time;
     use pliant_tig::wase::closest_first;
 
     use super::*;
+    use crate::coallocation::links::Measure;
 
     fn name(text: &str) -> Name {
         text.parse().unwrap()
@@ -143,6 +155,32 @@ mod tests {
         }
     }
 
+    fn links(measured: &[(&str, &str, f64)]) -> Links {
+        let mut links = Links::default();
+        for (one, other, mbps) in measured {
+            let measure = Measure { at: Time(0), mbps: *mbps, round_trip_us: 1 };
+            links.measured(&name(one), &name(other), measure);
+        }
+        links
+    }
+
+    #[test]
+    fn of_the_agents_own_servers_those_are_a_man_that_are_near_each_other() {
+        let sites = ["a", "b", "c", "d", "e"].map(|server| site(server, None, 100.0));
+        let order = |measured: &[(&str, &str, f64)]| {
+            let grid = dendrogram(&sites, &links(measured), Some(&name("c")), |_, _| 0.0).unwrap();
+            let lans = closest_first(&grid);
+            let hops: Vec<usize> = lans.iter().map(|lan| grid.hops(grid.user_lan(), *lan)).collect();
+            let names: String = lans.iter().map(|lan| grid.node(*lan).name.as_str()).collect();
+            (names, hops)
+        };
+        assert_eq!(order(&[]), ("cabde".to_owned(), vec![0, 1, 1, 1, 1]), "nothing is known");
+        let measured =
+            [("a", "b", 100.0), ("c", "d", 90.0), ("a", "c", 8.0), ("b", "d", 9.0), ("b", "c", 7.0)];
+        // Of `e` nobody knows more than that it is there: it comes last.
+        assert_eq!(order(&measured), ("cdabe".to_owned(), vec![0, 1, 2, 2, 2]));
+    }
+
     #[test]
     fn servers_are_lans_and_local_agents_mans() {
         let sites = [
@@ -153,8 +191,7 @@ mod tests {
             site("farther", Some("east"), 100.0),
         ];
         let measured = [("near", "own", 2.0), ("near", "farther", 5.0), ("beside", "far", 3.0)];
-        let links = measured.map(|(one, other, mbps)| (link(&name(one), &name(other)), mbps));
-        let links = Links::from(links);
+        let links = links(&measured);
         let taken = |server: &Name, _: &str| if server.as_str() == "far" { 50.0 } else { 0.0 };
         let grid = dendrogram(&sites, &links, Some(&name("near")), taken).unwrap();
         let order: Vec<&str> =

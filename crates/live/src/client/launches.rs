@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pliant_control::coallocation::{
-    self as launch, LaunchId, LaunchRecord, Outcome, PartId, Spawn, Standing, Told, Wants,
+    self as launch, LaunchId, LaunchRecord, Link, Outcome, PartId, Spawn, Standing, Told, Wants,
 };
 use pliant_control::names::Name;
 use pliant_model::Time;
@@ -18,7 +18,7 @@ use crate::identity::not_sent;
 use crate::wire::proto::held_parts_client::HeldPartsClient;
 use crate::wire::proto::launches_client::LaunchesClient;
 use crate::wire::{
-    HeldParts, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, proto,
+    HeldParts, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, links, proto,
 };
 
 impl Client {
@@ -122,20 +122,41 @@ impl Client {
         LaunchRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
+    /// What the first agent that is there has measured of the links between servers.
+    ///
+    /// # Errors
+    ///
+    /// If no agent answers, or it measures none.
+    pub async fn links(&self) -> Result<Vec<Link>, ClientError> {
+        let ask = |mut agent: LaunchesClient<Channel>| async move {
+            agent.links(self.request(proto::LinksRequest {})).await
+        };
+        let reply = self.ask_launches(ask).await?;
+        links(reply).map_err(ClientError::protocol)
+    }
+
     /// The newest launches of the first agent that is there: one's own, or everybody's for an operator.
     ///
     /// # Errors
     ///
     /// If no agent answers.
     pub async fn launches(&self, query: &LaunchesQuery) -> Result<Vec<LaunchRecord>, ClientError> {
+        let ask = |mut agent: LaunchesClient<Channel>| async move {
+            agent.list(self.request(proto::LaunchesRequest::from(query))).await
+        };
+        let page = LaunchesPage::try_from(self.ask_launches(ask).await?);
+        page.map(|page| page.0).map_err(ClientError::protocol)
+    }
+
+    /// Asks the first agent that is there.
+    async fn ask_launches<R, F>(&self, ask: impl Fn(LaunchesClient<Channel>) -> F) -> Result<R, ClientError>
+    where
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
         let mut last = ClientError::usage("the client's file names no agent");
         for (name, agent) in &self.launches {
-            let reply = agent.clone().list(self.request(proto::LaunchesRequest::from(query))).await;
-            match reply {
-                Ok(reply) => {
-                    let page = LaunchesPage::try_from(reply.into_inner());
-                    return page.map(|page| page.0).map_err(ClientError::protocol);
-                }
+            match ask(agent.clone()).await {
+                Ok(reply) => return Ok(reply.into_inner()),
                 Err(status) => {
                     last = ClientError::call(format!("agent {name}"), &status);
                     if !super::is_absent(&status) {

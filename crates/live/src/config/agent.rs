@@ -11,7 +11,8 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentAddress, ConfigError, HttpFile, LimitsFile, beside, check_advertised, credentials_beside, read,
+    AgentAddress, ConfigError, HttpFile, LimitsFile, ProbesFile, beside, check_advertised,
+    credentials_beside, read,
 };
 use crate::identity::Credentials;
 
@@ -43,6 +44,9 @@ pub struct AgentFile {
     /// How waiting jobs are moved to servers where they complete earlier; none: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reallocation: Option<ReallocationFile>,
+    /// How servers measure the links between them.
+    #[serde(default)]
+    pub probes: ProbesFile,
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
@@ -152,6 +156,7 @@ impl AgentFile {
         if let Some(reallocation) = &file.reallocation {
             reallocation.moving().map_err(|(key, message)| wrong(key, message))?;
         }
+        file.probes.check().map_err(|(key, message)| wrong(key, message))?;
         if file.state.is_some() == file.postgres.is_some() {
             let message =
                 "expected either a folder for the journal (state) or a connection string (postgres)";

@@ -4,6 +4,7 @@
 mod agent;
 mod client;
 mod optional;
+mod probes;
 mod server;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::wire;
 pub use agent::{AgentFile, ReallocationFile};
 pub use client::ClientFile;
 pub use optional::{OptionalFile, OrderFile};
+pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
 
 /// The key of the address that others are told.

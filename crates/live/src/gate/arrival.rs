@@ -20,8 +20,12 @@ use crate::identity::Caller;
 use crate::telemetry::RequestId;
 
 /// The calls whose callers send many messages.
-const STREAMED: [&str; 3] =
-    ["/pliant.v1.Agent/Attach", "/pliant.v1.Server/Upload", "/pliant.v1.Server/Explore"];
+const STREAMED: [&str; 4] = [
+    "/pliant.v1.Agent/Attach",
+    "/pliant.v1.Server/Upload",
+    "/pliant.v1.Server/Explore",
+    "/pliant.v1.Links/Take",
+];
 
 /// Puts every call through [`Arrival`].
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use rustls::AlertDescription;
 use rustls::pki_types::ServerName;
 use tokio::io::AsyncBufReadExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use tower::Service;
@@ -88,8 +89,19 @@ pub enum ConnectReason {
 
 /// A channel to the daemon of that role and name at `address` (`host:port`). Connects with the first call.
 pub fn channel(address: &str, expected: &Identity, tls: Arc<ClientTls>, timeouts: &Timeouts) -> Channel {
-    let connector =
-        Connector { address: address.to_owned(), expected: expected.clone(), tls, limit: timeouts.connect };
+    channel_from(None, address, expected, tls, timeouts)
+}
+
+/// The same, with connections that begin at an address of this machine, where the daemon has one of that kind.
+pub fn channel_from(
+    from: Option<IpAddr>,
+    address: &str,
+    expected: &Identity,
+    tls: Arc<ClientTls>,
+    timeouts: &Timeouts,
+) -> Channel {
+    let (address, expected, limit) = (address.to_owned(), expected.clone(), timeouts.connect);
+    let connector = Connector { from, address, expected: expected.clone(), tls, limit };
     // A checked name has only characters that a URI's host may have.
     let origin: Uri = Uri::builder()
         .scheme("https")
@@ -191,6 +203,7 @@ fn alert(error: &io::Error) -> Option<AlertDescription> {
 
 #[derive(Clone)]
 struct Connector {
+    from: Option<IpAddr>,
     address: String,
     expected: Identity,
     tls: Arc<ClientTls>,
@@ -224,9 +237,20 @@ impl Service<Uri> for Connector {
 }
 
 impl Connector {
+    async fn socket(&self) -> io::Result<TcpStream> {
+        let Some(from) = self.from else { return TcpStream::connect(&self.address).await };
+        let found = lookup_host(&self.address).await?;
+        let Some(to) = found.into_iter().find(|to| to.is_ipv4() == from.is_ipv4()) else {
+            return TcpStream::connect(&self.address).await;
+        };
+        let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        socket.connect(to).await
+    }
+
     async fn connect(&self) -> Result<Checked, ConnectReason> {
         let config = self.tls.config().map_err(ConnectReason::Own)?;
-        let socket = TcpStream::connect(&self.address).await.map_err(ConnectReason::Unreachable)?;
+        let socket = self.socket().await.map_err(ConnectReason::Unreachable)?;
         socket.set_nodelay(true).map_err(ConnectReason::Unreachable)?;
         let untrusted = |error| ConnectReason::Untrusted(error);
         let domain = ServerName::try_from(self.expected.domain())

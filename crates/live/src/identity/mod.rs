@@ -30,7 +30,7 @@ mod trust;
 
 pub use accept::{Acceptor, Refused};
 pub use authority::{Authority, DAYS_DEFAULT, Issued, Order, Revocation};
-pub use channel::{ConnectError, ConnectReason, Timeouts, channel, not_sent};
+pub use channel::{ConnectError, ConnectReason, Timeouts, channel, channel_from, not_sent};
 pub use credentials::{Credentials, TlsError};
 pub use error::AuthorityError;
 pub use incoming::{Caller, Connection, Limits, guard, incoming};

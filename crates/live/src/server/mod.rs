@@ -7,6 +7,7 @@ mod explorations;
 mod files;
 mod handover;
 mod launch;
+mod links;
 mod locals;
 mod lookup;
 mod machines;
@@ -43,6 +44,7 @@ use crate::services::pack_spare;
 use crate::staging::{self, Store};
 use crate::uplink::{Heard, Uplink, readiness, upward};
 use crate::wire::proto::held_parts_server::HeldPartsServer;
+use crate::wire::proto::links_server::LinksServer;
 use crate::wire::proto::parts_server::PartsServer;
 use crate::wire::proto::server_server::ServerServer;
 use crate::wire::proto::task_files_server::TaskFilesServer;
@@ -199,7 +201,7 @@ pub async fn serve(
     let uplink = Uplink {
         child: Arc::new(child),
         parents: file.parent.clone(),
-        tls: client_tls,
+        tls: client_tls.clone(),
         heard,
         // One of its own: it waits for nobody who lists jobs.
         archive: Arc::new(Mutex::new(journal.archive()?)),
@@ -264,6 +266,8 @@ pub async fn serve(
     let held = InterceptedService::new(held, gate.keep(server_tls.clone()));
     let task_files =
         InterceptedService::new(TaskFilesServer::new(service.clone()), gate.keep(server_tls.clone()));
+    let links = links::Service::new(client_tls, file.listen.ip());
+    let links = InterceptedService::new(LinksServer::new(links), gate.keep(server_tls.clone()));
     let service = ServerServer::new(service).max_decoding_message_size(file.limits.message_bytes);
     let service = InterceptedService::new(service, gate.keep(server_tls.clone()));
     tracing::info!(name = %file.name, %address, procs = procs.0, batch = file.cluster.policy(), "server ready");
@@ -273,6 +277,7 @@ pub async fn serve(
         .add_service(parts)
         .add_service(task_files)
         .add_service(held)
+        .add_service(links)
         .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
     // Neither thread goes on without the other.
     let served = async {

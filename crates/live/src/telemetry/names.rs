@@ -113,6 +113,10 @@ table! {
         "How far the clock of a child is ahead of this agent's; below zero it is behind.";
     LAUNCHES_ENDED = "pliant_launches_ended_total", Kind::Counter, Count, ["outcome"],
         "Launches that are over, by outcome.";
+    PROBES = "pliant_probes_total", Kind::Counter, Count, ["outcome"],
+        "Measurements of links between servers, by outcome.";
+    LINK_BITS_PER_SECOND = "pliant_link_bits_per_second", Kind::Gauge, BitsPerSecond, ["one", "other"],
+        "What goes over the link between two servers: the median of the last measurements.";
     OPTIONAL_CORES = "pliant_optional_cores", Kind::Gauge, Count, [],
         "Cores for the requests of explorations.";
     OPTIONAL_ENDED = "pliant_optional_ended_total", Kind::Counter, Count, ["outcome"],

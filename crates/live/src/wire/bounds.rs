@@ -68,6 +68,14 @@ pub const MACHINES_MAX: usize = 100_000;
 pub const POWER_MFLOPS: RangeInclusive<f64> = 1e-3..=1e15;
 /// What a machine has left over what a task needs.
 pub const AFFINITY: RangeInclusive<f64> = 0.0..=1e18;
+/// Bytes each way of the measurement of a link.
+pub const PROBE_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 20;
+/// How long each way of it may take, in milliseconds.
+pub const PROBE_LIMIT_MS: RangeInclusive<u32> = 1_000..=30_000;
+/// What goes over a link, in Mb/s.
+pub const LINK_MBPS: RangeInclusive<f64> = 1e-3..=1e9;
+/// Links in one answer.
+pub const LINKS_MAX: usize = 100_000;
 /// Points of a measured speedup.
 pub const POINTS_MAX: usize = 4096;
 /// Running jobs whose ends a waiting job waits for, in an account of it.

@@ -23,6 +23,7 @@ mod handoff;
 mod history;
 mod job;
 mod launch;
+mod link;
 mod listing;
 mod malformed;
 mod moves;
@@ -51,6 +52,7 @@ pub use launch::{
     Decided, HeldParts, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, Program, SpawnRequest,
     Stands, TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply, surveyed,
 };
+pub use link::{GiveOrder, ProbeOrder, Probed, links, links_reply};
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,
     accuracy_query, accuracy_reply,

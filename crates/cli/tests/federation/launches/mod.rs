@@ -2,6 +2,8 @@
 //! user cancels, tasks are added, and whoever is killed at whatever step nothing runs alone and nothing stays held.
 
 mod files;
+mod links;
+mod slow_door;
 mod slurm;
 mod steps;
 mod talkers;

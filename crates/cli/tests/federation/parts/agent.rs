@@ -184,6 +184,10 @@ impl Launches for Ear {
     ) -> Result<Response<proto::LaunchesReply>, Status> {
         Err(nobody_asks())
     }
+
+    async fn links(&self, _: Request<proto::LinksRequest>) -> Result<Response<proto::LinksReply>, Status> {
+        Err(nobody_asks())
+    }
 }
 
 fn nobody_asks() -> Status {

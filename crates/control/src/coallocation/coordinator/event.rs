@@ -54,8 +54,10 @@ pub enum Event {
     Measured {
         /// The servers.
         between: [Name; 2],
-        /// In Mb/s, above 0.
+        /// In Mb/s, above 0: the slower of both ways.
         mbps: f64,
+        /// From a question to its answer, in microseconds.
+        round_trip_us: u32,
     },
     /// A server says how its part stands.
     Stands {

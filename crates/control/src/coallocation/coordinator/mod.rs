@@ -1,11 +1,12 @@
 //! The agent's half of a co-allocation: it maps, reserves all or nothing, decides, and sees to it that everybody hears.
 //!
 //! What it is told and does is in this file, what is decided about a launch in `deciding`, which task goes where in
-//! `placing`, and a launch as data in `launch`.
+//! `placing` (and by which way to map in `mapping`), and a launch as data in `launch`.
 
 mod deciding;
 mod event;
 mod launch;
+mod mapping;
 mod placing;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::platform::{Links, link};
+use super::links::{Links, LinksState, Measure};
 use super::{End, LaunchId, LaunchRecord, PartId, Site, Standing, Talk, Verdict};
 use crate::access::Caller;
 use crate::handoff::Peer;
@@ -57,13 +58,13 @@ pub struct Coordinator {
 impl Coordinator {
     /// A coordinator without launches.
     pub fn new(config: CoordinatorConfig) -> Coordinator {
-        Coordinator { config, launches: BTreeMap::new(), over: VecDeque::new(), links: Links::new() }
+        Coordinator { config, launches: BTreeMap::new(), over: VecDeque::new(), links: Links::default() }
     }
 
     /// The coordinator that had this state.
     pub fn from_state(config: CoordinatorConfig, state: CoordinatorState) -> Coordinator {
         let CoordinatorState { launches, over, links } = state;
-        let links = links.into_iter().map(|(one, other, mbps)| ((one, other), mbps)).collect();
+        let links = Links::from_state(links);
         Coordinator { config, launches: launches.into_iter().collect(), over, links }
     }
 
@@ -82,9 +83,12 @@ impl Coordinator {
                 let answer = self.cancel(now, &launch, &caller, commands);
                 commands.push(Command::Answer { to: reply, answer });
             }
-            Event::Surveyed { launch, group, sites } => self.surveyed(now, &launch, group, &sites, commands),
-            Event::Measured { between: [one, other], mbps } => {
-                self.links.insert(link(&one, &other), mbps);
+            Event::Surveyed { launch, group, sites } => {
+                self.links.forget(now);
+                self.surveyed(now, &launch, group, &sites, commands);
+            }
+            Event::Measured { between: [one, other], mbps, round_trip_us } => {
+                self.links.measured(&one, &other, Measure { at: now, mbps, round_trip_us });
             }
             Event::Stands { from, id, standing, reply } => {
                 self.stands(now, &from, &id, standing, commands);
@@ -238,6 +242,11 @@ impl Coordinator {
         self.launches.iter().map(|(key, launch)| launch.record(self.id(key)))
     }
 
+    /// What was measured between servers.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
     /// Every part of the launches in memory, with the group that it is decided about with, and whether that is to run: for
     /// those who check.
     pub fn parts(&self) -> impl Iterator<Item = (&PartId, &Name, usize, bool)> {
@@ -255,7 +264,7 @@ impl Coordinator {
 pub struct CoordinatorState {
     launches: Vec<(Key, Launch)>,
     over: VecDeque<(Time, Key)>,
-    links: Vec<(Name, Name, f64)>,
+    links: LinksState,
 }
 
 impl Machine for Coordinator {
@@ -282,11 +291,10 @@ impl Machine for Coordinator {
     }
 
     fn dump(&mut self, _now: Time) -> CoordinatorState {
-        let links = self.links.iter();
         CoordinatorState {
             launches: self.launches.iter().map(|(key, launch)| (*key, launch.clone())).collect(),
             over: self.over.clone(),
-            links: links.map(|((one, other), mbps)| (one.clone(), other.clone(), *mbps)).collect(),
+            links: self.links.state(),
         }
     }
 }

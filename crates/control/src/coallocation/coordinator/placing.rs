@@ -1,15 +1,13 @@
-//! Which task goes where: WASE (or a baseline, for who wants to compare) on what servers have just said, and one part for each
-//! of them that gets tasks.
+//! Which task goes where, by what servers have just said and what was measured between them, and one part for each server that
+//! gets tasks.
 
 use std::collections::BTreeMap;
 
-use pliant_model::rng::Draws;
 use pliant_model::{Procs, Time};
-use pliant_tig::clustering::{Weights, cluster};
-use pliant_tig::wase::{self, Options, Suitability};
-use pliant_tig::{Availability, Edge, GraphError, Task, TaskGraph, TaskId, best_fit, random};
+use pliant_tig::{Edge, GraphError, Task, TaskGraph, TaskId};
 
 use super::launch::{Launch, PartOf, Place, Stage};
+use super::mapping::Mapper;
 use super::{Command, Coordinator, Site, Standing};
 use crate::coallocation::platform::dendrogram;
 use crate::coallocation::{Application, End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
@@ -101,20 +99,9 @@ impl Coordinator {
             taken.get(&(server.clone(), machine.to_owned())).copied().unwrap_or(0.0)
         };
         let grid = dendrogram(sites, &self.links, user_lan, taken).map_err(|error| error.to_string())?;
-        let free = &mut Availability::of(&grid);
-        let mapped = match if group > 0 { Mapping::Wase } else { launch.mapping } {
-            Mapping::Wase => {
-                let clusters = cluster(&Weights::of(&graph, launch.threshold), usize::MAX);
-                // Nobody is helped by a test that fails where there is room.
-                let options = Options { suitability: Suitability::Packing, ..Options::default() };
-                wase::map(&graph, &grid, &clusters, &options, free)
-            }
-            Mapping::BestFit => best_fit::map(&graph, &grid, free),
-            Mapping::Random => {
-                let seed = key.0.iter().fold(0_u64, |seed, byte| seed.rotate_left(11) ^ u64::from(*byte));
-                random::map(&graph, &grid, free, &mut Draws::new(seed, "mapping"))
-            }
-        };
+        let measured = self.links.slowest_mbps().is_some();
+        let mapper = Mapper { graph: &graph, grid: &grid, threshold: launch.threshold, measured, key };
+        let mapped = mapper.map(if group > 0 { Mapping::Wase } else { launch.mapping });
         let mapped = mapped.map_err(|unplaceable| unplaceable.describe(&graph))?;
         let place = |(task, placed): (&u32, &pliant_tig::Placement)| {
             let name = &grid.machine(placed.machine).name;

@@ -49,7 +49,7 @@ pub(super) struct Calls {
 pub(super) struct State {
     surveys: BTreeSet<(Key, u32)>,
     calls: BTreeSet<(PartId, &'static str)>,
-    servers: HashMap<(Name, String), PartsClient<Channel>>,
+    servers: HashMap<(Name, String), Channel>,
 }
 
 fn step(call: &Call) -> &'static str {
@@ -81,8 +81,8 @@ impl Calls {
         });
     }
 
-    /// What the servers that are there say of their machines, in the order of the servers' names.
-    async fn sites(&self) -> Vec<Site> {
+    /// The servers that are there, with the local agents that they hang on.
+    pub(super) async fn known(&self) -> Vec<(Peer, Option<Name>)> {
         let known = |agent: &mut Agent, _| -> Vec<(Peer, Option<Name>)> {
             let there = agent.servers().filter(|(_, _, attached)| *attached);
             let peer = |(info, via, _): (&pliant_control::agent::ServerInfo, &Name, bool)| {
@@ -92,9 +92,13 @@ impl Calls {
             there.map(peer).collect()
         };
         // An agent that has stopped knows nobody.
-        let known = self.agent.ask(known).await.unwrap_or_default();
+        self.agent.ask(known).await.unwrap_or_default()
+    }
+
+    /// What the servers that are there say of their machines, in the order of the servers' names.
+    async fn sites(&self) -> Vec<Site> {
         let mut open = JoinSet::new();
-        for (server, below) in known {
+        for (server, below) in self.known().await {
             let own = self.clone();
             open.spawn(async move {
                 let machines = own.machines(&server).await;
@@ -174,6 +178,11 @@ impl Calls {
     }
 
     fn server(&self, to: &Peer) -> Result<PartsClient<Channel>, String> {
+        Ok(PartsClient::new(self.channel(to)?).max_decoding_message_size(ANSWER_BYTES_MAX))
+    }
+
+    /// The way to a server.
+    pub(super) fn channel(&self, to: &Peer) -> Result<Channel, String> {
         let key = (to.name.clone(), to.address.clone());
         let mut state = locked(&self.state);
         if let Some(server) = state.servers.get(&key) {
@@ -181,12 +190,11 @@ impl Calls {
         }
         let identity = Identity::new(Role::Server, to.name.as_str()).map_err(|error| error.to_string())?;
         let channel = channel(&to.address, &identity, self.tls.clone(), &Timeouts::default());
-        let server = PartsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        state.servers.insert(key, server.clone());
-        Ok(server)
+        state.servers.insert(key, channel.clone());
+        Ok(channel)
     }
 
-    fn forget(&self, server: &Peer) {
+    pub(super) fn forget(&self, server: &Peer) {
         locked(&self.state).servers.remove(&(server.name.clone(), server.address.clone()));
     }
 }

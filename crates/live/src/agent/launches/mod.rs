@@ -3,7 +3,7 @@
 //! The machine is `pliant_control::coallocation::Coordinator` on a thread of its own, with a journal of its own in the folder
 //! `launches` of the state: the agent's knows of servers and jobs, this one of what was promised to servers, and no launch
 //! is to wait for the news of jobs. It asks the agent's which servers there are, and servers which machines they have,
-//! whenever something is to be mapped.
+//! whenever something is to be mapped, and has them measure the links between them now and then (`probing`).
 //!
 //! An agent whose journal is in PostgreSQL coordinates none. Whoever stands by there has another name, and servers let
 //! nobody decide about a part but the agent that the part names, so that a second leader could neither run nor end what the
@@ -12,6 +12,7 @@
 mod archive;
 mod calls;
 mod driver;
+mod probing;
 mod service;
 
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ use pliant_control::handoff::Peer;
 
 use self::calls::Calls;
 use self::driver::LaunchesDriver;
+use self::probing::Probing;
 use self::service::Open;
 use super::waiting::Waiting;
 use crate::config::AgentFile;
@@ -86,6 +88,7 @@ pub(super) async fn start(around: Around<'_>) -> Result<Launches, DaemonError> {
         runtime: tokio::runtime::Handle::current(),
         state: Arc::default(),
     };
+    let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });
     let driver = LaunchesDriver {
         answers: answers.clone(),
         verdicts: verdicts.clone(),
@@ -97,6 +100,9 @@ pub(super) async fn start(around: Around<'_>) -> Result<Launches, DaemonError> {
         Settings { history: Settings::days(file.history_days), notices: false, ..Settings::default() };
     let inbox = (mailbox.clone(), inbox);
     let thread = MachineThread::start("launches", recovered, journal, driver, inbox, settings)?;
+    if let Some(probing) = probing {
+        tokio::spawn(probing.run());
+    }
     // Answers to calls of before a restart must not reach those that wait now.
     let tokens = Arc::new(AtomicU64::new(clock.exact().as_micros() as u64));
     let open = Open { mailbox, archive, answers, verdicts, tokens };

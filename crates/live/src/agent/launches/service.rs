@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status};
 
 use super::archive;
 use super::driver::Judged;
+use super::probing;
 use crate::agent::archive::SharedArchive;
 use crate::agent::line::stopped;
 use crate::agent::service::{JOURNAL, turned_away};
@@ -22,7 +23,8 @@ use crate::daemon::Mailbox;
 use crate::gate::{self, Gate};
 use crate::identity::Role;
 use crate::wire::{
-    Decided, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, Stands, launch_reply, proto,
+    Decided, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, Stands, launch_reply, links_reply,
+    proto,
 };
 
 /// The threshold of the clustering if a launch does not say one: eq. 5 of paper 003.
@@ -130,6 +132,15 @@ impl proto::launches_server::Launches for Service {
         launches.sort_by(|one, other| (other.submitted, &other.id).cmp(&(one.submitted, &one.id)));
         launches.truncate(limit as usize);
         Ok(Response::new((&LaunchesPage(launches)).into()))
+    }
+
+    async fn links(
+        &self,
+        request: Request<proto::LinksRequest>,
+    ) -> Result<Response<proto::LinksReply>, Status> {
+        let (_, _pass) = self.gate.user(&request)?;
+        let known = self.open()?.present(probing::known).await?;
+        Ok(Response::new(links_reply(&known)))
     }
 
     async fn stands(

@@ -104,6 +104,7 @@ fn mapping_to(mapping: Mapping) -> launch_request::Mapping {
         Mapping::Wase => launch_request::Mapping::Wase,
         Mapping::BestFit => launch_request::Mapping::BestFit,
         Mapping::Random => launch_request::Mapping::Random,
+        Mapping::Refined => launch_request::Mapping::Refined,
     }
 }
 
@@ -112,7 +113,8 @@ fn mapping_of(field: &str, number: i32) -> Result<Mapping, Malformed> {
         Ok(launch_request::Mapping::Wase) => Ok(Mapping::Wase),
         Ok(launch_request::Mapping::BestFit) => Ok(Mapping::BestFit),
         Ok(launch_request::Mapping::Random) => Ok(Mapping::Random),
-        Err(_) => Err(Malformed::new(field, "0 (wase), 1 (best-fit) or 2 (random)", number)),
+        Ok(launch_request::Mapping::Refined) => Ok(Mapping::Refined),
+        Err(_) => Err(Malformed::new(field, "0 (wase), 1 (best-fit), 2 (random) or 3 (refined)", number)),
     }
 }
 

@@ -9,9 +9,10 @@ use prost::Message;
 
 use super::super::proto;
 use super::super::{
-    Decided, Download, Federation, FromChild, FromParent, FromServer, HeldParts, JobResults, JobsPage,
-    JobsQuery, LaunchRequest, LocatedJob, Malformed, Offer, Shares, SpawnRequest, Stands, Submission,
-    SubmitAnswer, TaskDownload, ToServer, Upload, UploadAnswer, accuracies, surveyed,
+    Decided, Download, Federation, FromChild, FromParent, FromServer, GiveOrder, HeldParts, JobResults,
+    JobsPage, JobsQuery, LaunchRequest, LocatedJob, Malformed, Offer, ProbeOrder, Probed, Shares,
+    SpawnRequest, Stands, Submission, SubmitAnswer, TaskDownload, ToServer, Upload, UploadAnswer, accuracies,
+    links, surveyed,
 };
 use super::{arbitrary, received};
 
@@ -71,6 +72,10 @@ fn every_message(bytes: &[u8]) {
     understood::<proto::TaskDownload, TaskDownload>(bytes);
     understood::<proto::HeldPartsReply, HeldParts>(bytes);
     refused_or_not(bytes, surveyed);
+    understood::<proto::ProbeRequest, ProbeOrder>(bytes);
+    understood::<proto::ProbeReply, Probed>(bytes);
+    understood::<proto::GiveRequest, GiveOrder>(bytes);
+    refused_or_not(bytes, links);
 }
 
 /// A message of which a few bytes were changed, or the end cut off.

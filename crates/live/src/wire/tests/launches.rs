@@ -64,7 +64,7 @@ fn launches_of_clients() {
         (|launch| launch.walltime_s = 0, "walltime_s", "a walltime in seconds from 1 to 315360000", "0"),
         (|launch| launch.patience_s = 86_401, "patience_s", "seconds from 1 to 86400", "86401"),
         (|launch| launch.user_lan = "a b".into(), "user_lan", NAME, "`a b`"),
-        (|launch| launch.mapping = 3, "mapping", "0 (wase), 1 (best-fit) or 2 (random)", "3"),
+        (|launch| launch.mapping = 4, "mapping", "0 (wase), 1 (best-fit), 2 (random) or 3 (refined)", "4"),
         (|launch| launch.threshold = Some(f64::NAN), "threshold", "a number from 0 to 1", "NaN"),
     ];
     for (damage, field, expected, found) in cases {

@@ -4,6 +4,7 @@ mod arbitrary;
 mod explorations;
 mod hostile_bytes;
 mod launches;
+mod links;
 mod malformed;
 mod malformed_calls;
 mod round_trips;

@@ -90,6 +90,10 @@ come_back_the_same! {
     standings_of_parts: stands as proto::PartStands;
     downloads_of_tasks: task_download as proto::TaskDownload;
     parts_that_are_held: held_parts as proto::HeldPartsReply;
+    orders_to_measure_links: probe_order as proto::ProbeRequest;
+    links_that_were_measured: probed as proto::ProbeReply;
+    orders_to_give_bytes: give_order as proto::GiveRequest;
+    links_as_they_are_known: link as proto::MeasuredLink;
 }
 
 /// What only agents ask is not taken from clients, whoever they are.

@@ -10,6 +10,7 @@ use pliant_control::handoff;
 use pliant_control::job::Exit;
 use pliant_control::server::Token;
 use rand::Rng;
+use rand_chacha::ChaCha8Rng;
 
 use super::{Answered, Asked, Moment, Party};
 use crate::faults::Bug;
@@ -174,7 +175,22 @@ impl World {
             let server = handoff::Peer { name, address: String::new() };
             sites.push(Site { server, below, machines });
         }
+        self.link_is_measured();
         self.tell_coordinator(Event::Surveyed { launch, group, sites });
+    }
+
+    /// A server has measured the link to another one, now and then.
+    fn link_is_measured(&mut self) {
+        let drawn = |rng: &mut ChaCha8Rng, most| rng.random_range(0..most);
+        let servers = self.servers.len();
+        if servers < 2 || self.rng.random_bool(0.3) {
+            return;
+        }
+        let one = drawn(&mut self.rng, servers);
+        let other = (one + 1 + drawn(&mut self.rng, servers - 1)) % servers;
+        let between = [one, other].map(|index| self.servers[index].name.clone());
+        let mbps = f64::from(self.rng.random_range(1..1_000_u32)) / 10.0;
+        self.tell_coordinator(Event::Measured { between, mbps, round_trip_us: 200 });
     }
 
     /// Makes a call about a launch.

@@ -61,7 +61,7 @@ impl PlannedLaunch {
                 name: format!("launch-{number}"),
                 application: Application {
                     mcr_mflops: [20.0, 40.0, 60.0][rng.random_range(0..3)],
-                    bandwidth_mbps: None,
+                    bandwidth_mbps: rng.random_ratio(1, 4).then_some(0.5),
                     tasks,
                     edges,
                 },
@@ -69,7 +69,7 @@ impl PlannedLaunch {
                 patience: Span(rng.random_range(10..=300)),
                 user_lan: None,
                 threshold: 0.5,
-                mapping: Mapping::Wase,
+                mapping: if rng.random_ratio(1, 4) { Mapping::Refined } else { Mapping::Wase },
                 dry_run: rng.random_ratio(1, 20),
             },
             spawn,

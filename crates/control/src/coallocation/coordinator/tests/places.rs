@@ -23,12 +23,80 @@ fn the_search_begins_at_the_users_lan_and_goes_on_by_bandwidth() {
     for (user, fast, expected) in [(0, 2, ["s0", "s0", "s2"]), (1, 0, ["s1", "s1", "s0"])] {
         let mut there = Federation::of(&[2, 2, 2]);
         let between = [name(fast), name(user)];
-        there.tell(Event::Measured { between, mbps: 100.0 });
+        there.tell(Event::Measured { between, mbps: 100.0, round_trip_us: 9 });
         there.launch(Wanted { user_lan: Some(name(user)), dry_run: true, ..wanted(row(&[1.0; 3])) });
         let mut found = places(&there.record());
         found.sort_by_key(|server| *server != format!("s{user}"));
         assert_eq!(found, expected);
     }
+}
+
+/// Measures the links between these servers.
+fn measured(there: &mut Federation, links: &[(usize, usize, f64)]) {
+    for (one, other, mbps) in links {
+        there.tell(Event::Measured { between: [name(*one), name(*other)], mbps: *mbps, round_trip_us: 9 });
+    }
+}
+
+#[test]
+fn links_have_room_for_what_an_application_says() {
+    // The first task talks to both others, each fills a processor, and no two belong together.
+    let star = |bandwidth_mbps| {
+        let edges = [1, 2].map(|other| Talk { between: [0, other], rqoc: 2.0 }).into();
+        let application = Application { bandwidth_mbps, edges, ..row(&[1.0; 3]) };
+        Wanted { threshold: 1e-4, user_lan: Some(name(0)), dry_run: true, ..wanted(application) }
+    };
+    let links = [(0, 2, 30.0), (0, 1, 25.0)];
+    for (bandwidth, known, expected) in [
+        (None, &links[..], ["s0", "s2", "s2"]),
+        (Some(5.0), &links, ["s0", "s2", "s2"]),
+        // Two of them are too much for one link.
+        (Some(10.0), &links, ["s0", "s2", "s1"]),
+        (Some(10.0), &[], ["s0", "s1", "s2"]),
+    ] {
+        let mut there = Federation::of(&[1, 1, 2]);
+        measured(&mut there, known);
+        there.launch(star(bandwidth));
+        assert_eq!(places(&there.record()), expected, "{bandwidth:?}");
+    }
+    for mapping in [Mapping::Wase, Mapping::Refined] {
+        let mut there = Federation::of(&[1, 1, 2]);
+        measured(&mut there, &links);
+        there.launch(Wanted { mapping, ..star(Some(100.0)) });
+        let Some(End::NotMapped(why)) = there.record().end else { panic!("{:?}", there.record()) };
+        assert!(why.contains("no link to it has room"), "{why}");
+    }
+}
+
+/// The film of `examples/render-encode` on its three LANs: a source, an emitter, five workers that render, a collector, the groups
+/// of pictures, an emitter, two workers that encode, a collector, the sink.
+fn film() -> Application {
+    let rcrs = [1.0, 1.0, 4.5, 4.5, 4.5, 4.5, 4.5, 1.0, 1.0, 1.0, 3.0, 3.0, 1.0, 1.0];
+    let mut edges = vec![(0, 1, 1.0), (7, 8, 300.0), (8, 9, 300.0), (12, 13, 30.0)];
+    edges.extend((2..7).flat_map(|worker| [(1, worker, 1.0), (worker, 7, 60.0)]));
+    edges.extend([10, 11].into_iter().flat_map(|worker| [(9, worker, 150.0), (worker, 12, 15.0)]));
+    let talk = |(one, other, rqoc)| Talk { between: [one, other], rqoc };
+    Application { mcr_mflops: POWER / 2.0, edges: edges.into_iter().map(talk).collect(), ..row(&rcrs) }
+}
+
+#[test]
+fn the_search_after_wase_keeps_heavy_traffic_off_slow_links() {
+    // What goes to and from the third LAN, whose links are the slow ones, in RQoC.
+    let over_slow = |mapping| {
+        let mut there = Federation::of(&[7, 7, 7]);
+        measured(&mut there, &[(0, 1, 16.0), (0, 2, 4.0), (1, 2, 4.0)]);
+        there.launch(Wanted { mapping, user_lan: Some(name(0)), dry_run: true, ..wanted(film()) });
+        let places = places(&there.record());
+        let is_over = |talk: &&Talk| {
+            let [one, other] = talk.between.map(|task| places[task as usize] == "s2");
+            one != other
+        };
+        film().edges.iter().filter(is_over).map(|talk| talk.rqoc).sum::<f64>()
+    };
+    let (wase, refined) = (over_slow(Mapping::Wase), over_slow(Mapping::Refined));
+    // WASE sends one cluster after the other as near to the user as it fits, whatever they say to each other: so all raw frames
+    // go to the encoders over a slow link.
+    assert!(wase >= 300.0 && refined <= 0.6 * wase, "{wase} and {refined}");
 }
 
 #[test]
