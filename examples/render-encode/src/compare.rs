@@ -1,5 +1,5 @@
-//! `render-encode compare`: the film on a federation of three LANs whose links are slow, with the tasks mapped by WASE, by best
-//! fit and at random.
+//! `render-encode compare`: the film on a federation of three LANs whose links are slow, with the tasks mapped by WASE, by WASE and
+//! the search that may follow it, by best fit and at random.
 //!
 //! A LAN is a server with addresses of its own on the loopback interface of a network namespace, in which the kernel's
 //! traffic control limits what goes from one LAN to another (`lans`). Everything else is as it is on real clusters: an agent,
@@ -14,18 +14,21 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::Value;
 
+use crate::allowed::{Allowed, Places};
 use crate::film::Film;
 use crate::lans::{AGENT_HOST, LANS, Links};
-use crate::launched::{Application, traffic};
+use crate::launched::Application;
 use crate::{Failure, launched};
 
 /// How tasks get their machines, as `pliant launch --mapping` calls it.
-const MAPPINGS: [&str; 3] = ["wase", "best-fit", "random"];
+const MAPPINGS: [&str; 4] = ["wase", "refined", "best-fit", "random"];
 /// Processors of each LAN, and what each of them is taken for, in MFlop/s: two LANs together cannot take all tasks.
 const PROCS: u32 = 7;
 const POWER_MFLOPS: u32 = 100;
 /// How long the federation may take until all are there.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the agent may take until it knows all links.
+const MEASURED: Duration = Duration::from_secs(180);
 /// The port of every daemon: each has an address of its own.
 const PORT: u16 = 7700;
 
@@ -82,7 +85,12 @@ fn within(compare: &Compare) -> Result<(), Failure> {
     let wanted = Application { dir: federation.dir.join("film"), mcr: 50, film: film.clone() };
     let application = launched::write(&wanted)?;
     println!("{links}");
-    println!("{:<9} {:>3}  {:>4}  {:>15}  {:>9}", "mapping", "run", "LANs", "traffic between", "frames/s");
+    println!("measured: {}", federation.links()?);
+    println!(
+        "{:<9} {:>3}  {:>4}  {:>15}  {:>27}  {:>9}",
+        "mapping", "run", "LANs", "traffic between", "links allow frames/s", "frames/s"
+    );
+    let mut shown: BTreeMap<&str, Places> = BTreeMap::new();
     let mut found: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // In turns, so that what else the machine does meets all of them.
     for run in 1..=compare.runs {
@@ -94,8 +102,14 @@ fn within(compare: &Compare) -> Result<(), Failure> {
             let mut lans: Vec<&String> = places.values().collect();
             lans.sort();
             lans.dedup();
-            let between = 100.0 * traffic(|one, other| places.get(one) != places.get(other))?;
-            println!("{mapping:<9} {run:>3}  {:>4}  {between:>13.1} %  {per_s:>9.2}", lans.len());
+            let Allowed { between, frames_per_s, narrowest } = Allowed::of(&places, &links, &film)?;
+            let allow = match (frames_per_s, narrowest) {
+                (Some(most), Some((one, other))) => format!("{most:.2} ({one} to {other})"),
+                _ => "any".to_owned(),
+            };
+            let (lans, between) = (lans.len(), 100.0 * between);
+            println!("{mapping:<9} {run:>3}  {lans:>4}  {between:>13.1} %  {allow:>27}  {per_s:>9.2}");
+            shown.entry(mapping).or_insert(places);
             found.entry(mapping).or_default().push(per_s);
         }
     }
@@ -109,7 +123,19 @@ fn within(compare: &Compare) -> Result<(), Failure> {
         };
         println!("{mapping:<9} median of {}: {median:.2} frames/s", runs.len());
     }
+    for (mapping, places) in &shown {
+        println!("{mapping}: {}", by_lan(places));
+    }
     Ok(())
+}
+
+/// Which tasks are where, in the order of the LANs.
+fn by_lan(places: &Places) -> String {
+    let of = |(lan, _): &(&str, &str)| {
+        let there = places.iter().filter(|(_, place)| place == lan).map(|(task, _)| task.as_str());
+        format!("{lan}: {}", there.collect::<Vec<_>>().join(", "))
+    };
+    LANS.iter().map(of).collect::<Vec<_>>().join("; ")
 }
 
 /// Daemons that run, and none outlives this.
@@ -199,6 +225,29 @@ impl Federation {
         Ok(serde_json::from_slice(&done.stdout)?)
     }
 
+    /// The links as the agent had them measured, once it knows all.
+    fn links(&self) -> Result<String, Failure> {
+        let begun = Instant::now();
+        loop {
+            let found = self.pliant(&["servers", "--links"])?;
+            let link = |link: &Value| {
+                let [one, other] = link["between"].as_array()?.as_slice() else { return None };
+                Some(format!("{} - {} {:.1} Mb/s", one.as_str()?, other.as_str()?, link["mbps"].as_f64()?))
+            };
+            let links: Option<Vec<String>> =
+                found["links"].as_array().and_then(|all| all.iter().map(link).collect());
+            match links {
+                Some(links) if links.len() == LANS.len() * (LANS.len() - 1) / 2 => {
+                    return Ok(links.join(", "));
+                }
+                _ if begun.elapsed() < MEASURED => std::thread::sleep(Duration::from_millis(200)),
+                _ => {
+                    return Err(format!("expected all links to be measured, found {}", found["links"]).into());
+                }
+            }
+        }
+    }
+
     /// Until all servers are there.
     fn wait(&self) -> Result<(), Failure> {
         let begun = Instant::now();
@@ -227,13 +276,13 @@ impl Federation {
     }
 
     /// Makes the film; where each task was.
-    fn launch(&self, application: &Path, mapping: &str) -> Result<BTreeMap<String, String>, Failure> {
+    fn launch(&self, application: &Path, mapping: &str) -> Result<Places, Failure> {
         let application = application.display().to_string();
         let words = ["launch", &application, "--mapping", mapping, "--from", LANS[0].0, "--walltime", "1h"];
         let launch = self.pliant(&words)?;
         let task =
             |task: &Value| Some((task["task"].as_str()?.to_owned(), task["server"].as_str()?.to_owned()));
-        let places: Option<BTreeMap<String, String>> =
+        let places: Option<Places> =
             launch["tasks"].as_array().and_then(|tasks| tasks.iter().map(task).collect());
         places.ok_or_else(|| format!("expected the servers of all tasks, found {launch}").into())
     }

@@ -29,6 +29,13 @@ impl Links {
         if one.max(other) == 2 { near / 4 } else { near }
     }
 
+    /// What goes from one to the other, in Mb/s; none if these are no two of them.
+    pub(crate) fn mbps(&self, one: &str, other: &str) -> Option<f64> {
+        let at = |name: &str| LANS.iter().position(|(lan, _)| *lan == name);
+        let (one, other) = (at(one)?, at(other)?);
+        (one != other).then(|| f64::from(self.kbps(one, other)) / 1000.0)
+    }
+
     /// Makes the interface of this network namespace so.
     pub(crate) fn limit(&self) -> Result<(), Failure> {
         run("ip", "link set dev lo mtu 1500 up")?;

@@ -5,6 +5,7 @@
 //! Each task is this program, told by its environment which one it is and where its neighbours listen ([`place`]).
 //! README.md has the commands that run all of it.
 
+mod allowed;
 mod compare;
 mod farm;
 mod film;

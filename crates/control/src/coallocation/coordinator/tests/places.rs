@@ -40,9 +40,9 @@ fn measured(there: &mut Federation, links: &[(usize, usize, f64)]) {
 
 #[test]
 fn links_have_room_for_what_an_application_says() {
-    // The first task talks to both others, each fills a processor, and no two belong together.
-    let star = |bandwidth_mbps| {
-        let edges = [1, 2].map(|other| Talk { between: [0, other], rqoc: 2.0 }).into();
+    // Each talks to both others and fills a processor, and no two belong together.
+    let triangle = |bandwidth_mbps| {
+        let edges = [[0, 1], [0, 2], [1, 2]].map(|between| Talk { between, rqoc: 2.0 }).into();
         let application = Application { bandwidth_mbps, edges, ..row(&[1.0; 3]) };
         Wanted { threshold: 1e-4, user_lan: Some(name(0)), dry_run: true, ..wanted(application) }
     };
@@ -56,13 +56,14 @@ fn links_have_room_for_what_an_application_says() {
     ] {
         let mut there = Federation::of(&[1, 1, 2]);
         measured(&mut there, known);
-        there.launch(star(bandwidth));
-        assert_eq!(places(&there.record()), expected, "{bandwidth:?}");
+        there.launch(triangle(bandwidth));
+        let record = there.record();
+        assert_eq!(places(&record), expected, "{bandwidth:?}: {record:?}");
     }
     for mapping in [Mapping::Wase, Mapping::Refined] {
         let mut there = Federation::of(&[1, 1, 2]);
         measured(&mut there, &links);
-        there.launch(Wanted { mapping, ..star(Some(100.0)) });
+        there.launch(Wanted { mapping, ..triangle(Some(100.0)) });
         let Some(End::NotMapped(why)) = there.record().end else { panic!("{:?}", there.record()) };
         assert!(why.contains("no link to it has room"), "{why}");
     }
