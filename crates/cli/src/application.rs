@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use pliant_control::coallocation::{Application, Talk, Wish};
+use pliant_control::coallocation::{Application, Spawned, Talk, Wish};
 use pliant_live::client::InputPaths;
 use pliant_live::staging::FileSpec;
 use pliant_live::wire::{Program, TaskProgram};
-use pliant_trace::tig::{self, read_application};
+use pliant_trace::tig::{self, read_application, read_joining};
 
 use crate::failure::Failure;
 use crate::verbs::submit::{announced, input, script_file};
@@ -38,6 +38,21 @@ pub(crate) fn read(path: &Path) -> Result<Described, Failure> {
         edges: graph.edges().iter().map(edge).collect(),
     };
     Ok(Described { application, inputs: paths })
+}
+
+/// The tasks in a file that are to join a launch, and where their input files are.
+pub(crate) fn joining(path: &Path) -> Result<(Vec<Spawned>, InputPaths), Failure> {
+    let mut paths = InputPaths::new();
+    let task = |task: tig::Joining| {
+        let tig::Joining { name, rcr, program: runs, inputs, talks } = task;
+        let asked = format!("{}: task `{name}`", path.display());
+        let program = program(&asked, runs)?;
+        let inputs = files_of(&asked, &inputs, path, &mut paths)?;
+        let launch = TaskProgram { program, inputs }.note();
+        Ok(Spawned { task: Wish { name, rcr, launch }, talks })
+    };
+    let tasks = read_joining(path)?.into_iter().map(task).collect::<Result<_, Failure>>()?;
+    Ok((tasks, paths))
 }
 
 /// What a task runs, with the text of its script; `asked` is where it is named, for errors.

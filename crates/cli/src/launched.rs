@@ -44,9 +44,9 @@ pub(crate) fn mapping(record: &LaunchRecord) -> String {
     tasks(&record.tasks, false)
 }
 
-/// Where one of them is.
-pub(crate) fn mapping_of(task: &TaskRecord) -> String {
-    tasks(std::slice::from_ref(task), false)
+/// Where some of them are.
+pub(crate) fn mapping_of(some: &[TaskRecord]) -> String {
+    tasks(some, false)
 }
 
 /// Every fact of a launch, for people.

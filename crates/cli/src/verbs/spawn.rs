@@ -1,22 +1,23 @@
-//! `pliant spawn`: one more task for a launch that runs, placed near those that it talks to.
+//! `pliant spawn`: more tasks for a launch that runs, placed near those that they talk to.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pliant_control::coallocation::{LaunchId, LaunchRecord, LaunchState, Spawn, TaskRecord, Wish};
+use pliant_control::coallocation::{LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, TaskRecord, Wish};
 use pliant_control::names::Key;
 use pliant_live::client::{ClientError, InputPaths, InputSender};
 use pliant_live::wire::TaskProgram;
 use pliant_trace::tig::Program;
 use serde_json::json;
 
-use crate::application::program;
+use crate::application;
 use crate::failure::Failure;
 use crate::federation::{Access, Session, interrupted, tell};
 use crate::job::NOT_COMPLETED;
 use crate::launched::{described, mapping_of};
 use crate::output::Output;
+use crate::table::counted;
 use crate::verbs::submit::{Input, announced, argument, drawn, input, once_each};
 
 /// The pause between two looks at the task.
@@ -24,7 +25,8 @@ const LOOK: Duration = Duration::from_millis(500);
 
 const USAGE: &str =
     "pliant spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --service SERVICE [KEY=VALUE]...
-       pliant spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --script FILE [-- ARGUMENT...]";
+       pliant spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --script FILE [-- ARGUMENT...]
+       pliant spawn [OPTIONS] LAUNCH --tasks FILE.toml";
 
 #[derive(Args)]
 #[command(override_usage = USAGE)]
@@ -35,17 +37,20 @@ pub(crate) struct Arguments {
     /// The service's arguments.
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
+    /// Several tasks, of which all are spawned or none: a file with tasks and edges as of an application (docs/launch.md).
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["name", "rcr", "talks", "service", "script", "inputs", "arguments", "script_arguments"])]
+    tasks: Option<PathBuf>,
     /// The task's name, unique in the launch.
-    #[arg(long, value_name = "TASK")]
-    name: String,
+    #[arg(long, value_name = "TASK", required_unless_present = "tasks")]
+    name: Option<String>,
     /// What it needs of its machine, relative to the other tasks.
     #[arg(long, value_name = "RCR", default_value_t = 1.0, value_parser = positive, allow_negative_numbers = true)]
     rcr: f64,
     /// A task that it talks to, and how much; may be repeated.
-    #[arg(long, value_name = "TASK=RQOC", required = true, value_parser = talk)]
+    #[arg(long, value_name = "TASK=RQOC", required_unless_present = "tasks", value_parser = talk)]
     talks: Vec<(String, f64)>,
     /// The service that it runs.
-    #[arg(long, value_name = "SERVICE", required_unless_present = "script")]
+    #[arg(long, value_name = "SERVICE", required_unless_present_any = ["script", "tasks"])]
     service: Option<String>,
     /// The script that it runs, in place of a service.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["service", "arguments"])]
@@ -76,8 +81,11 @@ fn talk(text: &str) -> Result<(String, f64), String> {
 }
 
 impl Arguments {
-    /// The task, and where its input files are.
-    fn spawn(&self) -> Result<(Spawn, InputPaths), Failure> {
+    /// The tasks, and where their input files are.
+    fn spawned(&self) -> Result<(Vec<Spawned>, InputPaths), Failure> {
+        if let Some(path) = &self.tasks {
+            return application::joining(path);
+        }
         let runs = match (&self.service, &self.script) {
             (_, Some(path)) => {
                 Program::Script { path: path.clone(), arguments: self.script_arguments.clone() }
@@ -87,57 +95,65 @@ impl Arguments {
                 Program::Service { name, arguments: once_each(&self.arguments)? }
             }
         };
-        let program = program("--script", runs)?;
+        let program = application::program("--script", runs)?;
         let announced = announced("--in", &self.inputs)?;
         let paths = announced.iter().map(|(file, path)| (file.sha256, path.clone())).collect();
         let inputs = announced.into_iter().map(|(file, _)| file).collect();
         let launch = TaskProgram { program, inputs }.note();
-        let task = Wish { name: self.name.clone(), rcr: self.rcr, launch };
-        let spawn = Spawn { key: self.key.map_or_else(drawn, Ok)?, task, talks: self.talks.clone() };
-        Ok((spawn, paths))
+        let task = Wish { name: self.name.clone().unwrap_or_default(), rcr: self.rcr, launch };
+        Ok((vec![Spawned { task, talks: self.talks.clone() }], paths))
     }
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let (spawn, paths) = arguments.spawn()?;
+    let (tasks, paths) = arguments.spawned()?;
+    let spawn = Spawn { key: arguments.key.map_or_else(drawn, Ok)?, tasks };
+    let names: Vec<&str> = spawn.tasks.iter().map(|spawned| spawned.task.name.as_str()).collect();
     let session = arguments.access.open()?;
-    let (launch, name) = (&arguments.launch, &arguments.name);
-    let sender = InputSender::new(&session.client, launch.key, [&spawn.task], &paths)?;
+    let launch = &arguments.launch;
+    let wishes = spawn.tasks.iter().map(|spawned| &spawned.task);
+    let sender = InputSender::new(&session.client, launch.key, wishes, &paths)?;
     session.run(session.client.spawn(launch, &spawn))?;
-    tell(|| format!("{launch} has the task `{name}`; it gets its machine"));
-    let settled = session.run_until_interrupted(settled(&session, launch, name, sender));
+    let count = counted(names.len() as u64, "more task");
+    tell(|| format!("{launch} has {count}, which get their machines"));
+    let settled = session.run_until_interrupted(settled(&session, launch, &names, sender));
     let goes_on = || {
-        let hint = format!("`pliant launches {launch}` shows what becomes of it");
-        interrupted("interrupted; the task is spawned all the same, if it finds a machine", hint)
+        let hint = format!("`pliant launches {launch}` shows what becomes of them");
+        interrupted("interrupted; the tasks are spawned all the same, if they find machines", hint)
     };
     let record = settled.ok_or_else(goes_on)??;
-    let task = record.tasks.iter().find(|task| task.name == *name);
-    let text = || task.map_or_else(String::new, mapping_of);
-    output.print("spawn", text, json!({ "task": name, "launch": described(&record) }))?;
-    match task.and_then(|task| task.not_spawned.as_ref()) {
-        Some(why) => {
-            let problem = format!("`{name}` is not spawned: {why}");
+    let is_one = |task: &&TaskRecord| names.contains(&task.name.as_str());
+    let tasks: Vec<TaskRecord> = record.tasks.iter().filter(is_one).cloned().collect();
+    let value = json!({ "task": names.first(), "tasks": names, "launch": described(&record) });
+    output.print("spawn", || mapping_of(&tasks), value)?;
+    match tasks.iter().find_map(|task| Some((task, task.not_spawned.as_ref()?))) {
+        Some((task, why)) => {
+            let problem = match names.len() {
+                1 => format!("`{}` is not spawned: {why}", task.name),
+                _ => format!("none of them is spawned: {why}"),
+            };
             Err(Failure::system(problem).hint("the launch goes on without it").code(NOT_COMPLETED))
         }
         None => Ok(()),
     }
 }
 
-/// The launch, once it is known where the task listens, or that it never will.
+/// The launch, once it is known where all of the tasks listen, or that they never will.
 async fn settled(
     session: &Session,
     launch: &LaunchId,
-    name: &str,
+    names: &[&str],
     mut sender: InputSender,
 ) -> Result<LaunchRecord, ClientError> {
-    let is_settled = |task: &TaskRecord| {
-        task.name == name && (task.address.is_some() || task.exit.is_some() || task.not_spawned.is_some())
+    let is_settled =
+        |task: &TaskRecord| task.address.is_some() || task.exit.is_some() || task.not_spawned.is_some();
+    let are_settled = |record: &LaunchRecord| {
+        let mut spawned = record.tasks.iter().filter(|task| names.contains(&task.name.as_str()));
+        spawned.all(is_settled)
     };
     loop {
         match session.client.find_launch(launch).await {
-            Ok(record) if record.state == LaunchState::Over || record.tasks.iter().any(is_settled) => {
-                return Ok(record);
-            }
+            Ok(record) if record.state == LaunchState::Over || are_settled(&record) => return Ok(record),
             Ok(record) => sender.go_on(&record)?,
             Err(error) if error.may_pass() => {}
             Err(error) => return Err(error),

@@ -27,8 +27,8 @@
 //! [`crate::foreign::DECIDED_WITHIN`] longer: a part that is lost so before the decision keeps the others from running, one
 //! that is lost after it ends them.
 //!
-//! A task that is *spawned* later is a group of one part: mapped on what is left, held, and committed for itself. If it finds
-//! no place, only the spawn has failed.
+//! Tasks that are *spawned* later, one or several, are a group of their own: mapped on what is left, held, and committed for
+//! themselves. If they find no place, only the spawn has failed.
 
 mod client;
 mod coordinator;
@@ -52,7 +52,7 @@ use crate::names::{Key, Name, Unreadable, User, unreadable};
 
 pub use client::{Client, Outcome, Told, Wants};
 pub use coordinator::{
-    Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, Spawn, Wanted,
+    Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, Spawn, Spawned, Wanted,
 };
 pub use links::{Link, Links, Measure, Pair, pair};
 pub use platform::{Machine, Site};

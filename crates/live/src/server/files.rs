@@ -14,8 +14,9 @@ use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
+use super::open::Open;
 use super::sealing::Sealing;
-use super::service::{Open, blocking};
+use super::service::blocking;
 use crate::processes;
 use crate::staging::{ResultLimits, ResultName, StagingError, Store, open_result, seal, sealed};
 use crate::telemetry::{names, spawn_of_call};

@@ -13,6 +13,7 @@ mod lookup;
 mod machines;
 mod offer;
 mod offered;
+mod open;
 mod others;
 mod parts;
 mod prospects;

@@ -23,17 +23,16 @@ use super::launch::Host;
 use super::locals;
 use super::machines::Machines;
 use super::offer::Shop;
+use super::open::Open;
 use super::sealing::Sealing;
 use crate::agent::archive::SharedArchive;
 use crate::daemon::{Mailbox, TurnedAway, stopped};
-use crate::gate::{self, Gate, Pass};
-use crate::identity::{Peer, Role, ServerTls};
+use crate::gate::{self, Gate};
+use crate::identity::{Role, ServerTls};
 use crate::staging::{ResultName, StagingError, Store};
 use crate::telemetry::{RequestId, spawn_of_call};
 use crate::wire::{self, LocalsQuery, Prepare, ProspectsQuery, Submission, proto};
 
-/// How often the certificates of callers that only listen are looked at.
-const LOOK: Duration = Duration::from_secs(5);
 /// How long a call waits for the journal.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// The service that clients call.
@@ -61,33 +60,6 @@ pub(super) struct Service {
     pub(super) sealing: Sealing,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
-}
-
-/// A call that stays open: counted, and its caller's certificate looked at from time to time.
-pub(super) struct Open {
-    _pass: Option<Pass>,
-    tls: Arc<ServerTls>,
-    peer: Peer,
-}
-
-impl Open {
-    /// An error once the caller's certificate is revoked or has expired.
-    pub(super) fn check(&self) -> Result<(), Status> {
-        self.tls.check(&self.peer).map_err(|error| {
-            tracing::warn!(%error, "open call refused");
-            Status::unauthenticated(error.to_string())
-        })
-    }
-
-    /// Waits for that.
-    async fn refused(&self) -> Status {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            if let Err(status) = self.check() {
-                return status;
-            }
-        }
-    }
 }
 
 /// A call's place among those that wait, given up when dropped.
@@ -315,40 +287,14 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<Streaming<proto::ExploreRequest>>,
     ) -> Result<Response<Self::ExploreStream>, Status> {
-        let (caller, open) = self.open(&request)?;
-        let id = RequestId::of_call(request.metadata());
-        let explorations = self.explorations()?;
-        let mut calls = request.into_inner();
-        let (sender, receiver) = mpsc::channel(16);
-        let stop = self.stop.clone();
-        // Whoever sends its first message late is not to hold up the answer's headers.
-        spawn_of_call(async move {
-            let serve = async {
-                match explorations.line(caller.user, id.to_string(), &mut calls).await {
-                    Ok(line) => line.serve(calls, sender.clone()).await,
-                    Err(status) => drop(sender.send(Err(status)).await),
-                }
-            };
-            let broken = tokio::select! {
-                () = serve => return,
-                () = sender.closed() => return,
-                status = open.refused() => status,
-                () = stopped(stop) => stopping(),
-            };
-            // Whoever called may have gone.
-            let _ = sender.send(Err(broken)).await;
-        });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        self.explored(request)
     }
 
     async fn users(
         &self,
         request: Request<proto::UsersRequest>,
     ) -> Result<Response<proto::UsersReply>, Status> {
-        let (caller, _pass) = self.gate.user(&request)?;
-        let of = (!caller.operator).then_some(caller.user);
-        let shares = self.explorations()?.shares(of).await.map_err(|_| stopping())?;
-        Ok(Response::new((&shares).into()))
+        self.shares(&request).await
     }
 
     async fn prospects(
@@ -383,11 +329,6 @@ impl proto::server_server::Server for Service {
 }
 
 impl Service {
-    fn explorations(&self) -> Result<Explorations, Status> {
-        let none = || Status::failed_precondition("the server has no cores for explorations");
-        self.explorations.clone().ok_or_else(none)
-    }
-
     /// Has the machine withdraw or end a job.
     async fn end(
         &self,

@@ -43,7 +43,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskTable {
     pub(super) name: Spanned<String>,
-    rcr: Spanned<f64>,
+    pub(super) rcr: Spanned<f64>,
     pub(super) service: Option<Spanned<String>>,
     pub(super) script: Option<Spanned<PathBuf>>,
     pub(super) arguments: Option<Spanned<Value>>,
@@ -52,9 +52,9 @@ pub(super) struct TaskTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EdgeTable {
-    between: Spanned<[Spanned<String>; 2]>,
-    rqoc: Spanned<f64>,
+pub(super) struct EdgeTable {
+    pub(super) between: Spanned<[Spanned<String>; 2]>,
+    pub(super) rqoc: Spanned<f64>,
 }
 
 pub(super) fn parse(source: &Source<'_>) -> Result<TaskGraph, TraceError> {

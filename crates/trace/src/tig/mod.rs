@@ -8,6 +8,7 @@ mod graph_dot;
 mod graph_toml;
 mod grid_dot;
 mod grid_toml;
+mod joining_toml;
 mod program;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use graph_dot::graph_to_dot;
 pub use graph_toml::graph_to_toml;
 pub use grid_dot::grid_to_dot;
 pub use grid_toml::grid_to_toml;
+pub use joining_toml::Joining;
 pub use program::{Application, Program};
 
 use crate::error::{Problem, TraceError};
@@ -68,6 +70,11 @@ pub fn read_application(path: &Path) -> Result<Application, TraceError> {
 /// Understands a text as an application that can be launched; `path` is for errors, and scripts are beside it.
 pub fn parse_application(text: &str, path: &Path) -> Result<Application, TraceError> {
     graph_toml::parse_application(&Source::of(path, text))
+}
+
+/// Reads tasks that join an application that runs.
+pub fn read_joining(path: &Path) -> Result<Vec<Joining>, TraceError> {
+    joining_toml::parse(&Source::read(path)?)
 }
 
 /// Understands a text as a task interaction graph; `path` is for errors.

@@ -259,3 +259,28 @@ fn mistakes_in_what_tasks_run() {
     let dot = read_application(Path::new("app.dot"));
     check(dot, "app.dot: expected a file NAME.toml, which says what tasks run, found DOT");
 }
+
+#[test]
+fn tasks_join_those_that_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("more.toml");
+    let read = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        read_joining(&path)
+    };
+    let task = |name: &str| format!("[[task]]\nname = \"{name}\"\nrcr = 1.5\nservice = \"say\"\n");
+    let edge = |one: &str, other: &str| format!("[[edge]]\nbetween = [\"{one}\", \"{other}\"]\nrqoc = 2\n");
+    let edges = [edge("x", "source"), edge("y", "x"), edge("sink", "y")].concat();
+    let found = read(&(task("x") + &task("y") + &edges)).unwrap();
+    let talks = |at: usize| -> Vec<&str> { found[at].talks.iter().map(|(name, _)| name.as_str()).collect() };
+    // Who talks to whom is said once, by the later one of two that join.
+    assert_eq!((talks(0), talks(1)), (vec!["source"], vec!["x", "sink"]));
+    assert_eq!((found[0].rcr, found[1].talks[0].1), (1.5, 2.0));
+    let error = read(&(task("x") + &edge("source", "sink"))).unwrap_err().to_string();
+    assert!(
+        error.contains("more.toml:6:11: `between`: expected the name of a [[task]], found `source`"),
+        "{error}"
+    );
+    let error = read(&(String::from("mcr_mflops = 5\n") + &task("x"))).unwrap_err().to_string();
+    assert!(error.contains("mcr_mflops"), "{error}");
+}

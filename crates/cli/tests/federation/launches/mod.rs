@@ -12,7 +12,7 @@ pub(crate) mod verbs;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState, Spawn};
+use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, Wish};
 use pliant_control::job::Exit;
 use pliant_control::server::{Server, ServerState};
 use pliant_live::client::{Client, InputPaths};
@@ -43,6 +43,11 @@ async fn federation() -> Federation {
 async fn launched(client: &Client, request: &LaunchRequest) -> LaunchId {
     let at_once = |_: &LaunchRecord| ControlFlow::Break(());
     client.launch(request, &InputPaths::new(), PATIENCE, std::future::pending(), at_once).await.unwrap().id
+}
+
+/// One more task, that talks to these.
+fn spawning(task: Wish, talks: Vec<(String, f64)>) -> Spawn {
+    Spawn { key: fresh_key(), tasks: vec![Spawned { task, talks }] }
 }
 
 /// Waits until a launch is so far.
@@ -191,12 +196,12 @@ async fn a_task_is_spawned_where_it_fits_and_hears_those_that_run() {
     let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
     all_heard(&talkers, &tasks).await;
     let talks = vec![("a".to_owned(), 2.0), ("b".to_owned(), 1.0)];
-    let spawn = Spawn { key: fresh_key(), task: talkers.task("late", "0", 0), talks };
+    let spawn = spawning(talkers.task("late", "0", 0), talks);
     alice.spawn(&id, &spawn).await.unwrap();
     until("the task to reach those that it talks to", async || talkers.heard("late")).await;
     // Nothing is left of the machines: the next one is not spawned, and the others go on.
     let talks = vec![("a".to_owned(), 1.0)];
-    let more = Spawn { key: fresh_key(), task: talkers.task("later", "0", 0), talks };
+    let more = spawning(talkers.task("later", "0", 0), talks);
     alice.spawn(&id, &more).await.unwrap();
     until("the next one to find no place", async || {
         let record = alice.find_launch(&id).await.ok()?;

@@ -21,7 +21,7 @@ pub enum Event {
         /// What.
         wanted: Box<Wanted>,
     },
-    /// Somebody adds a task to a launch that runs, now or again.
+    /// Somebody adds tasks to a launch that runs, now or again.
     Spawn {
         /// Whom to answer.
         reply: Token,
@@ -29,7 +29,7 @@ pub enum Event {
         launch: LaunchId,
         /// Who.
         caller: Caller,
-        /// The task.
+        /// The tasks.
         spawn: Box<Spawn>,
     },
     /// Somebody cancels a launch.
@@ -151,14 +151,21 @@ pub struct Wanted {
     pub dry_run: bool,
 }
 
-/// A task that is added to a launch.
+/// Tasks that are added to a launch, all of them or none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spawn {
     /// The key that its client drew.
     pub key: Key,
+    /// The tasks.
+    pub tasks: Vec<Spawned>,
+}
+
+/// A task that is added to a launch.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Spawned {
     /// The task.
     pub task: Wish,
-    /// The tasks that it talks to, and the RQoC.
+    /// The tasks that it talks to, of the launch or beside it, and the RQoC. Who talks to whom is said once.
     pub talks: Vec<(String, f64)>,
 }
 
@@ -190,17 +197,21 @@ impl Application {
 }
 
 impl Spawn {
-    /// The application with this task.
+    /// The application with these tasks.
     pub(super) fn extend(&self, application: &Application) -> Result<Application, String> {
-        let mut extended = application.clone();
-        let own = extended.tasks.len() as u32;
-        for (other, rqoc) in &self.talks {
-            let at = extended.tasks.iter().position(|task| task.name == *other).ok_or_else(|| {
-                format!("expected tasks of the launch that `{}` talks to, found `{other}`", self.task.name)
-            })?;
-            extended.edges.push(Talk { between: [at as u32, own], rqoc: *rqoc });
+        if self.tasks.is_empty() {
+            return Err("expected tasks to spawn, found none".to_owned());
         }
-        extended.tasks.push(self.task.clone());
+        let mut extended = application.clone();
+        extended.tasks.extend(self.tasks.iter().map(|spawned| spawned.task.clone()));
+        for (own, Spawned { task, talks }) in (application.tasks.len() as u32..).zip(&self.tasks) {
+            for (other, rqoc) in talks {
+                let at = extended.tasks.iter().position(|task| task.name == *other).ok_or_else(|| {
+                    format!("expected tasks of the launch that `{}` talks to, found `{other}`", task.name)
+                })?;
+                extended.edges.push(Talk { between: [at as u32, own], rqoc: *rqoc });
+            }
+        }
         extended.check()?;
         Ok(extended)
     }

@@ -33,7 +33,7 @@ pub(super) struct Launch {
     pub(super) mapping: Mapping,
     pub(super) dry_run: bool,
     submitted: Time,
-    /// What is decided about together: first the application, then each task that was spawned.
+    /// What is decided about together: first the application, then what was spawned at a time.
     pub(super) groups: Vec<Group>,
     /// Where each task of the application is, once it is mapped.
     pub(super) places: BTreeMap<u32, Place>,

@@ -24,7 +24,7 @@ use crate::names::{Key, Name};
 use crate::replay::Machine;
 use crate::server::Token;
 
-pub use event::{Answer, Command, Event, Spawn, Wanted};
+pub use event::{Answer, Command, Event, Spawn, Spawned, Wanted};
 use launch::{Group, Launch, Stage};
 
 /// How long servers may take to say what machines they have, and after which time they are asked again.
@@ -151,9 +151,10 @@ impl Coordinator {
             Ok(extended) => extended,
             Err(why) => return Answer::Refused(why),
         };
-        let task = launch.application.tasks.len() as u32;
+        let first = launch.application.tasks.len() as u32;
+        let tasks = (first..extended.tasks.len() as u32).collect();
         launch.application = extended;
-        launch.groups.push(Group::new(now, vec![task], Some(spawn.key)));
+        launch.groups.push(Group::new(now, tasks, Some(spawn.key)));
         let group = launch.groups.len() as u32 - 1;
         self.survey(&key, group, commands);
         self.answer(&key)

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{Procs, Time};
-use pliant_tig::{Task, TaskGraph};
+use pliant_tig::{Edge, GraphError, Task, TaskGraph, TaskId};
 
 use super::launch::{Launch, PartOf, Place, Stage};
 use super::mapping::Mapper;
 use super::{Command, Coordinator, Site, Standing};
 use crate::coallocation::platform::dendrogram;
-use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask};
+use crate::coallocation::{Application, End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
 use crate::handoff::Peer;
 use crate::names::{Key, Name};
 
@@ -36,8 +36,7 @@ impl Coordinator {
         if sites.iter().all(|site| site.machines.is_empty()) {
             return;
         }
-        let taken = self.taken();
-        let placed = self.place(&key, launch, group, sites, &taken);
+        let placed = self.place(&key, launch, group, sites);
         let Some(launch) = self.launches.get_mut(&key) else { return };
         match placed {
             Ok(places) => launch.reserve(now, id, group, places, sites, &self.config.own),
@@ -61,21 +60,39 @@ impl Coordinator {
         taken
     }
 
-    /// Where the tasks of a group go: the application by clusters, a task that is spawned alone, with the search beginning
-    /// at the task that it talks to most.
+    /// Where the tasks of a group go: the application as a whole, and of those that are spawned who talk to each other
+    /// together, the others after them on what is left.
     fn place(
         &self,
         key: &Key,
         launch: &Launch,
         group: usize,
         sites: &[Site],
+    ) -> Result<Vec<(u32, Place)>, String> {
+        let mut taken = self.taken();
+        let mut places = Vec::new();
+        for tasks in launch.together(group) {
+            let placed = self.place_together(key, launch, (group, &tasks), sites, &taken)?;
+            for (task, place) in &placed {
+                let there = (place.server.clone(), place.machine.clone());
+                *taken.entry(there).or_default() += launch.mcr_of(*task);
+            }
+            places.extend(placed);
+        }
+        Ok(places)
+    }
+
+    /// Where tasks go that talk to each other. The search begins at the task that those that are spawned talk to most.
+    fn place_together(
+        &self,
+        key: &Key,
+        launch: &Launch,
+        (group, tasks): (usize, &[u32]),
+        sites: &[Site],
         taken: &Taken,
     ) -> Result<Vec<(u32, Place)>, String> {
-        let tasks = &launch.groups[group].tasks;
-        let (graph, user_lan) = match tasks[..] {
-            [task] if group > 0 => (alone(launch, task)?, launch.beside(task)),
-            _ => (launch.application.graph().map_err(|error| error.to_string())?, None),
-        };
+        let graph = launch.among(tasks).map_err(|error| error.to_string())?;
+        let user_lan = if group > 0 { launch.beside(tasks) } else { None };
         let there = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
         let user_lan = user_lan.filter(there).or(launch.user_lan.as_ref());
         let taken = |server: &Name, machine: &str| {
@@ -103,27 +120,65 @@ fn named<'a>(name: &str, sites: &'a [Site]) -> Option<(&'a Site, &'a str)> {
     Some((site, &site.machines.get(machine.parse::<usize>().ok()?)?.name))
 }
 
-/// A task without those that it talks to.
-fn alone(launch: &Launch, task: u32) -> Result<TaskGraph, String> {
-    let wish = &launch.application.tasks[task as usize];
-    let tasks = vec![Task { name: wish.name.clone(), rcr: wish.rcr }];
-    let graph = TaskGraph::new(launch.application.mcr_mflops, None, tasks, Vec::new());
-    graph.map_err(|error| error.to_string())
-}
-
 impl Launch {
     /// What a task needs, in MFlop/s.
     fn mcr(&self, name: &str) -> f64 {
-        let rcr = self.application.tasks.iter().find(|task| task.name == name).map_or(0.0, |task| task.rcr);
-        self.application.mcr_mflops * rcr
+        let task = self.application.tasks.iter().position(|task| task.name == name);
+        task.map_or(0.0, |task| self.mcr_of(task as u32))
     }
 
-    /// The server of the task that one talks to most.
-    fn beside(&self, task: u32) -> Option<&Name> {
-        let at = |name: &str| self.application.tasks.iter().position(|other| other.name == name);
-        let server = |name: &str| Some(&self.places.get(&(at(name)? as u32))?.server);
-        let placed =
-            self.application.neighbours(task).filter_map(|(other, rqoc)| Some((rqoc, server(&other.name)?)));
+    fn mcr_of(&self, task: u32) -> f64 {
+        self.application.mcr_mflops * self.application.tasks[task as usize].rcr
+    }
+
+    /// The tasks of a group, those together that talk to each other, over others of the group if need be.
+    fn together(&self, group: usize) -> Vec<Vec<u32>> {
+        let mut left = self.groups[group].tasks.clone();
+        let mut all = Vec::new();
+        while !left.is_empty() {
+            let mut joined = vec![left.remove(0)];
+            let mut at = 0;
+            while let Some(task) = joined.get(at).copied() {
+                let talks = |other: &mut u32| {
+                    self.application
+                        .edges
+                        .iter()
+                        .any(|talk| talk.between == [task, *other] || talk.between == [*other, task])
+                };
+                joined.extend(left.extract_if(.., talks));
+                at += 1;
+            }
+            joined.sort_unstable();
+            all.push(joined);
+        }
+        all
+    }
+
+    /// Tasks with those of their edges that join two of them.
+    fn among(&self, tasks: &[u32]) -> Result<TaskGraph, GraphError> {
+        let Application { mcr_mflops, bandwidth_mbps, tasks: all, edges } = &self.application;
+        let at = |task: u32| Some(TaskId(tasks.iter().position(|own| *own == task)? as u32));
+        let edge = |talk: &Talk| {
+            let [one, other] = talk.between;
+            Some(Edge { ends: [at(one)?, at(other)?], rqoc: talk.rqoc })
+        };
+        let task = |task: &u32| {
+            let wish = &all[*task as usize];
+            Task { name: wish.name.clone(), rcr: wish.rcr }
+        };
+        let edges = edges.iter().filter_map(edge).collect();
+        TaskGraph::new(*mcr_mflops, *bandwidth_mbps, tasks.iter().map(task).collect(), edges)
+    }
+
+    /// The server of the task that these talk to most.
+    fn beside(&self, tasks: &[u32]) -> Option<&Name> {
+        let outward = |talk: &Talk| match talk.between.map(|end| tasks.contains(&end)) {
+            [true, false] => Some((talk.between[1], talk.rqoc)),
+            [false, true] => Some((talk.between[0], talk.rqoc)),
+            _ => None,
+        };
+        let talks = self.application.edges.iter().filter_map(outward);
+        let placed = talks.filter_map(|(other, rqoc)| Some((rqoc, &self.places.get(&other)?.server)));
         placed.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, server)| server)
     }
 
@@ -165,10 +220,9 @@ impl Launch {
 
     /// The processors that tasks need of the machines of a server: tasks of one machine share what they do not fill.
     fn procs(&self, site: &Site, tasks: &[(u32, String)]) -> Procs {
-        let mcr = |task: u32| self.application.mcr_mflops * self.application.tasks[task as usize].rcr;
         let of = |machine: &Machine| {
             let there = tasks.iter().filter(|(_, name)| *name == machine.name);
-            let mflops: f64 = there.map(|(task, _)| mcr(*task)).sum();
+            let mflops: f64 = there.map(|(task, _)| self.mcr_of(*task)).sum();
             if mflops > 0.0 { machine.procs_for(mflops) } else { 0 }
         };
         Procs(site.machines.iter().map(of).sum())

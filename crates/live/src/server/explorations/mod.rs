@@ -7,6 +7,7 @@
 //! whoever dies is the client: it submits what it has no answer for again under the same number, and a request that was
 //! completed is not run twice as long as the server remembers its exploration.
 
+mod calls;
 mod driver;
 mod launch;
 mod pauses;

@@ -1,10 +1,10 @@
 //! What users launch, and what they add to that.
 
-use pliant_control::coallocation::{Application, LaunchId, Mapping, Spawn, Talk, Wanted, Wish};
+use pliant_control::coallocation::{Application, LaunchId, Mapping, Spawn, Spawned, Talk, Wanted, Wish};
 use pliant_control::names::{Key, Name, User};
 use pliant_model::Span;
 
-use super::super::proto::{self, launch_request};
+use super::super::proto::{self, launch_request, spawn_request};
 use super::super::{Malformed, bounds, read, write};
 use super::program::{note_of, sent};
 use super::{A_LAUNCH, task_name};
@@ -43,12 +43,12 @@ impl LaunchRequest {
     }
 }
 
-/// A task that a client adds to a launch.
+/// Tasks that a client adds to a launch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SpawnRequest {
     /// The launch.
     pub launch: LaunchId,
-    /// The task.
+    /// The tasks.
     pub spawn: Spawn,
 }
 
@@ -187,16 +187,39 @@ impl TryFrom<proto::Talk> for Talk {
     }
 }
 
+impl From<&Spawned> for spawn_request::Spawned {
+    fn from(spawned: &Spawned) -> spawn_request::Spawned {
+        let talk = |(task, rqoc): &(String, f64)| spawn_request::TalksTo { task: task.clone(), rqoc: *rqoc };
+        spawn_request::Spawned {
+            task: Some((&spawned.task).into()),
+            talks: spawned.talks.iter().map(talk).collect(),
+        }
+    }
+}
+
+impl TryFrom<spawn_request::Spawned> for Spawned {
+    type Error = Malformed;
+    fn try_from(message: spawn_request::Spawned) -> Result<Spawned, Malformed> {
+        let talk =
+            |talk: spawn_request::TalksTo| Ok((task_name("task", talk.task)?, positive("rqoc", talk.rqoc)?));
+        Ok(Spawned {
+            task: read::required("task", "a task", message.task)?,
+            talks: read::list("talks", message.talks, bounds::TASKS_MAX, talk)?,
+        })
+    }
+}
+
 impl From<&SpawnRequest> for proto::SpawnRequest {
     fn from(request: &SpawnRequest) -> proto::SpawnRequest {
-        let SpawnRequest { launch, spawn: Spawn { key, task, talks } } = request;
-        let talk =
-            |(task, rqoc): &(String, f64)| proto::spawn_request::TalksTo { task: task.clone(), rqoc: *rqoc };
+        let SpawnRequest { launch, spawn: Spawn { key, tasks } } = request;
+        let mut tasks = tasks.iter().map(spawn_request::Spawned::from);
+        let spawn_request::Spawned { task, talks } = tasks.next().unwrap_or_default();
         proto::SpawnRequest {
             launch: Some(launch.into()),
             key: key.0.to_vec(),
-            task: Some(task.into()),
-            talks: talks.iter().map(talk).collect(),
+            task,
+            talks,
+            more: tasks.collect(),
         }
     }
 }
@@ -204,15 +227,12 @@ impl From<&SpawnRequest> for proto::SpawnRequest {
 impl TryFrom<proto::SpawnRequest> for SpawnRequest {
     type Error = Malformed;
     fn try_from(message: proto::SpawnRequest) -> Result<SpawnRequest, Malformed> {
-        let talk = |talk: proto::spawn_request::TalksTo| {
-            Ok((task_name("task", talk.task)?, positive("rqoc", talk.rqoc)?))
-        };
-        let launch = read::required("launch", A_LAUNCH, message.launch)?;
-        let spawn = Spawn {
-            key: read::key("key", &message.key)?,
-            task: read::required("task", "a task", message.task)?,
-            talks: read::list("talks", message.talks, bounds::TASKS_MAX, talk)?,
-        };
-        Ok(SpawnRequest { launch, spawn })
+        let proto::SpawnRequest { launch, key, task, talks, more } = message;
+        let launch = read::required("launch", A_LAUNCH, launch)?;
+        let key = read::key("key", &key)?;
+        let first = Spawned::try_from(spawn_request::Spawned { task, talks })?;
+        let more = read::list("more", more, bounds::TASKS_MAX, Spawned::try_from)?;
+        let tasks = std::iter::once(first).chain(more).collect();
+        Ok(SpawnRequest { launch, spawn: Spawn { key, tasks } })
     }
 }

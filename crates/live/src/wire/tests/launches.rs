@@ -125,13 +125,16 @@ fn applications() {
 fn tasks_that_are_spawned() {
     type Damage = fn(&mut proto::SpawnRequest);
     let talks = vec![proto::spawn_request::TalksTo { task: "source".to_owned(), rqoc: 1.0 }];
-    let right = proto::SpawnRequest { launch: Some(id()), key: vec![1; 16], task: Some(wish("new")), talks };
+    let more = vec![proto::spawn_request::Spawned { task: Some(wish("newer")), talks: talks.clone() }];
+    let right =
+        proto::SpawnRequest { launch: Some(id()), key: vec![1; 16], task: Some(wish("new")), talks, more };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|spawn| spawn.launch = None, "launch", "a launch", "nothing"),
         (|spawn| spawn.launch.as_mut().unwrap().agent.clear(), "launch.agent", NAME, "an empty text"),
         (|spawn| spawn.key = vec![1; 17], "key", "a key of 16 bytes", "17 bytes"),
         (|spawn| spawn.task = None, "task", "a task", "nothing"),
         (|spawn| spawn.talks[0].task.clear(), "talks[0].task", TASK, "an empty text"),
+        (|spawn| spawn.more[0].task = None, "more[0].task", "a task", "nothing"),
     ];
     for (damage, field, expected, found) in cases {
         check::<_, SpawnRequest>(right.clone(), damage, field, expected, found);

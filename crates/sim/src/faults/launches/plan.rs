@@ -1,6 +1,6 @@
 //! The launches of a schedule, drawn from its seed.
 
-use pliant_control::coallocation::{Application, Mapping, Spawn, Talk, Wanted, Wish};
+use pliant_control::coallocation::{Application, Mapping, Spawn, Spawned, Talk, Wanted, Wish};
 use pliant_control::names::Key;
 use pliant_model::Span;
 use rand::Rng;
@@ -41,8 +41,10 @@ impl PlannedLaunch {
         let walltime = Span(rng.random_range(5..=120));
         let spawn = rng.random_bool(0.5).then(|| Spawn {
             key: Key((KEYS.1 + u128::from(number)).to_be_bytes()),
-            task: wish(rng, "spawned".to_owned()),
-            talks: vec![(format!("t{}", rng.random_range(0..count)), 2.0)],
+            tasks: vec![Spawned {
+                task: wish(rng, "spawned".to_owned()),
+                talks: vec![(format!("t{}", rng.random_range(0..count)), 2.0)],
+            }],
         });
         // Most launches have no task that fails, or few would end well.
         let fails = rng.random_bool(0.25);

@@ -137,6 +137,52 @@ fn tasks_of_one_machine_share_processors() {
     assert_eq!(there.begun[0].2.procs, Procs(3), "2.25 processors");
 }
 
+fn spawned(name: &str, talks: &[(&str, f64)]) -> Spawned {
+    Spawned {
+        task: Wish { name: name.to_owned(), rcr: 1.0, launch: String::new() },
+        talks: talks.iter().map(|(task, rqoc)| ((*task).to_owned(), *rqoc)).collect(),
+    }
+}
+
+#[test]
+fn several_tasks_are_spawned_together_or_not_at_all() {
+    let mut there = Federation::of(&[3, 3]);
+    there.launch(wanted(row(&[1.0; 4])));
+    there.pass(5);
+    let begun = there.begun.len();
+    let spawn = |key: u8, tasks: Vec<Spawned>| Event::Spawn {
+        reply: Token(1),
+        launch: id(),
+        caller: caller("alice"),
+        spawn: Box::new(Spawn { key: Key([key; 16]), tasks }),
+    };
+    // Two that talk to those that run and not to each other, and more than there is room for.
+    there.tell(spawn(1, vec![spawned("x", &[("t0", 2.0)]), spawned("y", &[("t3", 2.0)])]));
+    let many = |name: &str| spawned(name, &[("t1", 1.0)]);
+    there.tell(spawn(2, vec![spawned("u", &[("t1", 1.0), ("v", 3.0)]), many("v"), many("w")]));
+    there.pass(5);
+    let record = there.record();
+    let [x, y, u, v, w] = &record.tasks[4..] else { panic!("{record:?}") };
+    assert!(x.place.is_some() && y.place.is_some(), "{record:?}");
+    let peers: Vec<_> = there.begun[begun..].iter().map(|(.., peers)| peers.clone()).collect();
+    assert!(
+        peers.iter().any(|peers| peers.contains_key("t0"))
+            && peers.iter().any(|peers| peers.contains_key("t3"))
+    );
+    for lost in [u, v, w] {
+        assert!(lost.not_spawned.is_some() && lost.place.is_none(), "none of them: {record:?}");
+    }
+    assert_eq!(record.state, LaunchState::Running);
+    for wrong in
+        [vec![], vec![spawned("z", &[("nobody", 1.0)])], vec![spawned("a", &[("b", 1.0)]), spawned("b", &[])]]
+    {
+        there.tell(spawn(9, wrong));
+        assert!(matches!(there.answers.last(), Some(Answer::Refused(_))), "{:?}", there.answers.last());
+    }
+    there.all_end(0);
+    there.is_over(&End::Completed);
+}
+
 #[test]
 fn a_task_is_spawned_beside_the_one_that_it_talks_to_most() {
     let mut there = Federation::of(&[2, 3]);
@@ -147,11 +193,7 @@ fn a_task_is_spawned_beside_the_one_that_it_talks_to_most() {
         reply: Token(1),
         launch: id(),
         caller: caller("alice"),
-        spawn: Box::new(Spawn {
-            key: Key([key; 16]),
-            task: Wish { name: name.to_owned(), rcr: 1.0, launch: String::new() },
-            talks: talks.iter().map(|(task, rqoc)| ((*task).to_owned(), *rqoc)).collect(),
-        }),
+        spawn: Box::new(Spawn { key: Key([key; 16]), tasks: vec![spawned(name, talks)] }),
     };
     there.tell(spawn(1, "new", &[("t1", 3.0)]));
     there.tell(spawn(1, "new", &[("t1", 3.0)]));

@@ -2,7 +2,7 @@
 
 use pliant_control::coallocation::{
     Addresses, Application, End, LaunchId, LaunchRecord, LaunchState, Machine, Mapping, Part, PartId,
-    PlacedTask, Spawn, Standing, Talk, TaskRecord, Verdict, Wish,
+    PlacedTask, Spawn, Spawned, Standing, Talk, TaskRecord, Verdict, Wish,
 };
 use pliant_control::handoff::Peer;
 use pliant_control::server::HeldPart;
@@ -94,8 +94,10 @@ pub(in super::super) fn launch_request() -> impl Strategy<Value = LaunchRequest>
 }
 
 pub(in super::super) fn spawn_request() -> impl Strategy<Value = SpawnRequest> {
-    (launch_id(), key(), wish(), vec((task_name(), positive()), 0..4))
-        .prop_map(|(launch, key, task, talks)| SpawnRequest { launch, spawn: Spawn { key, task, talks } })
+    let spawned =
+        (wish(), vec((task_name(), positive()), 0..4)).prop_map(|(task, talks)| Spawned { task, talks });
+    (launch_id(), key(), vec(spawned, 1..4))
+        .prop_map(|(launch, key, tasks)| SpawnRequest { launch, spawn: Spawn { key, tasks } })
 }
 
 fn end() -> impl Strategy<Value = End> {
