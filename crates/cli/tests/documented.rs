@@ -48,6 +48,7 @@ fn every_option_of_every_verb_is_on_the_page_and_no_other() {
                 "launch",
                 "launches",
                 "spawn",
+                "parts",
                 "users",
                 "wait",
                 "cancel",

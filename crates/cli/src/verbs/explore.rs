@@ -245,7 +245,7 @@ mod tests {
         let expected = "2 of 3 mandatory, 1,234 optional, 1 failed, 8 under way, the deadline has passed";
         assert_eq!(line(&explored, 3), expected);
         (explored.progress.mandatory, explored.late) = (3, Some(SpanMs(65_400)));
-        let expected = "3 of 3 mandatory (1m05s after the deadline), ";
+        let expected = "3 of 3 mandatory (1m5s after the deadline), ";
         assert!(line(&explored, 3).starts_with(expected), "{}", line(&explored, 3));
     }
 }
