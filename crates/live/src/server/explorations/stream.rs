@@ -107,8 +107,9 @@ impl Line {
     ) {
         // Before anything is answered, so that no end is missed.
         let mut ends = self.explorations.listeners.listen(&self.user, self.exploration);
-        // The first time sooner, and not all of those together who came together.
-        let mut shared = self.shares_every.map(|every| Instant::now() + every.mul_f64(rand::random()));
+        // Not all of those together who came together, and not while they still come.
+        let first = |every: Duration| Instant::now() + every.mul_f64(0.5 + rand::random::<f64>());
+        let mut shared = self.shares_every.map(first);
         loop {
             let silent_until = shared.unwrap_or_else(Instant::now);
             let reply = tokio::select! {
