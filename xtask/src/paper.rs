@@ -8,10 +8,9 @@ pub(crate) fn run() -> Result<(), Failure> {
     let tests = "explorations::paper::in_full::";
     let arguments = [
         "test",
-        // As all other tests are built, so that nothing is built again.
+        // All of it, as all other tests are built: with a choice of packages or targets dependencies have other features, and
+        // everything is built again.
         "--workspace",
-        "--test",
-        "federation",
         "--",
         "--ignored",
         "--test-threads",
