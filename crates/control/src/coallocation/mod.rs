@@ -56,7 +56,7 @@ pub use coordinator::{
 };
 pub use links::{Link, Links, Measure, Pair, pair};
 pub use platform::{Machine, Site};
-pub use probing::{Probe, Prober};
+pub use probing::{Probe, Prober, Tried};
 pub use record::{End, LaunchRecord, LaunchState, TaskRecord};
 
 /// A launch: the agent that coordinates it, and the key that its client drew.

@@ -1,7 +1,8 @@
 //! Which link is measured next.
 //!
 //! Each pair of servers that are there is measured when it is new, and again after some time; one that cannot be measured is
-//! tried again later and later, by the one and by the other in turns. One measurement goes on at a time. To look for the next
+//! tried again later and later, by the one and by the other in turns, and soon if a server only was busy with another
+//! measurement. One measurement goes on at a time. To look for the next
 //! one is bounded, however many servers there are: pairs are gone through in turns.
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use crate::names::Name;
 const LOOKED_AT: usize = 512;
 /// The pause after the first failure. It is doubled with each further one, up to the time between two measures.
 const AGAIN: Span = Span(60);
+/// The pause after a server was busy. A measurement takes seconds.
+const BUSY: Span = Span(2);
 
 /// Who measures what.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +26,17 @@ pub struct Probe {
     pub by: Name,
     /// The other one.
     pub to: Name,
+}
+
+/// How a probe went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tried {
+    /// The link was measured.
+    Measured,
+    /// It could not be measured.
+    Failed,
+    /// One of both servers takes part in another measurement, which says nothing about the link.
+    Busy,
 }
 
 /// Which link is measured next. It remembers failures and nothing else; what was measured is in [`Links`].
@@ -80,15 +94,21 @@ impl Prober {
     }
 
     /// How a probe went.
-    pub fn done(&mut self, now: Time, probe: &Probe, measured: bool) {
+    pub fn done(&mut self, now: Time, probe: &Probe, tried: Tried) {
         let between = pair(&probe.by, &probe.to);
-        if measured {
-            self.failed.remove(&between);
-            return;
-        }
-        let times = self.failed.get(&between).map_or(0, |failed| failed.times) + 1;
-        let pause = AGAIN.0.saturating_mul(1 << (times - 1).min(20)).min(self.every.0.max(AGAIN.0));
-        self.failed.insert(between, Failed { times, until: now + Span(pause) });
+        let times = self.failed.get(&between).map_or(0, |failed| failed.times);
+        let failed = match tried {
+            Tried::Measured => {
+                self.failed.remove(&between);
+                return;
+            }
+            Tried::Busy => Failed { times, until: now + BUSY },
+            Tried::Failed => {
+                let pause = AGAIN.0.saturating_mul(1 << times.min(20)).min(self.every.0.max(AGAIN.0));
+                Failed { times: times + 1, until: now + Span(pause) }
+            }
+        };
+        self.failed.insert(between, failed);
     }
 }
 
@@ -137,7 +157,7 @@ mod tests {
         let mut measured = |now: Time, there: &[Name], links: &mut Links| {
             let probe = prober.next(now, there, links)?;
             links.measured(&probe.by, &probe.to, measure(now));
-            prober.done(now, &probe, true);
+            prober.done(now, &probe, Tried::Measured);
             Some(pair(&probe.by, &probe.to))
         };
         let mut order = Vec::new();
@@ -164,7 +184,7 @@ mod tests {
         let (mut now, mut tries) = (Time(0), Vec::new());
         while now < Time(1200) {
             if let Some(probe) = prober.next(now, &there, &links) {
-                prober.done(now, &probe, false);
+                prober.done(now, &probe, Tried::Failed);
                 tries.push((now.0, probe.by.as_str().to_owned()));
             }
             now += Span(1);
@@ -175,6 +195,28 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_server_is_asked_again_soon_and_others_meanwhile() {
+        let (mut prober, mut links, there) = (Prober::new(Span(300)), Links::default(), names(3));
+        let busy = prober.next(Time(0), &there, &links).unwrap();
+        prober.done(Time(0), &busy, Tried::Busy);
+        for _ in 0..2 {
+            let other = prober.next(Time(0), &there, &links).unwrap();
+            assert_ne!(other, busy);
+            links.measured(&other.by, &other.to, measure(Time(0)));
+            prober.done(Time(0), &other, Tried::Measured);
+        }
+        assert_eq!(prober.next(Time(1), &there, &links), None);
+        assert_eq!(
+            prober.next(Time(2), &there, &links),
+            Some(busy.clone()),
+            "by the same one: it has not failed"
+        );
+        prober.done(Time(2), &busy, Tried::Failed);
+        assert_eq!(prober.next(Time(61), &there, &links), None);
+        assert!(prober.next(Time(62), &there, &links).is_some());
+    }
+
+    #[test]
     fn of_very_many_servers_all_have_their_turn() {
         let (mut prober, mut links, there) = (Prober::new(Span(1 << 40)), Links::default(), names(60));
         let mut measured = 0;
@@ -182,7 +224,7 @@ mod tests {
         for now in 0..4_000 {
             if let Some(probe) = prober.next(Time(0), &there, &links) {
                 links.measured(&probe.by, &probe.to, measure(Time(0)));
-                prober.done(Time(now), &probe, true);
+                prober.done(Time(now), &probe, Tried::Measured);
                 measured += 1;
             }
         }

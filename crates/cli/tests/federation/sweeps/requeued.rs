@@ -8,40 +8,49 @@ use crate::slurm::Behind;
 
 /// Instances of the sweep.
 const INSTANCES: u32 = 60;
+/// Of each cluster.
+const CORES: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_of_requeued_tasks_and_failed_nodes_are_run_again_and_others_are_not() {
-    let Some(mut behind) = Behind::without_servers(1, 4) else { return };
-    let (lines, gate) = (behind.federation.path().join("lines"), behind.federation.path().join("gate"));
-    // The first ones have ended when something happens to the others, of which none gets beyond the gate.
-    let line = format!(
-        "[ $1 -le 12 ] || while [ ! -e {} ]; do sleep 0.05; done; echo $PLIANT_INSTANCE >> {}",
-        gate.display(),
-        lines.display()
-    );
-    let tables = SERVICES.to_owned() + &shell("gated", &line).replace("\"2s\"", "\"300s\"");
+    let Some(mut behind) = Behind::without_servers(1, CORES) else { return };
+    let folder = behind.federation.path().to_owned();
+    let (lines, gate) = (folder.join("lines"), folder.join("gate"));
+    let waiting = |name: &str| folder.join(format!("waiting-{name}"));
     for name in ["lyon", "paris"] {
+        // The first ones have ended when something happens to the others, of which none gets beyond the gate.
+        let line = format!(
+            "[ $1 -le 12 ] || {{{{ echo $SLURM_ARRAY_JOB_ID.$SLURM_ARRAY_TASK_ID >> {}; while [ ! -e {} ]; do sleep \
+             0.05; done; }}}}; echo $PLIANT_INSTANCE >> {}",
+            waiting(name).display(),
+            gate.display(),
+            lines.display()
+        );
+        let tables = SERVICES.to_owned() + &shell("gated", &line).replace("\"2s\"", "\"300s\"");
         let (slurm, slurm_keys) =
             (Some(behind.slurm(name).conf.clone()), "period_s = 1\nnodes_every_s = 0\n");
-        behind.federation.add_server(&Cluster {
-            slurm,
-            slurm_keys,
-            tables: tables.clone(),
-            ..Cluster::new(name, 0, 1.0)
-        });
+        behind.federation.add_server(&Cluster { slurm, slurm_keys, tables, ..Cluster::new(name, 0, 1.0) });
     }
     behind.federation.sized(2).await;
     let alice = User::new(&behind.federation, "alice");
     let client = alice.begin(&format!("sweep gated --vary x=1..{INSTANCES} --out kept"));
-    until("the first ones to end", async || (runs(&lines).len() == 12).then_some(())).await;
+    // Then nothing else runs, so the first ones have ended, whatever is still to be told of them.
+    let at_gate = async |name: &str| {
+        until("the gate to be reached by all cores", async || {
+            let tasks = fs::read_to_string(waiting(name)).unwrap_or_default();
+            (tasks.lines().count() == CORES as usize).then_some(tasks)
+        })
+        .await
+    };
+    let tasks = at_gate("lyon").await;
+    at_gate("paris").await;
+    assert_eq!(runs(&lines).len(), 12);
 
     let lyon = behind.slurm("lyon");
     let listed =
         |states: &str| lyon.run(&["squeue", "--noheader", &format!("--states={states}"), "--format=%i"]);
-    let task = until("a task of an array to run", async || {
-        listed("R").lines().find(|id| id.contains('_')).map(str::to_owned)
-    })
-    .await;
+    let in_arrays = tasks.lines().find(|task| !task.starts_with('.'));
+    let task = in_arrays.expect("a task of an array").replace('.', "_");
     // Jobs are submitted with --no-requeue: that is taken back first.
     lyon.run(&["scontrol", "update", &format!("JobId={task}"), "Requeue=1"]);
     lyon.run(&["scontrol", "requeue", &task]);

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use pliant_control::coallocation::{Coordinator, Event, Link, Probe, Prober, pair};
+use pliant_control::coallocation::{Coordinator, Event, Link, Probe, Prober, Tried, pair};
 use pliant_control::handoff::Peer;
 use pliant_control::names::Name;
 use pliant_model::Time;
-use tonic::Request;
+use tonic::{Code, Request, Status};
 
 use super::calls::Calls;
 use crate::config::ProbesFile;
@@ -44,15 +44,14 @@ impl Probing {
             let pause = match probe {
                 None => LOOK,
                 Some(probe) => {
-                    let measured = self.measured(&probe, &servers).await;
-                    metrics::counter!(names::PROBES, "outcome" => if measured { "measured" } else { "failed" })
-                        .increment(1);
+                    let tried = self.tried(&probe, &servers).await;
+                    metrics::counter!(names::PROBES, "outcome" => outcome(tried)).increment(1);
                     let link = pair(&probe.by, &probe.to);
                     let present =
                         move |coordinator: &mut Coordinator, now| (now, coordinator.links().of(&link));
                     let Ok((now, link)) = self.calls.coordinator.ask(present).await else { return };
                     link.iter().for_each(observe);
-                    prober.done(now, &probe, measured);
+                    prober.done(now, &probe, tried);
                     self.file.pause()
                 }
             };
@@ -60,11 +59,11 @@ impl Probing {
         }
     }
 
-    /// Has a link measured, and tells the coordinator; false if it could not be.
-    async fn measured(&self, probe: &Probe, servers: &[Peer]) -> bool {
+    /// Has a link measured, and tells the coordinator.
+    async fn tried(&self, probe: &Probe, servers: &[Peer]) -> Tried {
         let Probe { by, to } = probe;
         let peer = |name: &Name| servers.iter().find(|server| server.name == *name);
-        let (Some(asked), Some(other)) = (peer(by), peer(to)) else { return false };
+        let (Some(asked), Some(other)) = (peer(by), peer(to)) else { return Tried::Failed };
         match self.ask(asked, other).await {
             Ok(Probed { there_mbps, back_mbps, round_trip }) => {
                 tracing::info!(by = %by, to = %to, there_mbps, back_mbps, ?round_trip, "a link was measured");
@@ -72,26 +71,37 @@ impl Probing {
                 let round_trip_us = u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX);
                 let between = [by.clone(), to.clone()];
                 let told = Event::Measured { between, mbps, round_trip_us };
-                self.calls.coordinator.tell(told).is_ok()
+                match self.calls.coordinator.tell(told) {
+                    Ok(()) => Tried::Measured,
+                    Err(_) => Tried::Failed,
+                }
             }
-            Err(why) => {
-                tracing::info!(by = %by, to = %to, why, "a link could not be measured");
+            Err(status) if status.code() == Code::ResourceExhausted => Tried::Busy,
+            Err(status) => {
+                tracing::info!(by = %by, to = %to, why = status.message(), "a link could not be measured");
                 self.calls.forget(asked);
-                false
+                Tried::Failed
             }
         }
     }
 
-    async fn ask(&self, asked: &Peer, other: &Peer) -> Result<Probed, String> {
+    async fn ask(&self, asked: &Peer, other: &Peer) -> Result<Probed, Status> {
         let order = ProbeOrder { server: other.clone(), bytes: self.file.bytes, limit: self.file.limit() };
-        let mut links = LinksClient::new(self.calls.channel(asked)?);
+        let mut links = LinksClient::new(self.calls.channel(asked).map_err(Status::unavailable)?);
         let mut request = Request::new(proto::ProbeRequest::from(&order));
         let within = 2 * self.file.limit() + AROUND;
         request.set_timeout(within);
         let reply = tokio::time::timeout(within, links.probe(request)).await;
-        let reply = reply.map_err(|_| "no answer in time".to_owned())?;
-        let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
-        Probed::try_from(reply).map_err(|malformed| malformed.to_string())
+        let reply = reply.map_err(|_| Status::deadline_exceeded("no answer in time"))??;
+        Ok(Probed::try_from(reply.into_inner())?)
+    }
+}
+
+fn outcome(tried: Tried) -> &'static str {
+    match tried {
+        Tried::Measured => "measured",
+        Tried::Failed => "failed",
+        Tried::Busy => "busy",
     }
 }
 
