@@ -9,6 +9,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     println!("cargo::rerun-if-changed=../../proto");
     let descriptors = protox::compile(FILES, ["../../proto"])?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    tonic_prost_build::configure().codec_path("crate::wire::codec::Codec").compile_fds(descriptors)?;
     Ok(())
 }

@@ -16,6 +16,7 @@ pub mod bounds;
 
 mod attach;
 mod cause;
+pub(crate) mod codec;
 mod discovery;
 mod exploration;
 mod files;
