@@ -7,7 +7,7 @@ use tonic::codec::{BufferSettings, Codec as Codes};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
 /// The room for messages that a call has to begin with, each way, in bytes. Most messages are smaller, what is larger gets more,
-/// and a call that stays open keeps it: with the usual 8 KiB these were a third of the memory of a client's line to a server.
+/// and a call that stays open keeps it: with the usual 8 KiB, 13,800 explorations' lines took a tenth more memory on both sides.
 const ROOM: usize = 512;
 /// From how many bytes on messages are sent before more of them are taken; the usual.
 const SENT_FROM: usize = 32 << 10;
