@@ -3,7 +3,7 @@
 //! to, and when one fails all are ended.
 //!
 //! An agent *coordinates* ([`Coordinator`]): it maps the tasks with `pliant_tig::wase` on what servers have just said of their
-//! machines, and makes one [`Part`] per server of them. A server *participates* (`server/parts.rs`): it takes its part in as
+//! machines, and makes one [`Part`] per machine of them. A server *participates* (`server/parts.rs`): it takes its part in as
 //! one tentative job of its batch system ([`crate::batch::BatchSystem::submit_tentatively`]), so that when the turn of the
 //! job comes it has its processors and starts nothing. That is two-phase commit with presumed abort (Mohan and Lindsay 1983):
 //!
@@ -86,7 +86,7 @@ impl FromStr for LaunchId {
     }
 }
 
-/// What of a launch runs at one server.
+/// What of a launch runs on one machine of a server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct PartId {
     /// The launch.

@@ -1,4 +1,4 @@
-//! Which task goes where, by what servers have just said and what was measured between them, and one part for each server that
+//! Which task goes where, by what servers have just said and what was measured between them, and one part for each machine that
 //! gets tasks.
 
 use std::collections::BTreeMap;
@@ -145,8 +145,9 @@ impl Launch {
                 Standing::Runs { ended } => ended.contains_key(&self.application.tasks[*task as usize].name),
                 _ => false,
             };
-            let is_there =
-                |task: &&u32| self.places.get(*task).is_some_and(|place| place.server == part.server.name);
+            let machine = part.part.tasks.first().map(|task| &task.machine);
+            let is_at = |place: &Place| place.server == part.server.name && Some(&place.machine) == machine;
+            let is_there = |task: &&u32| self.places.get(*task).is_some_and(is_at);
             let tasks = group.tasks.iter().filter(is_there).filter(|task| !has_ended(task));
             alive.extend(tasks.map(|task| (*task, (part.server.name.clone(), group.decided))));
         }
@@ -216,7 +217,8 @@ impl Launch {
         placed.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, server)| server)
     }
 
-    /// The tasks of a group have their places: their servers are to hold them.
+    /// The tasks of a group have their places: their servers are to hold them, one part for each machine. In front of a batch
+    /// system each node is a machine, and a part is one job of it on one node.
     fn reserve(
         &mut self,
         now: Time,
@@ -226,25 +228,27 @@ impl Launch {
         sites: &[Site],
         coordinator: &Peer,
     ) {
-        let mut by_server: BTreeMap<Name, Vec<(u32, String)>> = BTreeMap::new();
+        let mut by_machine: BTreeMap<(Name, String), Vec<u32>> = BTreeMap::new();
         for (task, place) in &places {
-            by_server.entry(place.server.clone()).or_default().push((*task, place.machine.clone()));
+            by_machine.entry((place.server.clone(), place.machine.clone())).or_default().push(*task);
         }
         self.places.extend(places);
         self.groups[group].stage = Stage::Reserving { until: now + self.patience };
         if self.dry_run {
             return self.finish(now, End::Mapped);
         }
-        for site in sites {
-            let Some(tasks) = by_server.remove(&site.server.name) else { continue };
+        let machines = sites.iter().flat_map(|site| site.machines.iter().map(move |machine| (site, machine)));
+        for (site, machine) in machines {
+            let there = (site.server.name.clone(), machine.name.clone());
+            let Some(tasks) = by_machine.remove(&there) else { continue };
             let number = self.parts.len() as u32;
             let part = Part {
                 id: PartId { launch: id.clone(), number },
                 coordinator: coordinator.clone(),
                 owner: self.owner.clone(),
                 name: self.name.clone(),
-                procs: self.procs(site, &tasks),
-                tasks: tasks.into_iter().map(|(task, machine)| self.placed(task, machine)).collect(),
+                procs: self.procs(machine, &tasks),
+                tasks: tasks.into_iter().map(|task| self.placed(task, machine.name.clone())).collect(),
                 walltime: self.walltime,
                 patience: self.patience,
             };
@@ -252,14 +256,10 @@ impl Launch {
         }
     }
 
-    /// The processors that tasks need of the machines of a server: tasks of one machine share what they do not fill.
-    fn procs(&self, site: &Site, tasks: &[(u32, String)]) -> Procs {
-        let of = |machine: &Machine| {
-            let there = tasks.iter().filter(|(_, name)| *name == machine.name);
-            let mflops: f64 = there.map(|(task, _)| self.mcr_of(*task)).sum();
-            if mflops > 0.0 { machine.procs_for(mflops) } else { 0 }
-        };
-        Procs(site.machines.iter().map(of).sum())
+    /// The processors that tasks need of their machine: they share what they do not fill.
+    fn procs(&self, machine: &Machine, tasks: &[u32]) -> Procs {
+        let mflops = tasks.iter().map(|task| self.mcr_of(*task)).sum();
+        Procs(machine.procs_for(mflops))
     }
 
     fn placed(&self, task: u32, machine: String) -> PlacedTask {

@@ -33,7 +33,7 @@ fn what_is_not_held_in_time_is_withdrawn_everywhere() {
     there.launch(wanted(row(&[1.0; 4])));
     there.pass(310);
     assert!(there.begun.is_empty());
-    there.is_over(&End::NotReserved("the part at s1 was not held in time".to_owned()));
+    there.is_over(&End::NotReserved("the part at s1 was not held within a patience of 300 s".to_owned()));
 }
 
 #[test]

@@ -271,3 +271,33 @@ fn a_task_is_spawned_beside_the_one_that_it_talks_to_most() {
     there.tell(spawn(8, "g", &[("t1", 1.0)]));
     assert!(matches!(there.answers.last(), Some(Answer::Refused(_))), "it has ended");
 }
+
+#[test]
+fn each_machine_of_a_server_has_a_part_of_its_own() {
+    let own = Peer { name: "agent".parse().unwrap(), address: String::new() };
+    let mut coordinator = Coordinator::new(CoordinatorConfig { own });
+    let mut calls = Vec::new();
+    let node = |name: &str| Host { name: name.to_owned(), power_mflops: 2.0 * POWER, procs: 2, load: 0.0 };
+    let sites = vec![Site {
+        server: Peer { name: name(0), address: String::new() },
+        below: None,
+        machines: vec![node("n1"), node("n2")],
+    }];
+    let wanted = Box::new(wanted(row(&[1.0; 4])));
+    for event in [
+        Event::Launch { reply: Token(0), wanted },
+        Event::Surveyed { launch: id(), group: 0, sites },
+        Event::Due,
+    ] {
+        coordinator.on(Time(0), event, &mut calls);
+    }
+    let parts = calls.iter().filter_map(|command| match command {
+        Command::Call { id, call: Call::Prepare(part), .. } => {
+            let machines = part.tasks.iter().map(|task| task.machine.as_str());
+            Some((id.number, part.procs, machines.collect::<Vec<_>>()))
+        }
+        _ => None,
+    });
+    let expected = [(0, Procs(2), vec!["n1", "n1"]), (1, Procs(2), vec!["n2", "n2"])];
+    assert_eq!(parts.collect::<Vec<_>>(), expected);
+}
