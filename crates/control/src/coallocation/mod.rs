@@ -299,6 +299,25 @@ impl Application {
         TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks, self.edges.iter().map(edge).collect())
     }
 
+    /// Tasks alone, in that order, with those of their edges that join two of them.
+    ///
+    /// # Errors
+    /// They are no application that could be mapped.
+    fn among(&self, tasks: &[u32]) -> Result<TaskGraph, GraphError> {
+        let places: BTreeMap<u32, u32> = tasks.iter().copied().zip(0..).collect();
+        let at = |task: &u32| places.get(task).copied().map(TaskId);
+        let edge = |talk: &Talk| {
+            let [one, other] = &talk.between;
+            Some(Edge { ends: [at(one)?, at(other)?], rqoc: talk.rqoc })
+        };
+        let task = |task: &u32| {
+            let wish = &self.tasks[*task as usize];
+            Task { name: wish.name.clone(), rcr: wish.rcr }
+        };
+        let edges = self.edges.iter().filter_map(edge).collect();
+        TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks.iter().map(task).collect(), edges)
+    }
+
     /// The tasks that one talks to, and the RQoC.
     fn neighbours(&self, task: u32) -> impl Iterator<Item = (&Wish, f64)> {
         let other = move |talk: &Talk| match talk.between {

@@ -147,7 +147,7 @@ impl Coordinator {
                 "expected a launch that runs; tasks are spawned into nothing else".to_owned(),
             );
         }
-        let extended = match spawn.extend(&launch.application) {
+        let extended = match spawn.extend(launch) {
             Ok(extended) => extended,
             Err(why) => return Answer::Refused(why),
         };

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{Procs, Time};
-use pliant_tig::{Edge, GraphError, Task, TaskGraph, TaskId};
 
 use super::launch::{Launch, PartOf, Place, Stage};
 use super::mapping::Mapper;
@@ -12,7 +11,7 @@ use super::{Command, Coordinator, Site, Standing};
 use crate::coallocation::links::pair;
 use crate::coallocation::platform::dendrogram;
 use crate::coallocation::taken::{Flow, Taken};
-use crate::coallocation::{Application, End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
+use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
 use crate::handoff::Peer;
 use crate::names::{Key, Name};
 
@@ -56,7 +55,7 @@ impl Coordinator {
             for part in launch.parts.iter().filter(has_none) {
                 for task in &part.part.tasks {
                     let place = (part.server.name.clone(), task.machine.clone());
-                    *taken.machines.entry(place).or_default() += launch.mcr(&task.name);
+                    *taken.machines.entry(place).or_default() += launch.mcr(part.group, &task.name);
                 }
             }
             taken.flows.extend(launch.flows(&launch.alive(), |_| true));
@@ -99,7 +98,7 @@ impl Coordinator {
         sites: &[Site],
         taken: &Taken,
     ) -> Result<Vec<(u32, Place)>, String> {
-        let graph = launch.among(tasks).map_err(|error| error.to_string())?;
+        let graph = launch.application.among(tasks).map_err(|error| error.to_string())?;
         let user_lan = if group > 0 { launch.beside(tasks) } else { None };
         let there = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
         let user_lan = user_lan.filter(there).or(launch.user_lan.as_ref());
@@ -126,10 +125,10 @@ fn named<'a>(name: &str, sites: &'a [Site]) -> Option<(&'a Site, &'a str)> {
 }
 
 impl Launch {
-    /// What a task needs, in MFlop/s.
-    fn mcr(&self, name: &str) -> f64 {
-        let task = self.application.tasks.iter().position(|task| task.name == name);
-        task.map_or(0.0, |task| self.mcr_of(task as u32))
+    /// What a task of a group needs, in MFlop/s.
+    fn mcr(&self, group: usize, name: &str) -> f64 {
+        let is_it = |task: &&u32| self.application.tasks[**task as usize].name == name;
+        self.groups[group].tasks.iter().find(is_it).map_or(0.0, |task| self.mcr_of(*task))
     }
 
     fn mcr_of(&self, task: u32) -> f64 {
@@ -187,22 +186,6 @@ impl Launch {
             all.push(joined);
         }
         all
-    }
-
-    /// Tasks with those of their edges that join two of them.
-    fn among(&self, tasks: &[u32]) -> Result<TaskGraph, GraphError> {
-        let Application { mcr_mflops, bandwidth_mbps, tasks: all, edges } = &self.application;
-        let at = |task: u32| Some(TaskId(tasks.iter().position(|own| *own == task)? as u32));
-        let edge = |talk: &Talk| {
-            let [one, other] = talk.between;
-            Some(Edge { ends: [at(one)?, at(other)?], rqoc: talk.rqoc })
-        };
-        let task = |task: &u32| {
-            let wish = &all[*task as usize];
-            Task { name: wish.name.clone(), rcr: wish.rcr }
-        };
-        let edges = edges.iter().filter_map(edge).collect();
-        TaskGraph::new(*mcr_mflops, *bandwidth_mbps, tasks.iter().map(task).collect(), edges)
     }
 
     /// The server of the task that these talk to most.
