@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{Procs, Time};
+use pliant_tig::overload_percent;
+use pliant_tig::wase::closest_first;
 
 use super::launch::{Launch, PartOf, Place, Stage};
 use super::mapping::Mapper;
 use super::{Command, Coordinator, Site, Standing};
 use crate::coallocation::links::pair;
-use crate::coallocation::platform::dendrogram;
+use crate::coallocation::platform::{carries, dendrogram};
 use crate::coallocation::taken::{Flow, Taken};
 use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
 use crate::handoff::Peer;
@@ -75,7 +77,7 @@ impl Coordinator {
         let (mut taken, mut alive) = (self.taken(), launch.alive());
         let mut places = Vec::new();
         for tasks in launch.together(group) {
-            let placed = self.place_together(key, launch, (group, &tasks), sites, &taken)?;
+            let placed = self.place_together(key, launch, (group, &tasks), sites, (&taken, &alive))?;
             for (task, place) in &placed {
                 let there = (place.server.clone(), place.machine.clone());
                 *taken.machines.entry(there).or_default() += launch.mcr_of(*task);
@@ -89,31 +91,55 @@ impl Coordinator {
         Ok(places)
     }
 
-    /// Where tasks go that talk to each other. The search begins at the task that those that are spawned talk to most.
+    /// Where tasks go that talk to each other. The search begins at the task that those that are spawned talk to most, and at
+    /// one server after the other if links have no room there for what they send to tasks that run.
     fn place_together(
         &self,
         key: &Key,
         launch: &Launch,
         (group, tasks): (usize, &[u32]),
         sites: &[Site],
-        taken: &Taken,
+        (taken, alive): (&Taken, &Alive),
     ) -> Result<Vec<(u32, Place)>, String> {
         let graph = launch.application.among(tasks).map_err(|error| error.to_string())?;
-        let user_lan = if group > 0 { launch.beside(tasks) } else { None };
-        let there = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
-        let user_lan = user_lan.filter(there).or(launch.user_lan.as_ref());
-        let grid = dendrogram(sites, &self.links, user_lan, taken).map_err(|error| error.to_string())?;
         let measured = self.links.slowest_mbps().is_some();
-        let mapper = Mapper { graph: &graph, grid: &grid, threshold: launch.threshold, measured, key };
-        let mapped = mapper.map(if group > 0 { Mapping::Wase } else { launch.mapping });
-        let mapped = mapped.map_err(|unplaceable| unplaceable.describe(&graph))?;
-        let place = |(task, placed): (&u32, &pliant_tig::Placement)| {
-            let name = &grid.machine(placed.machine).name;
-            let (site, machine) = named(name, sites).ok_or("a machine without a server")?;
-            let (server, machine) = (site.server.name.clone(), machine.to_owned());
-            Ok((*task, Place { server, machine, affinity: placed.affinity }))
+        let how = if group > 0 { Mapping::Wase } else { launch.mapping };
+        let from = |start: Option<&Name>| {
+            let mut grid = dendrogram(sites, &self.links, start, taken).map_err(|error| error.to_string())?;
+            let mapper = Mapper { graph: &graph, grid: &grid, threshold: launch.threshold, measured, key };
+            let mapped = mapper.map(how).map_err(|unplaceable| unplaceable.describe(&graph))?;
+            let place = |(task, placed): (&u32, &pliant_tig::Placement)| {
+                let name = &grid.machine(placed.machine).name;
+                let (site, machine) = named(name, sites).ok_or("a machine without a server")?;
+                let (server, machine) = (site.server.name.clone(), machine.to_owned());
+                Ok((*task, Place { server, machine, affinity: placed.affinity }))
+            };
+            let places =
+                tasks.iter().zip(&mapped.placements).map(place).collect::<Result<Vec<_>, String>>()?;
+            let outward = launch.outward(alive, &places);
+            let has_room = !measured
+                || outward.is_empty()
+                || carries(&mut grid, &outward)
+                    && overload_percent(&graph, &grid, &mapped).is_none_or(|overload| overload == 0.0);
+            Ok::<_, String>((grid, places, has_room))
         };
-        tasks.iter().zip(&mapped.placements).map(place).collect()
+        let beside = if group > 0 { launch.beside(tasks) } else { None };
+        let there = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
+        let (grid, places, has_room) = from(beside.filter(there).or(launch.user_lan.as_ref()))?;
+        if has_room {
+            return Ok(places);
+        }
+        let elsewhere = closest_first(&grid).into_iter().skip(1).find_map(|lan| {
+            let name = &grid.node(lan).name;
+            let site = sites.iter().find(|site| site.server.name.as_str() == name)?;
+            from(Some(&site.server.name)).ok().filter(|(.., has_room)| *has_room)
+        });
+        let places = elsewhere.map(|(_, places, _)| places);
+        places.ok_or_else(|| {
+            "expected links with room for what it sends to tasks that run, found none from any server with \
+             a machine for it"
+                .to_owned()
+        })
     }
 }
 
@@ -163,6 +189,14 @@ impl Launch {
             (one != other).then(|| Flow { between: pair(one, other), mbps, since })
         };
         self.application.edges.iter().filter(|talk| counts(talk)).filter_map(flow).collect()
+    }
+
+    /// What tasks that get these places send to those that were there before, from server to server.
+    fn outward(&self, alive: &Alive, places: &[(u32, Place)]) -> Vec<Flow> {
+        let mut all = alive.clone();
+        all.extend(places.iter().map(|(task, place)| (*task, (place.server.clone(), None))));
+        let is_old = |end: u32| alive.contains_key(&end);
+        self.flows(&all, |talk| is_old(talk.between[0]) != is_old(talk.between[1]))
     }
 
     /// The tasks of a group, those together that talk to each other, over others of the group if need be.

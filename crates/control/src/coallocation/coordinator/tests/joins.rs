@@ -62,3 +62,26 @@ fn nobody_talks_to_a_task_that_waits_for_its_machine() {
     there.all_end(0);
     there.is_over(&End::Completed);
 }
+
+#[test]
+fn links_have_room_for_what_a_spawned_task_sends_to_those_that_run() {
+    let mut there = Federation::of(&[1, 4, 4]);
+    for between in [(0, 1, 30.0), (0, 2, 25.0), (1, 2, 25.0)] {
+        let (one, other, mbps) = between;
+        there.tell(Event::Measured { between: [name(one), name(other)], mbps, round_trip_us: 100 });
+    }
+    there.launch(wanted(Application { bandwidth_mbps: Some(10.0), ..row(&[1.0]) }));
+    there.pass(5);
+    // Each sends 20 Mb/s to the task at s0, whose links carry one of these each; s1 has processors for all.
+    for (key, task) in [(1, "x"), (2, "y"), (3, "z")] {
+        spawn(&mut there, key, (task, 1.0), &["t0"]);
+        there.pass(5);
+    }
+    let record = there.record();
+    let server = |task: usize| record.tasks[task].place.as_ref().map(|(server, _)| server.as_str());
+    assert_eq!([0, 1, 2, 3].map(server), [Some("s0"), Some("s1"), Some("s2"), None], "{record:?}");
+    let why = record.tasks[3].not_spawned.as_ref().unwrap();
+    assert!(why.contains("links with room for what it sends to tasks that run"), "{why}");
+    there.all_end(0);
+    there.is_over(&End::Completed);
+}
