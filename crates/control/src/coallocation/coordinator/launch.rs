@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SURVEY, Standing, Verdict, Wanted};
 use crate::coallocation::{
-    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Part, TaskRecord,
+    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Part, Talk, TaskRecord,
 };
 use crate::handoff::Peer;
 use crate::job::Exit;
@@ -186,6 +186,16 @@ impl Launch {
             end: None,
             over: None,
         }
+    }
+
+    /// Whether that is the application that was launched, whatever was spawned into it since.
+    pub(super) fn is_of(&self, application: &Application) -> bool {
+        let Application { mcr_mflops, bandwidth_mbps, tasks, edges } = &self.application;
+        let launched = self.groups[0].tasks.len();
+        let is_launched = |talk: &&Talk| talk.between.iter().all(|end| (*end as usize) < launched);
+        (*mcr_mflops, *bandwidth_mbps) == (application.mcr_mflops, application.bandwidth_mbps)
+            && tasks[..launched] == application.tasks
+            && edges.iter().filter(is_launched).eq(&application.edges)
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
