@@ -286,7 +286,7 @@ fn clusterings(rows: &[ClusteringRow]) -> Section {
     Section {
         title: "Clusterings against the bound of the linear program".to_owned(),
         note:
-            "Means over the seeds. No clustering costs less than the bound; how far each method is above it."
+            "Means over the graphs. No clustering costs less than the bound; how far each method is above it."
                 .to_owned(),
         tables: vec![TextTable {
             columns: columns.map(str::to_owned).to_vec(),

@@ -6,6 +6,7 @@
     reason = "campaigns are files, and their results are folders"
 )]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use pliant_sim::campaign::Kind;
@@ -81,10 +82,27 @@ fn a_campaign_of_mappings_is_the_same_on_any_number_of_threads() {
     let all = results.cells.iter().filter(|cell| cell.axis == Axis::All);
     assert!(all.clone().count() == campaign.policies.len() && all.clone().all(|cell| cell.trials == trials));
     assert!(all.clone().all(|cell| cell.failed == trials || cell.means["affinity_min"] >= 1.0));
+    assert_eq!(results.clusterings.len(), campaign.applications());
     for row in &results.clusterings {
         let costs = [row.contraction, row.rounding, row.rounding_searched];
         assert!(costs.iter().all(|cost| *cost >= row.bound - 1e-6), "{row:?}");
     }
+}
+
+/// G003-8: 240 applications are 240 graphs. Classes of clusters and MCRs are compared over different ones.
+#[test]
+fn every_application_has_a_graph_of_its_own() {
+    let campaign = MappingCampaign { machines: vec![32], lan_hosts: vec![4], ..small() };
+    let dir = tempfile::tempdir().unwrap();
+    let rows = run(&campaign, dir.path(), 0).unwrap().clusterings;
+    let mut edges = BTreeMap::new();
+    for row in &rows {
+        let of: &mut Vec<usize> = edges.entry((row.class, row.mcr_mflops.to_bits())).or_default();
+        of.push(row.edges);
+    }
+    assert_eq!(edges.len(), campaign.cluster_sizes.len() * campaign.mcr_mflops.len());
+    let different: BTreeSet<&Vec<usize>> = edges.values().collect();
+    assert_eq!(different.len(), edges.len(), "edges of the graphs by class and MCR: {edges:?}");
 }
 
 #[test]

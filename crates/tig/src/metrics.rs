@@ -115,5 +115,6 @@ pub fn overload_percent(graph: &TaskGraph, grid: &Grid, mapping: &Mapping) -> Op
         .filter(|excess| *excess > 1e-6)
         .sum();
     let all = graph.traffic() * bandwidth;
-    Some(if all > 0.0 { 100.0 * excess / all } else { 0.0 })
+    // An empty sum is -0.
+    Some(if all > 0.0 { 100.0 * excess / all + 0.0 } else { 0.0 })
 }

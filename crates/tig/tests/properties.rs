@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use pliant_tig::clustering::{Clustering, Weights, cluster, greedy, improve, relax, round, threshold};
 use pliant_tig::refine::refine;
 use pliant_tig::wase::{self, Fit, Options, Search, Suitability, closest_first, pack, suitability};
-use pliant_tig::{Availability, Grid, LinkId, MachineId, Mapping, Metrics, TaskGraph, best_fit};
+use pliant_tig::{
+    Availability, Grid, LinkId, MachineId, Mapping, Metrics, TaskGraph, best_fit, overload_percent,
+};
 use proptest::prelude::*;
 use rand::Rng;
 use support::{random_graph, random_grid, rng};
@@ -246,4 +248,13 @@ fn thresholds_give_the_sizes_of_the_paper() {
         assert!((8..=12).contains(&clustering.count()), "seed {seed}: {}", clustering.count());
     }
     assert!(within * 10 >= found * 8, "{within} of {found}");
+}
+
+/// What is printed of an empty sum would have a sign.
+#[test]
+fn nothing_is_beyond_links_that_carry_all() {
+    let (graph, grid) = (random_graph(4, 20.0, 7), random_grid(8, 8, 7));
+    let mapping = best_fit::map(&graph, &grid, &mut Availability::of(&grid)).unwrap();
+    let overload = overload_percent(&graph, &grid, &mapping).unwrap();
+    assert_eq!(format!("{overload:?}"), "0.0");
 }

@@ -230,7 +230,7 @@ fn outcome(record: &LaunchRecord, stopped: bool) -> Result<(), Failure> {
             Err(match end {
                 End::NotMapped(_) => failure.hint("`pliant servers` lists the servers that are there"),
                 End::NotReserved(_) => {
-                    failure.hint("--patience says how long machines may be held until all are")
+                    failure.hint(format!("`pliant launches {id}` shows where its tasks were to run"))
                 }
                 _ => failure.hint(format!("`pliant launches {id}` shows how its tasks ended")),
             })

@@ -3,7 +3,7 @@
 //! to, and when one fails all are ended.
 //!
 //! An agent *coordinates* ([`Coordinator`]): it maps the tasks with `pliant_tig::wase` on what servers have just said of their
-//! machines, and makes one [`Part`] per server of them. A server *participates* (`server/parts.rs`): it takes its part in as
+//! machines, and makes one [`Part`] per machine of them. A server *participates* (`server/parts.rs`): it takes its part in as
 //! one tentative job of its batch system ([`crate::batch::BatchSystem::submit_tentatively`]), so that when the turn of the
 //! job comes it has its processors and starts nothing. That is two-phase commit with presumed abort (Mohan and Lindsay 1983):
 //!
@@ -86,7 +86,7 @@ impl FromStr for LaunchId {
     }
 }
 
-/// What of a launch runs at one server.
+/// What of a launch runs on one machine of a server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct PartId {
     /// The launch.
@@ -297,6 +297,25 @@ impl Application {
         let edge = |talk: &Talk| Edge { ends: talk.between.map(TaskId), rqoc: talk.rqoc };
         let tasks = self.tasks.iter().map(task).collect();
         TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks, self.edges.iter().map(edge).collect())
+    }
+
+    /// Tasks alone, in that order, with those of their edges that join two of them.
+    ///
+    /// # Errors
+    /// They are no application that could be mapped.
+    fn among(&self, tasks: &[u32]) -> Result<TaskGraph, GraphError> {
+        let places: BTreeMap<u32, u32> = tasks.iter().copied().zip(0..).collect();
+        let at = |task: &u32| places.get(task).copied().map(TaskId);
+        let edge = |talk: &Talk| {
+            let [one, other] = &talk.between;
+            Some(Edge { ends: [at(one)?, at(other)?], rqoc: talk.rqoc })
+        };
+        let task = |task: &u32| {
+            let wish = &self.tasks[*task as usize];
+            Task { name: wish.name.clone(), rcr: wish.rcr }
+        };
+        let edges = self.edges.iter().filter_map(edge).collect();
+        TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks.iter().map(task).collect(), edges)
     }
 
     /// The tasks that one talks to, and the RQoC.

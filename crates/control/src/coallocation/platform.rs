@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::links::{Links, Measure, Pair};
 use super::nearness::mans;
-use super::taken::Taken;
+use super::taken::{Flow, Taken};
 use crate::handoff::Peer;
 use crate::names::Name;
 
@@ -66,7 +66,8 @@ type Lan<'a> = (&'a Site, NodeId);
 /// The MANs by their local agents, or by their numbers if they have none, with the LANs of each.
 type Mans<'a> = BTreeMap<(Option<&'a Name>, usize), (NodeId, Vec<Lan<'a>>)>;
 
-/// The dendrogram as `user` sees it, by default the first server, without what is taken of machines and links. Machines come in the order in which sites and their machines do within a MAN.
+/// The dendrogram as `user` sees it, by default the first server, without what is taken of machines and links. Machines come in
+/// the order in which sites and their machines do within a MAN.
 ///
 /// # Errors
 /// There is no machine, or no such LAN.
@@ -115,6 +116,20 @@ pub(super) fn dendrogram(
         }
     }
     Ok(grid)
+}
+
+/// Takes what is sent between servers off what links carry; false if that is more than they do.
+pub(super) fn carries(grid: &mut Grid, flows: &[Flow]) -> bool {
+    let mut has_room = true;
+    for flow in flows {
+        let lan = |server: &Name| grid.lans().find(|lan| grid.node(*lan).name == server.as_str());
+        let Some((one, other)) = lan(&flow.between.0).zip(lan(&flow.between.1)) else { continue };
+        let link = grid.link(one, other);
+        // Sums of what exactly fits may be rounded up.
+        has_room &= flow.mbps <= grid.capacity(link) + 1e-6;
+        grid.occupy(link, flow.mbps);
+    }
+    has_room
 }
 
 /// The link between two servers, and the measure that it is taken for; none if one of them is not there.
@@ -168,7 +183,6 @@ mod tests {
     use pliant_tig::wase::closest_first;
 
     use super::*;
-    use crate::coallocation::taken::Flow;
 
     fn name(text: &str) -> Name {
         text.parse().unwrap()

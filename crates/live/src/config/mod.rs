@@ -139,10 +139,15 @@ fn read<T: DeserializeOwned>(path: &Path, hint: &str) -> Result<(T, Source), Con
     Ok((file, source))
 }
 
-/// Makes a path relative to the folder of the file that names it.
+/// Makes a path, relative to the folder of the file that names it, one that means the same in every working folder: batch systems
+/// have others than this process.
 fn beside(file: &Path, path: &mut PathBuf) {
     if let Some(folder) = file.parent() {
         *path = folder.join(&path);
+    }
+    // Fails only if the own working folder is gone; then whoever opens it says so.
+    if let Ok(absolute) = std::path::absolute(&path) {
+        *path = absolute;
     }
 }
 

@@ -1,6 +1,9 @@
 //! Where a daemon that was built for tests ends itself as `kill -9` would: `PLIANT_CRASH_AT=PLACE.WHAT[:N]` in its
 //! environment, at the N-th time, once if no number is given. Without debug assertions nothing of this is built.
 //!
+//! An event is named as in the journal; `part+end` is one of that name with the word `"end"` somewhere in its text, for those of
+//! which a number could not tell one from the other.
+//!
 //! | place | what | when |
 //! |---|---|---|
 //! | `told` | an event | before the machine is told it |
@@ -67,8 +70,22 @@ pub(crate) fn told(event: &impl serde::Serialize) {
     if wanted(Place::Told).is_some()
         && let Ok(text) = serde_json::to_string(event)
     {
-        reached(Place::Told, std::iter::once(event_name(&text)));
+        reached_by_events(Place::Told, std::iter::once(text.as_str()));
     }
+}
+
+/// The daemon is at a place, on account of each of these events, as the journal has them.
+#[cfg(debug_assertions)]
+pub(crate) fn reached_by_events<'a>(place: Place, texts: impl Iterator<Item = &'a str>) {
+    let Some((what, _)) = wanted(place) else { return };
+    reached(place, texts.filter(|text| is_event(text, what)).map(|_| what));
+}
+
+/// Whether an event is the one that is called so.
+#[cfg(debug_assertions)]
+fn is_event(text: &str, what: &str) -> bool {
+    let (name, word) = what.split_once('+').map_or((what, None), |(name, word)| (name, Some(word)));
+    event_name(text) == name && word.is_none_or(|word| text.contains(&format!("\"{word}\"")))
 }
 
 /// What the daemon is to end itself on account of at that place, and how often it is there until then.
@@ -97,18 +114,36 @@ pub(crate) fn reached<W: AsRef<str>>(_place: Place, _on_account_of: impl Iterato
 #[inline]
 pub(crate) fn told(_event: &impl serde::Serialize) {}
 
+/// Nothing, in what is delivered.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) fn reached_by_events<'a>(_place: Place, _texts: impl Iterator<Item = &'a str>) {}
+
 /// What an event is called in the journal: its text is a name, or an object with that one key.
-pub(crate) fn event_name(text: &str) -> &str {
+#[cfg(debug_assertions)]
+fn event_name(text: &str) -> &str {
     text.trim_start_matches(['{', '"']).split('"').next().unwrap_or_default()
 }
 
-#[cfg(test)]
+#[cfg(all(test, debug_assertions))]
 mod tests {
-    use super::event_name;
+    use super::{event_name, is_event};
 
     #[test]
     fn events_have_the_names_of_their_keys() {
         assert_eq!(event_name(r#"{"prepare":{"reply":3}}"#), "prepare");
         assert_eq!(event_name(r#""due""#), "due");
+    }
+
+    #[test]
+    fn a_word_tells_events_of_one_name_apart() {
+        let [ended, committed] = [
+            r#"{"part":{"decided":{"verdict":"end"}}}"#,
+            r#"{"part":{"decided":{"verdict":{"commit":{}}}}}"#,
+        ];
+        assert!(is_event(ended, "part") && is_event(ended, "part+end") && is_event(committed, "part"));
+        assert!(
+            !is_event(committed, "part+end") && !is_event(ended, "stands+end") && !is_event(ended, "part+en")
+        );
     }
 }

@@ -363,8 +363,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
 
     /// It is there with the present batch.
     fn is_at(&self, place: Place) {
-        let names = self.batch.entries.iter().map(|entry| crash_points::event_name(&entry.event));
-        crash_points::reached(place, names);
+        crash_points::reached_by_events(place, self.batch.entries.iter().map(|entry| entry.event.as_str()));
     }
 
     /// Carries out what waited for what is durable now.

@@ -17,7 +17,7 @@ use super::Weights;
 /// A row that is violated by less than this is satisfied.
 const TOLERANCE: f64 = 1e-7;
 
-/// Rounds of separation after which the program is given up. The hardest graphs of 128 tasks take fifteen.
+/// Rounds of separation after which the program is given up. Of 2,400 graphs of paper 003's campaign (40 seeds) the hardest takes 28.
 const ROUNDS_MAX: usize = 500;
 
 /// The optimum of the linear program.

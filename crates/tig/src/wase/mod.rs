@@ -105,11 +105,20 @@ impl Mapper<'_> {
                 self.first_that_holds(tasks, &demands, lans).or_else(|| self.holds_most(&demands, lans))
             }
         };
-        found.ok_or_else(|| Unplaceable::Cluster {
-            cluster,
-            tasks: tasks.len(),
-            mcr_mflops: demands.iter().sum(),
-            best: lans.iter().map(|lan| suitability(&demands, &self.powers(*lan))).fold(0.0, f64::max),
+        let powers = |lan: &NodeId| self.powers(*lan);
+        found.ok_or_else(|| match (self.options.suitability, tasks.last().zip(demands.last())) {
+            // No LAN holds any of its tasks, not even the smallest.
+            (Suitability::Packing, Some((task, demand))) => Unplaceable::Task {
+                task: *task,
+                mcr_mflops: *demand,
+                best: lans.iter().flat_map(powers).fold(0.0, f64::max),
+            },
+            _ => Unplaceable::Cluster {
+                cluster,
+                tasks: tasks.len(),
+                mcr_mflops: demands.iter().sum(),
+                best: lans.iter().map(|lan| suitability(&demands, &powers(lan))).fold(0.0, f64::max),
+            },
         })
     }
 

@@ -3,11 +3,13 @@
 
 mod files;
 mod links;
+mod rollback;
 mod slow_door;
 mod slurm;
 mod spawned;
 mod steps;
 mod talkers;
+mod uploads;
 pub(crate) mod verbs;
 
 use std::ops::ControlFlow;

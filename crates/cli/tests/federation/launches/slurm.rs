@@ -1,8 +1,13 @@
 //! Launches on a real Slurm cluster and an embedded batch system at once.
 
+use std::collections::BTreeMap;
+
+use pliant_live::identity::Role;
 use pliant_testing::slurm::{SlurmClusters, Wanted};
+use serde_json::Value;
 
 use super::steps::die_at;
+use super::verbs::{pliant, said};
 use super::*;
 
 /// The server in front of Slurm, and the other one.
@@ -27,8 +32,9 @@ struct Behind {
 }
 
 impl Behind {
-    async fn start() -> Option<Behind> {
-        let slurm = SlurmClusters::start(Wanted { clusters: 1, nodes: 1, cpus: 2, accounts: false })?;
+    /// In front of so many nodes of two processors each.
+    async fn start(nodes: u32) -> Option<Behind> {
+        let slurm = SlurmClusters::start(Wanted { clusters: 1, nodes, cpus: 2, accounts: false })?;
         let mut federation = Federation::agent_only("");
         let conf = Some(slurm.clusters()[0].conf.clone());
         federation.add_server(&Cluster { slurm: conf, ..cluster(SLURM) });
@@ -49,7 +55,7 @@ impl Behind {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_in_slurm_and_beside_it_hear_each_other_and_all_end() {
-    let Some(mut behind) = Behind::start().await else { return };
+    let Some(mut behind) = Behind::start(1).await else { return };
     let alice = behind.federation.client("alice");
     let tasks = ["a", "b", "c", "d"];
     let talkers = Talkers::new(behind.federation.path().join("ring"));
@@ -76,9 +82,41 @@ async fn tasks_in_slurm_and_beside_it_hear_each_other_and_all_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_dies_while_slurm_holds_a_part_nothing_runs_alone() {
-    let Some(mut behind) = Behind::start().await else { return };
+    let Some(mut behind) = Behind::start(1).await else { return };
     let completed = die_at(&mut behind.federation, POINTS).await;
     assert!(completed > POINTS.len() / 2, "{completed} of {} completed", POINTS.len());
+    behind.is_empty().await;
+    nothing_left(&mut behind.federation, &NAMES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_on_two_nodes_of_slurm_and_beside_it_hear_each_other() {
+    let Some(mut behind) = Behind::start(2).await else { return };
+    let config = behind.federation.client_file(Role::User, "alice");
+    let tasks = ["a", "b", "c", "d", "e", "f"];
+    let talkers = Talkers::new(behind.federation.path().join("ring"));
+    tasks.iter().for_each(|task| talkers.open(task));
+    let file = talkers.ring_file(MCR, &tasks.map(|task| (task, 0)));
+    let words = ["launch", file.to_str().unwrap(), "--output", "json"];
+    let (code, launched, stderr) = said(pliant(&config, &words).output().unwrap());
+    assert_eq!(code, 0, "{launched}{stderr}");
+    let launched: Value = serde_json::from_str(&launched).unwrap();
+    let mut there: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for task in launched["tasks"].as_array().unwrap() {
+        *there.entry((task["server"].as_str().unwrap(), task["machine"].as_str().unwrap())).or_default() += 1;
+    }
+    assert_eq!(
+        there.values().copied().collect::<Vec<_>>(),
+        [2; 3],
+        "each machine has room for two: {there:?}"
+    );
+    assert_eq!(
+        there.keys().filter(|(server, _)| *server == SLURM).count(),
+        2,
+        "two of them are nodes: {there:?}"
+    );
+    assert_eq!(talkers.began(), tasks.map(|task| (task.to_owned(), 1)).into());
+
     behind.is_empty().await;
     nothing_left(&mut behind.federation, &NAMES).await;
 }

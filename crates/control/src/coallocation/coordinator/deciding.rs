@@ -86,7 +86,8 @@ impl Launch {
                 Stage::Decided
             }
             (None, Some(server)) if until <= now => {
-                Stage::GivenUp(format!("the part at {server} was not held in time"))
+                let patience = self.patience.0;
+                Stage::GivenUp(format!("the part at {server} was not held within a patience of {patience} s"))
             }
             (None, Some(_)) => return,
         };

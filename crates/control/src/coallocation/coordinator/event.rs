@@ -1,8 +1,10 @@
 //! What a coordinator is told, and what it wants done.
 
 use pliant_model::Span;
+use pliant_tig::{GraphError, TaskGraph};
 use serde::{Deserialize, Serialize};
 
+use super::launch::Launch;
 use super::{Caller, LaunchId, LaunchRecord, PATIENCE_MAX, PartId, Site, Standing, TASKS_MAX, Talk, Token};
 use super::{Verdict, WALLTIME_MAX};
 use crate::coallocation::{Application, Call, Mapping, Wish};
@@ -188,31 +190,47 @@ impl Wanted {
 
 impl Application {
     fn check(&self) -> Result<(), String> {
-        let graph = self.graph().map_err(|error| format!("{error}: {}", error.hint()))?;
-        match graph.tasks().len() {
-            found if found > TASKS_MAX => Err(format!("expected at most {TASKS_MAX} tasks, found {found}")),
-            _ => Ok(()),
-        }
+        checked(self.graph())
+    }
+}
+
+/// What is wrong with an application that is to be mapped, if something is.
+fn checked(graph: Result<TaskGraph, GraphError>) -> Result<(), String> {
+    let graph = graph.map_err(|error| format!("{error}: {}", error.hint()))?;
+    match graph.tasks().len() {
+        found if found > TASKS_MAX => Err(format!("expected at most {TASKS_MAX} tasks, found {found}")),
+        _ => Ok(()),
     }
 }
 
 impl Spawn {
-    /// The application with these tasks.
-    pub(super) fn extend(&self, application: &Application) -> Result<Application, String> {
+    /// The application of a launch with these tasks, which talk to each other and to tasks that run. Tasks that found no
+    /// place keep their positions, and that is all: their names are free, and nobody talks to them.
+    pub(super) fn extend(&self, launch: &Launch) -> Result<Application, String> {
         if self.tasks.is_empty() {
             return Err("expected tasks to spawn, found none".to_owned());
         }
-        let mut extended = application.clone();
+        let mut extended = launch.application.clone();
+        let first = extended.tasks.len() as u32;
         extended.tasks.extend(self.tasks.iter().map(|spawned| spawned.task.clone()));
-        for (own, Spawned { task, talks }) in (application.tasks.len() as u32..).zip(&self.tasks) {
+        let all = 0..extended.tasks.len() as u32;
+        let there: Vec<u32> = all.filter(|task| !launch.is_given_up(*task)).collect();
+        for (own, Spawned { task, talks }) in (first..).zip(&self.tasks) {
             for (other, rqoc) in talks {
-                let at = extended.tasks.iter().position(|task| task.name == *other).ok_or_else(|| {
+                let is_it = |at: &&u32| extended.tasks[**at as usize].name == *other;
+                let at = *there.iter().find(is_it).ok_or_else(|| {
                     format!("expected tasks of the launch that `{}` talks to, found `{other}`", task.name)
                 })?;
-                extended.edges.push(Talk { between: [at as u32, own], rqoc: *rqoc });
+                if at < first && !launch.runs(at) {
+                    return Err(format!(
+                        "expected tasks that run that `{}` talks to, found `{other}`, which waits for its machine",
+                        task.name
+                    ));
+                }
+                extended.edges.push(Talk { between: [at, own], rqoc: *rqoc });
             }
         }
-        extended.check()?;
+        checked(extended.among(&there))?;
         Ok(extended)
     }
 }

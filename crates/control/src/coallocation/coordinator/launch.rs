@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SURVEY, Standing, Verdict, Wanted};
 use crate::coallocation::{
-    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Part, TaskRecord,
+    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Part, Talk, TaskRecord,
 };
 use crate::handoff::Peer;
 use crate::job::Exit;
@@ -188,6 +188,16 @@ impl Launch {
         }
     }
 
+    /// Whether that is the application that was launched, whatever was spawned into it since.
+    pub(super) fn is_of(&self, application: &Application) -> bool {
+        let Application { mcr_mflops, bandwidth_mbps, tasks, edges } = &self.application;
+        let launched = self.groups[0].tasks.len();
+        let is_launched = |talk: &&Talk| talk.between.iter().all(|end| (*end as usize) < launched);
+        (*mcr_mflops, *bandwidth_mbps) == (application.mcr_mflops, application.bandwidth_mbps)
+            && tasks[..launched] == application.tasks
+            && edges.iter().filter(is_launched).eq(&application.edges)
+    }
+
     pub(super) fn next_due(&self) -> Option<Time> {
         if self.over.is_some() {
             return None;
@@ -209,6 +219,22 @@ impl Launch {
         }
     }
 
+    /// The group of a task; none if it is none of the launch.
+    fn group_of(&self, task: u32) -> Option<usize> {
+        self.groups.iter().position(|group| group.tasks.binary_search(&task).is_ok())
+    }
+
+    /// Whether a task is one of a group that found no place.
+    pub(super) fn is_given_up(&self, task: u32) -> bool {
+        let group = self.group_of(task);
+        group.is_some_and(|group| matches!(self.groups[group].stage, Stage::GivenUp(_)))
+    }
+
+    /// Whether it is decided that a task runs.
+    pub(super) fn runs(&self, task: u32) -> bool {
+        self.group_of(task).is_some_and(|group| self.groups[group].stage == Stage::Decided)
+    }
+
     /// What is to become of a part.
     pub(super) fn verdict(&self, part: &PartOf) -> Verdict {
         match &self.groups[part.group].stage {
@@ -222,8 +248,11 @@ impl Launch {
     /// Where those listen that the tasks of a part talk to.
     fn peers(&self, part: &PartOf) -> Addresses {
         let wanted = part.part.tasks.iter().flat_map(|task| &task.neighbours);
+        // A task that found no place may have been held elsewhere under that name.
+        let there = |other: &&PartOf| !matches!(self.groups[other.group].stage, Stage::GivenUp(_));
         let known = |name: &String| {
-            let address = self.parts.iter().find_map(|other| other.addresses.get(name))?;
+            let mut parts = self.parts.iter().filter(there);
+            let address = parts.find_map(|other| other.addresses.get(name))?;
             Some((name.clone(), address.clone()))
         };
         wanted.filter_map(known).collect()
@@ -286,7 +315,7 @@ impl Launch {
             submitted: self.submitted,
             state,
             end: self.end.clone(),
-            tasks: (0..self.application.tasks.len() as u32).map(|task| self.task(task)).collect(),
+            tasks: self.named().map(|task| self.task(task)).collect(),
             unacknowledged: self
                 .parts
                 .iter()
@@ -296,15 +325,27 @@ impl Launch {
         }
     }
 
+    /// The tasks, but for those that found no place and whose names others have taken since.
+    fn named(&self) -> impl Iterator<Item = u32> {
+        let all = &self.application.tasks;
+        let is_taken = |task: u32| {
+            let (name, later) = (&all[task as usize].name, &all[task as usize + 1..]);
+            later.iter().any(|later| later.name == *name)
+        };
+        (0..all.len() as u32).filter(move |task| !self.is_given_up(*task) || !is_taken(*task))
+    }
+
     fn task(&self, task: u32) -> TaskRecord {
         let name = &self.application.tasks[task as usize].name;
-        let part = self.parts.iter().find(|part| part.part.tasks.iter().any(|one| one.name == *name));
+        let group = self.group_of(task);
+        let mut of_group = self.parts.iter().filter(|part| Some(part.group) == group);
+        let part = of_group.find(|part| part.part.tasks.iter().any(|one| one.name == *name));
         let exit = part.and_then(|part| match &part.standing {
             Standing::Runs { ended } => ended.get(name).cloned(),
             Standing::Over { ended, exit } => Some(ended.get(name).unwrap_or(exit).clone()),
             _ => None,
         });
-        let spawned = self.groups.iter().find(|group| group.spawn.is_some() && group.tasks.contains(&task));
+        let spawned = group.map(|group| &self.groups[group]).filter(|group| group.spawn.is_some());
         let not_spawned = spawned.and_then(|group| match &group.stage {
             Stage::GivenUp(why) => Some(why.clone()),
             _ => None,

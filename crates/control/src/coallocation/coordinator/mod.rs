@@ -116,10 +116,12 @@ impl Coordinator {
     fn launch(&mut self, now: Time, wanted: Wanted, commands: &mut Vec<Command>) -> Answer {
         let key = wanted.key;
         if let Some(known) = self.launches.get(&key) {
-            return match known.owner == wanted.owner {
-                true => self.answer(&key),
-                false => Answer::Refused("another user's launch has this key; draw another one".to_owned()),
+            let other = match known.owner == wanted.owner {
+                true if known.is_of(&wanted.application) => return self.answer(&key),
+                true => "expected the application that was launched with this key, found another one",
+                false => "another user's launch has this key",
             };
+            return Answer::Refused(format!("{other}; draw another key"));
         }
         if let Err(why) = wanted.check() {
             return Answer::Refused(why);
@@ -147,7 +149,7 @@ impl Coordinator {
                 "expected a launch that runs; tasks are spawned into nothing else".to_owned(),
             );
         }
-        let extended = match spawn.extend(&launch.application) {
+        let extended = match spawn.extend(launch) {
             Ok(extended) => extended,
             Err(why) => return Answer::Refused(why),
         };

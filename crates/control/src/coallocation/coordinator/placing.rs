@@ -1,18 +1,19 @@
-//! Which task goes where, by what servers have just said and what was measured between them, and one part for each server that
+//! Which task goes where, by what servers have just said and what was measured between them, and one part for each machine that
 //! gets tasks.
 
 use std::collections::BTreeMap;
 
 use pliant_model::{Procs, Time};
-use pliant_tig::{Edge, GraphError, Task, TaskGraph, TaskId};
+use pliant_tig::overload_percent;
+use pliant_tig::wase::closest_first;
 
 use super::launch::{Launch, PartOf, Place, Stage};
 use super::mapping::Mapper;
 use super::{Command, Coordinator, Site, Standing};
 use crate::coallocation::links::pair;
-use crate::coallocation::platform::dendrogram;
+use crate::coallocation::platform::{carries, dendrogram};
 use crate::coallocation::taken::{Flow, Taken};
-use crate::coallocation::{Application, End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
+use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
 use crate::handoff::Peer;
 use crate::names::{Key, Name};
 
@@ -56,7 +57,7 @@ impl Coordinator {
             for part in launch.parts.iter().filter(has_none) {
                 for task in &part.part.tasks {
                     let place = (part.server.name.clone(), task.machine.clone());
-                    *taken.machines.entry(place).or_default() += launch.mcr(&task.name);
+                    *taken.machines.entry(place).or_default() += launch.mcr(part.group, &task.name);
                 }
             }
             taken.flows.extend(launch.flows(&launch.alive(), |_| true));
@@ -76,7 +77,7 @@ impl Coordinator {
         let (mut taken, mut alive) = (self.taken(), launch.alive());
         let mut places = Vec::new();
         for tasks in launch.together(group) {
-            let placed = self.place_together(key, launch, (group, &tasks), sites, &taken)?;
+            let placed = self.place_together(key, launch, (group, &tasks), sites, (&taken, &alive))?;
             for (task, place) in &placed {
                 let there = (place.server.clone(), place.machine.clone());
                 *taken.machines.entry(there).or_default() += launch.mcr_of(*task);
@@ -90,31 +91,55 @@ impl Coordinator {
         Ok(places)
     }
 
-    /// Where tasks go that talk to each other. The search begins at the task that those that are spawned talk to most.
+    /// Where tasks go that talk to each other. The search begins at the task that those that are spawned talk to most, and at
+    /// one server after the other if links have no room there for what they send to tasks that run.
     fn place_together(
         &self,
         key: &Key,
         launch: &Launch,
         (group, tasks): (usize, &[u32]),
         sites: &[Site],
-        taken: &Taken,
+        (taken, alive): (&Taken, &Alive),
     ) -> Result<Vec<(u32, Place)>, String> {
-        let graph = launch.among(tasks).map_err(|error| error.to_string())?;
-        let user_lan = if group > 0 { launch.beside(tasks) } else { None };
-        let there = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
-        let user_lan = user_lan.filter(there).or(launch.user_lan.as_ref());
-        let grid = dendrogram(sites, &self.links, user_lan, taken).map_err(|error| error.to_string())?;
+        let graph = launch.application.among(tasks).map_err(|error| error.to_string())?;
         let measured = self.links.slowest_mbps().is_some();
-        let mapper = Mapper { graph: &graph, grid: &grid, threshold: launch.threshold, measured, key };
-        let mapped = mapper.map(if group > 0 { Mapping::Wase } else { launch.mapping });
-        let mapped = mapped.map_err(|unplaceable| unplaceable.describe(&graph))?;
-        let place = |(task, placed): (&u32, &pliant_tig::Placement)| {
-            let name = &grid.machine(placed.machine).name;
-            let (site, machine) = named(name, sites).ok_or("a machine without a server")?;
-            let (server, machine) = (site.server.name.clone(), machine.to_owned());
-            Ok((*task, Place { server, machine, affinity: placed.affinity }))
+        let how = if group > 0 { Mapping::Wase } else { launch.mapping };
+        let from = |start: Option<&Name>| {
+            let mut grid = dendrogram(sites, &self.links, start, taken).map_err(|error| error.to_string())?;
+            let mapper = Mapper { graph: &graph, grid: &grid, threshold: launch.threshold, measured, key };
+            let mapped = mapper.map(how).map_err(|unplaceable| unplaceable.describe(&graph))?;
+            let place = |(task, placed): (&u32, &pliant_tig::Placement)| {
+                let name = &grid.machine(placed.machine).name;
+                let (site, machine) = named(name, sites).ok_or("a machine without a server")?;
+                let (server, machine) = (site.server.name.clone(), machine.to_owned());
+                Ok((*task, Place { server, machine, affinity: placed.affinity }))
+            };
+            let places =
+                tasks.iter().zip(&mapped.placements).map(place).collect::<Result<Vec<_>, String>>()?;
+            let outward = launch.outward(alive, &places);
+            let has_room = !measured
+                || outward.is_empty()
+                || carries(&mut grid, &outward)
+                    && overload_percent(&graph, &grid, &mapped).is_none_or(|overload| overload == 0.0);
+            Ok::<_, String>((grid, places, has_room))
         };
-        tasks.iter().zip(&mapped.placements).map(place).collect()
+        let beside = if group > 0 { launch.beside(tasks) } else { None };
+        let there = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
+        let (grid, places, has_room) = from(beside.filter(there).or(launch.user_lan.as_ref()))?;
+        if has_room {
+            return Ok(places);
+        }
+        let elsewhere = closest_first(&grid).into_iter().skip(1).find_map(|lan| {
+            let name = &grid.node(lan).name;
+            let site = sites.iter().find(|site| site.server.name.as_str() == name)?;
+            from(Some(&site.server.name)).ok().filter(|(.., has_room)| *has_room)
+        });
+        let places = elsewhere.map(|(_, places, _)| places);
+        places.ok_or_else(|| {
+            "expected links with room for what it sends to tasks that run, found none from any server with \
+             a machine for it"
+                .to_owned()
+        })
     }
 }
 
@@ -126,10 +151,10 @@ fn named<'a>(name: &str, sites: &'a [Site]) -> Option<(&'a Site, &'a str)> {
 }
 
 impl Launch {
-    /// What a task needs, in MFlop/s.
-    fn mcr(&self, name: &str) -> f64 {
-        let task = self.application.tasks.iter().position(|task| task.name == name);
-        task.map_or(0.0, |task| self.mcr_of(task as u32))
+    /// What a task of a group needs, in MFlop/s.
+    fn mcr(&self, group: usize, name: &str) -> f64 {
+        let is_it = |task: &&u32| self.application.tasks[**task as usize].name == name;
+        self.groups[group].tasks.iter().find(is_it).map_or(0.0, |task| self.mcr_of(*task))
     }
 
     fn mcr_of(&self, task: u32) -> f64 {
@@ -145,8 +170,9 @@ impl Launch {
                 Standing::Runs { ended } => ended.contains_key(&self.application.tasks[*task as usize].name),
                 _ => false,
             };
-            let is_there =
-                |task: &&u32| self.places.get(*task).is_some_and(|place| place.server == part.server.name);
+            let machine = part.part.tasks.first().map(|task| &task.machine);
+            let is_at = |place: &Place| place.server == part.server.name && Some(&place.machine) == machine;
+            let is_there = |task: &&u32| self.places.get(*task).is_some_and(is_at);
             let tasks = group.tasks.iter().filter(is_there).filter(|task| !has_ended(task));
             alive.extend(tasks.map(|task| (*task, (part.server.name.clone(), group.decided))));
         }
@@ -163,6 +189,14 @@ impl Launch {
             (one != other).then(|| Flow { between: pair(one, other), mbps, since })
         };
         self.application.edges.iter().filter(|talk| counts(talk)).filter_map(flow).collect()
+    }
+
+    /// What tasks that get these places send to those that were there before, from server to server.
+    fn outward(&self, alive: &Alive, places: &[(u32, Place)]) -> Vec<Flow> {
+        let mut all = alive.clone();
+        all.extend(places.iter().map(|(task, place)| (*task, (place.server.clone(), None))));
+        let is_old = |end: u32| alive.contains_key(&end);
+        self.flows(&all, |talk| is_old(talk.between[0]) != is_old(talk.between[1]))
     }
 
     /// The tasks of a group, those together that talk to each other, over others of the group if need be.
@@ -188,22 +222,6 @@ impl Launch {
         all
     }
 
-    /// Tasks with those of their edges that join two of them.
-    fn among(&self, tasks: &[u32]) -> Result<TaskGraph, GraphError> {
-        let Application { mcr_mflops, bandwidth_mbps, tasks: all, edges } = &self.application;
-        let at = |task: u32| Some(TaskId(tasks.iter().position(|own| *own == task)? as u32));
-        let edge = |talk: &Talk| {
-            let [one, other] = talk.between;
-            Some(Edge { ends: [at(one)?, at(other)?], rqoc: talk.rqoc })
-        };
-        let task = |task: &u32| {
-            let wish = &all[*task as usize];
-            Task { name: wish.name.clone(), rcr: wish.rcr }
-        };
-        let edges = edges.iter().filter_map(edge).collect();
-        TaskGraph::new(*mcr_mflops, *bandwidth_mbps, tasks.iter().map(task).collect(), edges)
-    }
-
     /// The server of the task that these talk to most.
     fn beside(&self, tasks: &[u32]) -> Option<&Name> {
         let outward = |talk: &Talk| match talk.between.map(|end| tasks.contains(&end)) {
@@ -216,7 +234,8 @@ impl Launch {
         placed.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, server)| server)
     }
 
-    /// The tasks of a group have their places: their servers are to hold them.
+    /// The tasks of a group have their places: their servers are to hold them, one part for each machine. In front of a batch
+    /// system each node is a machine, and a part is one job of it on one node.
     fn reserve(
         &mut self,
         now: Time,
@@ -226,25 +245,27 @@ impl Launch {
         sites: &[Site],
         coordinator: &Peer,
     ) {
-        let mut by_server: BTreeMap<Name, Vec<(u32, String)>> = BTreeMap::new();
+        let mut by_machine: BTreeMap<(Name, String), Vec<u32>> = BTreeMap::new();
         for (task, place) in &places {
-            by_server.entry(place.server.clone()).or_default().push((*task, place.machine.clone()));
+            by_machine.entry((place.server.clone(), place.machine.clone())).or_default().push(*task);
         }
         self.places.extend(places);
         self.groups[group].stage = Stage::Reserving { until: now + self.patience };
         if self.dry_run {
             return self.finish(now, End::Mapped);
         }
-        for site in sites {
-            let Some(tasks) = by_server.remove(&site.server.name) else { continue };
+        let machines = sites.iter().flat_map(|site| site.machines.iter().map(move |machine| (site, machine)));
+        for (site, machine) in machines {
+            let there = (site.server.name.clone(), machine.name.clone());
+            let Some(tasks) = by_machine.remove(&there) else { continue };
             let number = self.parts.len() as u32;
             let part = Part {
                 id: PartId { launch: id.clone(), number },
                 coordinator: coordinator.clone(),
                 owner: self.owner.clone(),
                 name: self.name.clone(),
-                procs: self.procs(site, &tasks),
-                tasks: tasks.into_iter().map(|(task, machine)| self.placed(task, machine)).collect(),
+                procs: self.procs(machine, &tasks),
+                tasks: tasks.into_iter().map(|task| self.placed(task, machine.name.clone())).collect(),
                 walltime: self.walltime,
                 patience: self.patience,
             };
@@ -252,14 +273,10 @@ impl Launch {
         }
     }
 
-    /// The processors that tasks need of the machines of a server: tasks of one machine share what they do not fill.
-    fn procs(&self, site: &Site, tasks: &[(u32, String)]) -> Procs {
-        let of = |machine: &Machine| {
-            let there = tasks.iter().filter(|(_, name)| *name == machine.name);
-            let mflops: f64 = there.map(|(task, _)| self.mcr_of(*task)).sum();
-            if mflops > 0.0 { machine.procs_for(mflops) } else { 0 }
-        };
-        Procs(site.machines.iter().map(of).sum())
+    /// The processors that tasks need of their machine: they share what they do not fill.
+    fn procs(&self, machine: &Machine, tasks: &[u32]) -> Procs {
+        let mflops = tasks.iter().map(|task| self.mcr_of(*task)).sum();
+        Procs(machine.procs_for(mflops))
     }
 
     fn placed(&self, task: u32, machine: String) -> PlacedTask {

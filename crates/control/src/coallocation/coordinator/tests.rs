@@ -2,6 +2,7 @@
 
 mod ends;
 mod gone;
+mod joins;
 mod places;
 
 use std::collections::VecDeque;

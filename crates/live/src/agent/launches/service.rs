@@ -162,7 +162,7 @@ impl proto::launches_server::Launches for Service {
     }
 }
 
-const KEY_TAKEN: &str = "another user's launch has this key; draw another one";
+const KEY_TAKEN: &str = "another user's launch has this key; draw another key";
 
 impl Service {
     fn open(&self) -> Result<&Open, Status> {

@@ -1,4 +1,6 @@
 //! Running a campaign of mappings: graphs and grids are drawn, graphs cut once, then every trial is mapped.
+//!
+//! Every combination of tasks, seed, class of clusters and MCR has a graph of its own, as in the paper: 240 of them.
 
 use std::path::Path;
 use std::time::Instant;
@@ -30,12 +32,19 @@ pub fn run(campaign: &MappingCampaign, dir: &Path, asked: usize) -> Result<Resul
     results::write(campaign, dir, trials, clusterings, use_cases)
 }
 
-/// A graph that was cut into clusters of one class.
-struct Cut {
-    /// By MCR, in the order of the campaign.
-    graphs: Vec<TaskGraph>,
+/// What a graph is drawn for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    tasks: usize,
     seed: u64,
     class: [usize; 2],
+    mcr_mflops: f64,
+}
+
+/// A graph that was cut into clusters of its class.
+struct Cut {
+    graph: TaskGraph,
+    wanted: Wanted,
     contraction: Clustering,
     capped: Clustering,
     relaxation: Clustering,
@@ -58,27 +67,28 @@ fn failed(key: &str, problem: impl ToString) -> CampaignError {
 }
 
 fn cut_all(campaign: &MappingCampaign) -> Result<Vec<Cut>, CampaignError> {
-    let mut wanted: Vec<(usize, u64, [usize; 2])> = Vec::new();
-    for tasks in &campaign.tasks {
-        for seed in &campaign.seeds {
-            wanted.extend(campaign.cluster_sizes.iter().map(|class| (*tasks, *seed, *class)));
+    let mut wanted = Vec::with_capacity(campaign.applications());
+    for tasks in campaign.tasks.iter().copied() {
+        for seed in campaign.seeds.iter().copied() {
+            for class in campaign.cluster_sizes.iter().copied() {
+                let of_class = campaign.mcr_mflops.iter().copied();
+                wanted.extend(of_class.map(|mcr_mflops| Wanted { tasks, seed, class, mcr_mflops }));
+            }
         }
     }
-    wanted
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|(tasks, seed, class)| cut(campaign, tasks, seed, class))
-        .collect()
+    wanted.into_par_iter().with_max_len(1).map(|wanted| cut(campaign, wanted)).collect()
 }
 
-fn cut(campaign: &MappingCampaign, tasks: usize, seed: u64, class: [usize; 2]) -> Result<Cut, CampaignError> {
-    let key = format!("{tasks} tasks, seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, &format!("graph {tasks}")));
+fn cut(campaign: &MappingCampaign, wanted: Wanted) -> Result<Cut, CampaignError> {
+    let Wanted { tasks, seed, class, mcr_mflops } = wanted;
+    let graph_key = format!("{tasks} tasks, {} to {} per cluster, MCR {mcr_mflops}", class[0], class[1]);
+    let key = format!("{graph_key}, seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, &format!("graph {graph_key}")));
     let what = Connected {
         tasks,
         edges_per_task: campaign.edges_per_task,
         weights: campaign.weights,
-        mcr_mflops: campaign.mcr_mflops[0],
+        mcr_mflops,
         bandwidth_mbps: campaign.bandwidth_mbps,
     };
     let graph = generate::connected(&what, &mut rng).map_err(|error| failed(&key, error))?;
@@ -95,6 +105,7 @@ fn cut(campaign: &MappingCampaign, tasks: usize, seed: u64, class: [usize; 2]) -
         tasks,
         seed,
         class,
+        mcr_mflops,
         edges: graph.edges().len(),
         delta,
         mean_size: contraction.mean_size(),
@@ -107,9 +118,7 @@ fn cut(campaign: &MappingCampaign, tasks: usize, seed: u64, class: [usize; 2]) -
         rounding_searched: searched.cost(&weights),
         cut_percent: contraction.cut_percent(&graph),
     };
-    let with_mcr = |mcr: &f64| graph.with_mcr(*mcr).map_err(|error| failed(&key, error));
-    let graphs = campaign.mcr_mflops.iter().map(with_mcr).collect::<Result<_, _>>()?;
-    Ok(Cut { graphs, seed, class, contraction, capped, relaxation: rounded, seconds, row })
+    Ok(Cut { graph, wanted, contraction, capped, relaxation: rounded, seconds, row })
 }
 
 /// The grid of that many machines and machines per LAN.
@@ -133,26 +142,23 @@ fn map_all(campaign: &MappingCampaign, cuts: &[Cut]) -> Result<Vec<Trial>, Campa
     let pairs: Vec<(&Cut, &(usize, usize, Grid))> =
         cuts.iter().flat_map(|cut| grids.iter().map(move |grid| (cut, grid))).collect();
     let trials = pairs.into_par_iter().flat_map_iter(|(cut, (machines, lan_hosts, grid))| {
-        let applications = cut.graphs.iter().zip(&campaign.mcr_mflops);
-        applications.flat_map(move |(graph, mcr)| {
-            campaign.policies.iter().enumerate().map(move |(policy, chosen)| {
-                let clusters = cut.clusters(chosen.clustering);
-                let begun = Instant::now();
-                let mapping = chosen.map(graph, grid, clusters);
-                let map_seconds = begun.elapsed().as_secs_f64();
-                Trial {
-                    tasks: graph.tasks().len(),
-                    seed: cut.seed,
-                    class: cut.class,
-                    mcr_mflops: *mcr,
-                    machines: *machines,
-                    lan_hosts: *lan_hosts,
-                    policy,
-                    metrics: mapping.ok().map(|mapping| Metrics::of(graph, grid, clusters, &mapping)),
-                    map_seconds,
-                    cut_seconds: if chosen.algorithm == Algorithm::Wase { cut.seconds } else { 0.0 },
-                }
-            })
+        campaign.policies.iter().enumerate().map(move |(policy, chosen)| {
+            let clusters = cut.clusters(chosen.clustering);
+            let begun = Instant::now();
+            let mapping = chosen.map(&cut.graph, grid, clusters);
+            let map_seconds = begun.elapsed().as_secs_f64();
+            Trial {
+                tasks: cut.wanted.tasks,
+                seed: cut.wanted.seed,
+                class: cut.wanted.class,
+                mcr_mflops: cut.wanted.mcr_mflops,
+                machines: *machines,
+                lan_hosts: *lan_hosts,
+                policy,
+                metrics: mapping.ok().map(|mapping| Metrics::of(&cut.graph, grid, clusters, &mapping)),
+                map_seconds,
+                cut_seconds: if chosen.algorithm == Algorithm::Wase { cut.seconds } else { 0.0 },
+            }
         })
     });
     Ok(trials.collect())

@@ -81,7 +81,7 @@ impl MappingCampaign {
         self.applications() * self.grids()
     }
 
-    /// How many applications: graphs, each with every class of clusters and every MCR.
+    /// How many applications: each number of tasks, class of clusters and MCR has as many graphs as there are seeds.
     pub fn applications(&self) -> usize {
         self.tasks.len() * self.seeds.len() * self.cluster_sizes.len() * self.mcr_mflops.len()
     }

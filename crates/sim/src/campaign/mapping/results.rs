@@ -20,7 +20,7 @@ use crate::campaign::CampaignError;
 use crate::campaign::store::{write_json, write_whole};
 
 /// The version of `campaign.json`, `results.json` and `timing.json`.
-const SCHEMA: &str = "pliant.mapping-campaign/1";
+const SCHEMA: &str = "pliant.mapping-campaign/2";
 
 /// One mapping.
 pub(super) struct Trial {
@@ -114,6 +114,8 @@ pub struct ClusteringRow {
     pub seed: u64,
     /// Least and most tasks per cluster, on average.
     pub class: [usize; 2],
+    /// What a task of RCR 1 needs; it has no part in the clustering, but each has a graph of its own.
+    pub mcr_mflops: f64,
     /// Edges of the graph.
     pub edges: usize,
     /// The threshold.

@@ -33,7 +33,7 @@ fn what_is_not_held_in_time_is_withdrawn_everywhere() {
     there.launch(wanted(row(&[1.0; 4])));
     there.pass(310);
     assert!(there.begun.is_empty());
-    there.is_over(&End::NotReserved("the part at s1 was not held in time".to_owned()));
+    there.is_over(&End::NotReserved("the part at s1 was not held within a patience of 300 s".to_owned()));
 }
 
 #[test]
@@ -151,8 +151,15 @@ fn the_same_key_is_the_same_launch_and_nobody_elses() {
     there.launch(wanted(row(&[1.0])));
     there.launch(wanted(row(&[1.0])));
     assert_eq!(there.begun.len(), 1);
-    there.launch(Wanted { owner: "bob".parse().unwrap(), ..wanted(row(&[1.0])) });
-    assert!(matches!(there.answers.last(), Some(Answer::Refused(_))));
+    for (wanted, word) in [
+        (wanted(row(&[0.5])), "another one"),
+        (wanted(Application { bandwidth_mbps: Some(1.0), ..row(&[1.0]) }), "another one"),
+        (Wanted { owner: "bob".parse().unwrap(), ..wanted(row(&[1.0])) }, "another user"),
+    ] {
+        there.launch(wanted);
+        let Some(Answer::Refused(why)) = there.answers.last() else { panic!("{:?}", there.answers) };
+        assert!(why.contains(word), "{why}");
+    }
 }
 
 #[test]

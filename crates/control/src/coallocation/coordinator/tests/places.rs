@@ -177,7 +177,7 @@ fn what_is_too_large_for_all_is_not_mapped_and_says_why() {
     let mut there = Federation::of(&[2, 2]);
     there.launch(wanted(row(&[3.0])));
     let Some(End::NotMapped(why)) = there.record().end else { panic!("{:?}", there.record()) };
-    assert!(why.contains("300.0") && why.contains("found"), "{why}");
+    assert_eq!(why, "task `t0`: expected a machine with 300.0 MFlop/s left, found 200.0 at most");
     there.launch(Wanted { key: Key([8; 16]), user_lan: Some(name(5)), ..wanted(row(&[1.0])) });
     let Some(End::NotMapped(why)) = &there.archived[1].end else { panic!("{:?}", there.archived) };
     assert!(why.contains("s5") && why.contains("s0"), "{why}");
@@ -270,4 +270,34 @@ fn a_task_is_spawned_beside_the_one_that_it_talks_to_most() {
     there.is_over(&End::Completed);
     there.tell(spawn(8, "g", &[("t1", 1.0)]));
     assert!(matches!(there.answers.last(), Some(Answer::Refused(_))), "it has ended");
+}
+
+#[test]
+fn each_machine_of_a_server_has_a_part_of_its_own() {
+    let own = Peer { name: "agent".parse().unwrap(), address: String::new() };
+    let mut coordinator = Coordinator::new(CoordinatorConfig { own });
+    let mut calls = Vec::new();
+    let node = |name: &str| Host { name: name.to_owned(), power_mflops: 2.0 * POWER, procs: 2, load: 0.0 };
+    let sites = vec![Site {
+        server: Peer { name: name(0), address: String::new() },
+        below: None,
+        machines: vec![node("n1"), node("n2")],
+    }];
+    let wanted = Box::new(wanted(row(&[1.0; 4])));
+    for event in [
+        Event::Launch { reply: Token(0), wanted },
+        Event::Surveyed { launch: id(), group: 0, sites },
+        Event::Due,
+    ] {
+        coordinator.on(Time(0), event, &mut calls);
+    }
+    let parts = calls.iter().filter_map(|command| match command {
+        Command::Call { id, call: Call::Prepare(part), .. } => {
+            let machines = part.tasks.iter().map(|task| task.machine.as_str());
+            Some((id.number, part.procs, machines.collect::<Vec<_>>()))
+        }
+        _ => None,
+    });
+    let expected = [(0, Procs(2), vec!["n1", "n1"]), (1, Procs(2), vec!["n2", "n2"])];
+    assert_eq!(parts.collect::<Vec<_>>(), expected);
 }

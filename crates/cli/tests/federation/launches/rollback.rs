@@ -1,0 +1,101 @@
+//! Real `kill -9` at each step by which a launch that runs is ended, because a task has failed or because its user cancels it: a
+//! daemon ends itself there, is started again, and no task is left running and nothing held.
+
+use pliant_control::coallocation::TaskRecord;
+
+use super::talkers::Talkers;
+use super::*;
+
+/// The server that is told of the end, and the one where a task fails.
+const TOLD: &str = NAMES[0];
+const FAILING: &str = NAMES[1];
+
+/// Why a launch is ended.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Cause {
+    TaskFails,
+    UserCancels,
+}
+
+use Cause::{TaskFails, UserCancels};
+
+/// Who dies, and where.
+type Point = (Cause, &'static str, &'static str);
+
+/// From the first word of the end to the last server that hears of it.
+const POINTS: &[Point] = &[
+    (TaskFails, FAILING, "before-journal.part+task-ended"),
+    (TaskFails, FAILING, "after-journal.part+task-ended"),
+    (TaskFails, MASTER, "before-journal.stands+code"),
+    (TaskFails, MASTER, "after-journal.stands+code"),
+    (TaskFails, MASTER, "before-call.end-part"),
+    (TaskFails, TOLD, "before-journal.part+end"),
+    (TaskFails, TOLD, "after-journal.part+end"),
+    (TaskFails, MASTER, "after-call.end-part"),
+    (UserCancels, MASTER, "before-journal.cancel"),
+    (UserCancels, MASTER, "after-journal.cancel"),
+    (UserCancels, MASTER, "before-call.end-part"),
+    (UserCancels, TOLD, "before-journal.part+end"),
+    (UserCancels, TOLD, "after-journal.part+end"),
+    (UserCancels, MASTER, "after-call.end-part"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_dies_at_whatever_step_of_the_end_no_task_is_left() {
+    // Most of it is waiting until somebody says again what was not heard: two federations wait at the same time.
+    let (one, other) = POINTS.split_at(POINTS.len() / 2);
+    let at = |points: &'static [Point]| async move {
+        let mut federation = federation().await;
+        for (number, point) in points.iter().enumerate() {
+            die_at(&mut federation, number, point).await;
+        }
+        nothing_left(&mut federation, &NAMES).await;
+    };
+    tokio::join!(at(one), at(other));
+}
+
+/// A launch that runs and is ended, at a step of which somebody dies.
+async fn die_at(federation: &mut Federation, number: usize, (cause, victim, point): &Point) {
+    let tasks = ["a", "b", "c", "d"];
+    let when = format!("{victim} died at {point}, {cause:?}");
+    let talkers = Talkers::new(federation.path().join(format!("ring-{number}")));
+    federation.environment = vec![("PLIANT_CRASH_AT", (*point).to_owned())];
+    federation.kill(victim);
+    federation.revive(victim);
+    federation.environment.clear();
+    federation.sized(NAMES.len()).await;
+    let alice = federation.client("alice");
+    let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 3)))).await;
+    all_heard(&talkers, &tasks).await;
+    let record = reaches(&alice, &id, LaunchState::Running).await;
+    assert!(!federation.has_died(victim), "{victim} died before the end: {point}");
+    let cancelling = match cause {
+        TaskFails => {
+            let is_there = |task: &&TaskRecord| {
+                task.place.as_ref().is_some_and(|(server, _)| server.as_str() == FAILING)
+            };
+            talkers.open(&record.tasks.iter().find(is_there).unwrap().name);
+            None
+        }
+        UserCancels => {
+            let (client, id) = (federation.client("alice"), id.clone());
+            Some(tokio::spawn(async move {
+                while client.cancel_launch(&id).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }))
+        }
+    };
+    until(&format!("{victim} to die at {point}"), async || federation.has_died(victim).then_some(())).await;
+    federation.revive(victim);
+    let record = reaches(&alice, &id, LaunchState::Over).await;
+    match cause {
+        TaskFails => assert!(matches!(record.end, Some(End::Failed(_))), "{when}: {record:?}"),
+        UserCancels => assert_eq!(record.end, Some(End::Cancelled), "{when}"),
+    }
+    if let Some(cancelling) = cancelling {
+        cancelling.await.unwrap();
+    }
+    assert_eq!(talkers.began(), tasks.map(|task| (task.to_owned(), 1)).into(), "{when}");
+    no_process(&talkers).await;
+}
