@@ -1,6 +1,9 @@
 //! Launches as the client verbs show them: one place for their words and their keys.
 
-use pliant_control::coallocation::{LaunchRecord, TaskRecord};
+use std::collections::BTreeMap;
+
+use pliant_control::coallocation::{Application, LaunchRecord, TaskRecord, Wish};
+use pliant_control::names::Name;
 use pliant_model::Time;
 use serde_json::{Value, json};
 
@@ -44,6 +47,32 @@ pub(crate) fn mapping(record: &LaunchRecord) -> String {
     tasks(&record.tasks, false)
 }
 
+/// What tasks need of their machines, in MFlop/s.
+pub(crate) fn needs(application: &Application) -> BTreeMap<String, f64> {
+    let need = |wish: &Wish| (wish.name.clone(), application.mcr_mflops * wish.rcr);
+    application.tasks.iter().map(need).collect()
+}
+
+/// Where the tasks of a launch would go, what each needs, and what its machine has left when it gets it: by its affinity, which is
+/// the one over the other (eq. 10).
+pub(crate) fn trial(record: &LaunchRecord, needs: &BTreeMap<String, f64>) -> String {
+    let mut table = Table::new(3, &["task", "server", "machine", "needs MFlop/s", "of", "affinity"]);
+    for TaskRecord { name, place, affinity, .. } in &record.tasks {
+        let (server, machine) = words(place.as_ref());
+        let need = needs.get(name).copied();
+        let left = need.zip(*affinity).map(|(need, affinity)| need * affinity);
+        table.row(vec![
+            name.clone(),
+            server,
+            machine,
+            decimals(need, 1),
+            decimals(left, 1),
+            decimals(*affinity, 2),
+        ]);
+    }
+    table.render()
+}
+
 /// Where some of them are.
 pub(crate) fn mapping_of(some: &[TaskRecord]) -> String {
     tasks(some, false)
@@ -70,6 +99,13 @@ pub(crate) fn facts(record: &LaunchRecord, now: Time) -> String {
     text + "\n" + &tasks(&record.tasks, true)
 }
 
+fn words(place: Option<&(Name, String)>) -> (String, String) {
+    match place {
+        Some((server, machine)) => (server.to_string(), machine.clone()),
+        None => ("-".to_owned(), "-".to_owned()),
+    }
+}
+
 fn tasks(tasks: &[TaskRecord], with_exits: bool) -> String {
     let mut header = vec!["task", "server", "machine", "address"];
     if with_exits {
@@ -79,10 +115,7 @@ fn tasks(tasks: &[TaskRecord], with_exits: bool) -> String {
     header.push("affinity");
     let mut table = Table::new(left, &header);
     for TaskRecord { name, place, affinity, address, exit, not_spawned } in tasks {
-        let (server, machine) = match place {
-            Some((server, machine)) => (server.to_string(), machine.clone()),
-            None => ("-".to_owned(), "-".to_owned()),
-        };
+        let (server, machine) = words(place.as_ref());
         let address = address.clone().unwrap_or_else(|| "-".to_owned());
         let mut row = vec![name.clone(), server, machine, address];
         if with_exits {

@@ -2,6 +2,7 @@
 //! reserved or none, and all of its tasks end when one fails.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -108,7 +109,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let request = arguments.request(&described)?;
     let session = arguments.access.open()?;
     let stops = Cell::new(false);
-    let mut printed = Printed { output, ..Printed::default() };
+    let needs = request.dry_run.then(|| launched::needs(&request.application));
+    let mut printed = Printed { output, needs, ..Printed::default() };
     let told = |record: &LaunchRecord| {
         printed.tell(record);
         // Whoever reads may have gone: the launch goes on all the same.
@@ -179,6 +181,8 @@ struct Printed {
     state: Option<LaunchState>,
     id: bool,
     mapping: bool,
+    /// What tasks need, if they are only mapped.
+    needs: Option<BTreeMap<String, f64>>,
     /// Why no more can be.
     failed: Option<Failure>,
 }
@@ -201,7 +205,10 @@ impl Printed {
         }
         let ran = matches!(record.end, Some(End::Mapped | End::Completed));
         if !self.mapping && (ran || record.state == LaunchState::Running) {
-            text.push_str(&mapping(record));
+            text.push_str(&match &self.needs {
+                Some(needs) => launched::trial(record, needs),
+                None => mapping(record),
+            });
             self.mapping = true;
         }
         if !text.is_empty() {

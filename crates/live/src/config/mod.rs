@@ -169,3 +169,22 @@ fn credentials_beside(file: &Path, tls: &mut Credentials) {
         beside(file, path);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_those_beside_the_file_from_wherever_it_is_named() {
+        let beside = |file: &str, path: &str| {
+            let mut path = PathBuf::from(path);
+            beside(Path::new(file), &mut path);
+            path
+        };
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(beside("server.toml", "state"), here.join("state"));
+        assert_eq!(beside("etc/server.toml", "state"), here.join("etc/state"));
+        assert_eq!(beside("/etc/server.toml", "state"), Path::new("/etc/state"));
+        assert_eq!(beside("server.toml", "/var/state"), Path::new("/var/state"));
+    }
+}

@@ -37,6 +37,8 @@ async fn the_command_launches_follows_and_ends_with_what_came_of_it() {
     assert_eq!(code, 0, "{stderr}");
     let near = dry.lines().filter(|line| line.contains("paris")).count();
     assert_eq!(near, 2, "as many as there is room for near the user:\n{dry}");
+    let left = |mflops: &str| dry.lines().filter(|line| line.contains(mflops)).count();
+    assert_eq!((left(" 2000.0 "), left(" 1100.0 ")), (2, 1), "what each finds on its machine:\n{dry}");
     let (code, detached, stderr) = run(&["launch", file, "--detach", "--name", "rings"]);
     assert_eq!(code, 0, "{stderr}");
     let id = detached.lines().next().unwrap().to_owned();
