@@ -2,6 +2,7 @@
 //! decisions are made in `pliant-control` and `pliant-policy`.
 
 pub mod agent;
+mod calling;
 pub mod client;
 mod commands;
 pub mod config;

@@ -2,12 +2,12 @@
 //! say what, and what is remembered.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
+mod support;
+
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use pliant_control::agent::{ChildKind, ServerInfo};
 use pliant_control::coallocation::{
@@ -16,95 +16,37 @@ use pliant_control::coallocation::{
 };
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
-use pliant_live::agent;
 use pliant_live::client::{Client, ClientError, InputPaths};
 use pliant_live::config::{AgentFile, ClientFile};
-use pliant_live::daemon::DaemonError;
-use pliant_live::identity::{
-    Authority, ClientTls, Credentials, Identity, Limits, Order, Role, ServerTls, Timeouts, channel, incoming,
-};
+use pliant_live::identity::{Credentials, Limits, Role, ServerTls, incoming};
 use pliant_live::wire::proto::agent_client::AgentClient;
 use pliant_live::wire::proto::launches_client::LaunchesClient;
 use pliant_live::wire::proto::parts_server::{Parts, PartsServer};
 use pliant_live::wire::{
     Decided, FromChild, LaunchRequest, LaunchesQuery, Program, Stands, proto, survey_reply,
 };
-use pliant_model::{Procs, Span, Speed, Time};
-use tempfile::TempDir;
+use pliant_model::{Procs, Span, Speed};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Server};
+use tonic::transport::Server;
 use tonic::{Code, Request, Response, Status};
 
-/// How long anything that must happen may take, on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// An authority, and a folder for each participant.
-struct Federation {
-    dir: TempDir,
-    authority: Authority,
-}
+use support::{Federation, PATIENCE, Running, running};
 
 impl Federation {
-    fn new() -> Federation {
-        let dir = tempfile::tempdir().unwrap();
-        let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
-        Federation { dir, authority }
-    }
-
-    fn folder(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn issue(&self, role: Role, name: &str) -> Credentials {
-        let order = Order { renew: true, ..Order::new(Identity::new(role, name).unwrap()) };
-        self.authority.issue_into(&self.folder(name), &order, now()).unwrap().1
-    }
-
-    /// A file with a certificate beside it.
-    fn written(&self, role: Role, name: &str, text: &str) -> PathBuf {
-        self.issue(role, name);
-        let path = self.folder(name).join("file.toml");
-        fs::write(&path, format!("{text}\n[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\n"))
-            .unwrap();
-        path
-    }
-
-    async fn agent(&self, keys: &str) -> Running {
-        let text = format!("name = \"master\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n{keys}");
-        let file = AgentFile::read(&self.written(Role::Agent, "master", &text)).unwrap();
-        let (stop, stopping) = watch::channel(false);
-        let (ready, told) = oneshot::channel();
-        let serving = tokio::spawn(agent::serve(file, stopping, |address| ready.send(address).unwrap()));
-        Running { address: told.await.unwrap().to_string(), stop, serving }
-    }
-
     fn client(&self, agent: &Running, user: &str) -> Client {
         let text = format!("[[agent]]\nname = \"master\"\naddress = \"{}\"\n", agent.address);
         Client::new(&ClientFile::read(&self.written(Role::User, user, &text)).unwrap()).unwrap()
     }
 }
 
-fn now() -> Time {
-    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    Time(i64::try_from(elapsed.as_secs()).unwrap())
-}
-
-/// An agent that runs.
-struct Running {
-    address: String,
-    stop: watch::Sender<bool>,
-    serving: JoinHandle<Result<(), DaemonError>>,
+/// The agent, whose launches are in its folder.
+async fn started(federation: &Federation) -> Running {
+    running(federation.agent("state = \"state\"")).await
 }
 
 impl Running {
-    fn channel(&self, own: &Credentials) -> Channel {
-        let tls = Arc::new(ClientTls::load(own).unwrap());
-        channel(&self.address, &Identity::new(Role::Agent, "master").unwrap(), tls, &Timeouts::default())
-    }
-
     /// How it answers a server that says how its part stands.
     async fn told(&self, own: &Credentials, stands: Stands) -> Result<Decided, Status> {
         let reply = LaunchesClient::new(self.channel(own)).stands(proto::PartStands::from(&stands)).await?;
@@ -262,7 +204,7 @@ async fn until(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_owner() {
     let federation = Federation::new();
-    let agent = federation.agent("").await;
+    let agent = started(&federation).await;
     let lyon = attached(&federation, &agent, "lyon").await;
     let [alice, bob] = ["alice", "bob"].map(|user| federation.client(&agent, user));
     let record = until(&alice, &pair(1), LaunchState::Running).await.unwrap();
@@ -293,7 +235,7 @@ async fn a_part_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_own
     // It is remembered by an agent that was made again.
     drop(lyon.line);
     agent.stop().await;
-    let agent = federation.agent("").await;
+    let agent = started(&federation).await;
     let alice = federation.client(&agent, "alice");
     assert_eq!(alice.find_launch(&record.id).await.unwrap(), record);
     assert_eq!(until(&alice, &pair(1), LaunchState::Over).await.unwrap(), record, "the same key again");
@@ -305,14 +247,14 @@ async fn a_part_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_own
 #[tokio::test(flavor = "multi_thread")]
 async fn a_launch_goes_on_where_it_was_when_the_agent_is_back() {
     let federation = Federation::new();
-    let agent = federation.agent("").await;
+    let agent = started(&federation).await;
     let lyon = attached(&federation, &agent, "lyon").await;
     let alice = federation.client(&agent, "alice");
     let record = until(&alice, &pair(2), LaunchState::Running).await.unwrap();
     lyon.willing.runs().await;
     drop(lyon.line);
     agent.stop().await;
-    let agent = federation.agent("").await;
+    let agent = started(&federation).await;
     let alice = federation.client(&agent, "alice");
     let found = alice.find_launch(&record.id).await.unwrap();
     assert_eq!((found.state, &found.tasks), (LaunchState::Running, &record.tasks));
@@ -327,13 +269,10 @@ async fn a_launch_goes_on_where_it_was_when_the_agent_is_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_servers_could_not_reach_says_why_it_launches_nothing() {
     let federation = Federation::new();
-    let text = "name = \"master\"\nlisten = \"0.0.0.0:0\"\nstate = \"state\"";
-    let file = AgentFile::read(&federation.written(Role::Agent, "master", text)).unwrap();
-    let (stop, stopping) = watch::channel(false);
-    let (ready, told) = oneshot::channel();
-    let serving = tokio::spawn(agent::serve(file, stopping, |address| ready.send(address).unwrap()));
-    let address = format!("127.0.0.1:{}", told.await.unwrap().port());
-    let agent = Running { address, stop, serving };
+    let anywhere =
+        AgentFile { listen: "0.0.0.0:0".parse().unwrap(), ..federation.agent("state = \"state\"") };
+    let agent = running(anywhere).await;
+    let agent = Running { address: agent.address.replace("0.0.0.0", "127.0.0.1"), ..agent };
     let alice = federation.client(&agent, "alice");
     let refused = until(&alice, &pair(3), LaunchState::Over).await.unwrap_err();
     assert!(refused.is_input() && refused.to_string().contains("`advertise`"), "{refused}");

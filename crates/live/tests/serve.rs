@@ -1,10 +1,9 @@
 //! Daemons in this process: what makes them end, and what they refuse to start with.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+mod support;
+
+use std::path::Path;
 
 use pliant_control::agent::ChildKind;
 use pliant_control::job::{JobRecord, JobState, Work};
@@ -13,76 +12,16 @@ use pliant_control::reason::Survey;
 use pliant_live::agent;
 use pliant_live::config::{self, AgentFile, ServerFile};
 use pliant_live::daemon::DaemonError;
-use pliant_live::identity::{Authority, ClientTls, Credentials, Identity, Order, Role, Timeouts, channel};
+use pliant_live::identity::{Credentials, Role};
 use pliant_live::wire::proto::agent_client::AgentClient;
 use pliant_live::wire::{FromChild, proto};
 use pliant_model::{Estimate, Procs, Span, Speedup, Time};
 use pliant_testing::postgres;
-use tempfile::TempDir;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming};
 
-/// How long anything that must happen may take, on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// An authority, and a folder for each participant.
-struct Federation {
-    dir: TempDir,
-    authority: Authority,
-}
-
-impl Federation {
-    fn new() -> Federation {
-        let dir = tempfile::tempdir().unwrap();
-        let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
-        Federation { dir, authority }
-    }
-
-    fn issue(&self, role: Role, name: &str) -> Credentials {
-        let order = Order { renew: true, ..Order::new(Identity::new(role, name).unwrap()) };
-        self.authority.issue_into(&self.folder(name), &order, now()).unwrap().1
-    }
-
-    fn folder(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// The file of a participant, with its certificate.
-    fn written(&self, role: Role, name: &str, text: &str) -> PathBuf {
-        self.issue(role, name);
-        let tls = "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\n";
-        let path = self.folder(name).join("file.toml");
-        fs::write(&path, format!("name = \"{name}\"\nlisten = \"127.0.0.1:0\"\n{text}\n{tls}")).unwrap();
-        path
-    }
-
-    /// The master agent, with its journal there.
-    fn agent(&self, journal: &str) -> AgentFile {
-        AgentFile::read(&self.written(Role::Agent, "master", journal)).unwrap()
-    }
-}
-
-fn now() -> Time {
-    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    Time(i64::try_from(elapsed.as_secs()).unwrap())
-}
-
-/// An agent that runs.
-struct Running {
-    address: String,
-    stop: watch::Sender<bool>,
-    serving: JoinHandle<Result<(), DaemonError>>,
-}
-
-async fn running(file: AgentFile) -> Running {
-    let (stop, stopping) = watch::channel(false);
-    let (ready, told) = oneshot::channel();
-    let serving = tokio::spawn(agent::serve(file, stopping, |address| ready.send(address).unwrap()));
-    let address = told.await.unwrap().to_string();
-    Running { address, stop, serving }
-}
+use support::{Federation, PATIENCE, Running, running};
 
 impl Running {
     /// Tells it something that is to be journaled: a child is there.
@@ -96,12 +35,9 @@ impl Running {
         &self,
         own: &Credentials,
     ) -> Result<(mpsc::Sender<proto::Up>, Streaming<proto::Down>), Status> {
-        let tls = Arc::new(ClientTls::load(own).unwrap());
-        let name = tls.own().name.clone();
-        let there = Identity::new(Role::Agent, "master").unwrap();
-        let mut agent = AgentClient::new(channel(&self.address, &there, tls, &Timeouts::default()));
+        let mut agent = AgentClient::new(self.channel(own));
         let (sender, receiver) = mpsc::channel::<proto::Up>(1);
-        let name = name.parse().unwrap();
+        let name = "local".parse().unwrap();
         let hello = FromChild::Hello { name, kind: ChildKind::Agent, journal: 1, servers: Vec::new() };
         sender.send((&hello).into()).await.unwrap();
         Ok((sender, agent.attach(ReceiverStream::new(receiver)).await?.into_inner()))
@@ -237,9 +173,7 @@ async fn calls_that_are_not_whole_count() {
     let federation = Federation::new();
     let limits = config::LimitsFile { open_requests: 3, ..config::LimitsFile::default() };
     let agent = running(AgentFile { limits, ..federation.agent("state = \"state\"") }).await;
-    let tls = Arc::new(ClientTls::load(&federation.issue(Role::User, "alice")).unwrap());
-    let there = Identity::new(Role::Agent, "master").unwrap();
-    let channel = channel(&agent.address, &there, tls, &Timeouts::default());
+    let channel = agent.channel(&federation.issue(Role::User, "alice"));
     let (mut open, mut calls) = (Vec::new(), tokio::task::JoinSet::new());
     for _ in 0..4 {
         // A message, but no end.
@@ -272,10 +206,8 @@ fn clients_are_not_sent_to_where_nobody_is() {
                   cluster = { procs = 4 }";
     let read = |listen: &str, advertise: Option<&str>| {
         let advertise = advertise.map(|address| format!("advertise = \"{address}\"\n")).unwrap_or_default();
-        let path = federation.written(Role::Server, "lyon", &format!("{advertise}{parent}"));
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace("127.0.0.1:0", listen)).unwrap();
-        ServerFile::read(&path)
+        let text = format!("name = \"lyon\"\nlisten = \"{listen}\"\n{advertise}{parent}");
+        ServerFile::read(&federation.written(Role::Server, "lyon", &text))
     };
     for (listen, advertise) in [
         ("127.0.0.1:0", None),

@@ -147,6 +147,14 @@ impl Category {
         }
     }
 
+    /// The mean of the last ones that ran longer than that.
+    fn longer_than(&self, seconds: u64) -> Option<u64> {
+        let sorted = self.recent.sorted();
+        let longer = &sorted[sorted.partition_point(|runtime| *runtime <= seconds)..];
+        let sum = longer.iter().map(|runtime| u128::from(*runtime)).sum();
+        (!longer.is_empty()).then(|| mean(sum, longer.len() as u128))
+    }
+
     fn predicted(&self, level: Level, estimator: Estimator) -> Predicted {
         let runtime = span(self.predict(estimator)).max(Span(1));
         Predicted { runtime, deviation: span(self.deviation()), level, jobs: self.jobs }
@@ -190,14 +198,29 @@ impl<Key: Ord + Clone> Runtimes<Key> {
     /// How long a job of these categories will run, by those of a level or, where these are too few, of the next
     /// broader one that has enough; by all jobs, however few. None if nothing was told.
     pub fn predict(&self, of: &Categories<Key>, from: Level, estimator: Estimator) -> Option<Predicted> {
+        let (level, category) = self.telling(of, from)?;
+        Some(category.predicted(level, estimator))
+    }
+
+    /// The first category from a level on that has enough jobs.
+    fn telling(&self, of: &Categories<Key>, from: Level) -> Option<(Level, &Category)> {
         let broader = Level::ALL.iter().copied().filter(|level| *level >= from);
         let found = broader.filter_map(|level| {
             let category = self.categories.get(&of.at(level)?)?;
             let enough = level == Level::All || category.jobs >= self.settings.least.get() as u64;
             enough.then_some((level, category))
         });
-        let (level, category) = { found }.next()?;
-        Some(category.predicted(level, estimator))
+        { found }.next()
+    }
+
+    /// How long a job will run in all that has been running for so long: as in [`Runtimes::predict`] by their mean, or as the
+    /// mean of those of the last ones that ran longer than it has, whichever is more. When none of them did, nothing more is
+    /// known than the mean.
+    pub fn predict_running(&self, of: &Categories<Key>, from: Level, elapsed: Span) -> Option<Predicted> {
+        let (level, category) = self.telling(of, from)?;
+        let predicted = category.predicted(level, Estimator::Mean);
+        let longer = category.longer_than(elapsed.0.max(0) as u64).map_or(Span::ZERO, span);
+        Some(Predicted { runtime: predicted.runtime.max(longer), ..predicted })
     }
 
     /// What the jobs of one category say, however few; none if none was told.
@@ -304,146 +327,4 @@ impl Errors {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn settings(window: usize, least: usize) -> Settings {
-        let count = |count| NonZeroUsize::new(count).unwrap();
-        Settings { window: count(window), least: count(least) }
-    }
-
-    fn of(executable: i32, user: i32, group: i32) -> Categories<i32> {
-        let known = |id: i32| (id >= 0).then_some(id);
-        Categories { executable: known(executable), user: known(user), group: known(group) }
-    }
-
-    #[test]
-    fn unknown_categories_fall_back_to_the_next_broader_one() {
-        let mut runtimes = Runtimes::new(settings(10, 2));
-        assert_eq!(runtimes.predict(&of(1, 1, 1), Level::Executable, Estimator::Mean), None);
-        for (executable, user, group, runtime) in
-            [(1, 1, 1, 10), (1, 1, 1, 21), (2, 1, 1, 100), (3, 2, 1, 1000), (-1, -1, 2, 5000)]
-        {
-            runtimes.tell(&of(executable, user, group), Span(runtime));
-        }
-        let check = |of: Categories<i32>, from, runtime, level, jobs| {
-            let found = runtimes.predict(&of, from, Estimator::Mean).unwrap();
-            assert_eq!((found.runtime, found.level, found.jobs), (Span(runtime), level, jobs), "{of:?}");
-        };
-        check(of(1, 1, 1), Level::Executable, 16, Level::Executable, 2);
-        // One run of that executable is too few.
-        check(of(2, 1, 1), Level::Executable, 44, Level::User, 3);
-        check(of(1, 1, 1), Level::User, 44, Level::User, 3);
-        check(of(3, 2, 1), Level::Executable, 283, Level::Group, 4);
-        check(of(-1, -1, 1), Level::Executable, 283, Level::Group, 4);
-        check(of(-1, -1, 2), Level::Group, 1226, Level::All, 5);
-        check(of(1, 1, 1), Level::All, 1226, Level::All, 5);
-        check(of(9, 9, 9), Level::Executable, 1226, Level::All, 5);
-        let of = |level, key: Option<i32>| runtimes.of_category(level, key.as_ref(), Estimator::Mean);
-        assert_eq!(
-            of(Level::Executable, Some(2)).unwrap().runtime,
-            Span(100),
-            "one is enough if it is asked for"
-        );
-        assert_eq!(of(Level::All, None).unwrap().jobs, 5);
-        assert_eq!(of(Level::User, Some(9)), None);
-        assert_eq!(runtimes.known().count(), 8);
-        let counts = Level::ALL.iter().map(|level| runtimes.categories(*level));
-        assert_eq!(counts.collect::<Vec<_>>(), [3, 2, 2, 1]);
-    }
-
-    #[test]
-    fn each_estimator_says_what_it_is_called() {
-        let mut runtimes = Runtimes::new(settings(4, 1));
-        [1000, 2, 4, 6, 9].iter().for_each(|runtime| runtimes.tell(&of(1, 1, 1), Span(*runtime)));
-        let check = |estimator, expected| {
-            let found = runtimes.predict(&of(1, 1, 1), Level::User, estimator).unwrap();
-            assert_eq!((found.runtime, found.deviation), (Span(expected), Span(398)), "{estimator:?}");
-        };
-        check(Estimator::Mean, 204);
-        check(Estimator::RecentMean, 5);
-        check(Estimator::Quantile(Choice::new(0.5, 1.0).unwrap()), 4);
-        check(Estimator::Quantile(Choice::new(0.8, 1.5).unwrap()), 14);
-        let mut short = Runtimes::new(settings(4, 1));
-        short.tell(&of(1, 1, 1), Span(0));
-        assert_eq!(short.predict(&of(1, 1, 1), Level::All, Estimator::Mean).unwrap().runtime, Span(1));
-    }
-
-    #[test]
-    fn errors_are_counted_by_level() {
-        let mut calibration = Calibration::default();
-        let mut tell = |predicted, level, runtime| {
-            let predicted = Predicted { runtime: Span(predicted), deviation: Span(0), level, jobs: 1 };
-            calibration.tell(&predicted, Span(runtime));
-        };
-        tell(10, Level::User, 4);
-        tell(10, Level::User, 10);
-        tell(10, Level::All, 30);
-        let user = Errors { jobs: 2, absolute: 6, signed: 6, runtimes: 14, within: 2 };
-        let all = Errors { jobs: 1, absolute: 20, signed: -20, runtimes: 30, within: 0 };
-        let levels: Vec<_> = calibration.levels().collect();
-        assert_eq!(levels, [(Level::User, user), (Level::All, all)]);
-        assert_eq!(calibration.all(), Errors { jobs: 3, absolute: 26, signed: -14, runtimes: 44, within: 2 });
-        assert_eq!(Calibration::restore(levels), calibration);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        /// Against looking through all that was told for every question, also after a restart.
-        #[test]
-        fn equals_the_slow_version(
-            window in 1..20_usize,
-            least in 1..5_usize,
-            told in prop::collection::vec((-1..3_i32, -1..3_i32, -1..2_i32, 0..10_000_i64), 1..80),
-            asked in (-1..4_i32, -1..4_i32, -1..3_i32),
-            from in 0..4_usize,
-            restored_at in 0..80_usize,
-        ) {
-            let settings = settings(window, least);
-            let mut runtimes = Runtimes::new(settings);
-            for (number, (executable, user, group, runtime)) in told.iter().enumerate() {
-                runtimes.tell(&of(*executable, *user, *group), Span(*runtime));
-                if number == restored_at {
-                    let restored = Runtimes::restore(settings, &runtimes.dump());
-                    prop_assert_eq!(&restored, &runtimes);
-                    runtimes = restored;
-                }
-            }
-            let (executable, user, group) = asked;
-            let of_level = |level: Level| -> Option<Vec<i64>> {
-                let same = |one: &(i32, i32, i32, i64)| match level {
-                    Level::Executable => one.0 == executable && executable >= 0,
-                    Level::User => one.1 == user && user >= 0,
-                    Level::Group => one.2 == group && group >= 0,
-                    Level::All => true,
-                };
-                let of: Vec<i64> = told.iter().filter(|one| same(one)).map(|one| one.3).collect();
-                (level == Level::All || of.len() >= least && !of.is_empty()).then_some(of)
-            };
-            let from = Level::ALL[from];
-            let (level, of_category) =
-                Level::ALL.iter().filter(|level| **level >= from).find_map(|level| Some((*level, of_level(*level)?))).unwrap();
-            let recent: Vec<i64> = of_category.iter().rev().take(window).copied().collect();
-            let mean = |all: &[i64]| {
-                let (sum, count) = (all.iter().sum::<i64>(), all.len() as i64);
-                Span(((sum + count / 2) / count).max(1))
-            };
-            let asked = of(executable, user, group);
-            for (estimator, expected) in
-                [(Estimator::Mean, mean(&of_category)), (Estimator::RecentMean, mean(&recent))]
-            {
-                let found = runtimes.predict(&asked, from, estimator).unwrap();
-                prop_assert_eq!((found.runtime, found.level), (expected, level));
-                prop_assert_eq!(found.jobs, of_category.len() as u64);
-            }
-            let mut sorted = recent;
-            sorted.sort_unstable();
-            let median = Estimator::Quantile(Choice::new(0.5, 1.0).unwrap());
-            let expected = Span(sorted[(sorted.len() - 1) / 2].max(1));
-            prop_assert_eq!(runtimes.predict(&asked, from, median).unwrap().runtime, expected);
-        }
-    }
-}
+mod tests;

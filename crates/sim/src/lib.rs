@@ -6,6 +6,7 @@
 //! exchange messages over a simulated network.
 
 pub mod campaign;
+mod counters;
 mod engine;
 pub mod faults;
 pub mod limits;

@@ -7,6 +7,7 @@
 mod builder;
 mod error;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 pub use builder::GridBuilder;
@@ -119,6 +120,8 @@ pub struct Grid {
     machines: Vec<Machine>,
     lan_of: Vec<NodeId>,
     user_lan: NodeId,
+    /// What others send over links, in Mb/s; nothing over those that are absent.
+    others_mbps: BTreeMap<LinkId, f64>,
 }
 
 impl Grid {
@@ -239,11 +242,17 @@ impl Grid {
         at
     }
 
-    /// What a link carries, in Mb/s.
+    /// What a link carries, in Mb/s, beside what others send over it.
     pub fn capacity(&self, link: LinkId) -> f64 {
         let node = self.node(link.node);
         let [one, other] = link.ends;
-        node.links_mbps[one as usize * node.children.len() + other as usize]
+        let mbps = node.links_mbps[one as usize * node.children.len() + other as usize];
+        (mbps - self.others_mbps.get(&link).copied().unwrap_or(0.0)).max(0.0)
+    }
+
+    /// Others send so much more over a link. Which siblings are the best connected stays as it is.
+    pub fn occupy(&mut self, link: LinkId, mbps: f64) {
+        *self.others_mbps.entry(link).or_default() += mbps;
     }
 
     /// The siblings of a node, the best connected first, ties by position.

@@ -87,12 +87,17 @@ impl Links {
 
     /// What goes over a link, in Mb/s; none if nobody has measured it.
     pub fn mbps(&self, one: &Name, other: &Name) -> Option<f64> {
+        Some(self.typical(one, other)?.mbps)
+    }
+
+    /// The measure that a link is taken for; none if nobody has measured it.
+    pub(super) fn typical(&self, one: &Name, other: &Name) -> Option<Measure> {
         median(self.0.get(&pair(one, other))?)
     }
 
     /// The slowest link of all, in Mb/s.
     pub fn slowest_mbps(&self) -> Option<f64> {
-        self.0.values().filter_map(median).reduce(f64::min)
+        self.0.values().filter_map(median).map(|measure| measure.mbps).reduce(f64::min)
     }
 
     /// When a link was measured last.
@@ -112,14 +117,16 @@ impl Links {
 }
 
 fn link(between: &Pair, measures: &VecDeque<Measure>) -> Option<Link> {
-    let (mbps, last) = (median(measures)?, *measures.back()?);
+    let (mbps, last) = (median(measures)?.mbps, *measures.back()?);
     Some(Link { between: between.clone(), mbps, last, measures: measures.len() as u32 })
 }
 
-fn median(measures: &VecDeque<Measure>) -> Option<f64> {
-    let mut mbps: Vec<f64> = measures.iter().map(|measure| measure.mbps).collect();
-    mbps.sort_by(f64::total_cmp);
-    mbps.get(mbps.len().saturating_sub(1) / 2).copied()
+/// The last one of equal ones.
+fn median(measures: &VecDeque<Measure>) -> Option<Measure> {
+    let mut sorted: Vec<&Measure> = measures.iter().collect();
+    sorted.sort_by(|one, other| one.mbps.total_cmp(&other.mbps));
+    let median = *sorted.get(sorted.len().saturating_sub(1) / 2)?;
+    measures.iter().rev().find(|measure| measure.mbps == median.mbps).copied()
 }
 
 #[cfg(test)]

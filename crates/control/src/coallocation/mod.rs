@@ -37,6 +37,7 @@ mod nearness;
 mod platform;
 mod probing;
 mod record;
+mod taken;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use pliant_tig::{Grid, GridBuilder, GridError, NodeId};
+use pliant_tig::{Grid, GridBuilder, GridError, LinkId, NodeId};
 use serde::{Deserialize, Serialize};
 
-use super::links::Links;
+use super::links::{Links, Measure, Pair};
 use super::nearness::mans;
+use super::taken::Taken;
 use crate::handoff::Peer;
 use crate::names::Name;
 
@@ -60,11 +61,12 @@ impl Machine {
     }
 }
 
+/// A server and its LAN.
+type Lan<'a> = (&'a Site, NodeId);
 /// The MANs by their local agents, or by their numbers if they have none, with the LANs of each.
-type Mans<'a> = BTreeMap<(Option<&'a Name>, usize), (NodeId, Vec<(&'a Site, NodeId)>)>;
+type Mans<'a> = BTreeMap<(Option<&'a Name>, usize), (NodeId, Vec<Lan<'a>>)>;
 
-/// The dendrogram as `user` sees it, by default the first server. `taken` is what of a machine's power is promised and not
-/// seen in its load yet. Machines come in the order in which sites and their machines do within a MAN.
+/// The dendrogram as `user` sees it, by default the first server, without what is taken of machines and links. Machines come in the order in which sites and their machines do within a MAN.
 ///
 /// # Errors
 /// There is no machine, or no such LAN.
@@ -72,7 +74,7 @@ pub(super) fn dendrogram(
     sites: &[Site],
     links: &Links,
     user: Option<&Name>,
-    taken: impl Fn(&Name, &str) -> f64,
+    taken: &Taken,
 ) -> Result<Grid, GridError> {
     // A name of a daemon has no slash, so these are nobody's.
     let mut builder = GridBuilder::new("/");
@@ -93,7 +95,7 @@ pub(super) fn dendrogram(
         let lan = builder.node(*man, site.server.name.as_str())?;
         lans.push((site, lan));
         for (place, machine) in site.machines.iter().enumerate() {
-            let taken = taken(&site.server.name, &machine.name) / machine.power_mflops;
+            let taken = taken.of(&site.server.name, &machine.name) / machine.power_mflops;
             // Down to four digits, so that one of three processors is left to a task of just that size when two are taken.
             let load = ((machine.load + taken) * 1e4).floor() / 1e4;
             let load = load.clamp(0.0, 1.0);
@@ -105,29 +107,55 @@ pub(super) fn dendrogram(
     }
     add_links(&mut builder, wan, &mans, links);
     let first = sites.iter().find(|site| !site.machines.is_empty()).map(|site| &site.server.name);
-    builder.build(user.or(first).map_or("", Name::as_str))
+    let mut grid = builder.build(user.or(first).map_or("", Name::as_str))?;
+    for flow in &taken.flows {
+        let Some((link, measure)) = over(&grid, &mans, links, &flow.between) else { continue };
+        if !measure.is_some_and(|measure| flow.was_met(measure.at)) {
+            grid.occupy(link, flow.mbps);
+        }
+    }
+    Ok(grid)
+}
+
+/// The link between two servers, and the measure that it is taken for; none if one of them is not there.
+fn over(grid: &Grid, mans: &Mans<'_>, links: &Links, between: &Pair) -> Option<(LinkId, Option<Measure>)> {
+    let place = |server: &Name| {
+        let found =
+            |(_, lans): &&(NodeId, Vec<Lan<'_>>)| lans.iter().any(|(site, _)| site.server.name == *server);
+        let (man, lans) = mans.values().find(found)?;
+        let lan = lans.iter().find(|(site, _)| site.server.name == *server)?;
+        Some((*man, lans.as_slice(), *lan))
+    };
+    let ((man, lans, one), (other_man, others, other)) = (place(&between.0)?, place(&between.1)?);
+    let measure =
+        if man == other_man { fastest(links, &[one], &[other]) } else { fastest(links, lans, others) };
+    Some((grid.link(one.1, other.1), measure))
+}
+
+/// The best of what was measured between servers of the one and the other.
+fn fastest(links: &Links, ones: &[Lan<'_>], others: &[Lan<'_>]) -> Option<Measure> {
+    let pairs = ones.iter().flat_map(|(one, _)| others.iter().map(move |(other, _)| (one, other)));
+    let measured = pairs.filter_map(|(one, other)| links.typical(&one.server.name, &other.server.name));
+    measured.max_by(|one, other| one.mbps.total_cmp(&other.mbps))
 }
 
 /// Between two MANs the best of what was measured between servers of the one and the other: less was for the servers'
 /// own links, or for what else went over them.
 fn add_links(builder: &mut GridBuilder, wan: NodeId, mans: &Mans<'_>, links: &Links) {
-    let between = |one: &Site, other: &Site| links.mbps(&one.server.name, &other.server.name);
     let unmeasured = links.slowest_mbps().map_or(UNMEASURED_MBPS, |slowest| slowest * UNMEASURED_SHARE);
     builder.bandwidth(wan, unmeasured);
     let mans: Vec<_> = mans.values().collect();
     for (place, (man, lans)) in mans.iter().enumerate() {
         builder.bandwidth(*man, unmeasured);
-        for (at, (one, lan)) in lans.iter().enumerate() {
-            for (other, other_lan) in &lans[at + 1..] {
-                if let Some(mbps) = between(one, other) {
-                    builder.link(*lan, *other_lan, mbps);
+        for (at, one) in lans.iter().enumerate() {
+            for other in &lans[at + 1..] {
+                if let Some(Measure { mbps, .. }) = fastest(links, &[*one], &[*other]) {
+                    builder.link(one.1, other.1, mbps);
                 }
             }
         }
         for (other_man, others) in &mans[place + 1..] {
-            let pairs = lans.iter().flat_map(|(one, _)| others.iter().map(move |(other, _)| (*one, *other)));
-            let measured = pairs.filter_map(|(one, other)| between(one, other));
-            if let Some(mbps) = measured.reduce(f64::max) {
+            if let Some(Measure { mbps, .. }) = fastest(links, lans, others) {
                 builder.link(*man, *other_man, mbps);
             }
         }
@@ -140,7 +168,7 @@ mod tests {
     use pliant_tig::wase::closest_first;
 
     use super::*;
-    use crate::coallocation::links::Measure;
+    use crate::coallocation::taken::Flow;
 
     fn name(text: &str) -> Name {
         text.parse().unwrap()
@@ -168,7 +196,7 @@ mod tests {
     fn of_the_agents_own_servers_those_are_a_man_that_are_near_each_other() {
         let sites = ["a", "b", "c", "d", "e"].map(|server| site(server, None, 100.0));
         let order = |measured: &[(&str, &str, f64)]| {
-            let grid = dendrogram(&sites, &links(measured), Some(&name("c")), |_, _| 0.0).unwrap();
+            let grid = dendrogram(&sites, &links(measured), Some(&name("c")), &Taken::default()).unwrap();
             let lans = closest_first(&grid);
             let hops: Vec<usize> = lans.iter().map(|lan| grid.hops(grid.user_lan(), *lan)).collect();
             let names: String = lans.iter().map(|lan| grid.node(*lan).name.as_str()).collect();
@@ -192,15 +220,44 @@ mod tests {
         ];
         let measured = [("near", "own", 2.0), ("near", "farther", 5.0), ("beside", "far", 3.0)];
         let links = links(&measured);
-        let taken = |server: &Name, _: &str| if server.as_str() == "far" { 50.0 } else { 0.0 };
-        let grid = dendrogram(&sites, &links, Some(&name("near")), taken).unwrap();
+        let machines = [((name("far"), "host".to_owned()), 50.0)].into();
+        let taken = Taken { machines, flows: Vec::new() };
+        let grid = dendrogram(&sites, &links, Some(&name("near")), &taken).unwrap();
         let order: Vec<&str> =
             closest_first(&grid).into_iter().map(|lan| grid.node(lan).name.as_str()).collect();
         // East is better connected than what hangs on the coordinator itself: by the best of two links.
         assert_eq!(order, ["near", "beside", "far", "farther", "own"]);
         let left: Vec<f64> = grid.machines().iter().map(pliant_tig::Machine::power_left).collect();
         assert_eq!(left.iter().filter(|left| **left == 25.0).count(), 1, "half of it is promised: {left:?}");
-        assert!(dendrogram(&sites, &links, Some(&name("nowhere")), |_, _| 0.0).is_err());
+        assert!(dendrogram(&sites, &links, Some(&name("nowhere")), &taken).is_err());
+    }
+
+    #[test]
+    fn links_carry_what_tasks_do_not_send_over_them() {
+        let sites = ["a", "b", "c"].map(|server| site(server, (server == "c").then_some("west"), 100.0));
+        let links = links(&[("a", "b", 40.0), ("a", "c", 20.0), ("b", "c", 30.0)]);
+        let flow = |one: &str, other: &str, mbps, since: Option<i64>| Flow {
+            between: (name(one), name(other)),
+            mbps,
+            since: since.map(Time),
+        };
+        let left = |flows: Vec<Flow>| {
+            let taken = Taken { flows, ..Taken::default() };
+            let grid = dendrogram(&sites, &links, Some(&name("a")), &taken).unwrap();
+            let lan = |server: &str| grid.lans().find(|lan| grid.node(*lan).name == server).unwrap();
+            [("a", "b"), ("a", "c"), ("b", "c")]
+                .map(|(one, other)| grid.capacity(grid.link(lan(one), lan(other))))
+        };
+        // To the other MAN all goes over one link.
+        assert_eq!(left(vec![]), [40.0, 30.0, 30.0]);
+        assert_eq!(left(vec![flow("a", "b", 5.0, None), flow("a", "b", 7.0, Some(0))]), [28.0, 30.0, 30.0]);
+        assert_eq!(left(vec![flow("a", "c", 8.0, None), flow("b", "c", 4.0, None)]), [40.0, 18.0, 18.0]);
+        assert_eq!(left(vec![flow("a", "b", 90.0, None), flow("a", "gone", 1.0, None)]), [0.0, 30.0, 30.0]);
+        // Of what it met, a measure tells what is left beside it.
+        assert_eq!(
+            left(vec![flow("a", "b", 5.0, Some(-1)), flow("a", "c", 5.0, Some(-1))]),
+            [40.0, 30.0, 30.0]
+        );
     }
 
     #[test]

@@ -150,24 +150,26 @@ impl Server {
         let elapsed = kept.and_then(|kept| kept.record.started).map(|started| now - started);
         let elapsed = Span(elapsed.map_or(0, |elapsed| elapsed.0.max(0).saturating_mul(1_000)));
         let most = Span(left.0.saturating_add(elapsed.0));
-        let (runtime, deviation) = self.foreseen(kept, procs, most);
+        let (runtime, deviation) = self.foreseen(kept, procs, elapsed, most);
         PendingJob { procs, runtime, deviation, elapsed: Some(elapsed) }
     }
 
     fn waits(&self, job: JobId, procs: Procs, walltime: Span) -> PendingJob {
-        let (runtime, deviation) = self.foreseen(self.jobs.get(&job.0), procs, walltime);
+        let (runtime, deviation) = self.foreseen(self.jobs.get(&job.0), procs, Span::ZERO, walltime);
         PendingJob { procs, runtime, deviation, elapsed: None }
     }
 
-    /// How long a job is expected to run on so many processors, at most so long, and the deviation of that.
-    fn foreseen(&self, kept: Option<&Kept>, procs: Procs, most: Span) -> (Span, Span) {
+    /// How long a job is expected to run in all on so many processors that has run for so long there, at most so long, and the
+    /// deviation of that.
+    fn foreseen(&self, kept: Option<&Kept>, procs: Procs, elapsed: Span, most: Span) -> (Span, Span) {
         let foreseen = kept.and_then(|kept| {
-            let of = categories(&kept.record.name, &kept.record.owner);
-            let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean)?;
             let scale = kept.lesson.as_ref().map_or(1.0, |lesson| lesson.scale);
             let request = kept.record.work.request(JobId(kept.number), Time::ZERO);
             let walltimes = request.on(self.procs(), self.config.speed)?;
             let factor = scale * wider(&walltimes, procs) / self.config.speed.get();
+            let categories = categories(&kept.record.name, &kept.record.owner);
+            let elapsed = Span((elapsed.0 as f64 / factor) as i64);
+            let found = self.runtimes.predict_running(&categories, Level::Executable, elapsed)?;
             let of = |span: Span| Span((span.0 as f64 * factor).ceil() as i64);
             Some((of(found.runtime).min(most), of(found.deviation)))
         });

@@ -173,3 +173,20 @@ fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
     let state: ServerState = serde_json::from_str(&text).unwrap();
     check(&mut Server::from_state(server.config().clone(), state).unwrap());
 }
+
+#[test]
+fn what_runs_longer_than_most_is_expected_to_run_like_those_that_did_too() {
+    let mut server = server(1, 2.0);
+    for (key, took) in [(1, 1), (2, 1), (3, 1), (4, 9)] {
+        let begin = 10 * i64::from(key);
+        accept(&mut server, begin, submit(key, "fit", 1, 200, 1.0));
+        end(&mut server, begin + took, key.into(), Exit::Code(0), took as u64 * 1_000);
+    }
+    accept(&mut server, 100, submit(5, "fit", 1, 200, 1.0));
+    let left = |server: &mut Server, at| free(&asked(server, at, &instance("fit", 1, 20, 1.0)));
+    // 3 s in the mean; whatever takes longer than 1 s takes 9 s.
+    assert_eq!(left(&mut server, 100), [(3_000, 1)]);
+    assert_eq!(left(&mut server, 104), [(5_000, 1)]);
+    // None took as long as that.
+    assert_eq!(left(&mut server, 109), [(0, 1)]);
+}

@@ -25,6 +25,7 @@ use pliant_control::names::{Handle, Name};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::calling::Connections;
 use crate::config::ClientFile;
 use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::telemetry::RequestId;
@@ -60,8 +61,8 @@ pub struct Client {
     agents: Vec<(Name, AgentClient<Channel>)>,
     /// The same agents, for launches.
     launches: Vec<(Name, LaunchesClient<Channel>)>,
-    /// Servers that were talked to, by name and address.
-    servers: Arc<Mutex<HashMap<(Name, String), Channel>>>,
+    /// Servers that were talked to.
+    servers: Connections,
     /// Where jobs were found that are not at the server that accepted them.
     places: Arc<Mutex<HashMap<Handle, Name>>>,
     tls: Arc<ClientTls>,
@@ -88,7 +89,7 @@ impl Client {
         Ok(Client {
             agents,
             launches,
-            servers: Arc::default(),
+            servers: Connections::new(Role::Server, tls.clone()),
             places: Arc::default(),
             tls,
             request: RequestId::fresh(),

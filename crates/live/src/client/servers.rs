@@ -7,7 +7,6 @@ use tonic::transport::Channel;
 
 use super::{ANSWER_BYTES_MAX, Client, ClientError, is_absent};
 use crate::agent::driver::locked;
-use crate::identity::{Identity, Role, Timeouts, channel};
 use crate::wire;
 use crate::wire::proto::server_client::ServerClient;
 
@@ -28,7 +27,7 @@ impl Client {
 
     pub(super) async fn server_of(&self, handle: &Handle) -> Result<ServerClient<Channel>, ClientError> {
         let place = self.place(handle);
-        if let Some(channel) = self.known(&place) {
+        if let Some(channel) = self.servers.known(&place) {
             return Ok(server(channel));
         }
         let (place, address) = match self.find(handle).await {
@@ -71,7 +70,7 @@ impl Client {
 
     /// The way to a server.
     pub(super) async fn channel_named(&self, name: &Name) -> Result<Channel, ClientError> {
-        match self.known(name) {
+        match self.servers.known(name) {
             Some(channel) => Ok(channel),
             None => self.channel(name, &self.address(name).await?),
         }
@@ -82,26 +81,12 @@ impl Client {
     }
 
     fn channel(&self, name: &Name, address: &str) -> Result<Channel, ClientError> {
-        let mut servers = locked(&self.servers);
-        let key = (name.clone(), address.to_owned());
-        if let Some(channel) = servers.get(&key) {
-            return Ok(channel.clone());
-        }
-        let identity = Identity::new(Role::Server, name.as_str()).map_err(ClientError::usage)?;
-        let channel = channel(address, &identity, self.tls.clone(), &Timeouts::default());
-        servers.insert(key, channel.clone());
-        Ok(channel)
-    }
-
-    /// The way to a server that was talked to.
-    fn known(&self, name: &Name) -> Option<Channel> {
-        let servers = locked(&self.servers);
-        servers.iter().find(|((known, _), _)| known == name).map(|(_, channel)| channel.clone())
+        self.servers.to(name, address).map_err(ClientError::usage)
     }
 
     /// Asks where a server is before it is called again.
     pub(super) fn forget_server(&self, server: &Name) {
-        locked(&self.servers).retain(|(name, _), _| name != server);
+        self.servers.forget(server);
     }
 
     pub(super) fn server_failed(&self, handle: &Handle, status: &Status) -> ClientError {

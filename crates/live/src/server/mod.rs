@@ -33,6 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 use tonic::service::interceptor::InterceptedService;
 
+use crate::calling::{Connections, UnderWay};
 use crate::config::{OptionalFile, ServerFile};
 use crate::daemon::{
     DaemonError, MachineThread, Settings, listen_pages, mailbox, recover, stopped, transport,
@@ -149,19 +150,19 @@ pub async fn serve(
     // Of a cluster that was never listed nothing is known yet.
     let procs = recovered.machine.procs();
     let coordinators = Coordinators {
-        tls: client_tls.clone(),
+        agents: Connections::new(Role::Agent, client_tls.clone()),
         mailbox: mailbox.clone(),
         runtime: tokio::runtime::Handle::current(),
-        state: Arc::default(),
+        calls: Arc::default(),
     };
     let others = Others {
         address: advertised.clone(),
-        tls: client_tls.clone(),
         store: store.clone(),
         folders: cluster.is_some().then(|| host.clone()),
         mailbox: mailbox.clone(),
         runtime: tokio::runtime::Handle::current(),
-        state: Arc::default(),
+        servers: Connections::new(Role::Server, client_tls.clone()),
+        calls: UnderWay::default(),
     };
     let shop = shop(&file, procs, advertised, &supervisor);
     let around = explorations::Around {

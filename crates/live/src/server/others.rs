@@ -3,13 +3,10 @@
 //! The machine repeats what is not answered, so a call that fails is only told in the log. No two calls about the same
 //! step of the same attempt are under way at once.
 
-use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pliant_control::handoff::{Call, Handoff, HandoffId, Peer, Reply, Verdict};
-use pliant_control::names::Name;
 use pliant_control::server::{Event, Server};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -18,17 +15,14 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::launch::{Host, Launch};
-use crate::agent::driver::locked;
+use crate::calling::{Connections, UnderWay, timed};
 use crate::client::send_pieces;
 use crate::daemon::Mailbox;
 use crate::daemon::crash_points::{self, Place};
-use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::staging::{FileSpec, Store};
 use crate::wire::proto::server_client::ServerClient;
 use crate::wire::{Prepare, Upload, UploadAnswer, proto};
 
-/// How long one call may take.
-const CALL: Duration = Duration::from_secs(30);
 /// How long the files of a job may take on their way.
 const FILES: Duration = Duration::from_secs(600);
 
@@ -37,20 +31,13 @@ const FILES: Duration = Duration::from_secs(600);
 pub(super) struct Others {
     /// Where we are reached.
     pub(super) address: String,
-    pub(super) tls: Arc<ClientTls>,
     pub(super) store: Store,
     /// Where waiting jobs have their files already; none if they get them when they start.
     pub(super) folders: Option<Host>,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) runtime: Handle,
-    pub(super) state: Arc<Mutex<State>>,
-}
-
-/// What is under way, and the connections that are open.
-#[derive(Default)]
-pub(super) struct State {
-    calls: BTreeSet<(HandoffId, &'static str)>,
-    servers: HashMap<(Name, String), ServerClient<Channel>>,
+    pub(super) servers: Connections,
+    pub(super) calls: UnderWay<HandoffId>,
 }
 
 fn step(call: &Call) -> &'static str {
@@ -90,26 +77,19 @@ impl From<Status> for Failed {
 impl Others {
     /// Makes a call, unless the same one is under way. What is answered is told to the machine.
     pub(super) fn call(&self, to: Peer, id: HandoffId, call: Call) {
-        let step = step(&call);
-        if !locked(&self.state).calls.insert((id.clone(), step)) {
-            return;
-        }
-        let own = self.clone();
+        let (own, step) = (self.clone(), step(&call));
         self.runtime.spawn(async move {
-            crash_points::reached(Place::BeforeCall, [step].iter());
-            let made = own.make(&to, &id, call).await;
-            crash_points::reached(Place::AfterCall, made.is_ok().then_some(step).iter());
-            locked(&own.state).calls.remove(&(id.clone(), step));
-            match made {
-                Ok(event) => {
+            match own.calls.once(&id, step, own.make(&to, &id, call)).await {
+                Some(Ok(event)) => {
                     tracing::info!(job = %id.job, attempt = id.attempt, server = %to.name, step, answer = said(&event), "handoff");
                     // A server that has stopped finds out when it starts again.
                     let _ = own.mailbox.tell(event);
                 }
-                Err(why) => {
+                Some(Err(why)) => {
                     tracing::warn!(job = %id.job, attempt = id.attempt, server = %to.name, step, why, "handoff: no answer");
-                    locked(&own.state).servers.remove(&(to.name, to.address));
+                    own.servers.forget(&to.name);
                 }
+                None => {}
             }
         });
     }
@@ -213,23 +193,9 @@ impl Others {
     }
 
     fn server(&self, to: &Peer) -> Result<ServerClient<Channel>, String> {
-        let key = (to.name.clone(), to.address.clone());
-        let mut state = locked(&self.state);
-        if let Some(server) = state.servers.get(&key) {
-            return Ok(server.clone());
-        }
-        let identity = Identity::new(Role::Server, to.name.as_str()).map_err(|error| error.to_string())?;
-        let server =
-            ServerClient::new(channel(&to.address, &identity, self.tls.clone(), &Timeouts::default()));
-        state.servers.insert(key, server.clone());
-        Ok(server)
+        let channel = self.servers.to(&to.name, &to.address).map_err(|error| error.to_string())?;
+        Ok(ServerClient::new(channel))
     }
-}
-
-fn timed<Q>(question: Q) -> Request<Q> {
-    let mut request = Request::new(question);
-    request.set_timeout(CALL);
-    request
 }
 
 /// An answer in a word.

@@ -190,18 +190,14 @@ impl From<&JobsQuery> for proto::JobsRequest {
 impl TryFrom<proto::JobsRequest> for JobsQuery {
     type Error = Malformed;
     fn try_from(message: proto::JobsRequest) -> Result<JobsQuery, Malformed> {
-        let owner = Some(message.owner).filter(|owner| !owner.is_empty());
         let states = read::list("states", message.states, JobState::ALL.len(), |number| state("", number))?;
-        let limit = match message.limit {
-            0 => bounds::JOBS_DEFAULT,
-            found => read::number("limit", "a number of jobs", &(1..=bounds::JOBS_MAX as u32), found)?,
-        };
+        let most = 1..=bounds::JOBS_MAX as u32;
         Ok(JobsQuery {
-            owner: owner.map(|owner| read::user("owner", &owner)).transpose()?,
+            owner: read::unless_empty(message.owner, |owner| read::user("owner", &owner))?,
             all: message.all,
             server: read::optional_name("server", &message.server)?,
             states,
-            limit,
+            limit: read::or_else(bounds::JOBS_DEFAULT, "limit", "a number of jobs", &most, message.limit)?,
             ended_after: read::optional_time("ended_after", message.ended_after)?,
         })
     }
@@ -237,10 +233,9 @@ impl From<&LocatedJob> for proto::FindJobReply {
 impl TryFrom<proto::FindJobReply> for LocatedJob {
     type Error = Malformed;
     fn try_from(message: proto::FindJobReply) -> Result<LocatedJob, Malformed> {
-        let address = Some(message.address).filter(|address| !address.is_empty());
         Ok(LocatedJob {
             record: read::required("job", "a job", message.job)?,
-            address: address.map(|address| read::address("address", address)).transpose()?,
+            address: read::unless_empty(message.address, |address| read::address("address", address))?,
             attached: message.attached,
         })
     }
@@ -252,10 +247,8 @@ impl TryFrom<proto::FindJobReply> for LocatedJob {
 ///
 /// [`Malformed`] if that is more than [`bounds::ACCURACY_JOBS_MAX`].
 pub fn accuracy_query(request: proto::AccuracyRequest) -> Result<u32, Malformed> {
-    match request.last {
-        0 => Ok(bounds::ACCURACY_JOBS_DEFAULT),
-        found => read::number("last", "a number of jobs", &(1..=bounds::ACCURACY_JOBS_MAX), found),
-    }
+    let most = 1..=bounds::ACCURACY_JOBS_MAX;
+    read::or_else(bounds::ACCURACY_JOBS_DEFAULT, "last", "a number of jobs", &most, request.last)
 }
 
 /// The answer to it.

@@ -196,12 +196,12 @@ impl From<&Report> for proto::ReallocateReply {
 impl TryFrom<proto::ReallocateReply> for Report {
     type Error = Malformed;
     fn try_from(message: proto::ReallocateReply) -> Result<Report, Malformed> {
-        let refused = read::text("refused", message.refused, bounds::TEXT_BYTES_MAX)?;
+        let refused = |why| read::text("refused", why, bounds::TEXT_BYTES_MAX);
         let closed = |one: proto::ClosedServer| {
             Ok((read::name("server", &one.server)?, read::text("why", one.why, bounds::TEXT_BYTES_MAX)?))
         };
         Ok(Report {
-            refused: Some(refused).filter(|why| !why.is_empty()),
+            refused: read::unless_empty(message.refused, refused)?,
             servers: message.servers,
             silent: read::list("silent", message.silent, bounds::SERVERS_MAX, |name| read::name("", &name))?,
             closed: read::list("closed", message.closed, bounds::SERVERS_MAX, closed)?,
@@ -217,8 +217,7 @@ impl TryFrom<proto::ReallocateReply> for Report {
 ///
 /// [`Malformed`] in `limit`.
 pub fn moves_limit(limit: u32) -> Result<u32, Malformed> {
-    let said = if limit == 0 { MOVES_DEFAULT } else { limit };
-    read::number("limit", "a number of moves", &(1..=bounds::MOVES_MAX as u32), said)
+    read::or_else(MOVES_DEFAULT, "limit", "a number of moves", &(1..=bounds::MOVES_MAX as u32), limit)
 }
 
 /// The moves that were asked for.

@@ -116,8 +116,23 @@ pub(super) fn speed(field: &str, found: f64) -> Read<Speed> {
 
 /// How many of the best answers are wanted; one if that is not said.
 pub(super) fn best(field: &str, found: u32) -> Read<u32> {
-    let said = if found == 0 { 1 } else { found };
-    number(field, "a number of answers", &bounds::BEST, said)
+    or_else(1, field, "a number of answers", &bounds::BEST, found)
+}
+
+/// A number in a range that does not begin at 0; `unsaid` in place of 0, which is what is read if nothing is said.
+pub(super) fn or_else(
+    unsaid: u32,
+    field: &str,
+    what: &str,
+    range: &RangeInclusive<u32>,
+    found: u32,
+) -> Read<u32> {
+    number(field, what, range, if found == 0 { unsaid } else { found })
+}
+
+/// A text that is read as something else, or none if it is empty.
+pub(super) fn unless_empty<S: AsRef<str>, T>(found: S, read: impl FnOnce(S) -> Read<T>) -> Read<Option<T>> {
+    if found.as_ref().is_empty() { Ok(None) } else { read(found).map(Some) }
 }
 
 /// The name of a daemon.
@@ -127,7 +142,7 @@ pub(super) fn name(field: &str, found: &str) -> Read<Name> {
 
 /// The name of a daemon, or none if it is empty.
 pub(super) fn optional_name(field: &str, found: &str) -> Read<Option<Name>> {
-    if found.is_empty() { Ok(None) } else { name(field, found).map(Some) }
+    unless_empty(found, |found| name(field, found))
 }
 
 /// The name of a user.

@@ -179,9 +179,8 @@ impl From<&Release> for proto::explain_reply::Release {
 impl TryFrom<proto::explain_reply::Release> for Release {
     type Error = Malformed;
     fn try_from(message: proto::explain_reply::Release) -> Result<Release, Malformed> {
-        let handle = Some(message.handle).filter(|handle| !handle.is_empty());
         Ok(Release {
-            handle: handle.map(|handle| read::handle("handle", &handle)).transpose()?,
+            handle: read::unless_empty(message.handle, |handle| read::handle("handle", &handle))?,
             end: read::time("end", message.end)?,
             procs: read::procs("procs", message.procs)?,
         })

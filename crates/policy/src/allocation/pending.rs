@@ -33,7 +33,8 @@ pub struct Expected {
 pub struct PendingJob {
     /// How many processors.
     pub procs: Procs,
-    /// How long it is expected to run, in all.
+    /// How long it is expected to run, in all. Of one that runs that may be by those that have run as long
+    /// ([`Runtimes::predict_running`](crate::runtimes::Runtimes::predict_running)).
     pub runtime: Span,
     /// The standard deviation of that.
     pub deviation: Span,

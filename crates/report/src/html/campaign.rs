@@ -48,8 +48,7 @@ pub(super) fn render(title: &str, note: &str, table: &CampaignTable) -> String {
             counted(seeds.len() as u64, "seed")
         );
     }
-    // Explorations have no jobs that come by other ways.
-    let kinds = !table.rows.iter().all(|row| row.metrics.contains_key("unhappy_users"));
+    let kinds = table.has_kinds();
     for dedicated in [true, false] {
         part(&mut body, &figures, dedicated, kinds);
     }

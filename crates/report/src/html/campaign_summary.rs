@@ -68,38 +68,41 @@ const COLUMNS: [Column; 16] = [
 
 /// The summary of a campaign as a section of its page.
 pub(super) fn section(table: &CampaignTable) -> String {
-    let all: Vec<&CampaignRow> = table.rows.iter().collect();
-    let shown: Vec<Column> = COLUMNS.into_iter().filter(|(key, ..)| says_something(&all, key)).collect();
+    let shown: Vec<Column> =
+        COLUMNS.into_iter().filter(|(key, ..)| says_something(&table.rows, key)).collect();
     if shown.is_empty() {
         return String::new();
     }
     let workloads = in_order(table.rows.iter().map(|row| &row.workload));
+    let noun = if table.has_kinds() { "workload" } else { "scenario" };
     let mut html = String::from("<section><h2>Summary</h2>\n");
-    let _ =
-        writeln!(html, "<p class=\"quiet\">{} The best of each group is bold.</p>", means_over(&workloads));
-    html.push_str(&summary(&all, &shown, &[None]));
+    let means = means_over(&workloads, noun);
+    let _ = writeln!(html, "<p class=\"quiet\">{means} The best of each group is bold.</p>");
+    let only = workloads.first().filter(|_| workloads.len() == 1 && !table.has_kinds());
+    html.push_str(&summary(table, &shown, &[only.map(String::as_str)]));
     if workloads.len() > 1 {
         let open = if workloads.len() <= WORKLOADS_OPEN { " open" } else { "" };
         let each: Vec<Option<&str>> = workloads.iter().map(|name| Some(name.as_str())).collect();
         let _ = write!(
             html,
-            "<details{open}><summary>By workload</summary>{}</details>",
-            summary(&all, &shown, &each)
+            "<details{open}><summary>By {noun}</summary>{}</details>",
+            summary(table, &shown, &each)
         );
     }
     html.push_str("</section>\n");
     html
 }
 
-fn means_over(workloads: &[String]) -> String {
+/// What the means are of; a workload is called `noun`.
+fn means_over(workloads: &[String], noun: &str) -> String {
     match workloads {
         [one] => format!("Means over the seeds, on {}.", escape(one)),
-        several => format!("Means over {} workloads and their seeds.", several.len()),
+        several => format!("Means over {} {noun}s and their seeds.", several.len()),
     }
 }
 
 /// Whether any run has a metric that is not 0.
-fn says_something(rows: &[&CampaignRow], key: &str) -> bool {
+fn says_something(rows: &[CampaignRow], key: &str) -> bool {
     rows.iter().any(|row| row.metrics.get(key).is_some_and(|value| *value != 0.0))
 }
 
@@ -109,19 +112,27 @@ struct Group<'a> {
     policies: Vec<(&'a str, Vec<&'a CampaignRow>)>,
 }
 
+/// The title of a group; `None` is all workloads.
+fn title(workload: Option<&str>, kind: Option<&str>) -> String {
+    match (workload, kind) {
+        (Some(name), Some(kind)) => format!("{name}, {}", kind.to_lowercase()),
+        (Some(name), None) => name.to_owned(),
+        (None, kind) => kind.unwrap_or("All scenarios together").to_owned(),
+    }
+}
+
 /// A group for each kind of platform and workload (`None`: all of them), in it a row for each policy.
-fn summary(rows: &[&CampaignRow], columns: &[Column], workloads: &[Option<&str>]) -> String {
+fn summary(table: &CampaignTable, columns: &[Column], workloads: &[Option<&str>]) -> String {
     let mut groups = Vec::new();
     for (dedicated, kind) in [(true, "Dedicated platform"), (false, "Non-dedicated platform")] {
+        let kind = table.has_kinds().then_some(kind);
         for workload in workloads {
-            let mine = |row: &&&CampaignRow| {
+            let mine = |row: &&CampaignRow| {
                 row.dedicated == dedicated && workload.is_none_or(|name| row.workload == name)
             };
-            let mine: Vec<&CampaignRow> = rows.iter().filter(mine).copied().collect();
-            let title =
-                workload.map_or_else(|| kind.to_owned(), |name| format!("{name}, {}", kind.to_lowercase()));
+            let mine: Vec<&CampaignRow> = table.rows.iter().filter(mine).collect();
             if !mine.is_empty() {
-                groups.push(Group { title, policies: by_policy(&mine) });
+                groups.push(Group { title: title(*workload, kind), policies: by_policy(&mine) });
             }
         }
     }
@@ -240,6 +251,23 @@ mod tests {
             ">may, non-dedicated platform",
         ];
         assert!(order.map(place).is_sorted(), "{html}");
+    }
+
+    #[test]
+    fn explorations_have_scenarios_and_no_kinds_of_platform() {
+        let run = |scenario, policy, unhappy| row(scenario, true, policy, &[("unhappy_users", unhappy)]);
+        let rows = [run("night", "legacy", 3.0), run("day", "legacy", 5.0), run("day", "fair", 1.0)];
+        let html = section(&CampaignTable { rows: rows[..1].to_vec() });
+        assert!(html.contains("on night.") && html.contains(">night<"), "{html}");
+        let html = section(&CampaignTable { rows: rows.to_vec() });
+        let place = |text: &str| html.find(text).unwrap_or_else(|| panic!("no `{text}` in {html}"));
+        let order = ["2 scenarios", ">All scenarios together<", "By scenario", ">night<", ">day<"];
+        assert!(order.map(place).is_sorted(), "{html}");
+        assert!(!html.to_lowercase().contains("dedicated") && !html.contains("workload"), "{html}");
+    }
+
+    #[test]
+    fn without_runs_there_is_no_summary() {
         assert_eq!(section(&CampaignTable::default()), "");
     }
 }

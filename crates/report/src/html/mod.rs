@@ -52,6 +52,13 @@ pub struct CampaignTable {
     pub rows: Vec<CampaignRow>,
 }
 
+impl CampaignTable {
+    /// Whether jobs may have come by other ways than the federation. Explorations have no such jobs.
+    fn has_kinds(&self) -> bool {
+        !self.rows.iter().all(|row| row.metrics.contains_key("unhappy_users"))
+    }
+}
+
 /// One run of a campaign.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CampaignRow {

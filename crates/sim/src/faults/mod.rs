@@ -41,6 +41,8 @@ pub use checks::Violation;
 
 use world::World;
 
+use crate::counters::add_each;
+
 /// A mistake of a driver, or of a machine as its driver can imitate it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
@@ -114,31 +116,17 @@ pub struct Summary {
     pub crashes: u64,
     /// Launches that are over.
     pub launches: u64,
-    /// Those of them of which something ran, and those that completed.
-    pub launched: (u64, u64),
+    /// Those of them of which something ran.
+    pub ran: u64,
+    /// Those of these that completed.
+    pub completed: u64,
 }
 
-impl std::ops::Add for Summary {
-    type Output = Summary;
-
-    fn add(self, other: Summary) -> Summary {
-        Summary {
-            events: self.events + other.events,
-            jobs: self.jobs + other.jobs,
-            moves: self.moves + other.moves,
-            copies: self.copies + other.copies,
-            cancelled: self.cancelled + other.cancelled,
-            crashes: self.crashes + other.crashes,
-            launches: self.launches + other.launches,
-            launched: (self.launched.0 + other.launched.0, self.launched.1 + other.launched.1),
-        }
-    }
-}
+add_each!(Summary { events, jobs, moves, copies, cancelled, crashes, launches, ran, completed });
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Summary { events, jobs, moves, copies, cancelled, crashes, launches, launched } = self;
-        let (ran, completed) = launched;
+        let Summary { events, jobs, moves, copies, cancelled, crashes, launches, ran, completed } = self;
         write!(
             f,
             "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves ({copies} by copies), {cancelled} jobs \

@@ -145,7 +145,8 @@ impl World {
                 as u64,
             crashes: crashes.map(u64::from).sum(),
             launches,
-            launched: (ran, completed),
+            ran,
+            completed,
         }
     }
 }

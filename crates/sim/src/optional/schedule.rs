@@ -15,6 +15,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::network::{Bug, Seen, Weather, simulate_faulty};
 use super::{Arrivals, Scenario, System};
+use crate::counters::add_each;
 
 /// How far apart the satisfactions of users may be who were there together in weather that leaves them their time.
 const UNFAIRNESS_MOST: f64 = 0.25;
@@ -163,22 +164,7 @@ impl std::ops::Add for Tried {
     }
 }
 
-impl std::ops::Add for Seen {
-    type Output = Seen;
-
-    fn add(self, other: Seen) -> Seen {
-        Seen {
-            crashes: self.crashes + other.crashes,
-            crashed_looking: self.crashed_looking + other.crashed_looking,
-            cut_short: self.cut_short + other.cut_short,
-            given_up: self.given_up + other.given_up,
-            refused: self.refused + other.refused,
-            cancelled: self.cancelled + other.cancelled,
-            unanswered: self.unanswered + other.unanswered,
-            in_time: self.in_time + other.in_time,
-        }
-    }
-}
+add_each!(Seen { crashes, crashed_looking, cut_short, given_up, refused, cancelled, unanswered, in_time });
 
 impl std::fmt::Display for Tried {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,6 +1,6 @@
 //! Making a grid piece by piece; what is wrong with the whole is told at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::check_name;
 
@@ -85,6 +85,7 @@ impl GridBuilder {
             machines: Vec::with_capacity(self.machines.len()),
             lan_of: Vec::with_capacity(self.machines.len()),
             user_lan: Grid::ROOT,
+            others_mbps: BTreeMap::new(),
         };
         for (draft, links_mbps) in self.nodes.iter().zip(matrices) {
             let siblings = draft.father.map_or(&[][..], |father| &self.nodes[father.index()].children);

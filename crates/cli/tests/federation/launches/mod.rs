@@ -5,6 +5,7 @@ mod files;
 mod links;
 mod slow_door;
 mod slurm;
+mod spawned;
 mod steps;
 mod talkers;
 pub(crate) mod verbs;

@@ -47,6 +47,11 @@ fn in_a_ring(count: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..count).map(move |at| (at, (at + 1) % count)).take(if count > 2 { count } else { count - 1 })
 }
 
+/// Two tasks that talk to each other, in a file for the command.
+fn edge_table(between: [&str; 2]) -> String {
+    format!("[[edge]]\nbetween = {between:?}\nrqoc = 1.0\n")
+}
+
 /// The folder that the tasks of one launch share.
 pub(super) struct Talkers {
     pub(super) folder: PathBuf,
@@ -100,17 +105,26 @@ impl Talkers {
     /// The same as a file, for the command.
     pub(super) fn ring_file(&self, mcr_mflops: f64, codes: &[(&str, i32)]) -> PathBuf {
         let mut text = format!("mcr_mflops = {mcr_mflops:?}\n");
-        for (name, code) in codes {
-            let words = self.words(name, "all", *code);
-            text += &format!(
-                "[[task]]\nname = \"{name}\"\nrcr = 1.0\nscript = \"talk.pl\"\narguments = {words:?}\n"
-            );
-        }
-        for (at, next) in in_a_ring(codes.len()) {
-            let (one, other) = (codes[at].0, codes[next].0);
-            text += &format!("[[edge]]\nbetween = [\"{one}\", \"{other}\"]\nrqoc = 1.0\n");
-        }
-        let path = self.folder.join("ring.toml");
+        codes.iter().for_each(|(name, code)| text += &self.task_table(name, "all", *code));
+        in_a_ring(codes.len()).for_each(|(at, next)| text += &edge_table([codes[at].0, codes[next].0]));
+        self.file("ring.toml", &text)
+    }
+
+    /// Tasks that join those that run, as a file for the command: how many each hears, and who talks to whom.
+    pub(super) fn joining_file(&self, hears: &[(&str, &str)], edges: &[[&str; 2]]) -> PathBuf {
+        let tasks = hears.iter().map(|(name, hears)| self.task_table(name, hears, 0));
+        let text: String = tasks.chain(edges.iter().copied().map(edge_table)).collect();
+        self.file("joining.toml", &text)
+    }
+
+    /// A task in such a file.
+    fn task_table(&self, name: &str, hears: &str, code: i32) -> String {
+        let words = self.words(name, hears, code);
+        format!("[[task]]\nname = \"{name}\"\nrcr = 1.0\nscript = \"talk.pl\"\narguments = {words:?}\n")
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.join(name);
         fs::write(&path, text).unwrap();
         path
     }

@@ -81,7 +81,10 @@ impl Launch {
         let missing = parts().find(|part| !is_held(&part.standing)).map(|part| &part.server.name);
         let stage = match (lost, missing) {
             (Some(why), _) => Stage::GivenUp(why),
-            (None, None) => Stage::Decided,
+            (None, None) => {
+                self.groups[group].decided = Some(now);
+                Stage::Decided
+            }
             (None, Some(server)) if until <= now => {
                 Stage::GivenUp(format!("the part at {server} was not held in time"))
             }

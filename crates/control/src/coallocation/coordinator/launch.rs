@@ -52,6 +52,9 @@ pub(super) struct Group {
     pub(super) tasks: Vec<u32>,
     /// Under which key it was spawned, if it was.
     pub(super) spawn: Option<Key>,
+    /// Since when it runs, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) decided: Option<Time>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -92,7 +95,8 @@ pub(super) struct PartOf {
 
 impl Group {
     pub(super) fn new(now: Time, tasks: Vec<u32>, spawn: Option<Key>) -> Group {
-        Group { stage: Stage::Mapping { until: now + SURVEY.0, again: now + SURVEY.1 }, tasks, spawn }
+        let stage = Stage::Mapping { until: now + SURVEY.0, again: now + SURVEY.1 };
+        Group { stage, tasks, spawn, decided: None }
     }
 }
 

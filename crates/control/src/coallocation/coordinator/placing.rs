@@ -9,13 +9,15 @@ use pliant_tig::{Edge, GraphError, Task, TaskGraph, TaskId};
 use super::launch::{Launch, PartOf, Place, Stage};
 use super::mapping::Mapper;
 use super::{Command, Coordinator, Site, Standing};
+use crate::coallocation::links::pair;
 use crate::coallocation::platform::dendrogram;
+use crate::coallocation::taken::{Flow, Taken};
 use crate::coallocation::{Application, End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
 use crate::handoff::Peer;
 use crate::names::{Key, Name};
 
-/// What of machines is promised, in MFlop/s, by server and machine.
-type Taken = BTreeMap<(Name, String), f64>;
+/// Tasks that run or are about to: where, and since when.
+type Alive = BTreeMap<u32, (Name, Option<Time>)>;
 
 impl Coordinator {
     /// Servers have said what machines they have.
@@ -45,17 +47,19 @@ impl Coordinator {
         self.settle(now, &key, commands);
     }
 
-    /// What is promised to tasks and not seen in loads yet: servers count the processors of a part as soon as it has them.
+    /// What is promised to tasks and not seen in loads yet: servers count the processors of a part as soon as it has them. And
+    /// what tasks send each other, as far as their applications say it.
     fn taken(&self) -> Taken {
-        let mut taken = Taken::new();
+        let mut taken = Taken::default();
         for launch in self.launches.values() {
             let has_none = |part: &&PartOf| matches!(part.standing, Standing::Unknown | Standing::Queued);
             for part in launch.parts.iter().filter(has_none) {
                 for task in &part.part.tasks {
                     let place = (part.server.name.clone(), task.machine.clone());
-                    *taken.entry(place).or_default() += launch.mcr(&task.name);
+                    *taken.machines.entry(place).or_default() += launch.mcr(&task.name);
                 }
             }
+            taken.flows.extend(launch.flows(&launch.alive(), |_| true));
         }
         taken
     }
@@ -69,14 +73,18 @@ impl Coordinator {
         group: usize,
         sites: &[Site],
     ) -> Result<Vec<(u32, Place)>, String> {
-        let mut taken = self.taken();
+        let (mut taken, mut alive) = (self.taken(), launch.alive());
         let mut places = Vec::new();
         for tasks in launch.together(group) {
             let placed = self.place_together(key, launch, (group, &tasks), sites, &taken)?;
             for (task, place) in &placed {
                 let there = (place.server.clone(), place.machine.clone());
-                *taken.entry(there).or_default() += launch.mcr_of(*task);
+                *taken.machines.entry(there).or_default() += launch.mcr_of(*task);
+                alive.insert(*task, (place.server.clone(), None));
             }
+            taken
+                .flows
+                .extend(launch.flows(&alive, |talk| talk.between.iter().any(|end| tasks.contains(end))));
             places.extend(placed);
         }
         Ok(places)
@@ -95,9 +103,6 @@ impl Coordinator {
         let user_lan = if group > 0 { launch.beside(tasks) } else { None };
         let there = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
         let user_lan = user_lan.filter(there).or(launch.user_lan.as_ref());
-        let taken = |server: &Name, machine: &str| {
-            taken.get(&(server.clone(), machine.to_owned())).copied().unwrap_or(0.0)
-        };
         let grid = dendrogram(sites, &self.links, user_lan, taken).map_err(|error| error.to_string())?;
         let measured = self.links.slowest_mbps().is_some();
         let mapper = Mapper { graph: &graph, grid: &grid, threshold: launch.threshold, measured, key };
@@ -129,6 +134,35 @@ impl Launch {
 
     fn mcr_of(&self, task: u32) -> f64 {
         self.application.mcr_mflops * self.application.tasks[task as usize].rcr
+    }
+
+    /// The tasks of parts that are not over, but for those that have ended.
+    fn alive(&self) -> Alive {
+        let mut alive = Alive::new();
+        for part in self.parts.iter().filter(|part| !part.standing.is_over()) {
+            let group = &self.groups[part.group];
+            let has_ended = |task: &u32| match &part.standing {
+                Standing::Runs { ended } => ended.contains_key(&self.application.tasks[*task as usize].name),
+                _ => false,
+            };
+            let is_there =
+                |task: &&u32| self.places.get(*task).is_some_and(|place| place.server == part.server.name);
+            let tasks = group.tasks.iter().filter(is_there).filter(|task| !has_ended(task));
+            alive.extend(tasks.map(|task| (*task, (part.server.name.clone(), group.decided))));
+        }
+        alive
+    }
+
+    /// What of its traffic that `counts` goes from server to server; nothing if the application does not say how much that is.
+    fn flows(&self, alive: &Alive, counts: impl Fn(&Talk) -> bool) -> Vec<Flow> {
+        let flow = |talk: &Talk| {
+            let [(one, began), (other, other_began)] =
+                [alive.get(&talk.between[0])?, alive.get(&talk.between[1])?];
+            let mbps = talk.rqoc * self.application.bandwidth_mbps?;
+            let since = began.zip(*other_began).map(|(one, other)| one.max(other));
+            (one != other).then(|| Flow { between: pair(one, other), mbps, since })
+        };
+        self.application.edges.iter().filter(|talk| counts(talk)).filter_map(flow).collect()
     }
 
     /// The tasks of a group, those together that talk to each other, over others of the group if need be.

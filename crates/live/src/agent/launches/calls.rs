@@ -3,8 +3,7 @@
 //! The machine repeats what is not answered, so a call that fails is only told in the log. No two calls of the same kind
 //! about the same part are under way at once.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
+use std::convert::Infallible;
 use std::time::Duration;
 
 use pliant_control::agent::Agent;
@@ -19,17 +18,13 @@ use tokio::task::JoinSet;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use crate::agent::driver::locked;
+use crate::calling::{Connections, UnderWay, timed};
 use crate::daemon::Mailbox;
-use crate::daemon::crash_points::{self, Place};
-use crate::identity::{ClientTls, Identity, Role, Timeouts, channel};
 use crate::wire::proto::parts_client::PartsClient;
 use crate::wire::{Decided, proto, surveyed};
 
 /// How long a server may take to say what machines it has: the machine asks all of them again after twice as long.
 const SURVEY: Duration = Duration::from_secs(5);
-/// How long one call about a part may take.
-const CALL: Duration = Duration::from_secs(30);
 /// The longest answer, in bytes: more than that of a server with very many machines.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -39,17 +34,10 @@ pub(super) struct Calls {
     /// Who knows which servers there are.
     pub(super) agent: Mailbox<Agent>,
     pub(super) coordinator: Mailbox<Coordinator>,
-    pub(super) tls: Arc<ClientTls>,
     pub(super) runtime: Handle,
-    pub(super) state: Arc<Mutex<State>>,
-}
-
-/// What is under way, and the connections that are open.
-#[derive(Default)]
-pub(super) struct State {
-    surveys: BTreeSet<(Key, u32)>,
-    calls: BTreeSet<(PartId, &'static str)>,
-    servers: HashMap<(Name, String), Channel>,
+    pub(super) servers: Connections,
+    pub(super) surveys: UnderWay<(Key, u32)>,
+    pub(super) calls: UnderWay<PartId>,
 }
 
 fn step(call: &Call) -> &'static str {
@@ -64,16 +52,12 @@ impl Calls {
     /// Asks every server that is there what machines it has, unless that is being asked. Those that say nothing in time are
     /// left out.
     pub(super) fn survey(&self, launch: LaunchId, group: u32) {
-        let asked = (launch.key, group);
-        if !locked(&self.state).surveys.insert(asked) {
-            return;
-        }
         let own = self.clone();
         self.runtime.spawn(async move {
-            crash_points::reached(Place::BeforeCall, ["survey"].iter());
-            let sites = own.sites().await;
-            crash_points::reached(Place::AfterCall, ["survey"].iter());
-            locked(&own.state).surveys.remove(&asked);
+            let asked = async { Ok::<_, Infallible>(own.sites().await) };
+            let Some(Ok(sites)) = own.surveys.once(&(launch.key, group), "survey", asked).await else {
+                return;
+            };
             let machines: usize = sites.iter().map(|site| site.machines.len()).sum();
             tracing::info!(%launch, group, servers = sites.len(), machines, "surveyed");
             // An agent that has stopped asks again when it starts.
@@ -111,7 +95,7 @@ impl Calls {
                 Ok((server, below, Ok(machines))) => sites.push(Site { server, below, machines }),
                 Ok((server, _, Err(why))) => {
                     tracing::warn!(server = %server.name, why, "a server does not say what machines it has");
-                    self.forget(&server);
+                    self.servers.forget(&server.name);
                 }
                 Err(error) => tracing::error!(%error, "asking a server for its machines failed"),
             }
@@ -133,26 +117,19 @@ impl Calls {
 
     /// Makes a call about a part, unless the same one is under way. What is answered is told to the machine.
     pub(super) fn call(&self, to: Peer, id: PartId, call: Call) {
-        let step = step(&call);
-        if !locked(&self.state).calls.insert((id.clone(), step)) {
-            return;
-        }
-        let own = self.clone();
+        let (own, step) = (self.clone(), step(&call));
         self.runtime.spawn(async move {
-            crash_points::reached(Place::BeforeCall, [step].iter());
-            let made = own.make(&to, &id, call).await;
-            crash_points::reached(Place::AfterCall, made.is_ok().then_some(step).iter());
-            locked(&own.state).calls.remove(&(id.clone(), step));
-            match made {
-                Ok(standing) => {
+            match own.calls.once(&id, step, own.make(&to, &id, call)).await {
+                Some(Ok(standing)) => {
                     tracing::info!(part = %id, server = %to.name, step, answer = standing.word(), "launch");
                     // An agent that has stopped asks again when it starts.
                     let _ = own.coordinator.tell(Event::Stands { from: to.name, id, standing, reply: None });
                 }
-                Err(why) => {
+                Some(Err(why)) => {
                     tracing::warn!(part = %id, server = %to.name, step, why, "launch: no answer");
-                    own.forget(&to);
+                    own.servers.forget(&to.name);
                 }
+                None => {}
             }
         });
     }
@@ -183,19 +160,7 @@ impl Calls {
 
     /// The way to a server.
     pub(super) fn channel(&self, to: &Peer) -> Result<Channel, String> {
-        let key = (to.name.clone(), to.address.clone());
-        let mut state = locked(&self.state);
-        if let Some(server) = state.servers.get(&key) {
-            return Ok(server.clone());
-        }
-        let identity = Identity::new(Role::Server, to.name.as_str()).map_err(|error| error.to_string())?;
-        let channel = channel(&to.address, &identity, self.tls.clone(), &Timeouts::default());
-        state.servers.insert(key, channel.clone());
-        Ok(channel)
-    }
-
-    pub(super) fn forget(&self, server: &Peer) {
-        locked(&self.state).servers.remove(&(server.name.clone(), server.address.clone()));
+        self.servers.to(&to.name, &to.address).map_err(|error| error.to_string())
     }
 }
 
@@ -219,10 +184,4 @@ fn is_lasting(status: &Status) -> bool {
                 | Code::Unimplemented
                 | Code::OutOfRange
         )
-}
-
-fn timed<Q>(question: Q) -> Request<Q> {
-    let mut request = Request::new(question);
-    request.set_timeout(CALL);
-    request
 }

@@ -28,10 +28,11 @@ use self::driver::LaunchesDriver;
 use self::probing::Probing;
 use self::service::Open;
 use super::waiting::Waiting;
+use crate::calling::{Connections, UnderWay};
 use crate::config::AgentFile;
 use crate::daemon::{DaemonError, MachineThread, Mailbox, Settings, mailbox, recover};
 use crate::gate::Gate;
-use crate::identity::ClientTls;
+use crate::identity::{ClientTls, Role};
 use crate::journal;
 
 pub(super) use self::service::Service;
@@ -84,9 +85,10 @@ pub(super) async fn start(around: Around<'_>) -> Result<Launches, DaemonError> {
     let calls = Calls {
         agent,
         coordinator: mailbox.clone(),
-        tls,
         runtime: tokio::runtime::Handle::current(),
-        state: Arc::default(),
+        servers: Connections::new(Role::Server, tls),
+        surveys: UnderWay::default(),
+        calls: UnderWay::default(),
     };
     let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });
     let driver = LaunchesDriver {

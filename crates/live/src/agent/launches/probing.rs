@@ -79,7 +79,7 @@ impl Probing {
             Err(status) if status.code() == Code::ResourceExhausted => Tried::Busy,
             Err(status) => {
                 tracing::info!(by = %by, to = %to, why = status.message(), "a link could not be measured");
-                self.calls.forget(asked);
+                self.calls.servers.forget(&asked.name);
                 Tried::Failed
             }
         }

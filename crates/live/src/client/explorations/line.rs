@@ -1,24 +1,24 @@
 //! The line to one server: a stream that is made again when it breaks, with everything that has no answer yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pliant_control::names::{Key, Name};
-use pliant_control::optional::server::Standing;
 use pliant_control::reason::{Cause, Reason};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
+use super::unanswered::Unanswered;
 use super::{Happened, Report};
 use crate::agent::driver::locked;
 use crate::client::error::is_broken;
 use crate::client::{Client, ClientError};
 use crate::staging::FileSpec;
-use crate::wire::{Attempt, Call, FromServer, Said, ToServer, proto};
+use crate::wire::{Attempt, Call, FromServer, ToServer, proto};
 
 /// The pause before a stream is made again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -45,13 +45,7 @@ pub(super) struct Line {
     /// The server has the files, as far as is known here.
     has_inputs: bool,
     patience: Duration,
-    /// Requests that are not over, as far as is known here.
-    open: BTreeMap<u32, Call>,
-    /// What was cancelled and not acknowledged.
-    cancels: BTreeMap<u32, Attempt>,
-    cancels_all: bool,
-    /// It was asked what may be expected, and has not answered.
-    expects: bool,
+    unanswered: Unanswered,
     /// Since when nothing has come of it.
     failing: Option<Instant>,
 }
@@ -91,15 +85,12 @@ impl Line {
     ) -> Line {
         Line {
             client,
+            unanswered: Unanswered::new(server.clone()),
             server,
             begin,
             has_inputs: inputs.files.is_empty(),
             inputs,
             patience,
-            open: BTreeMap::new(),
-            cancels: BTreeMap::new(),
-            cancels_all: false,
-            expects: false,
             failing: None,
         }
     }
@@ -112,9 +103,9 @@ impl Line {
         reports: UnboundedSender<Report>,
     ) {
         loop {
-            if self.open.is_empty() && self.cancels.is_empty() && !self.cancels_all && !self.expects {
+            if self.unanswered.is_empty() {
                 match orders.recv().await {
-                    Some(order) => drop(self.note(order)),
+                    Some(order) => drop(self.unanswered.note(order)),
                     None => return,
                 }
                 continue;
@@ -148,14 +139,7 @@ impl Line {
         // Whether it arrives shows in what is answered.
         let send = |asked: &ToServer| drop(sender.send(asked.into()));
         send(&self.begin);
-        self.open.values().for_each(|call| send(&ToServer::Call(call.clone())));
-        self.cancels.values().for_each(|id| send(&ToServer::Cancel(*id)));
-        if self.cancels_all {
-            send(&ToServer::CancelAll);
-        }
-        if self.expects {
-            send(&ToServer::Expect);
-        }
+        self.unanswered.all().for_each(|asked| send(&asked));
         let calls = UnboundedReceiverStream::new(receiver);
         let mut replies = match self.client.explore(&self.server, address, calls).await {
             Ok(replies) => replies,
@@ -164,7 +148,7 @@ impl Line {
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(order) => self.note(order).iter().for_each(send),
+                    Some(order) => self.unanswered.note(order).iter().for_each(send),
                     None => return End::Unwanted,
                 },
                 reply = replies.message() => {
@@ -194,81 +178,12 @@ impl Line {
         Ok(())
     }
 
-    /// Remembers an order; what is to be sent.
-    fn note(&mut self, order: Order) -> Option<ToServer> {
-        match order {
-            Order::Call(call) => {
-                self.open.insert(call.number, call.clone());
-                Some(ToServer::Call(call))
-            }
-            Order::Probe(number) => self.open.get(&number).cloned().map(ToServer::Call),
-            Order::Cancel(id) => {
-                self.open.remove(&id.number);
-                self.cancels.insert(id.number, id);
-                Some(ToServer::Cancel(id))
-            }
-            // One that gets lost is not missed: where the request is shows when the stream is made again.
-            Order::Withdraw(id) => Some(ToServer::Withdraw(id)),
-            Order::Expect => {
-                self.expects = true;
-                Some(ToServer::Expect)
-            }
-            Order::CancelAll => {
-                self.open.clear();
-                self.cancels_all = true;
-                Some(ToServer::CancelAll)
-            }
-        }
-    }
-
     fn told(&mut self, FromServer { said, share }: FromServer, reports: &UnboundedSender<Report>) {
         self.failing = None;
-        // Whoever gives orders may have gone; then the orders end too.
-        let report = |report| drop(reports.send(report));
-        let server = || self.server.clone();
         if let Some(share) = share {
-            report(Report::Share(server(), share));
+            report(reports, Report::Share(self.server.clone(), share));
         }
-        match said {
-            Said::Stands { id: id @ Attempt { number, .. }, standing, output } => {
-                if self.cancels.remove(&number).is_some() {
-                    report(Report::Cancelled(server(), Some(number)));
-                }
-                let was_open = match standing {
-                    Standing::Waiting | Standing::Running => {
-                        return report(Report::Stands { number, standing });
-                    }
-                    Standing::Cancelled => {
-                        // What was asked about may have come back since.
-                        if self.open.get(&number).is_some_and(|call| call.id() == id) {
-                            self.open.remove(&number);
-                            report(Report::Happened(Happened::Withdrawn { id, server: server() }));
-                        }
-                        return;
-                    }
-                    Standing::Completed | Standing::Failed => self.open.remove(&number).is_some(),
-                };
-                // One that was given up here and has been run after all is news, one that was cancelled is not.
-                if was_open || standing == Standing::Completed {
-                    let server = server();
-                    report(Report::Happened(Happened::Ended { number, server, standing, output }));
-                }
-            }
-            Said::NotTaken { number, why } => {
-                if self.open.remove(&number).is_some() {
-                    report(Report::Happened(Happened::NotTaken { number, server: server(), why }));
-                }
-            }
-            Said::AllCancelled => {
-                self.cancels_all = false;
-                report(Report::Cancelled(server(), None));
-            }
-            Said::Expected(prospects) => {
-                self.expects = false;
-                report(Report::Happened(Happened::Expected { server: server(), prospects }));
-            }
-            Said::Shared => {}
-        }
+        self.unanswered.told(said, &mut |what| report(reports, what));
     }
 
     /// Waits a moment, or gives the server up.
@@ -278,10 +193,7 @@ impl Line {
             self.has_inputs = self.inputs.files.is_empty();
         }
         if let Some(why) = refusal(status) {
-            for (number, _) in std::mem::take(&mut self.open) {
-                let (server, why) = (self.server.clone(), why.clone());
-                let _ = reports.send(Report::Happened(Happened::NotTaken { number, server, why }));
-            }
+            self.unanswered.refused(&why, &mut |what| report(reports, what));
             return self.give_up(status.message().to_owned(), reports);
         }
         let since = *self.failing.get_or_insert_with(Instant::now);
@@ -292,12 +204,15 @@ impl Line {
     }
 
     fn give_up(&mut self, why: String, reports: &UnboundedSender<Report>) {
-        self.open.clear();
-        self.cancels.clear();
-        (self.cancels_all, self.expects, self.failing) = (false, false, None);
-        let server = self.server.clone();
-        let _ = reports.send(Report::Happened(Happened::Lost { server, why }));
+        self.unanswered.clear();
+        self.failing = None;
+        report(reports, Report::Happened(Happened::Lost { server: self.server.clone(), why }));
     }
+}
+
+/// Tells whoever gives orders, who may have gone; then the orders end too.
+fn report(reports: &UnboundedSender<Report>, what: Report) {
+    let _ = reports.send(what);
 }
 
 /// Why a server takes nothing of this exploration, if that does not pass.

@@ -8,6 +8,7 @@
 mod driver;
 mod line;
 mod notes;
+mod unanswered;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

@@ -29,8 +29,9 @@ impl From<&LaunchesQuery> for proto::LaunchesRequest {
 impl TryFrom<proto::LaunchesRequest> for LaunchesQuery {
     type Error = Malformed;
     fn try_from(message: proto::LaunchesRequest) -> Result<LaunchesQuery, Malformed> {
-        let said = if message.limit == 0 { bounds::JOBS_DEFAULT } else { message.limit };
-        let limit = read::number("limit", "a number of launches", &(1..=bounds::JOBS_MAX as u32), said)?;
+        let most = 1..=bounds::JOBS_MAX as u32;
+        let limit =
+            read::or_else(bounds::JOBS_DEFAULT, "limit", "a number of launches", &most, message.limit)?;
         Ok(LaunchesQuery { all: message.all, limit })
     }
 }
@@ -194,13 +195,12 @@ impl TryFrom<proto::LaunchedTask> for TaskRecord {
     fn try_from(message: proto::LaunchedTask) -> Result<TaskRecord, Malformed> {
         let machine = read::text("machine", message.machine, bounds::NAME_BYTES_MAX)?;
         let server = read::optional_name("server", &message.server)?;
-        let address = Some(message.address).filter(|address| !address.is_empty());
         let affinity = |found| read::number("affinity", "a number", &bounds::AFFINITY, found);
         Ok(TaskRecord {
             name: task_name("name", message.name)?,
             place: server.map(|server| (server, machine)),
             affinity: message.affinity.map(affinity).transpose()?,
-            address: address.map(|address| read::address("address", address)).transpose()?,
+            address: read::unless_empty(message.address, |address| read::address("address", address))?,
             exit: read::optional("exit", message.exit)?,
             not_spawned: read::optional_text("not_spawned", message.not_spawned)?,
         })

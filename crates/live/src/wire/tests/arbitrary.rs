@@ -1,13 +1,10 @@
 //! Values of every type that goes over the wire, within the bounds of the protocol.
 
-use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::{Compared, Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Key, Name, User};
-use pliant_control::reason::{Cause, Reason, Survey};
+use pliant_control::reason::Cause;
 use pliant_control::server::Refused;
-use pliant_control::vector::Vector;
 use pliant_model::{Estimate, Procs, Span, SpanMs, Speed, Speedup, Time};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -16,12 +13,20 @@ use proptest::sample::select;
 
 use super::super::bounds;
 use super::super::{
-    Accuracy, AgentStatus, Declined, Download, Federation, Fetchable, FromChild, FromParent, JobResults,
-    JobsPage, JobsQuery, LocatedJob, Offer, OfferedArgument, OfferedService, Script, ServerStatus,
-    Submission, SubmitAnswer, Submitted, Upload, UploadAnswer, Withheld,
+    Accuracy, Declined, Download, Fetchable, JobResults, JobsPage, JobsQuery, LocatedJob, Offer,
+    OfferedArgument, OfferedService, Script, Submission, SubmitAnswer, Submitted, Upload, UploadAnswer,
+    Withheld,
 };
 use crate::staging::{Checksum, FileName, FileSpec, ResultName};
 
+/// Values of a type with fields, each field by a strategy of its own; at most twelve, which is what proptest has tuples for.
+macro_rules! of {
+    ($($type:ident)::+ { $($field:ident: $strategy:expr),+ $(,)? }) => {
+        ($($strategy,)+).prop_map(|($($field,)+)| $($type)::+ { $($field),+ })
+    };
+}
+
+mod discovery;
 mod exploration;
 mod history;
 mod launch;
@@ -30,6 +35,7 @@ mod moves;
 mod multi_job;
 mod runtimes;
 
+pub(super) use discovery::*;
 pub(super) use exploration::*;
 pub(super) use history::*;
 pub(super) use launch::*;
@@ -84,6 +90,11 @@ fn procs() -> impl Strategy<Value = Procs> {
     prop_oneof![1..100u32, bounds::PROCS].prop_map(Procs)
 }
 
+/// Processors, or none.
+fn free() -> impl Strategy<Value = Procs> {
+    (0..=*bounds::PROCS.end()).prop_map(Procs)
+}
+
 fn time() -> impl Strategy<Value = Time> {
     prop_oneof![Just(*bounds::TIME_S.start()), Just(*bounds::TIME_S.end()), bounds::TIME_S].prop_map(Time)
 }
@@ -113,39 +124,15 @@ pub(super) fn speedup() -> impl Strategy<Value = Speedup> {
 }
 
 pub(super) fn work() -> impl Strategy<Value = Work> {
-    (procs(), bounds::WALLTIME_S, speedup()).prop_map(|(procs, walltime, speedup)| Work {
-        procs,
-        walltime: Span(walltime),
-        speedup,
-    })
+    of!(Work { procs: procs(), walltime: bounds::WALLTIME_S.prop_map(Span), speedup: speedup() })
 }
 
 pub(super) fn estimate() -> impl Strategy<Value = Estimate> {
-    (procs(), scaled_walltime(), time()).prop_map(|(procs, walltime, start)| Estimate {
-        procs,
-        walltime,
-        start,
-    })
-}
-
-pub(super) fn vector() -> impl Strategy<Value = Vector> {
-    let load = (procs(), 0..=*bounds::PROCS.end(), any::<u32>());
-    (name(), address(), any::<u32>(), estimate(), speed(), load).prop_map(
-        |(server, address, rank, estimate, speed, (procs, free, queue_length))| Vector {
-            server,
-            address,
-            rank,
-            estimate,
-            speed,
-            procs,
-            free: Procs(free),
-            queue_length,
-        },
-    )
+    of!(Estimate { procs: procs(), walltime: scaled_walltime(), start: time() })
 }
 
 pub(super) fn compared() -> impl Strategy<Value = Compared> {
-    (name(), estimate()).prop_map(|(server, estimate)| Compared { server, estimate })
+    of!(Compared { server: name(), estimate: estimate() })
 }
 
 pub(super) fn exit() -> impl Strategy<Value = Exit> {
@@ -198,205 +185,52 @@ pub(super) fn job() -> impl Strategy<Value = JobRecord> {
     )
 }
 
-pub(super) fn what() -> impl Strategy<Value = What> {
-    prop_oneof![
-        work().prop_map(What::Work),
-        (word(), btree_map(word(), text(), 0..4))
-            .prop_map(|(name, arguments)| What::Service { name, arguments }),
-    ]
-}
-
-pub(super) fn ask() -> impl Strategy<Value = Ask> {
-    let patience = option::of(bounds::PATIENCE_S.prop_map(Span));
-    (what(), user(), any::<bool>(), bounds::BEST, option::of(name()), patience).prop_map(
-        |(what, user, operator, best, only, patience)| Ask {
-            what,
-            caller: Caller { user, operator },
-            best,
-            only,
-            patience,
-        },
-    )
-}
-
-pub(super) fn found() -> impl Strategy<Value = Found> {
-    let refusals = vec((name(), reason()), 0..4);
-    let missing = (vec(name(), 0..4), any::<u32>(), vec(name(), 0..4));
-    let of_moves = (vec(picture(), 0..3), option::of(outcome()));
-    (vec(vector(), 0..4), refusals, missing, any::<u32>(), any::<u32>(), of_moves).prop_map(
-        |(vectors, refusals, (silent, more, absent), servers, answered, (pictures, outcome))| Found {
-            vectors,
-            refusals,
-            silent,
-            more,
-            absent,
-            servers,
-            answered,
-            pictures,
-            outcome,
-        },
-    )
-}
-
-fn reason() -> impl Strategy<Value = Reason> {
-    (select(&Cause::ALL[..]), text()).prop_map(|(cause, why)| Reason { cause, why })
-}
-
-pub(super) fn survey() -> impl Strategy<Value = Survey> {
-    let passed = vec((name(), select(&Cause::ALL[..])), 0..4);
-    (any::<u32>(), any::<u32>(), passed).prop_map(|(servers, answered, passed)| Survey {
-        servers,
-        answered,
-        passed,
-    })
-}
-
-pub(super) fn server_info() -> impl Strategy<Value = ServerInfo> {
-    let services = vec((word(), text()), 0..4);
-    let cores = (0_u32..=10_000_000, 0_u32..=10_000_000);
-    (name(), address(), any::<u32>(), procs(), speed(), text(), services, any::<bool>(), cores).prop_map(
-        |(
-            name,
-            address,
-            rank,
-            procs,
-            speed,
-            policy,
-            services,
-            scripts,
-            (optional_cores, optional_per_core),
-        )| ServerInfo {
-            name,
-            address,
-            rank,
-            procs,
-            speed,
-            policy,
-            services,
-            scripts,
-            optional_cores,
-            optional_per_core,
-        },
-    )
-}
-
-pub(super) fn from_child() -> impl Strategy<Value = FromChild> {
-    let servers = || vec(server_info(), 0..3);
-    let kind = select(vec![ChildKind::Server, ChildKind::Agent]);
-    prop_oneof![
-        (name(), kind, any::<u64>(), servers()).prop_map(|(name, kind, journal, servers)| FromChild::Hello {
-            name,
-            kind,
-            journal,
-            servers
-        }),
-        servers().prop_map(FromChild::Servers),
-        (any::<u64>(), found()).prop_map(|(discovery, found)| FromChild::Answer { discovery, found }),
-        (any::<u64>(), vec(any::<u8>(), 0..9), any::<bool>())
-            .prop_map(|(discovery, bytes, last)| FromChild::Piece { discovery, bytes, last }),
-        (any::<u64>(), job()).prop_map(|(sequence, job)| FromChild::News { sequence, record: Box::new(job) }),
-        option::of(time()).prop_map(|now| FromChild::Heartbeat { now }),
-        name().prop_map(|server| FromChild::Unnumbered { server }),
-        Just(FromChild::Freed),
-    ]
-}
-
-pub(super) fn from_parent() -> impl Strategy<Value = FromParent> {
-    prop_oneof![
-        (any::<u64>(), ask(), option::of(any::<u64>()), any::<bool>()).prop_map(
-            |(discovery, ask, request, pieces)| {
-                let request = request.map(|number| format!("{number:016x}").parse().unwrap());
-                FromParent::Question { discovery, ask: Box::new(ask), request, pieces }
-            }
-        ),
-        (any::<u64>(), any::<bool>())
-            .prop_map(|(sequence, numbers)| FromParent::Acknowledge { sequence, numbers }),
-        (name(), any::<u32>()).prop_map(|(server, highest)| FromParent::Numbered { server, highest }),
-        Just(FromParent::Heartbeat),
-    ]
-}
-
-pub(super) fn federation() -> impl Strategy<Value = Federation> {
-    let ahead = || option::of(time().prop_map(|time| Span(time.0)));
-    let server = (server_info(), name(), any::<bool>(), any::<u32>(), any::<u32>(), ahead()).prop_map(
-        |(info, via, attached, queued, active, clock_ahead)| ServerStatus {
-            info,
-            via,
-            attached,
-            queued,
-            active,
-            clock_ahead,
-        },
-    );
-    let agent = (name(), any::<bool>(), time(), ahead())
-        .prop_map(|(name, attached, since, clock_ahead)| AgentStatus { name, attached, since, clock_ahead });
-    (vec(server, 0..3), vec(agent, 0..3), option::of(time())).prop_map(|(servers, agents, now)| Federation {
-        servers,
-        agents,
-        now,
-    })
-}
-
 pub(super) fn jobs_query() -> impl Strategy<Value = JobsQuery> {
-    let states = vec(select(&JobState::ALL[..]), 0..=6);
-    let limit = 1..=bounds::JOBS_MAX as u32;
-    (option::of(user()), any::<bool>(), option::of(name()), states, limit, option::of(time())).prop_map(
-        |(owner, all, server, states, limit, ended_after)| JobsQuery {
-            owner,
-            all,
-            server,
-            states,
-            limit,
-            ended_after,
-        },
-    )
+    of!(JobsQuery {
+        owner: option::of(user()),
+        all: any::<bool>(),
+        server: option::of(name()),
+        states: vec(select(&JobState::ALL[..]), 0..=6),
+        limit: 1..=bounds::JOBS_MAX as u32,
+        ended_after: option::of(time()),
+    })
 }
 
 pub(super) fn jobs_page() -> impl Strategy<Value = JobsPage> {
-    (vec(job(), 0..3), any::<bool>()).prop_map(|(jobs, more)| JobsPage { jobs, more })
+    of!(JobsPage { jobs: vec(job(), 0..3), more: any::<bool>() })
 }
 
 pub(super) fn located_job() -> impl Strategy<Value = LocatedJob> {
-    (job(), option::of(address()), any::<bool>()).prop_map(|(record, address, attached)| LocatedJob {
-        record,
-        address,
-        attached,
-    })
+    of!(LocatedJob { record: job(), address: option::of(address()), attached: any::<bool>() })
 }
 
 pub(super) fn accuracy() -> impl Strategy<Value = Accuracy> {
     let error = || option::of([(); 5].map(|()| bounds::TIME_S.prop_map(Span)));
-    (name(), any::<u32>(), error(), error()).prop_map(|(server, jobs, start_error, completion_error)| {
-        Accuracy { server, jobs, start_error, completion_error }
-    })
+    of!(Accuracy { server: name(), jobs: any::<u32>(), start_error: error(), completion_error: error() })
 }
 
 pub(super) fn file() -> impl Strategy<Value = FileSpec> {
-    (file_name(), any::<u64>(), checksum()).prop_map(|(name, size, sha256)| FileSpec { name, size, sha256 })
+    of!(FileSpec { name: file_name(), size: any::<u64>(), sha256: checksum() })
 }
 
 pub(super) fn submission() -> impl Strategy<Value = Submission> {
-    let script = (word(), vec(any::<u8>(), 0..40), work(), vec(text(), 0..4)).prop_map(
-        |(name, rest, work, arguments)| Script { name, text: [b"#!", &rest[..]].concat(), work, arguments },
-    );
+    let text_of_script = vec(any::<u8>(), 0..40).prop_map(|rest| [b"#!", &rest[..]].concat());
+    let script =
+        of!(Script { name: word(), text: text_of_script, work: work(), arguments: vec(text(), 0..4) });
     let what = prop_oneof![
         script.prop_map(Submitted::Script),
         pack().prop_map(Submitted::Pack),
-        (word(), btree_map(word(), text(), 0..4))
-            .prop_map(|(name, arguments)| Submitted::Service { name, arguments }),
+        of!(Submitted::Service { name: word(), arguments: btree_map(word(), text(), 0..4) }),
     ];
-    let asked = (vec(compared(), 0..3), survey(), any::<bool>());
-    (key(), what, vec(file(), 0..3), option::of(time()), asked).prop_map(
-        |(key, what, inputs, latest, (compared, survey, pinned))| Submission {
-            key,
-            what,
-            inputs,
-            latest,
-            compared,
-            survey,
-            pinned,
-        },
-    )
+    of!(Submission {
+        key: key(),
+        what: what,
+        inputs: vec(file(), 0..3),
+        latest: option::of(time()),
+        compared: vec(compared(), 0..3),
+        survey: survey(),
+        pinned: any::<bool>(),
+    })
 }
 
 pub(super) fn refused() -> impl Strategy<Value = Refused> {
@@ -430,17 +264,20 @@ pub(super) fn submit_answer() -> impl Strategy<Value = SubmitAnswer> {
 }
 
 pub(super) fn explanation() -> impl Strategy<Value = Explanation> {
-    let release = (option::of(handle()), time(), procs()).prop_map(|(handle, end, procs)| Release {
-        handle,
-        end,
-        procs,
+    let release = of!(Release { handle: option::of(handle()), end: time(), procs: procs() });
+    let wait = of!(Wait {
+        ahead: any::<u32>(),
+        plan: estimate(),
+        free: free(),
+        until: vec(release, 0..4),
+        copies: vec(name(), 0..3),
     });
-    let wait =
-        (any::<u32>(), estimate(), 0..=*bounds::PROCS.end(), vec(release, 0..4), vec(name(), 0..3)).prop_map(
-            |(ahead, plan, free, until, copies)| Wait { ahead, plan, free: Procs(free), until, copies },
-        );
-    (job(), time(), option::of(wait), option::of("[ -~]{0,9}"))
-        .prop_map(|(record, at, waits, unplanned)| Explanation { record, at, waits, unplanned })
+    of!(Explanation {
+        record: job(),
+        at: time(),
+        waits: option::of(wait),
+        unplanned: option::of("[ -~]{0,9}"),
+    })
 }
 
 pub(super) fn upload() -> impl Strategy<Value = Upload> {
@@ -455,47 +292,33 @@ pub(super) fn upload_answer() -> impl Strategy<Value = UploadAnswer> {
 }
 
 pub(super) fn download() -> impl Strategy<Value = Download> {
-    (handle(), result_name(), any::<u64>(), any::<bool>())
-        .prop_map(|(handle, name, offset, follow)| Download { handle, name, offset, follow })
+    of!(Download { handle: handle(), name: result_name(), offset: any::<u64>(), follow: any::<bool>() })
 }
 
 pub(super) fn fetchable() -> impl Strategy<Value = Fetchable> {
-    (result_name(), any::<u64>(), checksum()).prop_map(|(name, size, sha256)| Fetchable {
-        name,
-        size,
-        sha256,
-    })
+    of!(Fetchable { name: result_name(), size: any::<u64>(), sha256: checksum() })
 }
 
 pub(super) fn job_results() -> impl Strategy<Value = JobResults> {
-    let withheld = (text(), word(), text()).prop_map(|(name, word, why)| Withheld { name, word, why });
-    let cut = (any::<bool>(), any::<bool>());
-    (vec(fetchable(), 0..4), vec(withheld, 0..4), any::<u64>(), cut).prop_map(
-        |(files, left_out, left_out_count, (stdout_cut, stderr_cut))| JobResults {
-            files,
-            left_out,
-            left_out_count,
-            stdout_cut,
-            stderr_cut,
-        },
-    )
+    let withheld = || of!(Withheld { name: text(), word: word(), why: text() });
+    of!(JobResults {
+        files: vec(fetchable(), 0..4),
+        left_out: vec(withheld(), 0..4),
+        left_out_count: any::<u64>(),
+        stdout_cut: any::<bool>(),
+        stderr_cut: any::<bool>(),
+    })
 }
 
 pub(super) fn offer() -> impl Strategy<Value = Offer> {
-    let argument = (word(), text(), any::<bool>(), text())
-        .prop_map(|(name, takes, required, default)| OfferedArgument { name, takes, required, default });
-    let service = (word(), text(), text(), vec(argument, 0..3), any::<bool>()).prop_map(
-        |(name, summary, speedup, arguments, for_others)| OfferedService {
-            name,
-            summary,
-            speedup,
-            arguments,
-            for_others,
-        },
-    );
-    (vec(service, 0..3), any::<bool>(), any::<u32>()).prop_map(|(services, scripts, hidden)| Offer {
-        services,
-        scripts,
-        hidden,
-    })
+    let argument =
+        of!(OfferedArgument { name: word(), takes: text(), required: any::<bool>(), default: text() });
+    let service = of!(OfferedService {
+        name: word(),
+        summary: text(),
+        speedup: text(),
+        arguments: vec(argument, 0..3),
+        for_others: any::<bool>(),
+    });
+    of!(Offer { services: vec(service, 0..3), scripts: any::<bool>(), hidden: any::<u32>() })
 }

@@ -69,6 +69,60 @@ fn links_have_room_for_what_an_application_says() {
     }
 }
 
+#[test]
+fn links_have_room_beside_what_other_launches_send() {
+    // Two tasks of so many processors that send each other so much.
+    let pair = |key, procs: f64, mbps: f64| {
+        let application = Application { bandwidth_mbps: Some(mbps / 2.0), ..row(&[procs; 2]) };
+        Wanted { key: Key([key; 16]), ..wanted(application) }
+    };
+    // Whether there is room for two that do not fit on one server.
+    let has_room = |there: &mut Federation, procs, mbps| {
+        let key = 8 + there.archived.len() as u8;
+        there.launch(Wanted { dry_run: true, ..pair(key, procs, mbps) });
+        match &there.archived.last().unwrap().end {
+            Some(End::Mapped) => true,
+            Some(End::NotMapped(why)) if why.contains("no link to it has room") => false,
+            other => panic!("{other:?}"),
+        }
+    };
+    let left = |there: &mut Federation, procs, mbps, when: &str| {
+        let found = [mbps + 1.0, mbps].map(|mbps| has_room(there, procs, mbps));
+        assert_eq!(found, [false, true], "{when}: expected room for {mbps} Mb/s");
+    };
+    let measure = |there: &mut Federation, mbps| (0..5).for_each(|_| measured(there, &[(0, 1, mbps)]));
+    let mut there = Federation::of(&[7, 7]);
+    measure(&mut there, 30.0);
+    there.silent = vec![1];
+    there.launch(pair(7, 4.0, 20.0));
+    there.pass(1);
+    assert_eq!(there.record().state, LaunchState::Reserving);
+    left(&mut there, 2.0, 10.0, "it is about to run");
+    there.silent.clear();
+    there.pass(10);
+    assert_eq!(there.record().state, LaunchState::Running);
+    left(&mut there, 2.0, 10.0, "it runs");
+    let new = |name: &str, talks| Spawned {
+        task: Wish { name: name.to_owned(), rcr: 2.0, launch: String::new() },
+        talks,
+    };
+    // Next to nothing is said to those that run.
+    let talks = vec![("y".to_owned(), 0.5), ("t0".to_owned(), 1e-3)];
+    let tasks = vec![new("x", talks), new("y", vec![])];
+    let spawn = Box::new(Spawn { key: Key([1; 16]), tasks });
+    there.tell(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
+    there.pass(1);
+    assert_eq!(places(&there.record()).len(), 4, "{:?}", there.record());
+    left(&mut there, 1.0, 4.9, "tasks were spawned that talk to each other");
+    measure(&mut there, 12.0);
+    left(&mut there, 1.0, 12.0, "what is measured now is what they leave");
+    there.all_end(0);
+    there.pass(10);
+    assert_eq!(there.record().end, Some(End::Completed));
+    measure(&mut there, 30.0);
+    left(&mut there, 7.0, 30.0, "it is over");
+}
+
 /// The film of `examples/render-encode` on its three LANs: a source, an emitter, five workers that render, a collector, the groups
 /// of pictures, an emitter, two workers that encode, a collector, the sink.
 fn film() -> Application {

@@ -1,0 +1,96 @@
+//! Several tasks that are spawned together, from a file: all of them or none, and what is wrong with a file is told.
+
+use pliant_live::identity::Role;
+use serde_json::Value;
+
+use super::verbs::{pliant, said};
+use super::*;
+
+/// The tasks of a launch, as the command lists them.
+fn tasks_of(launch: &Value) -> Vec<&str> {
+    launch["tasks"].as_array().unwrap().iter().map(|task| task["task"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
+    let mut federation = federation().await;
+    let config = federation.client_file(Role::User, "alice");
+    let run = |words: &[&str]| said(pliant(&config, words).output().unwrap());
+    let talkers = Talkers::new(federation.path().join("ring"));
+    let ring = talkers.ring_file(MCR, &[("a", 0)]);
+    let (code, launched, stderr) = run(&["launch", ring.to_str().unwrap(), "--detach"]);
+    assert_eq!(code, 0, "{stderr}");
+    let id = launched.lines().next().unwrap();
+    all_heard(&talkers, &["a"]).await;
+    let spawn = |hears: &[(&str, &str)], edges: &[[&str; 2]], words: &[&str]| {
+        let file = talkers.joining_file(hears, edges);
+        run(&[&["spawn", id, "--tasks", file.to_str().unwrap()], words].concat())
+    };
+
+    // They reach the task that runs, which is not told of them, and hear each other.
+    let together: (&[_], &[_]) = (&[("b", "1"), ("c", "1")], &[["b", "c"], ["b", "a"], ["a", "c"]]);
+    let key = fresh_key().to_string();
+    let with_key = ["--key", key.as_str(), "--output", "json"];
+    let (code, spawned, stderr) = spawn(together.0, together.1, &with_key);
+    assert_eq!(code, 0, "{stderr}");
+    let spawned: Value = serde_json::from_str(&spawned).unwrap();
+    assert_eq!(spawned["tasks"], Value::from(["b", "c"].as_slice()), "{spawned}");
+    assert_eq!(tasks_of(&spawned["launch"]), ["a", "b", "c"], "{spawned}");
+    all_heard(&talkers, &["b", "c"]).await;
+    assert_eq!(["b", "c"].map(|task| talkers.heard(task).unwrap()), ["c", "b"]);
+    let (code, again, stderr) = spawn(together.0, together.1, &with_key);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(serde_json::from_str::<Value>(&again).unwrap(), spawned, "the same key is the same tasks");
+
+    // There is room for one of these, so there is none for them; and it is still there.
+    let (code, _, stderr) = spawn(&[("d", "1"), ("e", "1")], &[["d", "e"], ["d", "a"]], &[]);
+    assert!(code == 3 && stderr.contains("none of them is spawned"), "{code}: {stderr}");
+    let (code, table, stderr) = spawn(&[("late", "0")], &[["late", "a"]], &[]);
+    assert!(code == 0 && table.contains("127.0.0.1:"), "{code}: {table}{stderr}");
+
+    all_heard(&talkers, &["late"]).await;
+    let ran = ["a", "b", "c", "late"];
+    ran.iter().for_each(|task| talkers.open(task));
+    let record = reaches(&federation.client("alice"), &id.parse().unwrap(), LaunchState::Over).await;
+    assert_eq!(record.end, Some(End::Completed), "{record:?}");
+    assert_eq!(talkers.began(), ran.map(|task| (task.to_owned(), 1)).into());
+    no_process(&talkers).await;
+    nothing_left(&mut federation, &NAMES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_wrong_spawns_nothing_and_is_told() {
+    let mut federation = federation().await;
+    let config = federation.client_file(Role::User, "alice");
+    let run = |words: &[&str]| said(pliant(&config, words).output().unwrap());
+    let talkers = Talkers::new(federation.path().join("ring"));
+    let ring = talkers.ring_file(MCR, &[("a", 0)]);
+    let (code, launched, stderr) = run(&["launch", ring.to_str().unwrap(), "--detach"]);
+    assert_eq!(code, 0, "{stderr}");
+    let id = launched.lines().next().unwrap();
+    all_heard(&talkers, &["a"]).await;
+
+    let pair: &[_] = &[("b", "0"), ("c", "0")];
+    // The first is found where the file is, the others where the launch is known.
+    let wrong: [(&[(&str, &str)], &[[&str; 2]], &[&str]); 4] = [
+        (pair, &[["b", "c"], ["a", "nobody"]], &["joining.toml:", "line 14", "at least one end"]),
+        (pair, &[["b", "c"], ["c", "nobody"]], &["that `c` talks to", "found `nobody`"]),
+        (&[("b", "0"), ("a", "0")], &[["b", "a"]], &["`a`"]),
+        (&[], &[], &["task"]),
+    ];
+    for (hears, edges, told) in wrong {
+        let file = talkers.joining_file(hears, edges);
+        let (code, stdout, stderr) = run(&["spawn", id, "--tasks", file.to_str().unwrap()]);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{edges:?}: {stderr}");
+        told.iter().for_each(|part| assert!(stderr.contains(part), "expected `{part}`, found: {stderr}"));
+    }
+    let (_, listed, _) = run(&["launches", "--output", "json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(tasks_of(&listed["launches"][0]), ["a"], "{listed}");
+
+    talkers.open("a");
+    let record = reaches(&federation.client("alice"), &id.parse().unwrap(), LaunchState::Over).await;
+    assert_eq!((record.end, talkers.began().len()), (Some(End::Completed), 1), "nothing else has run");
+    no_process(&talkers).await;
+    nothing_left(&mut federation, &NAMES).await;
+}

@@ -1,0 +1,171 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn settings(window: usize, least: usize) -> Settings {
+    let count = |count| NonZeroUsize::new(count).unwrap();
+    Settings { window: count(window), least: count(least) }
+}
+
+fn of(executable: i32, user: i32, group: i32) -> Categories<i32> {
+    let known = |id: i32| (id >= 0).then_some(id);
+    Categories { executable: known(executable), user: known(user), group: known(group) }
+}
+
+#[test]
+fn unknown_categories_fall_back_to_the_next_broader_one() {
+    let mut runtimes = Runtimes::new(settings(10, 2));
+    assert_eq!(runtimes.predict(&of(1, 1, 1), Level::Executable, Estimator::Mean), None);
+    for (executable, user, group, runtime) in
+        [(1, 1, 1, 10), (1, 1, 1, 21), (2, 1, 1, 100), (3, 2, 1, 1000), (-1, -1, 2, 5000)]
+    {
+        runtimes.tell(&of(executable, user, group), Span(runtime));
+    }
+    let check = |of: Categories<i32>, from, runtime, level, jobs| {
+        let found = runtimes.predict(&of, from, Estimator::Mean).unwrap();
+        assert_eq!((found.runtime, found.level, found.jobs), (Span(runtime), level, jobs), "{of:?}");
+    };
+    check(of(1, 1, 1), Level::Executable, 16, Level::Executable, 2);
+    // One run of that executable is too few.
+    check(of(2, 1, 1), Level::Executable, 44, Level::User, 3);
+    check(of(1, 1, 1), Level::User, 44, Level::User, 3);
+    check(of(3, 2, 1), Level::Executable, 283, Level::Group, 4);
+    check(of(-1, -1, 1), Level::Executable, 283, Level::Group, 4);
+    check(of(-1, -1, 2), Level::Group, 1226, Level::All, 5);
+    check(of(1, 1, 1), Level::All, 1226, Level::All, 5);
+    check(of(9, 9, 9), Level::Executable, 1226, Level::All, 5);
+    let of = |level, key: Option<i32>| runtimes.of_category(level, key.as_ref(), Estimator::Mean);
+    assert_eq!(
+        of(Level::Executable, Some(2)).unwrap().runtime,
+        Span(100),
+        "one is enough if it is asked for"
+    );
+    assert_eq!(of(Level::All, None).unwrap().jobs, 5);
+    assert_eq!(of(Level::User, Some(9)), None);
+    assert_eq!(runtimes.known().count(), 8);
+    let counts = Level::ALL.iter().map(|level| runtimes.categories(*level));
+    assert_eq!(counts.collect::<Vec<_>>(), [3, 2, 2, 1]);
+}
+
+#[test]
+fn each_estimator_says_what_it_is_called() {
+    let mut runtimes = Runtimes::new(settings(4, 1));
+    [1000, 2, 4, 6, 9].iter().for_each(|runtime| runtimes.tell(&of(1, 1, 1), Span(*runtime)));
+    let check = |estimator, expected| {
+        let found = runtimes.predict(&of(1, 1, 1), Level::User, estimator).unwrap();
+        assert_eq!((found.runtime, found.deviation), (Span(expected), Span(398)), "{estimator:?}");
+    };
+    check(Estimator::Mean, 204);
+    check(Estimator::RecentMean, 5);
+    check(Estimator::Quantile(Choice::new(0.5, 1.0).unwrap()), 4);
+    check(Estimator::Quantile(Choice::new(0.8, 1.5).unwrap()), 14);
+    let mut short = Runtimes::new(settings(4, 1));
+    short.tell(&of(1, 1, 1), Span(0));
+    assert_eq!(short.predict(&of(1, 1, 1), Level::All, Estimator::Mean).unwrap().runtime, Span(1));
+}
+
+#[test]
+fn what_runs_already_is_predicted_by_those_that_ran_longer() {
+    let mut runtimes = Runtimes::new(settings(4, 1));
+    [500, 10, 10, 20, 40].iter().for_each(|runtime| runtimes.tell(&of(1, 1, 1), Span(*runtime)));
+    for (elapsed, expected) in [
+        // The mean of all is 116 s.
+        (0, 116),
+        (15, 116),
+        (39, 116),
+        // None of the last ones ran longer.
+        (130, 116),
+    ] {
+        let found = runtimes.predict_running(&of(1, 1, 1), Level::Executable, Span(elapsed)).unwrap();
+        assert_eq!((found.runtime, found.jobs), (Span(expected), 5), "after {elapsed} s");
+    }
+    runtimes.tell(&of(1, 1, 1), Span(200));
+    runtimes.tell(&of(1, 1, 1), Span(300));
+    let longer =
+        |elapsed| runtimes.predict_running(&of(1, 1, 1), Level::Executable, Span(elapsed)).unwrap().runtime;
+    // The mean of all is 154 s; the last ones are 20, 40, 200 and 300 s.
+    assert_eq!([0, 20, 40, 160, 200, 299, 300].map(longer), [154, 180, 250, 250, 300, 300, 154].map(Span));
+    assert_eq!(Runtimes::new(settings(4, 1)).predict_running(&of(1, 1, 1), Level::All, Span(5)), None);
+}
+
+#[test]
+fn errors_are_counted_by_level() {
+    let mut calibration = Calibration::default();
+    let mut tell = |predicted, level, runtime| {
+        let predicted = Predicted { runtime: Span(predicted), deviation: Span(0), level, jobs: 1 };
+        calibration.tell(&predicted, Span(runtime));
+    };
+    tell(10, Level::User, 4);
+    tell(10, Level::User, 10);
+    tell(10, Level::All, 30);
+    let user = Errors { jobs: 2, absolute: 6, signed: 6, runtimes: 14, within: 2 };
+    let all = Errors { jobs: 1, absolute: 20, signed: -20, runtimes: 30, within: 0 };
+    let levels: Vec<_> = calibration.levels().collect();
+    assert_eq!(levels, [(Level::User, user), (Level::All, all)]);
+    assert_eq!(calibration.all(), Errors { jobs: 3, absolute: 26, signed: -14, runtimes: 44, within: 2 });
+    assert_eq!(Calibration::restore(levels), calibration);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Against looking through all that was told for every question, also after a restart.
+    #[test]
+    fn equals_the_slow_version(
+        window in 1..20_usize,
+        least in 1..5_usize,
+        told in prop::collection::vec((-1..3_i32, -1..3_i32, -1..2_i32, 0..10_000_i64), 1..80),
+        asked in (-1..4_i32, -1..4_i32, -1..3_i32),
+        from in 0..4_usize,
+        restored_at in 0..80_usize,
+    ) {
+        let settings = settings(window, least);
+        let mut runtimes = Runtimes::new(settings);
+        for (number, (executable, user, group, runtime)) in told.iter().enumerate() {
+            runtimes.tell(&of(*executable, *user, *group), Span(*runtime));
+            if number == restored_at {
+                let restored = Runtimes::restore(settings, &runtimes.dump());
+                prop_assert_eq!(&restored, &runtimes);
+                runtimes = restored;
+            }
+        }
+        let (executable, user, group) = asked;
+        let of_level = |level: Level| -> Option<Vec<i64>> {
+            let same = |one: &(i32, i32, i32, i64)| match level {
+                Level::Executable => one.0 == executable && executable >= 0,
+                Level::User => one.1 == user && user >= 0,
+                Level::Group => one.2 == group && group >= 0,
+                Level::All => true,
+            };
+            let of: Vec<i64> = told.iter().filter(|one| same(one)).map(|one| one.3).collect();
+            (level == Level::All || of.len() >= least && !of.is_empty()).then_some(of)
+        };
+        let from = Level::ALL[from];
+        let (level, of_category) =
+            Level::ALL.iter().filter(|level| **level >= from).find_map(|level| Some((*level, of_level(*level)?))).unwrap();
+        let recent: Vec<i64> = of_category.iter().rev().take(window).copied().collect();
+        let mean = |all: &[i64]| {
+            let (sum, count) = (all.iter().sum::<i64>(), all.len() as i64);
+            Span(((sum + count / 2) / count).max(1))
+        };
+        let asked = of(executable, user, group);
+        for (estimator, expected) in
+            [(Estimator::Mean, mean(&of_category)), (Estimator::RecentMean, mean(&recent))]
+        {
+            let found = runtimes.predict(&asked, from, estimator).unwrap();
+            prop_assert_eq!((found.runtime, found.level), (expected, level));
+            prop_assert_eq!(found.jobs, of_category.len() as u64);
+        }
+        let elapsed = told[0].3;
+        let longer: Vec<i64> = recent.iter().copied().filter(|runtime| *runtime > elapsed).collect();
+        let whole = mean(&of_category);
+        let expected = if longer.is_empty() { whole } else { mean(&longer).max(whole) };
+        let found = runtimes.predict_running(&asked, from, Span(elapsed)).unwrap();
+        prop_assert_eq!((found.runtime, found.level), (expected, level));
+        let mut sorted = recent;
+        sorted.sort_unstable();
+        let median = Estimator::Quantile(Choice::new(0.5, 1.0).unwrap());
+        let expected = Span(sorted[(sorted.len() - 1) / 2].max(1));
+        prop_assert_eq!(runtimes.predict(&asked, from, median).unwrap().runtime, expected);
+    }
+}
