@@ -20,11 +20,11 @@ use crate::job::{JobState, Work};
 use crate::multi_job::{Expectation, Places, Prospects, Told};
 use crate::names::User;
 
-/// Which jobs count: of a category the last 200 for what is recent, and at least 3.
-const SETTINGS: Settings = Settings {
-    window: NonZeroUsize::new(200).expect("more than none"),
-    least: NonZeroUsize::new(3).expect("more than none"),
-};
+/// A category of fewer jobs says nothing.
+const LEAST: NonZeroUsize = NonZeroUsize::new(3).expect("more than none");
+
+/// Which jobs count: of a category the last 200 for what is recent.
+const SETTINGS: Settings = Settings { window: NonZeroUsize::new(200).expect("more than none"), least: LEAST };
 
 /// Statistics of nothing yet.
 pub(super) fn empty() -> Runtimes<String> {
@@ -170,6 +170,9 @@ impl Server {
             let categories = categories(&kept.record.name, &kept.record.owner);
             let elapsed = Span((elapsed.0 as f64 / factor) as i64);
             let found = self.runtimes.predict_running(&categories, Level::Executable, elapsed)?;
+            if found.jobs < LEAST.get() as u64 {
+                return None;
+            }
             let of = |span: Span| Span((span.0 as f64 * factor).ceil() as i64);
             Some((of(found.runtime).min(most), of(found.deviation)))
         });

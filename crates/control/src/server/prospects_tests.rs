@@ -187,6 +187,43 @@ fn what_runs_longer_than_most_is_expected_to_run_like_those_that_did_too() {
     // 3 s in the mean; whatever takes longer than 1 s takes 9 s.
     assert_eq!(left(&mut server, 100), [(3_000, 1)]);
     assert_eq!(left(&mut server, 104), [(5_000, 1)]);
-    // None took as long as that.
-    assert_eq!(left(&mut server, 109), [(0, 1)]);
+    // None took as long as that: as long again.
+    assert_eq!(left(&mut server, 109), [(9_000, 1)]);
+    assert_eq!(left(&mut server, 130), [(30_000, 1)]);
+    // At most until its walltime.
+    assert_eq!(left(&mut server, 190), [(10_000, 1)]);
+}
+
+/// A script of somebody's.
+fn script(key: u8, owner: &str, name: &str, walltime: i64) -> Submit {
+    let owner = owner.parse().unwrap();
+    Submit { owner, lesson: None, ..submit(key, name, 1, walltime, 1.0) }
+}
+
+#[test]
+fn a_server_full_of_jobs_that_nobody_has_seen_the_like_of_is_not_about_to_be_free() {
+    let mut server = server(4, 1.0);
+    let short = |server: &mut Server, key: u8| {
+        accept(server, 10 * i64::from(key), submit(key, "other", 1, 60, 1.0));
+        end(server, 10 * i64::from(key) + 1, key.into(), Exit::Code(0), 1_000);
+    };
+    (1..=2).for_each(|key| short(&mut server, key));
+    let fills = |server: &mut Server, now, first: u8| {
+        (first..first + 4).for_each(|key| accept(server, now, script(key, "bob", "job.sh", 600)));
+    };
+    fills(&mut server, 30, 3);
+    let free_at = |server: &mut Server, now| free(&asked(server, now, &instance("fit", 1, 20, 1.0)));
+    // Two jobs of somebody else's are too few to tell.
+    assert_eq!(free_at(&mut server, 35), [(595_000, 4)]);
+    (3..=6).for_each(|number| end(&mut server, 40, number, Exit::Cancelled, 10_000));
+
+    short(&mut server, 7);
+    let told = asked(&mut server, 75, &instance("other", 1, 20, 1.0)).told;
+    assert_eq!(told, Told::Statistics { jobs: 3 });
+    fills(&mut server, 100, 8);
+    assert_eq!(free_at(&mut server, 100), [(1_000, 4)]);
+    // They are none of these, and are not expected to end now whenever that is asked.
+    assert_eq!(free_at(&mut server, 105), [(5_000, 4)]);
+    assert_eq!(free_at(&mut server, 300), [(200_000, 4)]);
+    assert_eq!(free_at(&mut server, 500), [(200_000, 4)]);
 }

@@ -73,8 +73,11 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
         (0, 116),
         (15, 116),
         (39, 116),
-        // None of the last ones ran longer.
-        (130, 116),
+        // None of the last ones ran longer, but others did.
+        (115, 116),
+        // Like none: as long again.
+        (116, 232),
+        (600, 1_200),
     ] {
         let found = runtimes.predict_running(&of(1, 1, 1), Level::Executable, Span(elapsed)).unwrap();
         assert_eq!((found.runtime, found.jobs), (Span(expected), 5), "after {elapsed} s");
@@ -84,7 +87,7 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
     let longer =
         |elapsed| runtimes.predict_running(&of(1, 1, 1), Level::Executable, Span(elapsed)).unwrap().runtime;
     // The mean of all is 154 s; the last ones are 20, 40, 200 and 300 s.
-    assert_eq!([0, 20, 40, 160, 200, 299, 300].map(longer), [154, 180, 250, 250, 300, 300, 154].map(Span));
+    assert_eq!([0, 20, 40, 160, 200, 299, 300].map(longer), [154, 180, 250, 250, 300, 300, 600].map(Span));
     assert_eq!(Runtimes::new(settings(4, 1)).predict_running(&of(1, 1, 1), Level::All, Span(5)), None);
 }
 
@@ -159,7 +162,8 @@ proptest! {
         let elapsed = told[0].3;
         let longer: Vec<i64> = recent.iter().copied().filter(|runtime| *runtime > elapsed).collect();
         let whole = mean(&of_category);
-        let expected = if longer.is_empty() { whole } else { mean(&longer).max(whole) };
+        let known = if longer.is_empty() || elapsed == 0 { whole } else { mean(&longer).max(whole) };
+        let expected = if known > Span(elapsed) { known } else { Span(2 * elapsed) };
         let found = runtimes.predict_running(&asked, from, Span(elapsed)).unwrap();
         prop_assert_eq!((found.runtime, found.level), (expected, level));
         let mut sorted = recent;
