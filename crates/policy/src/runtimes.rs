@@ -185,8 +185,16 @@ impl<Key: Ord + Clone> Runtimes<Key> {
 
     /// A job of these categories has finished that ran for so long.
     pub fn tell(&mut self, of: &Categories<Key>, runtime: Span) {
-        let seconds = runtime.0.max(0) as u64;
-        for category in Level::ALL.iter().filter_map(|level| of.at(*level)) {
+        self.tell_scaled(of, runtime, runtime);
+    }
+
+    /// The same of a job of an executable that takes longer or shorter by what it is asked for: of `unit`, its runtime divided
+    /// by that, only its executable is told, as such units of several executables have nothing in common.
+    pub fn tell_scaled(&mut self, of: &Categories<Key>, unit: Span, runtime: Span) {
+        for level in Level::ALL.iter().copied() {
+            let Some(category) = of.at(level) else { continue };
+            let told = if level == Level::Executable { unit } else { runtime };
+            let seconds = told.0.max(0) as u64;
             let category = self.categories.entry(category).or_default();
             category.jobs += 1;
             category.sum += u128::from(seconds);

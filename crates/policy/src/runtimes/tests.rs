@@ -92,6 +92,20 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
 }
 
 #[test]
+fn of_executables_that_scale_only_their_own_category_is_told_the_unit() {
+    let mut runtimes = Runtimes::new(settings(10, 1));
+    // A thousand times the unit, and three times another one.
+    runtimes.tell_scaled(&of(1, 1, 1), Span(2), Span(2_000));
+    runtimes.tell_scaled(&of(2, 1, -1), Span(20), Span(60));
+    let mean = |executable, level| {
+        runtimes.predict(&of(executable, 1, 1), level, Estimator::Mean).map(|found| found.runtime.0)
+    };
+    assert_eq!([1, 2].map(|executable| mean(executable, Level::Executable)), [Some(2), Some(20)]);
+    let broader = [Level::User, Level::Group, Level::All];
+    assert_eq!(broader.map(|level| mean(1, level)), [Some(1_030), Some(2_000), Some(1_030)]);
+}
+
+#[test]
 fn errors_are_counted_by_level() {
     let mut calibration = Calibration::default();
     let mut tell = |predicted, level, runtime| {
