@@ -223,10 +223,14 @@ pub struct JobRecord {
     /// How it came to where it is, if it was moved since it was accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// What it teaches of how long its like run, known once it has ended well: on a processor of speed 1 and the fewest
-    /// that the work takes, divided by what the arguments of its service make of it.
+    /// What it teaches of how long its service takes, known once it has ended well: on a processor of speed 1 and the fewest
+    /// that the work takes, divided by what the arguments make of it. Scripts teach nothing of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taught: Option<SpanMs>,
+    /// How long it ran, in the same terms but whatever its arguments were; of a pack the mean of its instances. Servers of earlier
+    /// versions do not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<SpanMs>,
 }
 
 /// For fields that are written only where they say something.

@@ -53,6 +53,7 @@ fn accepted() -> Event {
         pinned: false,
         hops: Vec::new(),
         taught: None,
+        ran: None,
     }))
 }
 

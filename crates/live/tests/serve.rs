@@ -131,6 +131,7 @@ fn news(sequence: u64) -> proto::Up {
         pinned: false,
         hops: Vec::new(),
         taught: None,
+        ran: None,
     });
     (&FromChild::News { sequence, record }).into()
 }

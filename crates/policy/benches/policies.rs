@@ -9,7 +9,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use pliant_model::{
     Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
 };
-use pliant_policy::allocation::{self, Free, Offer, levels};
+use pliant_policy::allocation::{self, ClusterState, Free, Offer, Strategy, levels};
 use pliant_policy::batch::{self, BatchScheduler, Submission};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::profile::{Profile, StartBounds};
@@ -133,8 +133,8 @@ fn earliest(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A multi-job of a million instances over 10,000 clusters: of one processor each by Algorithm 1, and of up to eight
-/// groups of processors and several speeds by the earliest finish.
+/// A multi-job of a million instances over 10,000 clusters: of one processor each by Algorithm 1, and by the earliest finish
+/// also of several speeds whose processors come free at up to eight moments, or at 64 as where each has a job of its own.
 fn allocation(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("allocate_1000000");
     let mut rng = ChaCha8Rng::seed_from_u64(13);
@@ -143,20 +143,31 @@ fn allocation(criterion: &mut Criterion) {
         bencher.iter(|| black_box(levels::fill(&pending, Span(1000), 1_000_000)));
     });
     let single = |at: &Span| Offer { free: vec![Free { at: *at, processors: 1 }], job: Span(1000) };
-    let several = |rng: &mut ChaCha8Rng| {
-        let steps = rng.random_range(1..=8);
-        let free = (0..steps)
-            .map(|_| Free { at: Span(rng.random_range(0..100_000)), processors: rng.random_range(1..64) });
+    let offer = |moments: usize, most: u32, rng: &mut ChaCha8Rng| {
+        let free = (0..moments)
+            .map(|_| Free { at: Span(rng.random_range(0..100_000)), processors: rng.random_range(1..=most) });
         Offer { free: free.collect(), job: Span(rng.random_range(500..2000)) }
+    };
+    let few = |rng: &mut ChaCha8Rng| {
+        let moments = rng.random_range(1..=8);
+        offer(moments, 63, rng)
     };
     let offers = [
         ("single_processors_by_finish", pending.iter().map(single).collect::<Vec<_>>()),
-        ("several_processors", (0..10_000).map(|_| several(&mut rng)).collect()),
+        ("several_processors", (0..10_000).map(|_| few(&mut rng)).collect()),
+        ("64_moments", (0..10_000).map(|_| offer(64, 1, &mut rng)).collect()),
     ];
-    for (name, offers) in &offers {
-        let offers: Vec<&Offer> = offers.iter().collect();
-        group.bench_function(*name, |bencher| {
-            bencher.iter(|| black_box(allocation::earliest::allocate(&offers, 1_000_000)));
+    for (name, offers) in offers {
+        let all: Vec<&Offer> = offers.iter().collect();
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| black_box(allocation::earliest::allocate(&all, 1_000_000)));
+        });
+        // With the expected makespan, as sweeps and campaigns ask.
+        let clusters: Vec<ClusterState> =
+            offers.into_iter().map(|offer| ClusterState { offer, jobs: 0, failures: 0 }).collect();
+        group.bench_function(format!("{name}_with_makespan"), |bencher| {
+            let strategy = Strategy::Statistics;
+            bencher.iter(|| black_box(allocation::allocate(strategy, &clusters, 1_000_000, &mut rng)));
         });
     }
     group.finish();

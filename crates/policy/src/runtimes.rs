@@ -185,8 +185,16 @@ impl<Key: Ord + Clone> Runtimes<Key> {
 
     /// A job of these categories has finished that ran for so long.
     pub fn tell(&mut self, of: &Categories<Key>, runtime: Span) {
-        let seconds = runtime.0.max(0) as u64;
-        for category in Level::ALL.iter().filter_map(|level| of.at(*level)) {
+        self.tell_scaled(of, runtime, runtime);
+    }
+
+    /// The same of a job of an executable that takes longer or shorter by what it is asked for: of `unit`, its runtime divided
+    /// by that, only its executable is told, as such units of several executables have nothing in common.
+    pub fn tell_scaled(&mut self, of: &Categories<Key>, unit: Span, runtime: Span) {
+        for level in Level::ALL.iter().copied() {
+            let Some(category) = of.at(level) else { continue };
+            let told = if level == Level::Executable { unit } else { runtime };
+            let seconds = told.0.max(0) as u64;
             let category = self.categories.entry(category).or_default();
             category.jobs += 1;
             category.sum += u128::from(seconds);
@@ -214,13 +222,19 @@ impl<Key: Ord + Clone> Runtimes<Key> {
     }
 
     /// How long a job will run in all that has been running for so long: as in [`Runtimes::predict`] by their mean, or as the
-    /// mean of those of the last ones that ran longer than it has, whichever is more. When none of them did, nothing more is
-    /// known than the mean.
+    /// mean of those of the last ones that ran longer than it has, whichever is more. One that has outlived all of that is
+    /// like none of them: it is expected to run as long again as it has.
     pub fn predict_running(&self, of: &Categories<Key>, from: Level, elapsed: Span) -> Option<Predicted> {
         let (level, category) = self.telling(of, from)?;
         let predicted = category.predicted(level, Estimator::Mean);
-        let longer = category.longer_than(elapsed.0.max(0) as u64).map_or(Span::ZERO, span);
-        Some(Predicted { runtime: predicted.runtime.max(longer), ..predicted })
+        if elapsed <= Span::ZERO {
+            return Some(predicted);
+        }
+        let longer = category.longer_than(elapsed.0 as u64).map_or(Span::ZERO, span);
+        let like_others = predicted.runtime.max(longer);
+        let again = Span(elapsed.0.saturating_mul(2)).min(Span::MAX);
+        let runtime = if like_others > elapsed { like_others } else { again };
+        Some(Predicted { runtime, ..predicted })
     }
 
     /// What the jobs of one category say, however few; none if none was told.

@@ -143,6 +143,7 @@ mod tests {
             pinned: false,
             hops: Vec::new(),
             taught: None,
+            ran: None,
         }
     }
 

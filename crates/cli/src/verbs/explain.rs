@@ -351,6 +351,7 @@ mod tests {
             pinned: false,
             hops: Vec::new(),
             taught: None,
+            ran: None,
         }
     }
 

@@ -11,6 +11,7 @@ use pliant_live::identity::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+mod busy;
 mod cancelled;
 mod compared;
 mod elsewhere;

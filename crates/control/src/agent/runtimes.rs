@@ -1,11 +1,11 @@
 //! How long jobs run, by those of all servers below this agent that have ended well: what one server has seen too few of,
 //! others have.
 //!
-//! Servers tell it with the news of a job ([`JobRecord::taught`]), by the rules of their own statistics
-//! ([`crate::server`]): in milliseconds, for a processor of speed 1 and the fewest processors that the work takes, and of services
-//! divided by what their arguments make of it, so that a pack counts as the mean of its instances. News are journaled, and so is
-//! this. By name only services that everybody may use are kept: names of scripts are their users' own and may be any
-//! number. Jobs have no group: the federation knows somebody by the name in their certificate, and the accounts and groups of a
+//! Servers tell it with the news of a job ([`JobRecord::taught`], [`JobRecord::ran`]), by the rules of their own statistics
+//! ([`crate::server`]): in milliseconds, for a processor of speed 1 and the fewest processors that the work takes, of a service
+//! divided by what its arguments make of it, and of users and all as they ran, so that a pack counts as the mean of its instances. News
+//! are journaled, and so is this. By name only services that everybody may use are kept: names of scripts are their users' own and may
+//! be any number, and a script that is called like a service is none. Jobs have no group: the federation knows somebody by the name in their certificate, and the accounts and groups of a
 //! cluster are that cluster's own, in front of which all jobs are those of one user.
 //!
 //! How far what would have been predicted for each job was off is kept beside: of the mean by how much, and of a high quantile how
@@ -101,16 +101,17 @@ impl Learned {
         }
     }
 
-    fn tell(&mut self, of: &Categories<String>, runtime: Span) {
+    fn tell(&mut self, of: &Categories<String>, unit: Span, runtime: Span) {
+        let truth = |level| if level == Level::Executable { unit } else { runtime };
         if let Some(predicted) = self.runtimes.predict(of, Level::Executable, Estimator::Mean) {
-            self.calibration.tell(&predicted, runtime);
+            self.calibration.tell(&predicted, truth(predicted.level));
         }
         let quantile = Choice::new(CALIBRATED, 1.0).ok().map(Estimator::Quantile);
         let predicted = quantile.and_then(|quantile| self.runtimes.predict(of, Level::Executable, quantile));
         if let Some(predicted) = predicted {
-            self.quantile.tell(&predicted, runtime);
+            self.quantile.tell(&predicted, truth(predicted.level));
         }
-        self.runtimes.tell(of, runtime);
+        self.runtimes.tell_scaled(of, unit, runtime);
     }
 }
 
@@ -123,12 +124,13 @@ impl LearnedState {
 impl Agent {
     /// A job is told of that was not known to have ended.
     pub(super) fn learn_runtime(&mut self, record: &JobRecord) {
-        let Some(taught) = record.taught else { return };
+        // Servers of earlier versions tell the one, of scripts too.
+        let Some(ran) = record.ran.or(record.taught) else { return };
         let is_offered = |info: &ServerInfo| info.services.iter().any(|(name, _)| *name == record.name);
-        let is_public = self.servers().any(|(info, ..)| is_offered(info));
+        let is_public = record.taught.is_some() && self.servers().any(|(info, ..)| is_offered(info));
         let executable = is_public.then(|| record.name.clone());
         let of = Categories { executable, user: Some(record.owner.to_string()), group: None };
-        self.learned.tell(&of, Span(taught.0));
+        self.learned.tell(&of, Span(record.taught.unwrap_or(ran).0), Span(ran.0));
     }
 
     /// How long a user's next job of a service is expected to run: by the service or, where too few jobs of it have ended,
@@ -207,7 +209,7 @@ mod tests {
 
     fn ends(agent: &mut Agent, sequence: u64, name: &str, taught: Option<i64>) {
         let mut ended = record(sequence as u32, JobState::Completed);
-        (ended.name, ended.taught) = (name.to_owned(), taught.map(SpanMs));
+        (ended.name, ended.taught, ended.ran) = (name.to_owned(), taught.map(SpanMs), taught.map(SpanMs));
         tell(agent, sequence, ended);
     }
 
@@ -239,8 +241,10 @@ mod tests {
         let mut again = record(6, JobState::Completed);
         (again.name, again.taught) = ("sum".to_owned(), Some(SpanMs(200_000)));
         tell(&mut agent, 7, again);
-        // A user's own script.
-        ends(&mut agent, 8, "secret.sh", Some(80_000));
+        // A user's own script, which is called like a service and says only how long it ran.
+        let mut script = record(8, JobState::Completed);
+        (script.name, script.ran) = ("fit".to_owned(), Some(SpanMs(80_000)));
+        tell(&mut agent, 8, script);
         let expected = [
             "executable fit: 3 of 40000 (16330), 40000, 60000",
             "executable sum: 1 of 200000 (0), 200000, 200000",
@@ -269,5 +273,33 @@ mod tests {
         assert_eq!(told(&restored), expected);
         assert_eq!(restored.runtime_errors(), errors);
         assert_eq!(restored.quantile_errors(), errors_of_quantile);
+    }
+
+    #[test]
+    fn a_service_is_known_by_its_unit_and_users_by_what_ran() {
+        let mut agent = agent();
+        for sequence in 1..=6 {
+            let mut ended = record(sequence, JobState::Completed);
+            (ended.name, ended.taught, ended.ran) = ("fit".to_owned(), Some(SpanMs(1)), Some(SpanMs(200)));
+            tell(&mut agent, sequence.into(), ended);
+        }
+        let user = "alice".parse().unwrap();
+        let foreseen =
+            |service| agent.expectation(service, &user).map(|found| (found.runtime.0, found.level));
+        assert_eq!(foreseen("fit"), Some((1, Level::Executable)));
+        assert_eq!(foreseen("sum"), Some((200, Level::User)));
+        // All were as predicted: by all jobs, and then by those of the service.
+        let errors = agent.runtime_errors();
+        assert_eq!((errors.jobs, errors.absolute, errors.runtimes), (5, 0, 403));
+        // Of a script of a server of an earlier version nothing else is known than its name.
+        let mut early = record(7, JobState::Completed);
+        (early.name, early.taught) = ("secret.sh".to_owned(), Some(SpanMs(900)));
+        tell(&mut agent, 7, early);
+        let expected = [
+            "executable fit: 6 of 1 (0), 1, 1",
+            "user alice: 7 of 300 (245), 200, 900",
+            "all : 7 of 300 (245), 200, 900",
+        ];
+        assert_eq!(told(&agent), expected);
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         pinned: false,
         hops: Vec::new(),
         taught: None,
+        ran: None,
     })
 }
 

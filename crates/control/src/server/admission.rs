@@ -210,6 +210,7 @@ impl Server {
             pinned: pinned || own_time,
             hops: Vec::new(),
             taught: None,
+            ran: None,
         };
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);

@@ -1,10 +1,14 @@
 //! Runtimes learned from finished runs, for services that promise what history says.
+//!
+//! They are kept beside the statistics of `prospects`, which say what is expected: a walltime must hold for single runs, on the
+//! processors that a service is declared for, while a pack is told there as the mean of its instances.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pliant_model::{Span, Time};
 use pliant_policy::history::{Choice, FinishedRun, History};
+use pliant_policy::runtimes::Level;
 use serde::{Deserialize, Serialize};
 
 use super::{Kept, Server};
@@ -24,11 +28,27 @@ pub struct Lesson {
     /// Walltimes of the category are made of it.
     #[serde(default = "yes")]
     pub promises: bool,
+    /// How many instances a pack has; 1 of anything else.
+    #[serde(default = "one")]
+    pub instances: u32,
 }
 
 /// Earlier versions kept no other lessons.
 fn yes() -> bool {
     true
+}
+
+/// Earlier versions did not say how many.
+fn one() -> u32 {
+    1
+}
+
+impl Lesson {
+    /// In how many of what statistics of that level are of its runtime is: of a service in what its arguments make of it, of
+    /// users and all in instances.
+    pub(super) fn units(&self, level: Level) -> f64 {
+        if level == Level::Executable { self.scale } else { f64::from(self.instances.max(1)) }
+    }
 }
 
 /// A history that remembers nothing yet.

@@ -3,8 +3,10 @@
 //! the same of the same: [`pliant_policy::allocation::pending::state`] of what [`pliant_policy::runtimes`] predicts.
 //!
 //! Runtimes are learned as jobs end, and are part of the server's state: journaled, and kept over restarts. They are in
-//! milliseconds, for a processor of speed 1 and the fewest processors that the work takes, and of services divided by
-//! what their arguments make of it. O(jobs log processors).
+//! milliseconds, for a processor of speed 1 and the fewest processors that the work takes. What is told of a service is
+//! divided by what the arguments make of it; what is told of users and of all jobs is not, as these quotients are each in a
+//! unit of its service's own, but of a pack it is the mean of its instances. A script is like others of its name by its user, and like
+//! no service. O(jobs log processors).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -15,16 +17,16 @@ use pliant_policy::allocation::ClusterState;
 use pliant_policy::allocation::pending::{PendingJob, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Predicted, Runtimes, Settings};
 
-use super::{Kept, Refused, Server};
-use crate::job::{JobState, Work};
+use super::{Kept, Lesson, Refused, Server};
+use crate::job::{JobRecord, JobState, Work};
 use crate::multi_job::{Expectation, Places, Prospects, Told};
 use crate::names::User;
 
-/// Which jobs count: of a category the last 200 for what is recent, and at least 3.
-const SETTINGS: Settings = Settings {
-    window: NonZeroUsize::new(200).expect("more than none"),
-    least: NonZeroUsize::new(3).expect("more than none"),
-};
+/// A category of fewer jobs says nothing.
+const LEAST: NonZeroUsize = NonZeroUsize::new(3).expect("more than none");
+
+/// Which jobs count: of a category the last 200 for what is recent.
+const SETTINGS: Settings = Settings { window: NonZeroUsize::new(200).expect("more than none"), least: LEAST };
 
 /// Statistics of nothing yet.
 pub(super) fn empty() -> Runtimes<String> {
@@ -96,19 +98,22 @@ impl Server {
     }
 
     /// How long an instance is expected to take here: as earlier runs of its service, as such jobs elsewhere, or as long
-    /// as it may.
+    /// as it may, at most.
     fn length(&self, user: &User, instance: &Instance, most: SpanMs) -> (SpanMs, Told) {
-        let of = categories(&instance.service, user);
+        let of = Categories { executable: Some(instance.service.clone()), ..of_user(user) };
         let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
         let own = found.filter(|found| found.level == Level::Executable);
-        let own = own.map(|Predicted { runtime, jobs, .. }| (runtime.0, Told::Statistics { jobs }));
-        let elsewhere =
-            |told: Expectation| (told.runtime.0, Told::Federation { level: told.level, jobs: told.jobs });
-        let found = own.or(instance.elsewhere.map(elsewhere));
-        found.map_or((most, Told::Walltime), |(runtime, told)| {
-            let ms = runtime as f64 * instance.scale / self.config.speed.get();
-            (SpanMs((ms.ceil() as i64).clamp(1, most.0)), told)
-        })
+        let own =
+            own.map(|Predicted { runtime, level, jobs, .. }| (runtime.0, level, Told::Statistics { jobs }));
+        let elsewhere = |Expectation { runtime, level, jobs }: Expectation| {
+            (runtime.0, level, Told::Federation { level, jobs })
+        };
+        let found = own.or(instance.elsewhere.map(elsewhere)).map(|(runtime, level, told)| {
+            let scale = if level == Level::Executable { instance.scale } else { 1.0 };
+            let ms = runtime as f64 * scale / self.config.speed.get();
+            (SpanMs((ms.ceil() as i64).max(1)), told)
+        });
+        found.filter(|(length, _)| *length <= most).unwrap_or((most, Told::Walltime))
     }
 
     /// The jobs of the cluster in the order in which they start, without some that wait, with how long they are expected
@@ -162,14 +167,18 @@ impl Server {
     /// How long a job is expected to run in all on so many processors that has run for so long there, at most so long, and the
     /// deviation of that.
     fn foreseen(&self, kept: Option<&Kept>, procs: Procs, elapsed: Span, most: Span) -> (Span, Span) {
-        let foreseen = kept.and_then(|kept| {
-            let scale = kept.lesson.as_ref().map_or(1.0, |lesson| lesson.scale);
-            let request = kept.record.work.request(JobId(kept.number), Time::ZERO);
+        let foreseen = kept.and_then(|Kept { number, record, lesson, .. }| {
+            let categories = categories(record, lesson.as_ref());
+            let found = self.runtimes.predict(&categories, Level::Executable, Estimator::Mean)?;
+            if found.jobs < LEAST.get() as u64 {
+                return None;
+            }
+            let request = record.work.request(JobId(*number), Time::ZERO);
             let walltimes = request.on(self.procs(), self.config.speed)?;
-            let factor = scale * wider(&walltimes, procs) / self.config.speed.get();
-            let categories = categories(&kept.record.name, &kept.record.owner);
+            let units = lesson.as_ref().map_or(1.0, |lesson| lesson.units(found.level));
+            let factor = units * wider(&walltimes, procs) / self.config.speed.get();
             let elapsed = Span((elapsed.0 as f64 / factor) as i64);
-            let found = self.runtimes.predict_running(&categories, Level::Executable, elapsed)?;
+            let found = self.runtimes.predict_running(&categories, found.level, elapsed)?;
             let of = |span: Span| Span((span.0 as f64 * factor).ceil() as i64);
             Some((of(found.runtime).min(most), of(found.deviation)))
         });
@@ -188,11 +197,14 @@ impl Server {
         let rounds = asked.0.div_ceil(record.procs.0.max(1)).max(1);
         let request = record.work.request(JobId(number), Time::ZERO);
         let Some(walltimes) = request.on(processors, speed) else { return };
-        let scale = lesson.as_ref().map_or(1.0, |lesson| lesson.scale) * f64::from(rounds);
-        let narrow = speed.get() / (wider(&walltimes, asked) * scale);
-        let runtime = Span((elapsed.as_secs_f64() * 1_000.0 * narrow).ceil() as i64);
-        record.taught = Some(SpanMs(runtime.0));
-        self.runtimes.tell(&categories(&record.name, &record.owner), runtime);
+        let narrow = speed.get() / (wider(&walltimes, asked) * f64::from(rounds));
+        let ms = |units: f64| Span((elapsed.as_secs_f64() * 1_000.0 * narrow / units).ceil() as i64);
+        let unit = lesson.as_ref().map(|lesson| ms(lesson.units(Level::Executable)));
+        let ran = ms(lesson.as_ref().map_or(1.0, |lesson| lesson.units(Level::All)));
+        record.taught = unit.map(|unit| SpanMs(unit.0));
+        record.ran = Some(SpanMs(ran.0));
+        let categories = categories(record, lesson.as_ref());
+        self.runtimes.tell_scaled(&categories, unit.unwrap_or(ran), ran);
     }
 }
 
@@ -202,6 +214,14 @@ fn wider(walltimes: &Walltimes<'_>, procs: Procs) -> f64 {
     walltimes.ratio(procs) / walltimes.ratio(walltimes.least())
 }
 
-fn categories(service: &str, user: &User) -> Categories<String> {
-    Categories { executable: Some(service.to_owned()), user: Some(user.to_string()), group: None }
+/// What a job has in common with others. Services have names without colons.
+fn categories(record: &JobRecord, lesson: Option<&Lesson>) -> Categories<String> {
+    let JobRecord { owner, name, .. } = record;
+    let executable =
+        lesson.map_or_else(|| format!("script:{owner}/{name}"), |lesson| lesson.category.clone());
+    Categories { executable: Some(executable), ..of_user(owner) }
+}
+
+fn of_user(user: &User) -> Categories<String> {
+    Categories { executable: None, user: Some(user.to_string()), group: None }
 }

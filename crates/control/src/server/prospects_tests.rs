@@ -38,7 +38,7 @@ fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Subm
         compared: Vec::new(),
         survey: Survey::default(),
         launch: String::new(),
-        lesson: Some(Lesson { category: service.to_owned(), scale, promises: false }),
+        lesson: Some(Lesson { category: service.to_owned(), scale, promises: false, instances: 1 }),
     }
 }
 
@@ -153,11 +153,13 @@ fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
         let elsewhere = |ms, level| Some(Expectation { runtime: SpanMs(ms), level, jobs: 7 });
         let heard = |ms, level| Instance { elsewhere: elsewhere(ms, level), ..other.clone() };
         let told = asked(server, 60, &heard(500, Level::User));
-        assert_eq!(
-            (told.instance, told.told),
-            (SpanMs(750), Told::Federation { level: Level::User, jobs: 7 })
-        );
-        assert_eq!(asked(server, 60, &heard(50_000, Level::All)).instance, SpanMs(10_000));
+        let by = |level| Told::Federation { level, jobs: 7 };
+        // What its arguments make of a service says nothing of other services.
+        assert_eq!((told.instance, told.told), (SpanMs(250), by(Level::User)));
+        let told = asked(server, 60, &heard(500, Level::Executable));
+        assert_eq!((told.instance, told.told), (SpanMs(750), by(Level::Executable)));
+        let told = asked(server, 60, &heard(50_000, Level::All));
+        assert_eq!((told.instance, told.told), (SpanMs(10_000), Told::Walltime));
         // What it has seen itself counts for more.
         let known = Instance { elsewhere: elsewhere(9, Level::Executable), ..instance("fit", 1, 20, 3.0) };
         assert_eq!(asked(server, 60, &known).told, Told::Statistics { jobs: 3 });
@@ -187,6 +189,96 @@ fn what_runs_longer_than_most_is_expected_to_run_like_those_that_did_too() {
     // 3 s in the mean; whatever takes longer than 1 s takes 9 s.
     assert_eq!(left(&mut server, 100), [(3_000, 1)]);
     assert_eq!(left(&mut server, 104), [(5_000, 1)]);
-    // None took as long as that.
-    assert_eq!(left(&mut server, 109), [(0, 1)]);
+    // None took as long as that: as long again.
+    assert_eq!(left(&mut server, 109), [(9_000, 1)]);
+    assert_eq!(left(&mut server, 130), [(30_000, 1)]);
+    // At most until its walltime.
+    assert_eq!(left(&mut server, 190), [(10_000, 1)]);
+}
+
+/// A script of somebody's.
+fn script(key: u8, owner: &str, name: &str, walltime: i64) -> Submit {
+    let owner = owner.parse().unwrap();
+    Submit { owner, lesson: None, ..submit(key, name, 1, walltime, 1.0) }
+}
+
+#[test]
+fn a_server_full_of_jobs_that_nobody_has_seen_the_like_of_is_not_about_to_be_free() {
+    let mut server = server(4, 1.0);
+    let short = |server: &mut Server, key: u8| {
+        accept(server, 10 * i64::from(key), submit(key, "other", 1, 60, 1.0));
+        end(server, 10 * i64::from(key) + 1, key.into(), Exit::Code(0), 1_000);
+    };
+    (1..=2).for_each(|key| short(&mut server, key));
+    let fills = |server: &mut Server, now, first: u8| {
+        (first..first + 4).for_each(|key| accept(server, now, script(key, "bob", "job.sh", 600)));
+    };
+    fills(&mut server, 30, 3);
+    let free_at = |server: &mut Server, now| free(&asked(server, now, &instance("fit", 1, 20, 1.0)));
+    // Two jobs of somebody else's are too few to tell.
+    assert_eq!(free_at(&mut server, 35), [(595_000, 4)]);
+    (3..=6).for_each(|number| end(&mut server, 40, number, Exit::Cancelled, 10_000));
+
+    short(&mut server, 7);
+    let told = asked(&mut server, 75, &instance("other", 1, 20, 1.0)).told;
+    assert_eq!(told, Told::Statistics { jobs: 3 });
+    fills(&mut server, 100, 8);
+    assert_eq!(free_at(&mut server, 100), [(1_000, 4)]);
+    // They are none of these, and are not expected to end now whenever that is asked.
+    assert_eq!(free_at(&mut server, 105), [(5_000, 4)]);
+    assert_eq!(free_at(&mut server, 300), [(200_000, 4)]);
+    assert_eq!(free_at(&mut server, 500), [(200_000, 4)]);
+}
+
+#[test]
+fn a_script_that_is_called_like_a_service_says_nothing_of_it() {
+    let mut server = server(1, 1.0);
+    for key in 1..=3 {
+        let begin = 10 * i64::from(key);
+        accept(&mut server, begin, script(key, "bob", "fit", 100));
+        end(&mut server, begin + 9, key.into(), Exit::Code(0), 9_000);
+    }
+    let record = server.job(3).unwrap();
+    assert_eq!((record.taught, record.ran), (None, Some(SpanMs(9_000))));
+    let fit = instance("fit", 1, 20, 1.0);
+    assert_eq!(asked(&mut server, 40, &fit).told, Told::Walltime);
+    // The next one is expected to take as long as his others of that name, and nobody else's is.
+    for key in 4..=6 {
+        let begin = 10 * i64::from(key);
+        accept(&mut server, begin, script(key, "carol", "fit", 100));
+        end(&mut server, begin + 3, key.into(), Exit::Code(0), 3_000);
+    }
+    for (key, owner, expected) in [(7, "bob", 9_000), (8, "carol", 3_000), (9, "dave", 6_000)] {
+        let now = 20 * i64::from(key);
+        accept(&mut server, now, script(key, owner, "fit", 100));
+        assert_eq!(free(&asked(&mut server, now, &fit)), [(expected, 1)], "{owner}");
+        end(&mut server, now, key.into(), Exit::Cancelled, 100);
+    }
+}
+
+#[test]
+fn users_and_all_are_known_by_what_ran_and_not_by_the_units_of_services() {
+    let mut server = server(1, 2.0);
+    // Declared for each of a thousand that are asked for.
+    for key in 1..=6 {
+        let begin = 10 * i64::from(key);
+        accept(&mut server, begin, submit(key, "each", 1, 100, 1_000.0));
+        end(&mut server, begin + 1, key.into(), Exit::Code(0), 500);
+    }
+    let record = server.job(6).unwrap();
+    assert_eq!((record.taught, record.ran), (Some(SpanMs(1)), Some(SpanMs(1_000))));
+    // What is told of her is for other services, whatever these make of their arguments.
+    accept(&mut server, 100, submit(7, "other", 1, 100, 40.0));
+    let each = instance("each", 1, 20, 1_000.0);
+    assert_eq!(free(&asked(&mut server, 100, &each)), [(500, 1)]);
+    end(&mut server, 100, 7, Exit::Cancelled, 100);
+    // Of a pack it is the mean of its instances.
+    let lesson = Some(Lesson { category: "pack".to_owned(), scale: 40.0, promises: false, instances: 10 });
+    accept(&mut server, 110, Submit { lesson: lesson.clone(), ..submit(8, "pack", 1, 100, 1.0) });
+    end(&mut server, 120, 8, Exit::Code(0), 10_000);
+    let record = server.job(8).unwrap();
+    assert_eq!((record.taught, record.ran), (Some(SpanMs(500)), Some(SpanMs(2_000))));
+    // 8 s in all by the 7 jobs of hers, and this one has ten instances.
+    accept(&mut server, 130, Submit { lesson, ..submit(9, "pack", 1, 100, 1.0) });
+    assert_eq!(free(&asked(&mut server, 130, &each)), [(5_715, 1)]);
 }

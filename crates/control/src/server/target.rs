@@ -232,6 +232,7 @@ impl Server {
             pinned: false,
             hops,
             taught: None,
+            ran: None,
         };
         self.keys.insert(key, number);
         self.numbers.insert(id.job.clone(), number);

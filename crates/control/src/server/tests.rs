@@ -260,7 +260,7 @@ fn what_a_run_took_is_learned_for_its_service() {
     let mut bench = Bench::new("cbf", 4);
     let half_parallel = Speedup::Amdahl { parallel: 0.5, limit: Procs(4) };
     let work = Work { procs: Procs(1), walltime: Span(80), speedup: half_parallel };
-    let lesson = Some(Lesson { category: "fit".to_owned(), scale: 2.0, promises: true });
+    let lesson = Some(Lesson { category: "fit".to_owned(), scale: 2.0, promises: true, instances: 1 });
     bench.accepted(Submit { work, lesson, ..rigid(1, 1, 80) });
     assert_eq!(bench.at(100)[0].cores.len(), 4);
     assert_eq!(bench.server.learned("fit"), None);

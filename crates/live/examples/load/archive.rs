@@ -111,6 +111,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         pinned: false,
         hops: Vec::new(),
         taught: None,
+        ran: None,
     }
 }
 

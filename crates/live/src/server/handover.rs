@@ -12,7 +12,7 @@ use super::service::{Service, stopping};
 use crate::agent::archive::{archived, record};
 use crate::gate;
 use crate::identity::Role;
-use crate::services::Prepared;
+use crate::services::{Packed, Prepared};
 use crate::wire::Prepare;
 
 impl Service {
@@ -68,8 +68,9 @@ impl Service {
 
     pub(super) fn lesson(&self, made: &Made) -> Option<Lesson> {
         let Prepared { name, scale, .. } = &made.prepared;
-        let lesson =
-            |promises| Lesson { category: name.clone(), scale: scale.max(f64::MIN_POSITIVE), promises };
+        let instances = made.pack.as_ref().map_or(1, Packed::len);
+        let scale = scale.max(f64::MIN_POSITIVE);
+        let lesson = |promises| Lesson { category: name.clone(), scale, promises, instances };
         // The mean of many instances says nothing of how long the longest one takes.
         let promises = self.shop.catalogue.is_learned(name) && made.pack.is_none();
         made.script.is_none().then(|| lesson(promises))

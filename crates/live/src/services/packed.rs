@@ -101,6 +101,11 @@ impl Service {
 }
 
 impl Packed {
+    /// How many instances it has.
+    pub(crate) fn len(&self) -> u32 {
+        self.instances.len() as u32
+    }
+
     /// What a job runs that was sized for `asked` and has `walltime` on `procs` processors. An instance has the share of
     /// it that it has of what was asked for. None begins that would not be ended in time with its walltime and `grace_s`.
     /// Each finds `inputs` in its folder.

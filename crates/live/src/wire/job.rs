@@ -90,6 +90,7 @@ impl From<&JobRecord> for proto::Job {
             pinned: record.pinned,
             hops: write::list(&record.hops, bounds::HOPS_MAX),
             taught_ms: record.taught.map(write::span_ms),
+            ran_ms: record.ran.map(write::span_ms),
         }
     }
 }
@@ -116,6 +117,7 @@ impl TryFrom<proto::Job> for JobRecord {
             pinned: message.pinned,
             hops: read::list("hops", message.hops, bounds::HOPS_MAX, Hop::try_from)?,
             taught: message.taught_ms.map(|taught| read::span_ms("taught_ms", taught)).transpose()?,
+            ran: message.ran_ms.map(|ran| read::span_ms("ran_ms", ran)).transpose()?,
         })
     }
 }

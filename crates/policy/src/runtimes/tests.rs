@@ -73,8 +73,11 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
         (0, 116),
         (15, 116),
         (39, 116),
-        // None of the last ones ran longer.
-        (130, 116),
+        // None of the last ones ran longer, but others did.
+        (115, 116),
+        // Like none: as long again.
+        (116, 232),
+        (600, 1_200),
     ] {
         let found = runtimes.predict_running(&of(1, 1, 1), Level::Executable, Span(elapsed)).unwrap();
         assert_eq!((found.runtime, found.jobs), (Span(expected), 5), "after {elapsed} s");
@@ -84,8 +87,22 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
     let longer =
         |elapsed| runtimes.predict_running(&of(1, 1, 1), Level::Executable, Span(elapsed)).unwrap().runtime;
     // The mean of all is 154 s; the last ones are 20, 40, 200 and 300 s.
-    assert_eq!([0, 20, 40, 160, 200, 299, 300].map(longer), [154, 180, 250, 250, 300, 300, 154].map(Span));
+    assert_eq!([0, 20, 40, 160, 200, 299, 300].map(longer), [154, 180, 250, 250, 300, 300, 600].map(Span));
     assert_eq!(Runtimes::new(settings(4, 1)).predict_running(&of(1, 1, 1), Level::All, Span(5)), None);
+}
+
+#[test]
+fn of_executables_that_scale_only_their_own_category_is_told_the_unit() {
+    let mut runtimes = Runtimes::new(settings(10, 1));
+    // A thousand times the unit, and three times another one.
+    runtimes.tell_scaled(&of(1, 1, 1), Span(2), Span(2_000));
+    runtimes.tell_scaled(&of(2, 1, -1), Span(20), Span(60));
+    let mean = |executable, level| {
+        runtimes.predict(&of(executable, 1, 1), level, Estimator::Mean).map(|found| found.runtime.0)
+    };
+    assert_eq!([1, 2].map(|executable| mean(executable, Level::Executable)), [Some(2), Some(20)]);
+    let broader = [Level::User, Level::Group, Level::All];
+    assert_eq!(broader.map(|level| mean(1, level)), [Some(1_030), Some(2_000), Some(1_030)]);
 }
 
 #[test]
@@ -159,7 +176,8 @@ proptest! {
         let elapsed = told[0].3;
         let longer: Vec<i64> = recent.iter().copied().filter(|runtime| *runtime > elapsed).collect();
         let whole = mean(&of_category);
-        let expected = if longer.is_empty() { whole } else { mean(&longer).max(whole) };
+        let known = if longer.is_empty() || elapsed == 0 { whole } else { mean(&longer).max(whole) };
+        let expected = if known > Span(elapsed) { known } else { Span(2 * elapsed) };
         let found = runtimes.predict_running(&asked, from, Span(elapsed)).unwrap();
         prop_assert_eq!((found.runtime, found.level), (expected, level));
         let mut sorted = recent;

@@ -66,6 +66,7 @@ fn record(
         pinned: false,
         hops: Vec::new(),
         taught: None,
+        ran: None,
     }
 }
 

@@ -27,6 +27,7 @@ fn record(number: u32, submitted: i64) -> JobRecord {
         pinned: false,
         hops: Vec::new(),
         taught: None,
+        ran: None,
     }
 }
 

@@ -1,13 +1,17 @@
-//! A million instances, planned, noted, gone on with and told in bounded memory. The servers are left out: what they say is
-//! made up.
+//! A million instances, planned, noted, gone on with and told in both tables in bounded memory. The servers are left out: what
+//! they say is made up.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::error::Error;
+use std::fs;
+use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use pliant_control::multi_job::{Command, Event, MultiJob, Places, Plan, Prospects, Told};
 use pliant_control::names::{Key, Name};
 use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
+use pliant_report::{InstanceRow, write_instances};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tokio::time::Instant;
@@ -19,7 +23,7 @@ use crate::processes::{Outcome, PackedEnd};
 
 /// KiB of memory that this process has needed at most.
 fn peak_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
@@ -126,18 +130,38 @@ fn check(instances: u32, most_kib: u64) {
     assert_eq!((machine.progress().done, machine.progress().packs), (instances, packs));
     let gone_on = began.elapsed() - carried_out;
     let mut rows = Rows::of(folder).unwrap();
-    for instance in 0..instances {
-        let row = rows.row(instance).unwrap();
+    let names = rows.names();
+    let told = write_instances::<Box<dyn Error>>(dir.path(), &names, instances, |instance| {
+        let row = rows.row(instance)?;
         assert_eq!((row.fate, row.tries), (Fate::Completed, 1), "{instance}");
         assert_eq!(row.values, [(instance / 10 + 1).to_string(), (instance % 10 + 1).to_string()]);
-    }
+        Ok(InstanceRow {
+            instance,
+            values: row.values,
+            state: row.fate.word().to_owned(),
+            how: row.how,
+            tries: row.tries,
+            server: row.server.map(|server| server.to_string()).unwrap_or_default(),
+            elapsed_ms: row.elapsed_ms,
+            ..InstanceRow::default()
+        })
+    });
+    told.unwrap();
     let told = began.elapsed() - carried_out - gone_on;
-    let grown = peak_kib() - before;
+    let peak = peak_kib();
+    let [csv, parquet] = ["results.csv", "results.parquet"].map(|name| dir.path().join(name));
+    let lines = BufReader::new(fs::File::open(&csv).unwrap()).lines().count();
+    assert_eq!(lines, instances as usize + 1, "a line of names, and one of each");
+    let mb = |path| fs::metadata(path).unwrap().len() / 1_000_000;
     println!(
-        "{instances} instances in {packs} packs: planned and noted in {carried_out:.1?}, read again in {gone_on:.1?}, told in {told:.1?}, {} MiB",
-        grown / 1024
+        "{instances} instances in {packs} packs: planned and noted in {carried_out:.1?}, read again in {gone_on:.1?}, told in {told:.1?} in \
+         tables of {} and {} MB; {} MiB at most for the process, {} MiB of them for this",
+        mb(csv),
+        mb(parquet),
+        peak / 1024,
+        (peak - before) / 1024
     );
-    assert!(grown <= most_kib, "{grown} KiB");
+    assert!(peak - before <= most_kib, "from {before} to {peak} KiB");
 }
 
 #[test]

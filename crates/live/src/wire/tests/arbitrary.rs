@@ -155,9 +155,9 @@ pub(super) fn job() -> impl Strategy<Value = JobRecord> {
     let shape = (work(), estimate(), procs(), scaled_walltime());
     let course =
         (select(&JobState::ALL[..]), time(), option::of(time()), option::of(time()), option::of(exit()));
-    let moves = (any::<bool>(), vec(hop(), 0..3), option::of(span_ms()));
+    let moves = (any::<bool>(), vec(hop(), 0..3), option::of(span_ms()), option::of(span_ms()));
     (who, shape, course, vec(compared(), 0..3), survey(), moves).prop_map(
-        |(who, shape, course, compared, survey, (pinned, hops, taught))| {
+        |(who, shape, course, compared, survey, (pinned, hops, taught, ran))| {
             let (handle, key, owner, name) = who;
             let (work, expected, procs, walltime) = shape;
             let (state, submitted, started, ended, exit) = course;
@@ -180,6 +180,7 @@ pub(super) fn job() -> impl Strategy<Value = JobRecord> {
                 pinned,
                 hops,
                 taught,
+                ran,
             }
         },
     )
