@@ -72,7 +72,8 @@ async fn a_file_that_is_wrong_spawns_nothing_and_is_told() {
 
     let pair: &[_] = &[("b", "0"), ("c", "0")];
     // The first is found where the file is, the others where the launch is known.
-    let wrong: [(&[(&str, &str)], &[[&str; 2]], &[&str]); 4] = [
+    type Wrong<'a> = (&'a [(&'a str, &'a str)], &'a [[&'a str; 2]], &'a [&'a str]);
+    let wrong: [Wrong<'_>; 4] = [
         (pair, &[["b", "c"], ["a", "nobody"]], &["joining.toml:15:11: ", "found `a`", "at least one end"]),
         (pair, &[["b", "c"], ["c", "nobody"]], &["that `c` talks to", "found `nobody`"]),
         (&[("b", "0"), ("a", "0")], &[["b", "a"]], &["`a`"]),

@@ -5,7 +5,10 @@ use pliant_tig::{GraphError, TaskGraph};
 use serde::{Deserialize, Serialize};
 
 use super::launch::Launch;
-use super::{Caller, LaunchId, LaunchRecord, PATIENCE_MAX, PartId, Site, Standing, TASKS_MAX, Talk, Token};
+use super::{
+    Caller, LaunchId, LaunchRecord, PATIENCE_MAX, PartId, Site, Standing, TASKS_EVER_MAX, TASKS_MAX, Talk,
+    Token,
+};
 use super::{Verdict, WALLTIME_MAX};
 use crate::coallocation::{Application, Call, Mapping, Wish};
 use crate::handoff::Peer;
@@ -213,6 +216,12 @@ impl Spawn {
         let mut extended = launch.application.clone();
         let first = extended.tasks.len() as u32;
         extended.tasks.extend(self.tasks.iter().map(|spawned| spawned.task.clone()));
+        if extended.tasks.len() > TASKS_EVER_MAX {
+            return Err(format!(
+                "expected at most {TASKS_EVER_MAX} tasks of a launch, those that found no machine among them, found {}",
+                extended.tasks.len()
+            ));
+        }
         let all = 0..extended.tasks.len() as u32;
         let there: Vec<u32> = all.filter(|task| !launch.is_given_up(*task)).collect();
         for (own, Spawned { task, talks }) in (first..).zip(&self.tasks) {

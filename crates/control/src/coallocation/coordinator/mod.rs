@@ -37,6 +37,8 @@ pub(super) const PATIENCE_MAX: Span = Span(86_400);
 const WALLTIME_MAX: Span = Span(366 * 86_400);
 /// The most tasks of a launch: clustering takes more than linear time.
 pub(super) const TASKS_MAX: usize = 1024;
+/// Tasks that a launch has ever had, with those that found no place: its record keeps them.
+pub(super) const TASKS_EVER_MAX: usize = 4 * TASKS_MAX;
 
 /// What a coordinator is.
 #[derive(Clone, PartialEq, Debug)]

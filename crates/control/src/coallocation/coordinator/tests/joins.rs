@@ -46,6 +46,36 @@ fn a_task_that_found_no_place_leaves_its_name_and_nobody_talks_to_it() {
 }
 
 #[test]
+fn tasks_that_found_no_place_are_bounded_too() {
+    let mut there = Federation::of(&[4]);
+    there.launch(wanted(row(&[1.0])));
+    there.pass(5);
+    let spawn = |there: &mut Federation, key: u8, count: usize| {
+        let task = |number| Wish { name: format!("big{number}"), rcr: 9.0, launch: String::new() };
+        let talks = |number: usize| match number {
+            0 => vec![("t0".to_owned(), 2.0)],
+            _ => vec![(format!("big{}", number - 1), 2.0)],
+        };
+        let tasks = (0..count).map(|number| Spawned { task: task(number), talks: talks(number) }).collect();
+        let spawn = Box::new(Spawn { key: Key([key; 16]), tasks });
+        there.tell(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
+        there.pass(5);
+    };
+    for key in 1..=4 {
+        spawn(&mut there, key, TASKS_MAX - 1);
+    }
+    assert!(!matches!(there.answers.last(), Some(Answer::Refused(_))), "{:?}", there.answers.last());
+    spawn(&mut there, 5, 4);
+    assert!(
+        refusal(&there).contains("those that found no machine among them, found 4097"),
+        "{}",
+        refusal(&there)
+    );
+    spawn(&mut there, 6, 3);
+    assert!(!matches!(there.answers.last(), Some(Answer::Refused(_))), "{:?}", there.answers.last());
+}
+
+#[test]
 fn nobody_talks_to_a_task_that_waits_for_its_machine() {
     let mut there = Federation::of(&[4]);
     there.launch(wanted(row(&[1.0])));
