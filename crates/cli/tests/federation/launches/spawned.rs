@@ -1,5 +1,7 @@
 //! Several tasks that are spawned together, from a file: all of them or none, and what is wrong with a file is told.
 
+use std::path::PathBuf;
+
 use pliant_live::identity::Role;
 use serde_json::Value;
 
@@ -11,20 +13,34 @@ fn tasks_of(launch: &Value) -> Vec<&str> {
     launch["tasks"].as_array().unwrap().iter().map(|task| task["task"].as_str().unwrap()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
-    let mut federation = federation().await;
+/// A federation with a launch of one task, that runs.
+struct Alone {
+    federation: Federation,
+    talkers: Talkers,
+    config: PathBuf,
+    id: String,
+}
+
+async fn alone() -> Alone {
+    let federation = federation().await;
     let config = federation.client_file(Role::User, "alice");
-    let run = |words: &[&str]| said(pliant(&config, words).output().unwrap());
     let talkers = Talkers::new(federation.path().join("ring"));
     let ring = talkers.ring_file(MCR, &[("a", 0)]);
-    let (code, launched, stderr) = run(&["launch", ring.to_str().unwrap(), "--detach"]);
+    let launch = ["launch", ring.to_str().unwrap(), "--detach"];
+    let (code, launched, stderr) = said(pliant(&config, &launch).output().unwrap());
     assert_eq!(code, 0, "{stderr}");
-    let id = launched.lines().next().unwrap();
     all_heard(&talkers, &["a"]).await;
+    let id = launched.lines().next().unwrap().to_owned();
+    Alone { federation, talkers, config, id }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
+    let Alone { mut federation, talkers, config, id } = alone().await;
+    let run = |words: &[&str]| said(pliant(&config, words).output().unwrap());
     let spawn = |hears: &[(&str, &str)], edges: &[[&str; 2]], words: &[&str]| {
         let file = talkers.joining_file(hears, edges);
-        run(&[&["spawn", id, "--tasks", file.to_str().unwrap()], words].concat())
+        run(&[&["spawn", &id, "--tasks", file.to_str().unwrap()], words].concat())
     };
 
     // They reach the task that runs, which is not told of them, and hear each other.
@@ -60,15 +76,8 @@ async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_wrong_spawns_nothing_and_is_told() {
-    let mut federation = federation().await;
-    let config = federation.client_file(Role::User, "alice");
+    let Alone { mut federation, talkers, config, id } = alone().await;
     let run = |words: &[&str]| said(pliant(&config, words).output().unwrap());
-    let talkers = Talkers::new(federation.path().join("ring"));
-    let ring = talkers.ring_file(MCR, &[("a", 0)]);
-    let (code, launched, stderr) = run(&["launch", ring.to_str().unwrap(), "--detach"]);
-    assert_eq!(code, 0, "{stderr}");
-    let id = launched.lines().next().unwrap();
-    all_heard(&talkers, &["a"]).await;
 
     let pair: &[_] = &[("b", "0"), ("c", "0")];
     // The first is found where the file is, the others where the launch is known.
@@ -81,7 +90,7 @@ async fn a_file_that_is_wrong_spawns_nothing_and_is_told() {
     ];
     for (hears, edges, told) in wrong {
         let file = talkers.joining_file(hears, edges);
-        let (code, stdout, stderr) = run(&["spawn", id, "--tasks", file.to_str().unwrap()]);
+        let (code, stdout, stderr) = run(&["spawn", &id, "--tasks", file.to_str().unwrap()]);
         assert_eq!((code, stdout.as_str()), (2, ""), "{edges:?}: {stderr}");
         told.iter().for_each(|part| assert!(stderr.contains(part), "expected `{part}`, found: {stderr}"));
     }
