@@ -16,11 +16,18 @@ pub fn random(clusters: usize, instances: u64, rng: &mut impl Rng) -> Vec<u64> {
 }
 
 /// One by one to the cluster with most free processors, and when there are none to the one where fewest jobs wait;
-/// ties to the first. That is to fill the levels of jobs less processors, so Algorithm 1 does it at once.
+/// ties to the first. That is to fill the levels of jobs that wait or, below none, of free processors, so Algorithm 1 does it at
+/// once. A job that is expected to end at once still has its processors: at least one each.
 pub(super) fn most_free(clusters: &[&ClusterState], instances: u64) -> Vec<u64> {
     let level = |cluster: &&ClusterState| {
         let bounded = |count: u64| count.min(1 << 40) as i64;
-        bounded(cluster.jobs) - bounded(cluster.offer.processors())
+        let offered = cluster.offer.free.iter().filter(|free| free.at <= Span::ZERO);
+        let offered = bounded(offered.map(|free| u64::from(free.processors)).sum());
+        let unclaimed = bounded(cluster.offer.processors()) - bounded(cluster.jobs);
+        match unclaimed.min(offered) {
+            free @ 1.. => -free,
+            _ => (-unclaimed).max(0),
+        }
     };
     let lowest = clusters.iter().map(level).min().unwrap_or(0);
     let levels: Vec<Span> = clusters.iter().map(|cluster| Span(level(cluster) - lowest)).collect();

@@ -152,6 +152,11 @@ fn each_strategy_spreads_by_what_it_looks_at() {
     assert_eq!(counts(Strategy::Statistics), [3, 2, 1]);
     assert_eq!(counts(Strategy::MostFree), [4, 0, 2]);
     assert_eq!(counts(Strategy::FewestFailures), [3, 3, 0]);
+    // One job of all four processors leaves none free, however few jobs there are. Of one that is expected to end at once it is only
+    // known that it has one.
+    let wide = |time| vec![Expected { procs: Procs(4), time: Span(time) }];
+    let wider = [state(4, wide(100), vec![], 0), state(2, vec![], vec![], 0), state(4, wide(0), vec![], 0)];
+    assert_eq!(allocate(Strategy::MostFree, &wider, 5, rng).unwrap().instances, [0, 2, 3]);
     let sums = |strategy, rng: &mut ChaCha8Rng| allocate(strategy, &clusters, 6000, rng).unwrap().instances;
     assert!(sums(Strategy::Random, rng).iter().all(|count| (1850..2150).contains(count)));
     // Each cluster is one of the two in 5 of 9 draws: the one of 4 processors cannot get more.
