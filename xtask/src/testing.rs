@@ -1,5 +1,7 @@
 //! `cargo xtask test`: every test of the workspace, with what they need found or installed first.
 
+use std::num::NonZeroUsize;
+
 use crate::browser;
 use crate::database;
 use crate::film;
@@ -20,8 +22,9 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
     let from = std::env::current_dir().unwrap_or_else(|_| workspace_root().to_owned());
     let logs = logs::find(std::env::var_os(logs::VARIABLE), &from, workspace_root());
     eprintln!("{logs}");
+    let threads = threads();
     let runner: &[&str] = match nextest {
-        true => &["nextest", "run", "--workspace"],
+        true => &["nextest", "run", "--workspace", "--profile", "all", "--test-threads", &threads],
         false => &["test", "--workspace", "--tests", "--no-fail-fast"],
     };
     let record = Record::new();
@@ -38,6 +41,13 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
     let skipped = record.take()?;
     eprintln!("{skipped}");
     passed.and_then(|()| judge(&skipped, require_files))
+}
+
+/// How many tests run at once: two for each core, as those with real daemons wait most of the time; the profile `all` of
+/// `.config/nextest.toml` has others count double.
+fn threads() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    (2 * cores).to_string()
 }
 
 /// Whether a run whose tests have passed is a success.
