@@ -122,7 +122,24 @@ fn steps(text: &str) -> Option<Result<Values, &'static str>> {
     let &[first, last, step] = &parts[..] else { return None };
     let decimals = |text: &&str| text.split_once('.').map_or(0, |(_, rest)| rest.len());
     let most = parts.iter().map(decimals).max().unwrap_or(0);
-    parts.iter().all(|part| is_number(part)).then(|| counted(first, last, step, most))
+    if parts.iter().all(|part| is_number(part)) {
+        return Some(counted(first, last, step, most));
+    }
+    let is_float = |part: &&str| part.parse::<f64>().is_ok_and(f64::is_finite);
+    parts.iter().all(is_float).then_some(Err("numbers with digits only, such as 0.001 for 1e-3"))
+}
+
+/// The values from one integer to another; none if it is no such text, and what would be one if they say no values.
+fn range(text: &str) -> Option<Result<Values, &'static str>> {
+    let (first, last) = text.split_once("..")?;
+    let (first, last) = (first.parse::<i64>().ok()?, last.parse::<i64>().ok()?);
+    Some(match last.abs_diff(first) {
+        _ if first > last => {
+            Err("the first of a range FIRST..LAST not to be after its last, or FIRST:LAST:-1")
+        }
+        VALUES_MAX.. => Err("at most 10,000,000 values"),
+        _ => Ok(Values::Range(first, last)),
+    })
 }
 
 fn counted(first: &str, last: &str, step: &str, decimals: usize) -> Result<Values, &'static str> {
@@ -149,19 +166,14 @@ impl FromStr for Varied {
         let error = |expected| VariedError { expected, found: text.to_owned() };
         let named = text.split_once('=').filter(|(name, _)| !name.is_empty());
         let (name, values) = named.ok_or_else(|| error(FORMS))?;
-        let range = values.split_once("..").and_then(|(first, last)| {
-            let (first, last) = (first.parse::<i64>().ok()?, last.parse::<i64>().ok()?);
-            (first <= last && last.abs_diff(first) < VALUES_MAX).then_some(Values::Range(first, last))
-        });
         let list = || {
             let values: Vec<String> = values.split(',').map(str::to_owned).collect();
             let fits = !values.iter().any(|value| value.is_empty() || value.contains(".."));
             fits.then_some(Values::List(values))
         };
-        let values = match (range, steps(values)) {
-            (Some(range), _) => range,
-            (None, Some(steps)) => steps.map_err(error)?,
-            (None, None) => list().ok_or_else(|| error(FORMS))?,
+        let values = match range(values).or_else(|| steps(values)) {
+            Some(found) => found.map_err(error)?,
+            None => list().ok_or_else(|| error(FORMS))?,
         };
         Ok(Varied { name: name.to_owned(), values })
     }
@@ -191,11 +203,17 @@ mod tests {
 
     #[test]
     fn what_says_no_values_is_shown() {
-        for bad in ["", "seed", "=1..2", "seed=", "seed=2..1", "seed=1..", "seed=a,,b", "seed=0..10000000"] {
+        let expected = |bad: &str| {
             let error = bad.parse::<Varied>().unwrap_err().to_string();
-            assert!(error.starts_with("expected NAME="), "{error}");
             assert!(error.ends_with(&format!("found `{bad}`")), "{error}");
+            error
+        };
+        for bad in ["", "seed", "=1..2", "seed=", "seed=1..", "seed=a,,b"] {
+            assert!(expected(bad).starts_with("expected NAME="), "{bad}");
         }
+        assert!(expected("seed=2..1").contains("FIRST:LAST:-1"));
+        assert!(expected("seed=0..10000000").contains("at most 10,000,000 values"));
+        assert!(expected("seed=0:1:1e-3").contains("such as 0.001"));
     }
 
     #[test]
