@@ -57,7 +57,8 @@ pub(super) fn text(runtimes: &Runtimes) -> String {
 }
 
 fn seconds(span: &SpanMs) -> String {
-    format!("{:.1}", span.0 as f64 / 1_000.0)
+    let seconds = span.0 as f64 / 1_000.0;
+    if span.0 < 10_000 { format!("{seconds:.3}") } else { format!("{seconds:.1}") }
 }
 
 fn error(runtimes: &Runtimes) -> Option<f64> {
@@ -100,9 +101,9 @@ mod tests {
         let expected = "\
 On the fewest processors that a job takes, at speed 1.
 runtimes of        jobs  mean s  deviation s  median s  95 % s
-service      pi   1,234     1.2          0.1       1.0    62.0
-user         ann      7     1.2          0.1       1.0    62.0
-all               1,241     1.2          0.1       1.0    62.0
+service      pi   1,234   1.234        0.050     1.000    62.0
+user         ann      7   1.234        0.050     1.000    62.0
+all               1,241   1.234        0.050     1.000    62.0
 Predicted before they ended: 1,240 jobs, off by 38.5 % of their mean runtime on average.
 Within the predicted 0.8 quantile: 78.4 % of 1,000 jobs; 80 % if that is right.
 ";
