@@ -70,9 +70,11 @@ impl From<NotesError> for Failure {
     fn from(error: NotesError) -> Failure {
         match error {
             NotesError::Io { .. } => Failure::system(error),
-            NotesError::InUse { .. } | NotesError::Unreadable { .. } | NotesError::Other { .. } => {
+            NotesError::InUse { .. } | NotesError::Other { .. } => {
                 Failure::input(error).hint("choose another folder with --out")
             }
+            NotesError::Unreadable { .. } => Failure::input(error)
+                .hint("that file was changed or damaged: put a copy of it back, or begin anew with --out"),
             NotesError::Nothing { .. } => Failure::input(error).hint("--out begins one"),
         }
     }

@@ -126,7 +126,12 @@ impl History {
     /// A run of a category has finished. Those that failed or were ended are not told: they say nothing about
     /// how long the work takes.
     pub fn tell(&mut self, category: &str, run: &FinishedRun<'_>) {
-        self.push(category, run.reference_ms());
+        self.tell_reference(category, run.reference_ms());
+    }
+
+    /// The same of a run of which only the reference time is known, in milliseconds.
+    pub fn tell_reference(&mut self, category: &str, reference_ms: u64) {
+        self.push(category, reference_ms);
     }
 
     /// The walltime to ask for on the requested processors at speed 1, at least 1 s; none if no run of the

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
 use pliant_live::client::{
-    Fate, MultiJobError, MultiJobWanted, Row, Rows, SweepFolder, Sweeper, Swept, Unreachable,
+    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, Sweeper, Swept,
 };
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
@@ -299,7 +299,8 @@ fn text(status: &Swept, names: &[String], failures: &[Row]) -> String {
 }
 
 fn dry_run(output: Output, session: &Session, wanted: &MultiJobWanted) -> Result<(), Failure> {
-    let (shares, makespan, others) = session.run(session.client.allocation(wanted))?;
+    let preview = session.run(session.client.allocation(wanted))?;
+    let Preview { shares, makespan, others, asked, refused } = &preview;
     let share = |share: &Share| {
         json!({
             "server": share.server,
@@ -316,8 +317,10 @@ fn dry_run(output: Output, session: &Session, wanted: &MultiJobWanted) -> Result
         "makespan_s": makespan.seconds(),
         "servers": shares.iter().map(share).collect::<Vec<_>>(),
         "others": others.iter().map(|one| json!({ "server": one.server, "why": one.reason.why })).collect::<Vec<_>>(),
+        "asked": asked,
+        "refused": refused.iter().map(|(instance, why)| json!({ "instance": instance, "why": why })).collect::<Vec<_>>(),
     });
-    output.print("sweep", || allocation(wanted, &shares, makespan, &others), value)
+    output.print("sweep", || allocation(wanted, &preview), value)
 }
 
 fn told_by(told: Told) -> String {
@@ -337,7 +340,8 @@ fn told_by(told: Told) -> String {
     }
 }
 
-fn allocation(wanted: &MultiJobWanted, shares: &[Share], makespan: SpanMs, others: &[Unreachable]) -> String {
+fn allocation(wanted: &MultiJobWanted, preview: &Preview) -> String {
+    let Preview { shares, makespan, others, asked, refused } = preview;
     let seconds = |span: SpanMs| match span.0 {
         ms if ms < 10_000 => format!("{:.2}s", span.seconds()),
         ms => rough(Span(ms / 1_000)),
@@ -355,13 +359,24 @@ fn allocation(wanted: &MultiJobWanted, shares: &[Share], makespan: SpanMs, other
     }
     let instances = counted(wanted.sweep.combinations().unwrap_or(0).into(), "instance");
     let mut text = table.render();
-    text += &format!("{instances} by {}, expected to be done after {}\n", wanted.strategy, seconds(makespan));
+    text +=
+        &format!("{instances} by {}, expected to be done after {}\n", wanted.strategy, seconds(*makespan));
     if shares.iter().any(|share| share.told == Told::Walltime) {
         text +=
             "known from walltime: no such job has ended there yet, so that each is taken to need all of it\n";
     }
     for one in others {
         text += &format!("{} gets none: {}\n", one.server, one.reason.why);
+    }
+    if let Some((instance, why)) = refused.first() {
+        let values = wanted.sweep.arguments(*instance);
+        let values = wanted.sweep.names().filter_map(|name| Some(format!("{name}={}", values.get(name)?)));
+        let values: Vec<String> = values.collect();
+        let (refused, asked) = (refused.len() as u64, counted(*asked as u64, "instance"));
+        text += &format!(
+            "of {asked} that servers were asked about nobody takes {refused}, the first of them {}: {why}\n",
+            values.join(" ")
+        );
     }
     text
 }

@@ -17,6 +17,7 @@ mod compared;
 mod elsewhere;
 mod inputs;
 mod requeued;
+mod units;
 
 use crate::harness::{Cluster, Federation, MASTER, SERVICES, order_to, rigid, submit, until, waiting_for};
 

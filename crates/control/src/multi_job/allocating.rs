@@ -42,9 +42,9 @@ impl MultiJob {
     }
 
     /// Spreads what is not handed out, beside the packs that wait.
-    pub(super) fn allocate(&mut self, rng: &mut impl Rng) {
+    pub(super) fn allocate(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         if self.plan.once {
-            return self.allocate_once(rng);
+            return self.allocate_once(rng, commands);
         }
         let (mut names, mut states) = self.usable();
         let mut waiting = self.waiting_at(&names);
@@ -74,17 +74,21 @@ impl MultiJob {
     }
 
     /// Spreads what no server has got yet: what one has stays its own, also while it is away.
-    fn allocate_once(&mut self, rng: &mut impl Rng) {
+    fn allocate_once(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         let (names, states) = self.usable();
         let has_share = |(name, site): (&Name, &super::Site)| !site.refused && self.kept.contains_key(name);
-        if self.packs.is_empty() && !self.sites.iter().any(has_share) {
+        if self.packs.is_empty() && !self.kept.is_empty() && !self.sites.iter().any(has_share) {
             // Nobody is there for whom anything was kept.
             self.kept.clear();
+            commands.push(Command::Keep { shares: BTreeMap::new() });
         }
         let new = self.waiting().saturating_sub(self.kept.values().sum());
         let Some(found) = allocate(self.plan.strategy, &states, new, rng) else { return };
         for (name, count) in names.into_iter().zip(found.instances).filter(|(_, count)| *count > 0) {
             *self.kept.entry(name).or_default() += count;
+        }
+        if new > 0 {
+            commands.push(Command::Keep { shares: self.kept.clone() });
         }
         for (name, site) in &mut self.sites {
             site.share = if site.refused { 0 } else { self.kept.get(name).copied().unwrap_or(0) };

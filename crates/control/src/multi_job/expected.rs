@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{Span, SpanMs};
-use pliant_policy::allocation::{self, ClusterState, Free, Offer};
+use pliant_policy::allocation::{self, ClusterState, Free, Offer, Strategy};
 use pliant_policy::runtimes::{Categories, Estimator, Level};
 
+use super::outcomes::NS_PER_MS;
 use super::{MultiJob, Pack, Places, Progress, Prospects, Share, Site, Told};
 use crate::names::Name;
+
+/// What arguments make longer than that is not told apart: a thousand years.
+const LONGEST_MS: f64 = 3.2e13;
 
 impl MultiJob {
     /// What each server is to get, and when the last instance is expected to end.
@@ -32,18 +36,34 @@ impl MultiJob {
     /// When the last instance is expected to end, from now: where other jobs hold places, servers say until when. They were looked at
     /// `since` ago; of packs that run, `running` says for how long their present instance has.
     pub fn left(&self, since: SpanMs, running: &BTreeMap<u32, SpanMs>) -> Option<SpanMs> {
-        let Progress { done, failed, cancelled, .. } = self.progress();
-        let left = u64::from(self.plan.instances - done - failed - cancelled);
-        let offers = self.sites.iter().map(|(server, site)| self.with_own(server, site, since));
-        let offers: Vec<Offer> = offers.filter(|offer| offer.processors() > 0).collect();
+        let offers = self.sites.iter().map(|(server, site)| (server, self.with_own(server, site, since)));
+        let offers: Vec<(&Name, Offer)> = offers.filter(|(_, offer)| offer.processors() > 0).collect();
         if offers.is_empty() {
             return None;
         }
-        let offers: Vec<&Offer> = offers.iter().collect();
-        let counts = allocation::earliest::allocate(&offers, left);
-        let spread = offers.iter().zip(counts).map(|(offer, count)| offer.finish(count)).max();
+        let counts = self.spread(&offers)?;
+        let spread = offers.iter().zip(counts).map(|((_, offer), count)| offer.finish(count)).max();
         let packs = running.iter().filter_map(|(pack, elapsed)| self.pack_left(*pack, *elapsed)).max();
         spread.map(|spread| SpanMs(spread.0)).max(packs)
+    }
+
+    /// How many of the instances that are not done each server gets: by statistics as those who have least to do take from the others,
+    /// by other strategies, and if they stay, as they were put. None if some are put where nobody is.
+    fn spread(&self, offers: &[(&Name, Offer)]) -> Option<Vec<u64>> {
+        let Progress { done, failed, cancelled, .. } = self.progress();
+        let left = u64::from(self.plan.instances - done - failed - cancelled);
+        if self.plan.strategy == Strategy::Statistics && !self.plan.once {
+            let offers: Vec<&Offer> = offers.iter().map(|(_, offer)| offer).collect();
+            return Some(allocation::earliest::allocate(&offers, left));
+        }
+        let mut put: BTreeMap<&Name, u64> =
+            self.sites.iter().map(|(server, site)| (server, site.share)).collect();
+        for pack in self.packs.values() {
+            *put.entry(&pack.server).or_default() += pack.left.len() as u64;
+        }
+        let counts: Vec<u64> =
+            offers.iter().map(|(server, _)| put.get(server).copied().unwrap_or(0)).collect();
+        (counts.iter().sum::<u64>() == left).then_some(counts)
     }
 
     /// When a pack is expected to end whose present instance has run for so long. One that runs longer than was expected is
@@ -62,9 +82,10 @@ impl MultiJob {
         let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
         let own = found.filter(|found| found.level == Level::Executable);
         let found = own.or(found.filter(|_| !prospects.told.is_of_service()));
-        let told = |jobs| Told::Own { instances: jobs };
-        found
-            .map_or((prospects.instance, prospects.told), |found| (SpanMs(found.runtime.0), told(found.jobs)))
+        found.map_or((prospects.instance, prospects.told), |found| {
+            let ms = found.runtime.0 as f64 * prospects.scale / NS_PER_MS;
+            (SpanMs(ms.ceil().min(LONGEST_MS) as i64), Told::Own { instances: found.jobs })
+        })
     }
 
     /// A server for the allocation. Its unit of time is the millisecond.

@@ -1,6 +1,6 @@
 //! What a multi-job is told, what it wants done, and what it says of itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
@@ -51,6 +51,11 @@ pub enum Event {
         /// What is in it.
         instances: Vec<u32>,
     },
+    /// An earlier client spread the rest so ([`Command::Keep`]).
+    Kept {
+        /// How many instances each server was to get that had not been handed out.
+        shares: BTreeMap<Name, u64>,
+    },
     /// A server does not take a pack: none of it was begun.
     Refused {
         /// The pack.
@@ -68,6 +73,8 @@ pub enum Event {
         completed: bool,
         /// How long it took.
         took: SpanMs,
+        /// In how many units of its service that is; positive.
+        scale: f64,
     },
     /// A pack has ended: what it was not heard of has not been run to its end.
     Over {
@@ -90,6 +97,11 @@ pub enum Event {
 pub enum Command {
     /// Look at the servers, soon.
     Look,
+    /// Note how the rest is spread, as it is to stay so.
+    Keep {
+        /// How many instances each server is to get that are not handed out.
+        shares: BTreeMap<Name, u64>,
+    },
     /// Submit a pack, to that server and no other one.
     Submit {
         /// Its number.

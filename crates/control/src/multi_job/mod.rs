@@ -4,7 +4,9 @@
 //! ([`Prospects`]); [`pliant_policy::allocation`], which the simulator calls as well, says how many instances each gets.
 //! It is asked again for what has not started whenever servers were looked at anew, so that a server that is slower
 //! than expected, or gone, loses its share to others; packs that wait there are withdrawn
-//! ([`allocation::allocate_anew`], as in the simulator).
+//! ([`allocation::allocate_anew`], as in the simulator). Where arguments make instances longer or shorter, what has ended tells how
+//! long a unit of the service takes, and some instances from all over the rest ([`MultiJob::samples`]) how many units one has.
+//! If instances are to stay where they were put, how they were is noted ([`Command::Keep`]) for whoever goes on.
 //!
 //! *Packing*: short instances go out in packs, of which each is one job that runs them one after the other. A pack takes
 //! about [`PACK_MS`], and towards the end of a server's share half of what its processors have left to do (guided
@@ -64,7 +66,7 @@ struct Pack {
 }
 
 /// A server that takes instances.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 struct Site {
     prospects: Prospects,
     share: u64,
@@ -86,7 +88,7 @@ pub struct MultiJob {
     again: BTreeSet<u32>,
     packs: BTreeMap<u32, Pack>,
     sites: BTreeMap<Name, Site>,
-    /// What its own instances took, in milliseconds, by server.
+    /// What a unit of its own instances took, in nanoseconds, by server.
     runtimes: Runtimes<Name>,
     progress: Progress,
     /// What is not handed out was not all allocated.
@@ -183,6 +185,19 @@ impl MultiJob {
         }
     }
 
+    /// Instances that stand for all that are not handed out: all of them if they are few, otherwise some from all over them, in
+    /// no step that arguments may have as well.
+    pub fn samples(&self) -> Vec<u32> {
+        let fresh = self.plan.instances - self.next;
+        let at = |sample: u32| match fresh <= SAMPLES_MAX {
+            true => sample,
+            // The fractional parts of multiples of the golden ratio lie evenly.
+            false => ((u64::from(sample.wrapping_mul(0x9E37_79B9)) * u64::from(fresh)) >> 32) as u32,
+        };
+        let fresh = (0..fresh.min(SAMPLES_MAX)).map(|sample| self.next + at(sample));
+        fresh.chain(self.again.iter().copied()).take(SAMPLES_MAX as usize).collect()
+    }
+
     /// The instances that failed for good.
     pub fn given_up(&self) -> impl Iterator<Item = u32> {
         let fates = (0..).zip(&self.fates);
@@ -217,6 +232,10 @@ impl MultiJob {
                 self.allocate_anew(rng, commands);
             }
             Event::Recalled { pack, server, instances } => return self.recall(pack, server, instances),
+            Event::Kept { shares } => {
+                self.kept = shares;
+                return;
+            }
             Event::Refused { pack, cause } => self.refused(pack, cause),
             Event::Unplaced { instance } => {
                 self.unplaced(instance);
@@ -224,8 +243,8 @@ impl MultiJob {
                     return;
                 }
             }
-            Event::Ended { pack, instance, completed, took } => {
-                self.ended(pack, instance, completed, took);
+            Event::Ended { pack, instance, completed, took, scale } => {
+                self.ended(pack, instance, completed, took, scale);
                 if !self.is_over() {
                     // Its pack goes on: what failed is handed out with the next one.
                     return;
@@ -257,7 +276,7 @@ impl MultiJob {
     /// What servers of which that is known would get, if nothing were handed out.
     pub fn preview(&mut self, found: Vec<(Name, Prospects)>, rng: &mut impl Rng) -> (Vec<Share>, SpanMs) {
         self.found(found, &BTreeSet::new());
-        self.allocate(rng);
+        self.allocate(rng, &mut Vec::new());
         self.shares()
     }
 

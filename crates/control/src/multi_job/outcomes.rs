@@ -9,6 +9,11 @@ use super::{DONE, GIVEN_UP, MultiJob, Pack, SAMPLES_MAX};
 use crate::names::Name;
 use crate::reason::Cause;
 
+/// Nanoseconds in a millisecond: the unit of a service may be much shorter than its instances.
+pub(super) const NS_PER_MS: f64 = 1e6;
+/// The longest unit that is told apart, in nanoseconds: four months, so that squares of millions of them have a sum.
+const UNIT_MOST: i64 = 10_000_000_000_000_000;
+
 impl MultiJob {
     pub(super) fn recall(&mut self, pack: u32, server: Name, instances: Vec<u32>) {
         for instance in &instances {
@@ -17,11 +22,12 @@ impl MultiJob {
             self.again.remove(instance);
         }
         self.progress.packs = self.progress.packs.max(pack + 1);
+        self.has_got(&server, instances.len() as u64);
         let left = instances.into_iter().collect();
         self.packs.insert(pack, Pack { server, left, waits: false, withdrawn: false });
     }
 
-    pub(super) fn ended(&mut self, pack: u32, instance: u32, completed: bool, took: SpanMs) {
+    pub(super) fn ended(&mut self, pack: u32, instance: u32, completed: bool, took: SpanMs, scale: f64) {
         let Some(pack) = self.packs.get_mut(&pack) else { return };
         if !pack.left.remove(&instance) {
             return;
@@ -30,7 +36,8 @@ impl MultiJob {
             return self.failed(instance);
         }
         let of = Categories { executable: Some(pack.server.clone()), user: None, group: None };
-        self.runtimes.tell(&of, Span(took.0));
+        let unit = took.0.max(0) as f64 * NS_PER_MS / scale.max(f64::MIN_POSITIVE);
+        self.runtimes.tell(&of, Span((unit as i64).min(UNIT_MOST)));
         self.fates[instance as usize] = DONE;
         self.progress.done += 1;
     }

@@ -25,7 +25,7 @@ impl MultiJob {
             return;
         }
         if self.unallocated {
-            self.allocate(rng);
+            self.allocate(rng, commands);
         }
         let mut open: BTreeMap<Name, usize> = BTreeMap::new();
         self.packs.values().for_each(|pack| *open.entry(pack.server.clone()).or_default() += 1);
@@ -94,14 +94,19 @@ impl MultiJob {
         if let Some(site) = self.sites.get_mut(name) {
             site.share = site.share.saturating_sub(count);
         }
-        if let Some(kept) = self.kept.get_mut(name) {
-            *kept = kept.saturating_sub(count);
-        }
+        self.has_got(name, count);
         let pack = self.progress.packs;
         self.progress.packs += 1;
         let left = instances.iter().copied().collect();
         self.packs.insert(pack, Pack { server: name.clone(), left, waits: false, withdrawn: false });
         Command::Submit { pack, server: name.clone(), instances }
+    }
+
+    /// A server has got so many of what is kept for it.
+    pub(super) fn has_got(&mut self, server: &Name, count: u64) {
+        if let Some(kept) = self.kept.get_mut(server) {
+            *kept = kept.saturating_sub(count);
+        }
     }
 
     /// Instances that some server has refused alone go out alone, to one that has not and has room, whatever its share.

@@ -7,12 +7,14 @@ use pliant_policy::runtimes::Level;
 use super::PACK_MS;
 
 /// What a server says to whoever has a multi-job.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Prospects {
     /// When its places come free, judging by the expected runtimes of what it has: each runs an instance at a time.
     pub free: Vec<Places>,
-    /// How long an instance is expected to take.
+    /// How long an instance is expected to take: the mean over those that were asked about.
     pub instance: SpanMs,
+    /// In how many units of its service that is: what the arguments make of it, 1 if they make nothing of it.
+    pub scale: f64,
     /// From where that is known.
     pub told: Told,
     /// Jobs that wait or run.
@@ -23,6 +25,8 @@ pub struct Prospects {
     pub pack_most: Option<u32>,
     /// Jobs of whoever asks that wait there, and that all of this is told without: their numbers.
     pub waiting: Vec<u32>,
+    /// Of the instances that were to stand for all: those that are not taken there, and why.
+    pub refused: Vec<(u32, String)>,
 }
 
 /// Places that come free at the same moment.

@@ -22,11 +22,13 @@ fn prospects(places: u32, instance_ms: i64, told: Told) -> Prospects {
     Prospects {
         free,
         instance: SpanMs(instance_ms),
+        scale: 1.0,
         told,
         jobs: 0,
         failures: 0,
         pack_most: None,
         waiting: Vec::new(),
+        refused: Vec::new(),
     }
 }
 
@@ -83,6 +85,7 @@ impl World {
                 Command::Cancel { pack } => self.cancelled.push(pack),
                 Command::Unplaced { instance } => self.unplaced.push(instance),
                 Command::Done => self.done = true,
+                Command::Keep { shares } => self.journal.push(Event::Kept { shares }),
                 Command::Submit { pack, server, instances } => {
                     assert!(!instances.is_empty());
                     let instances_again = instances.clone();
@@ -113,7 +116,7 @@ impl World {
             }
             self.runs[instance as usize] += 1;
             let (completed, took) = (!failing(instance), SpanMs(took_ms));
-            self.tell(Event::Ended { pack, instance, completed, took });
+            self.tell(Event::Ended { pack, instance, completed, took, scale: 1.0 });
         }
         self.tell(Event::Over { pack, unbegun: false });
     }
@@ -127,6 +130,7 @@ impl World {
         }
         assert_eq!(machine.progress(), self.machine.progress());
         assert_eq!(machine.waiting(), self.machine.waiting());
+        assert_eq!(machine.kept, self.machine.kept);
         let open: Vec<u32> = machine.open_packs().map(|(pack, _)| pack).collect();
         let mut expected: Vec<u32> = self.open.iter().map(|(pack, ..)| *pack).collect();
         expected.sort_unstable();
@@ -140,7 +144,7 @@ impl World {
 fn every_instance_is_done_once_whatever_happens() {
     for seed in 0..20 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut world = World::new(plan(3_000, 2), seed);
+        let mut world = World::new(Plan { once: seed % 2 == 1, ..plan(3_000, 2) }, seed);
         let servers = [("lyon", 4, 20), ("nancy", 2, 10), ("rennes", 1, 40)];
         let told = |jobs| Told::Statistics { jobs };
         let all = || {
@@ -353,14 +357,70 @@ fn instances_stay_where_they_were_put_if_that_is_wanted() {
     wanted(&mut machine, found());
     let first = shares(&machine);
     assert!(first.iter().sum::<u64>() == 1_000 && first.iter().all(|share| *share > 400), "{first:?}");
+    // Those at the busy one end there, after the hour, and not at the other one.
+    let left = |machine: &MultiJob| machine.left(SpanMs::ZERO, &BTreeMap::new());
+    let of_busy = SpanMs(3_600_000 + 100 * first[0].div_ceil(2) as i64);
+    assert_eq!(left(&machine), Some(of_busy));
     wanted(&mut machine, found());
     assert_eq!(shares(&machine), first);
     // Also what was kept for one that is not there.
     let idle = Event::Found { servers: servers[1..].to_vec(), waiting: BTreeSet::new() };
     wanted(&mut machine, idle);
-    assert_eq!(shares(&machine), first[1..]);
+    assert_eq!((shares(&machine), left(&machine)), (first[1..].to_vec(), None));
     wanted(&mut machine, found());
     assert_eq!(shares(&machine), first);
+}
+
+#[test]
+fn own_instances_tell_what_a_unit_takes_and_samples_how_many_units_are_left() {
+    let mut machine = MultiJob::new(plan(1_000, 0));
+    let at = |scale| Prospects { scale, ..free_at(0, 1, 77) };
+    let found = |scale| Event::Found { servers: vec![(name("lyon"), at(scale))], waiting: BTreeSet::new() };
+    let commands = wanted(&mut machine, found(2.0));
+    let submitted = submitted(&commands);
+    let (pack, count) = (submitted[0].0, submitted[0].2 as u32);
+    let expected = |machine: &MultiJob, scale| machine.expected(&name("lyon"), &at(scale));
+    assert!(count >= 3);
+    assert_eq!(expected(&machine, 2.0), (SpanMs(77), Told::Statistics { jobs: 9 }));
+    for instance in 0..3 {
+        // A unit takes 0.4 ms, whatever instances make of it.
+        let (scale, took) = (5.0 * f64::from(instance + 1), SpanMs(2 * i64::from(instance + 1)));
+        wanted(&mut machine, Event::Ended { pack, instance, completed: true, took, scale });
+    }
+    assert_eq!(expected(&machine, 2.0), (SpanMs(1), Told::Own { instances: 3 }));
+    assert_eq!(expected(&machine, 1_000.0), (SpanMs(400), Told::Own { instances: 3 }));
+}
+
+#[test]
+fn samples_are_from_all_over_what_is_not_handed_out() {
+    let few = MultiJob::new(plan(5, 0));
+    assert_eq!(few.samples(), [0, 1, 2, 3, 4]);
+    let mut machine = MultiJob::new(plan(64_100, 0));
+    machine.on(
+        Event::Recalled { pack: 0, server: name("lyon"), instances: (0..100).collect() },
+        &mut ChaCha8Rng::seed_from_u64(1),
+        &mut Vec::new(),
+    );
+    let samples = machine.samples();
+    assert_eq!(samples.len(), 64);
+    assert!(samples.iter().all(|one| (100..64_100).contains(one)));
+    // Whatever repeats in the order of instances, they see all of it: an eighth of them each eighth, of the whole and of each
+    // round of ten.
+    for (of, parts) in [(64_000, 8), (10, 5)] {
+        for part in 0..parts {
+            let within = |one: &&u32| (**one - 100) % of * parts / of == part;
+            let count = samples.iter().filter(within).count() as u32;
+            let even = 64 / parts;
+            assert!((even / 2..=2 * even).contains(&count), "{count} in part {part} of {of}: {samples:?}");
+        }
+    }
+    // What failed is left again.
+    let mut again = MultiJob::new(plan(2, 1));
+    let recalled = Event::Recalled { pack: 0, server: name("lyon"), instances: vec![0, 1] };
+    for event in [recalled, Event::Over { pack: 0, unbegun: true }] {
+        again.on(event, &mut ChaCha8Rng::seed_from_u64(1), &mut Vec::new());
+    }
+    assert_eq!(again.samples(), [0, 1]);
 }
 
 #[test]

@@ -49,6 +49,14 @@ pub enum Event {
         /// The highest one; 0 if there were none.
         highest: u32,
     },
+    /// Of a pack that has ended, which is told next: how long its longest instance took for each unit of its service, on the
+    /// processors that runtimes of that are learned for, on this cluster.
+    Longest {
+        /// The job.
+        number: u32,
+        /// In milliseconds.
+        ms: u64,
+    },
     /// An agent proposes to move a waiting job.
     Order {
         /// Whom to tell what came of it.

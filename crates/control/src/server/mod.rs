@@ -101,6 +101,9 @@ struct Kept {
     /// How it was run, once it was.
     #[serde(default)]
     run: Option<batch::Run>,
+    /// Of a pack: how long its longest instance took, in milliseconds ([`Event::Longest`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    longest: Option<u64>,
     /// It was asked to end while it ran.
     #[serde(default)]
     cancelling: bool,
@@ -116,7 +119,17 @@ impl Kept {
     /// A job with the number of its handle.
     fn new(record: JobRecord, launch: String, lesson: Option<Lesson>) -> Kept {
         let number = record.handle.number;
-        Kept { number, record, launch, lesson, run: None, cancelling: false, recalled: false, attempts: 0 }
+        Kept {
+            number,
+            record,
+            launch,
+            lesson,
+            run: None,
+            longest: None,
+            cancelling: false,
+            recalled: false,
+            attempts: 0,
+        }
     }
 }
 
@@ -208,6 +221,11 @@ impl Server {
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Numbered { highest } => self.number_after(highest),
+            Event::Longest { number, ms } => {
+                if let Some(kept) = self.jobs.get_mut(&number) {
+                    kept.longest = Some(ms);
+                }
+            }
             Event::Batch(event) => {
                 self.with_batch(now, commands, |batch, effects| batch.on(now, event, effects))
             }

@@ -43,9 +43,9 @@ pub(super) fn restore(dump: &[CategoryDump<String>]) -> Runtimes<String> {
 pub struct Instance {
     /// What it runs.
     pub service: String,
-    /// How much longer its arguments make it.
+    /// How much longer its arguments make it; the mean over several, if it stands for those.
     pub scale: f64,
-    /// On how many processors, and for how long at most: rigid.
+    /// On how many processors, and for how long at most, at the mean: rigid.
     pub work: Work,
     /// What the walltime of a pack is longer than those of its instances, on processors of speed 1.
     pub spare: Span,
@@ -94,7 +94,9 @@ impl Server {
             }
         }
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
-        Ok(Prospects { free, instance: length, told, jobs, failures, pack_most, waiting })
+        let scale = instance.scale;
+        let refused = Vec::new();
+        Ok(Prospects { free, instance: length, scale, told, jobs, failures, pack_most, waiting, refused })
     }
 
     /// How long an instance is expected to take here: as earlier runs of its service, as such jobs elsewhere, or as long

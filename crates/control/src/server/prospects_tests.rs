@@ -38,7 +38,13 @@ fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Subm
         compared: Vec::new(),
         survey: Survey::default(),
         launch: String::new(),
-        lesson: Some(Lesson { category: service.to_owned(), scale, promises: false, instances: 1 }),
+        lesson: Some(Lesson {
+            category: service.to_owned(),
+            scale,
+            promises: false,
+            instances: 1,
+            packed: false,
+        }),
     }
 }
 
@@ -273,7 +279,13 @@ fn users_and_all_are_known_by_what_ran_and_not_by_the_units_of_services() {
     assert_eq!(free(&asked(&mut server, 100, &each)), [(500, 1)]);
     end(&mut server, 100, 7, Exit::Cancelled, 100);
     // Of a pack it is the mean of its instances.
-    let lesson = Some(Lesson { category: "pack".to_owned(), scale: 40.0, promises: false, instances: 10 });
+    let lesson = Some(Lesson {
+        category: "pack".to_owned(),
+        scale: 40.0,
+        promises: false,
+        instances: 10,
+        packed: true,
+    });
     accept(&mut server, 110, Submit { lesson: lesson.clone(), ..submit(8, "pack", 1, 100, 1.0) });
     end(&mut server, 120, 8, Exit::Code(0), 10_000);
     let record = server.job(8).unwrap();

@@ -260,7 +260,8 @@ fn what_a_run_took_is_learned_for_its_service() {
     let mut bench = Bench::new("cbf", 4);
     let half_parallel = Speedup::Amdahl { parallel: 0.5, limit: Procs(4) };
     let work = Work { procs: Procs(1), walltime: Span(80), speedup: half_parallel };
-    let lesson = Some(Lesson { category: "fit".to_owned(), scale: 2.0, promises: true, instances: 1 });
+    let lesson =
+        Some(Lesson { category: "fit".to_owned(), scale: 2.0, promises: true, instances: 1, packed: false });
     bench.accepted(Submit { work, lesson, ..rigid(1, 1, 80) });
     assert_eq!(bench.at(100)[0].cores.len(), 4);
     assert_eq!(bench.server.learned("fit"), None);
@@ -268,6 +269,28 @@ fn what_a_run_took_is_learned_for_its_service() {
     bench.tell(Event::Batch(ended));
     // 12.5 s on four processors are 20 s on one; half of that for a request of scale 1.
     assert_eq!(bench.server.learned("fit"), Some(Span(10)));
+}
+
+#[test]
+fn a_pack_teaches_walltimes_by_its_longest_instance() {
+    let mut bench = Bench::new("cbf", 4);
+    let lesson =
+        Lesson { category: "fit".to_owned(), scale: 30.0, promises: true, instances: 3, packed: true };
+    for (number, told, learned) in [(1, Some(7_200), Some(8)), (2, Some(40), Some(8)), (3, None, Some(8))] {
+        bench.accepted(Submit { lesson: Some(lesson.clone()), ..rigid(number as u8, 1, 80) });
+        bench.at(100 * i64::from(number));
+        assert!(bench.server.wants_longest(number));
+        if let Some(ms) = told {
+            bench.tell(Event::Longest { number, ms });
+        }
+        let job = JobId(number);
+        // What all of them took together says nothing.
+        let ended = batch::Event::Ended { job, exit: Exit::Code(0), elapsed_ms: Some(60_000) };
+        bench.tell(Event::Batch(ended));
+        assert_eq!(bench.server.learned("fit"), learned.map(Span), "after job {number}");
+    }
+    bench.accepted(Submit { lesson: Some(Lesson { promises: false, ..lesson }), ..rigid(4, 1, 80) });
+    assert!(!bench.server.wants_longest(4), "its service has a fixed runtime");
 }
 
 #[test]

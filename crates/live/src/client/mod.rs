@@ -40,7 +40,7 @@ pub use explorations::{Calls, ExploreError, Explored, Explorer, Happened, Notes,
 pub(crate) use files::send_pieces;
 pub use history::History;
 pub use multi_jobs::{
-    Fate, MultiJobError, MultiJobWanted, Row, Rows, SweepFolder, Sweeper, Swept, Unreachable,
+    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, Sweeper, Swept, Unreachable,
 };
 pub use notes::NotesError;
 pub use submit::{Order, Step};

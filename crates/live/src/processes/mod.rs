@@ -80,7 +80,7 @@ pub(crate) use folder::may_pass;
 pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
 pub(crate) use output::is_cut;
 pub use pack::{OUTPUT_BYTES, PackError, PackSpec, PackedEnd, PackedRun, run_pack};
-pub(crate) use pack::{PACK, pack_text};
+pub(crate) use pack::{PACK, longest_of_pack, pack_text};
 pub(crate) use part::PART;
 pub use part::{PartEnd, PartSpec, TaskEnd, TaskInput, TaskRun, run_part, task_ends, task_ends_length};
 pub use ports::Ports;

@@ -28,8 +28,13 @@ use super::record::Outcome;
 use super::watch::Signals;
 use crate::staging::{FileName, SHARED};
 
+#[cfg(test)]
+mod tests;
+
 /// The file that says what to run, in the job's folder.
 pub(crate) const PACK: &str = "pack.json";
+/// The file that says how long its longest instance took, there too.
+const LONGEST: &str = "longest";
 /// How much is kept of what an instance writes on standard output: the first bytes.
 pub const OUTPUT_BYTES: usize = 16 << 10;
 /// How much is kept of what a failed one writes on standard error: the last bytes.
@@ -52,10 +57,13 @@ pub struct PackSpec {
     pub inputs: Vec<FileName>,
     /// The instances, in order.
     pub runs: Vec<PackedRun>,
+    /// How much longer one takes on these processors than on those that runtimes of its service are learned for.
+    #[serde(default = "unscaled", skip_serializing_if = "is_unscaled")]
+    pub wider: f64,
 }
 
 /// An instance, ready to be run.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PackedRun {
     /// Its number in the multi-job.
     pub number: u32,
@@ -65,10 +73,13 @@ pub struct PackedRun {
     pub env: BTreeMap<String, String>,
     /// Seconds after which it is ended.
     pub walltime_s: u64,
+    /// What its arguments make of how long it takes.
+    #[serde(default = "unscaled", skip_serializing_if = "is_unscaled")]
+    pub scale: f64,
 }
 
 /// What became of an instance: a line of the job's standard output.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PackedEnd {
     /// Its number in the multi-job.
     pub instance: u32,
@@ -79,6 +90,9 @@ pub struct PackedEnd {
     pub over_walltime: bool,
     /// How long it took.
     pub elapsed_ms: u64,
+    /// What its arguments made of that.
+    #[serde(default = "unscaled", skip_serializing_if = "is_unscaled")]
+    pub scale: f64,
     /// What it wrote on standard output; what is no text is replaced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
@@ -92,6 +106,14 @@ pub struct PackedEnd {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+fn unscaled() -> f64 {
+    1.0
+}
+
+fn is_unscaled(scale: &f64) -> bool {
+    *scale == 1.0
 }
 
 impl PackedEnd {
@@ -138,7 +160,14 @@ pub(crate) fn pack_text(spec: &PackSpec) -> Vec<u8> {
     serde_json::to_vec(spec).expect("a pack is plain data with text keys")
 }
 
-/// Runs the instances of a file in folders below the present one, and says what became of each on `out`.
+/// How long the longest instance of a pack took for each unit of its service, on the processors that runtimes of that are learned
+/// for, in milliseconds: what `run-pack` has written beside what it ran. None if it did not come to that, or none ended well.
+pub(crate) fn longest_of_pack(dir: &Path) -> Option<u64> {
+    fs::read_to_string(dir.join(LONGEST)).ok()?.trim().parse().ok()
+}
+
+/// Runs the instances of a file in folders below the present one, and says what became of each on `out`; in the end a file beside
+/// that one says how long the longest took.
 ///
 /// # Errors
 /// The file cannot be read, nobody hears what became of them, or TERM has come.
@@ -152,11 +181,37 @@ pub fn run_pack(file: &Path, out: &mut impl Write) -> Result<(), PackError> {
     let here = std::env::current_dir().map_err(at(Path::new(".")))?;
     let mut signals = Signals::listen().map_err(at(Path::new("signals")))?;
     let inputs = Inputs::same(file.with_file_name(SHARED), &pack.inputs);
+    let mut longest = Longest::default();
     pack.run(&here, &inputs, &mut signals, |ended| {
+        longest.tell(&ended, pack.wider);
         let mut line = serde_json::to_vec(&ended).expect("plain data with text keys");
         line.push(b'\n');
         out.write_all(&line).and_then(|()| out.flush()).map_err(at(Path::new("standard output")))
-    })
+    })?;
+    longest.write(file).map_err(at(&file.with_file_name(LONGEST)))
+}
+
+/// The longest time that an instance took for a unit of its service, in milliseconds.
+#[derive(Default)]
+struct Longest(Option<f64>);
+
+impl Longest {
+    /// One has ended, on processors on which it takes that much longer than on those that runtimes are learned for.
+    fn tell(&mut self, end: &PackedEnd, wider: f64) {
+        if end.is_success() {
+            let unit = end.elapsed_ms as f64 / (end.scale * wider);
+            self.0 = Some(self.0.unwrap_or(0.0).max(unit));
+        }
+    }
+
+    /// Writes it beside what was run, if there is anything to tell.
+    fn write(&self, pack: &Path) -> io::Result<()> {
+        match self.0 {
+            // A conversion from a float that is too large gives the largest integer.
+            Some(unit) => fs::write(pack.with_file_name(LONGEST), format!("{}\n", unit.ceil() as u64)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl PackSpec {
@@ -287,6 +342,7 @@ impl Instance<'_> {
             outcome,
             over_walltime,
             elapsed_ms: u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
+            scale: self.run.scale,
             output: String::from_utf8_lossy(&output.bytes).into_owned(),
             output_cut: output.was_cut,
             error: String::new(),
@@ -350,82 +406,5 @@ impl Kept {
     fn finish(kept: Option<Kept>) -> Written {
         let lost = Written { bytes: Vec::new(), was_cut: true };
         kept.map_or_else(Written::default, |kept| kept.0.recv_timeout(OUTPUT_AT_MOST).unwrap_or(lost))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The ends of these programs, run in a folder.
-    fn ends(dir: &Path, programs: &[&[&str]]) -> Vec<PackedEnd> {
-        let run = |(number, program): (u32, &&[&str])| {
-            let program = program.iter().map(|word| word.to_string()).collect();
-            let env = BTreeMap::from([("PLIANT_INSTANCE".to_owned(), number.to_string())]);
-            PackedRun { number, program, env, walltime_s: 1 }
-        };
-        let runs = (3..).zip(programs).map(run).collect();
-        programs_end(dir, &PackSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs })
-    }
-
-    fn programs_end(dir: &Path, spec: &PackSpec) -> Vec<PackedEnd> {
-        let mut ends = Vec::new();
-        let tell = |end| {
-            ends.push(end);
-            Ok(())
-        };
-        let inputs = Inputs::same(dir.join(SHARED), &spec.inputs);
-        spec.run(dir, &inputs, &mut Signals::listen().unwrap(), tell).unwrap();
-        ends
-    }
-
-    #[test]
-    fn each_instance_says_how_it_ended_and_what_it_wrote() {
-        let dir = tempfile::tempdir().unwrap();
-        let shell = |text: &'static str| ["/bin/sh", "-c", text];
-        let found = ends(
-            dir.path(),
-            &[
-                &["printf", "<%s>", "a b"],
-                &shell("echo $PLIANT_INSTANCE; pwd; echo why >&2; exit 3"),
-                &shell("kill -KILL $$"),
-                &["/no/such/program"],
-                &shell("head -c 20000 /dev/zero"),
-                // A process that is left behind holds the output, and is killed.
-                &shell("sleep 1000 & echo left"),
-            ],
-        );
-        assert_eq!((found[0].output.as_str(), found[0].is_success()), ("<a b>", true));
-        assert_eq!(found[1].outcome, Outcome::ExitCode(3));
-        assert_eq!(found[1].output, format!("4\n{}\n", dir.path().join("4").display()));
-        assert_eq!(found[1].error, "why\n");
-        assert_eq!(found[2].outcome, Outcome::Signal(9));
-        assert!(matches!(&found[3].outcome, Outcome::NotStarted(why) if why.contains("/no/such/program")));
-        assert_eq!((found[4].output.len(), found[4].output_cut), (OUTPUT_BYTES, true));
-        assert_eq!((found[5].output.as_str(), found[5].outcome.clone()), ("left\n", Outcome::ExitCode(0)));
-    }
-
-    #[test]
-    fn an_instance_over_its_walltime_is_ended() {
-        let dir = tempfile::tempdir().unwrap();
-        let found = ends(dir.path(), &[&["/bin/sh", "-c", "echo begun; sleep 1000"], &["true"]]);
-        assert!(found[0].over_walltime && !found[0].is_success(), "{found:?}");
-        assert_eq!(found[0].output, "begun\n");
-        assert!(found[1].is_success());
-    }
-
-    #[test]
-    fn an_instance_that_may_not_end_in_time_is_not_begun() {
-        let dir = tempfile::tempdir().unwrap();
-        let run = |number, walltime_s| PackedRun {
-            number,
-            program: vec!["true".to_owned()],
-            env: BTreeMap::new(),
-            walltime_s,
-        };
-        let runs = vec![run(1, 1_000), run(2, 80), run(3, 90), run(4, 1)];
-        let spec = PackSpec { grace_s: 15, ends_in_s: Some(100), inputs: Vec::new(), runs };
-        let found = programs_end(dir.path(), &spec);
-        assert_eq!(found.iter().map(|end| end.instance).collect::<Vec<_>>(), [1, 2]);
     }
 }

@@ -33,6 +33,7 @@ pub(super) use self::rooms::remove as remove_room;
 
 use self::fresh::Last;
 use super::launch::Host;
+use super::packs;
 use super::parts::ends;
 use super::what::What;
 use crate::agent::driver::locked;
@@ -197,12 +198,16 @@ impl Cluster {
     {
         let (mailbox, news) = (self.around.mailbox.clone(), self.news.clone());
         let runtime = self.around.runtime.clone();
-        let part = job.what.as_ref().and_then(|what| Some((job.dir.clone()?, what.part()?.part.id.clone())));
+        let part = job.what.as_ref().and_then(|what| what.part()).map(|part| part.part.id.clone());
+        let dir = job.dir.clone();
         let doing = act(self, job);
         runtime.spawn(async move {
             let event = doing.await;
-            if let (Event::Ended { .. }, Some((dir, id))) = (&event, part) {
-                ends::tell(&mailbox, &dir, &id).await;
+            if let (Event::Ended { job, .. }, Some(dir)) = (&event, dir) {
+                match part {
+                    Some(id) => _ = ends::tell(&mailbox, &dir, &id).await,
+                    None => packs::tell(&mailbox, dir, *job).await,
+                }
             }
             // A server that has stopped finds out when it starts again.
             let _ = mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));

@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, oneshot};
 use super::cluster::Cluster;
 use super::launch::{Host, Launch, PrepareError};
 use super::others::Others;
+use super::packs;
 use super::parts::{Parts, Places, ends};
 use super::what::What;
 use crate::agent::driver::{json, locked, observe_accuracy, row};
@@ -231,6 +232,8 @@ impl Processes {
         locked(&self.cancelled).remove(&job);
         if let Some(part) = what.part() {
             ends::tell(&self.mailbox, &what.dir(&self.host), &part.part.id).await;
+        } else {
+            packs::tell(&self.mailbox, what.dir(&self.host), job).await;
         }
         // A server that has stopped finds out when it starts again.
         let _ = self.mailbox.tell(Event::Batch(batch::Event::Ended { job, exit, elapsed_ms }));

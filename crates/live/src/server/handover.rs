@@ -70,10 +70,9 @@ impl Service {
         let Prepared { name, scale, .. } = &made.prepared;
         let instances = made.pack.as_ref().map_or(1, Packed::len);
         let scale = scale.max(f64::MIN_POSITIVE);
-        let lesson = |promises| Lesson { category: name.clone(), scale, promises, instances };
-        // The mean of many instances says nothing of how long the longest one takes.
-        let promises = self.shop.catalogue.is_learned(name) && made.pack.is_none();
-        made.script.is_none().then(|| lesson(promises))
+        let promises = self.shop.catalogue.is_learned(name);
+        let packed = made.pack.is_some();
+        made.script.is_none().then(|| Lesson { category: name.clone(), scale, promises, instances, packed })
     }
 
     /// Tells the machine about a job that another server hands over.

@@ -15,6 +15,7 @@ mod offer;
 mod offered;
 mod open;
 mod others;
+mod packs;
 mod parts;
 mod prospects;
 mod sealing;

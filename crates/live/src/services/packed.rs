@@ -35,15 +35,26 @@ pub struct Packed {
     environment: BTreeMap<String, Word>,
     varied: Vec<String>,
     instances: Vec<PackedInstance>,
+    /// How much longer an instance takes on the processors of the pack than on those that runtimes are learned for.
+    #[serde(default = "unscaled")]
+    wider: f64,
 }
 
 /// An instance of a pack.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PackedInstance {
     number: u32,
     values: Vec<String>,
     /// At speed 1, on the processors of the pack.
     walltime: Span,
+    /// What its arguments make of how long it takes.
+    #[serde(default = "unscaled")]
+    scale: f64,
+}
+
+/// Earlier versions did not say how much longer.
+fn unscaled() -> f64 {
+    1.0
 }
 
 impl Service {
@@ -63,15 +74,21 @@ impl Service {
     ) -> Result<(Prepared, Packed), Refusal> {
         let mut given = fixed.clone();
         let (mut packed, mut scale, mut walltime, mut procs) = (Vec::new(), 0.0, Span::ZERO, Procs::ONE);
-        let mut inputs = BTreeSet::new();
+        let (mut inputs, mut wider) = (BTreeSet::new(), 1.0);
         for (number, values) in instances {
             given.extend(varied.iter().cloned().zip(values));
             let one = self.prepare(&given, pliant, learned)?;
             inputs.extend(one.inputs);
+            let asked = one.work.procs;
+            wider = one
+                .work
+                .narrowest()
+                .map_or(1.0, |narrow| one.work.speedup.relative_time(narrow.procs, asked))
+                / one.work.speedup.relative_time(asked, asked);
             let work = one.work.narrowest().unwrap_or(one.work);
             let values = self.read(&given)?;
             let values = varied.iter().map(|name| values.get(name).cloned().unwrap_or_default()).collect();
-            packed.push(PackedInstance { number, values, walltime: work.walltime });
+            packed.push(PackedInstance { number, values, walltime: work.walltime, scale: one.scale });
             scale += one.scale;
             walltime = walltime + work.walltime;
             procs = work.procs;
@@ -95,6 +112,7 @@ impl Service {
             environment: environment.filter_map(|(name, word)| Some((name.clone(), fill(word)?))).collect(),
             varied: varied.to_vec(),
             instances: packed,
+            wider,
         };
         Ok((prepared, packed))
     }
@@ -130,11 +148,12 @@ impl Packed {
             env.insert(INSTANCE.to_owned(), instance.number.to_string());
             env.insert("PLIANT_WALLTIME_S".to_owned(), own.seconds().to_string());
             let program = self.command.iter().map(fill).collect();
-            PackedRun { number: instance.number, program, env, walltime_s: own.0.unsigned_abs() }
+            let (number, scale) = (instance.number, instance.scale);
+            PackedRun { number, program, env, walltime_s: own.0.unsigned_abs(), scale }
         };
         // From when the pack itself has begun, a moment after its job.
         let ends_in_s = walltime.0.unsigned_abs().saturating_sub(u64::from(SLACK_S) / 2);
         let runs = self.instances.iter().map(run).collect();
-        PackSpec { grace_s, ends_in_s: Some(ends_in_s), inputs, runs }
+        PackSpec { grace_s, ends_in_s: Some(ends_in_s), inputs, runs, wider: self.wider }
     }
 }

@@ -52,6 +52,10 @@ pub const USERS_MAX: usize = 10_000;
 pub const WAITING_MAX: usize = 10_000;
 /// Instances of a pack.
 pub const PACK_MAX: usize = 10_000;
+/// Instances that stand for all of a multi-job.
+pub const SAMPLES_MAX: usize = 64;
+/// What arguments make of how long an instance takes.
+pub const SCALE: RangeInclusive<f64> = 1e-300..=1e300;
 /// Moments at which processors come free, in an answer.
 pub const PLACES_MAX: usize = 100_000;
 /// Tasks of a launch. An agent says itself if they are too many to be mapped.

@@ -39,22 +39,19 @@ pub struct PackedCall {
 impl Pack {
     /// The arguments of one of its instances.
     pub fn arguments_of(&self, call: &PackedCall) -> BTreeMap<String, String> {
-        let own = self.varied.iter().cloned().zip(call.values.iter().cloned());
-        self.arguments.clone().into_iter().chain(own).collect()
+        call.arguments(&self.arguments, &self.varied)
     }
 }
 
 impl From<&Pack> for proto::Pack {
     fn from(pack: &Pack) -> proto::Pack {
         let Pack { service, arguments, varied, instances, inputs_key } = pack;
-        let call =
-            |call: &PackedCall| proto::pack::Instance { number: call.number, values: call.values.clone() };
         proto::Pack {
             service: service.clone(),
             arguments: arguments.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             varied: varied.clone(),
             // Not cut: the client is to be told if there are too many.
-            instances: instances.iter().map(call).collect(),
+            instances: instances.iter().map(Into::into).collect(),
             inputs_key: inputs_key.map_or_else(Vec::new, |key| key.0.to_vec()),
         }
     }
@@ -63,17 +60,8 @@ impl From<&Pack> for proto::Pack {
 impl TryFrom<proto::Pack> for Pack {
     type Error = Malformed;
     fn try_from(message: proto::Pack) -> Result<Pack, Malformed> {
-        let name = |name| read::word("", "the name of an argument", name, bounds::NAME_BYTES_MAX);
-        let varied = read::list("varied", message.varied, bounds::ARGUMENTS_MAX, name)?;
-        let call = |found: proto::pack::Instance| {
-            if found.values.len() != varied.len() {
-                let expected = format!("{} values, one for each name in `varied`", varied.len());
-                return Err(Malformed::new("values", expected, found.values.len()));
-            }
-            let value = |value| read::text("", value, bounds::ARGUMENT_BYTES_MAX);
-            let values = read::list("values", found.values, bounds::ARGUMENTS_MAX, value)?;
-            Ok(PackedCall { number: found.number, values })
-        };
+        let varied = names(message.varied)?;
+        let call = |found| PackedCall::read(found, &varied);
         let instances = read::list("instances", message.instances, bounds::PACK_MAX, call)?;
         if instances.is_empty() {
             return Err(Malformed::missing("instances", "at least one instance"));
@@ -91,24 +79,68 @@ impl TryFrom<proto::Pack> for Pack {
     }
 }
 
+/// The names of arguments that differ.
+fn names(found: Vec<String>) -> Result<Vec<String>, Malformed> {
+    let name = |name| read::word("", "the name of an argument", name, bounds::NAME_BYTES_MAX);
+    read::list("varied", found, bounds::ARGUMENTS_MAX, name)
+}
+
+impl PackedCall {
+    /// Its arguments: those of all, and its own in place of those with these names.
+    fn arguments(&self, all: &BTreeMap<String, String>, varied: &[String]) -> BTreeMap<String, String> {
+        let own = varied.iter().cloned().zip(self.values.iter().cloned());
+        all.clone().into_iter().chain(own).collect()
+    }
+
+    /// One with a value for each of these arguments.
+    fn read(found: proto::pack::Instance, varied: &[String]) -> Result<PackedCall, Malformed> {
+        if found.values.len() != varied.len() {
+            let expected = format!("{} values, one for each name in `varied`", varied.len());
+            return Err(Malformed::new("values", expected, found.values.len()));
+        }
+        let value = |value| read::text("", value, bounds::ARGUMENT_BYTES_MAX);
+        let values = read::list("values", found.values, bounds::ARGUMENTS_MAX, value)?;
+        Ok(PackedCall { number: found.number, values })
+    }
+}
+
+impl From<&PackedCall> for proto::pack::Instance {
+    fn from(call: &PackedCall) -> proto::pack::Instance {
+        proto::pack::Instance { number: call.number, values: call.values.clone() }
+    }
+}
+
 /// What is asked of a server that may get instances.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProspectsQuery {
     /// The service that they call.
     pub service: String,
-    /// The arguments of one like the others.
+    /// The arguments of the first.
     pub arguments: BTreeMap<String, String>,
+    /// The names of those in which others differ.
+    pub varied: Vec<String>,
+    /// Some that stand for all: the first one does if there are none.
+    pub others: Vec<PackedCall>,
     /// Jobs of whoever asks: those of them that wait are left out.
     pub without: Vec<u32>,
     /// What an agent expects of the service.
     pub elsewhere: Option<Expectation>,
 }
 
+impl ProspectsQuery {
+    /// Those that stand for all: their numbers and arguments.
+    pub fn samples(&self) -> impl Iterator<Item = (u32, BTreeMap<String, String>)> {
+        self.others.iter().map(|call| (call.number, call.arguments(&self.arguments, &self.varied)))
+    }
+}
+
 impl From<&ProspectsQuery> for proto::ProspectsRequest {
     fn from(query: &ProspectsQuery) -> proto::ProspectsRequest {
-        let ProspectsQuery { service, arguments, without, elsewhere } = query;
+        let ProspectsQuery { service, arguments, varied, others, without, elsewhere } = query;
         proto::ProspectsRequest {
             service: Some(service_call(service, arguments)),
+            varied: varied.clone(),
+            others: write::list(others, bounds::SAMPLES_MAX),
             without: without.clone(),
             elsewhere: elsewhere.as_ref().map(Into::into),
         }
@@ -118,20 +150,25 @@ impl From<&ProspectsQuery> for proto::ProspectsRequest {
 impl TryFrom<proto::ProspectsRequest> for ProspectsQuery {
     type Error = Malformed;
     fn try_from(message: proto::ProspectsRequest) -> Result<ProspectsQuery, Malformed> {
-        let proto::ProspectsRequest { service, without, elsewhere } = message;
+        let proto::ProspectsRequest { service, without, elsewhere, varied, others } = message;
         let (service, arguments) =
             called(service.unwrap_or_default()).map_err(|malformed| malformed.under("service"))?;
         let elsewhere = expectation("elsewhere", elsewhere)?;
-        Ok(ProspectsQuery { service, arguments, without, elsewhere })
+        let varied = names(varied)?;
+        let other = |found| PackedCall::read(found, &varied);
+        let others = read::list("others", others, bounds::SAMPLES_MAX, other)?;
+        Ok(ProspectsQuery { service, arguments, varied, others, without, elsewhere })
     }
 }
 
 impl From<&Prospects> for proto::Prospects {
     fn from(prospects: &Prospects) -> proto::Prospects {
-        let Prospects { free, instance, told, jobs, failures, pack_most, waiting } = prospects;
+        let Prospects { free, instance, scale, told, jobs, failures, pack_most, waiting, refused } =
+            prospects;
         proto::Prospects {
             free: write::list(free, bounds::PLACES_MAX),
             instance_ms: write::span_ms(*instance),
+            scale: Some(write::measured(&bounds::SCALE, *scale)),
             told_by: match told {
                 Told::Walltime => 0,
                 Told::Statistics { jobs } | Told::Federation { jobs, .. } | Told::Own { instances: jobs } => {
@@ -146,6 +183,7 @@ impl From<&Prospects> for proto::Prospects {
             failures: *failures,
             pack_most: pack_most.unwrap_or(0),
             waiting: waiting.clone(),
+            refused: write::list(refused, bounds::SAMPLES_MAX),
         }
     }
 }
@@ -156,6 +194,7 @@ impl TryFrom<proto::Prospects> for Prospects {
         Ok(Prospects {
             free: read::list("free", message.free, bounds::PLACES_MAX, Places::try_from)?,
             instance: read::span_ms("instance_ms", message.instance_ms)?,
+            scale: read::number("scale", "a factor", &bounds::SCALE, message.scale.unwrap_or(1.0))?,
             told: match (message.told_by, message.told_level.as_str()) {
                 (0, _) => Told::Walltime,
                 (jobs, "") => Told::Statistics { jobs },
@@ -165,8 +204,19 @@ impl TryFrom<proto::Prospects> for Prospects {
             failures: message.failures,
             pack_most: (message.pack_most > 0).then_some(message.pack_most),
             waiting: message.waiting,
+            refused: read::list("refused", message.refused, bounds::SAMPLES_MAX, unfit)?,
         })
     }
+}
+
+impl From<&(u32, String)> for proto::prospects::Unfit {
+    fn from((number, why): &(u32, String)) -> proto::prospects::Unfit {
+        proto::prospects::Unfit { number: *number, why: write::text(why, bounds::TEXT_BYTES_MAX) }
+    }
+}
+
+fn unfit(found: proto::prospects::Unfit) -> Result<(u32, String), Malformed> {
+    Ok((found.number, read::text("why", found.why, bounds::TEXT_BYTES_MAX)?))
 }
 
 impl From<&Places> for proto::prospects::Places {

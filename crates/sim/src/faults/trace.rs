@@ -24,6 +24,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Cancel { number, .. } => format!("Cancel its job {number}"),
         Event::Withdraw { number, .. } => format!("Withdraw its job {number} if it waits"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
+        Event::Longest { number, ms } => format!("Longest of its job {number}: {ms} ms"),
         Event::Order { order, .. } => format!("Order {} to {}, {:?}", order.job, order.to, order.reason),
         Event::Prepare { handoff, .. } => {
             let (id, copy) = (&handoff.id, if handoff.copy { ", a copy" } else { "" });

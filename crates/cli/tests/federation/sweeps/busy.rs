@@ -48,6 +48,8 @@ async fn a_sweep_ends_while_a_server_is_full_of_jobs_that_outlive_what_it_has_se
 /// How many jobs run or wait there.
 async fn jobs_at_nancy(client: &Client) -> Option<u32> {
     let query = ProspectsQuery {
+        varied: Vec::new(),
+        others: Vec::new(),
         service: "nap".to_owned(),
         arguments: [("x".to_owned(), "1".to_owned())].into(),
         without: Vec::new(),

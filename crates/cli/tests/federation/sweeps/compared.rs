@@ -140,6 +140,8 @@ impl Comparison {
     async fn all_have(&self, is_so: impl Fn(u32, bool) -> bool) {
         let client = self.behind.federation.client("alice");
         let query = ProspectsQuery {
+            varied: Vec::new(),
+            others: Vec::new(),
             service: "step".to_owned(),
             arguments: [("x".to_owned(), "1".to_owned())].into(),
             without: Vec::new(),

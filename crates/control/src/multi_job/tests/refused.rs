@@ -23,7 +23,8 @@ fn an_instance_that_a_server_does_not_take_is_found_by_halves_and_goes_elsewhere
                 }
                 for instance in instances {
                     *done.entry(instance).or_insert(0) += 1;
-                    let ended = Event::Ended { pack, instance, completed: true, took: SpanMs(10) };
+                    let ended =
+                        Event::Ended { pack, instance, completed: true, took: SpanMs(10), scale: 1.0 };
                     open.extend(wanted(&mut machine, ended));
                 }
                 open.extend(wanted(&mut machine, Event::Over { pack, unbegun: false }));
@@ -41,7 +42,7 @@ fn an_instance_that_a_server_does_not_take_is_found_by_halves_and_goes_elsewhere
                 open.extend(wanted(&mut machine, found));
             }
             Command::Done => is_over = true,
-            Command::Look | Command::Withdraw { .. } | Command::Cancel { .. } => {}
+            Command::Look | Command::Keep { .. } | Command::Withdraw { .. } | Command::Cancel { .. } => {}
         }
     }
     assert_eq!((unplaced, is_over), (vec![7], true));
@@ -62,7 +63,7 @@ fn servers_are_asked_about_other_instances_where_nobody_takes_the_next_one() {
     // All of a few.
     assert_eq!(samples(&MultiJob::new(plan(3, 0))), [0, 0, 1, 2]);
     wanted(&mut machine, Event::Recalled { pack: 0, server: name("lyon"), instances: vec![0, 1, 2] });
-    wanted(&mut machine, Event::Ended { pack: 0, instance: 1, completed: true, took: SpanMs(9) });
+    wanted(&mut machine, Event::Ended { pack: 0, instance: 1, completed: true, took: SpanMs(9), scale: 1.0 });
     wanted(&mut machine, Event::Refused { pack: 0, cause: Cause::Invalid });
     // What comes next may be what nobody takes, what has ended well was taken.
     assert_eq!(samples(&machine)[..2], [0, 1]);

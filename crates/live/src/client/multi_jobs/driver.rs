@@ -13,11 +13,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::folder::{Header, numbers, runs};
 use super::lookout::Lookout;
-use super::looks::Looked;
+use super::looks::{Asked, Looked, calls};
 use super::packs::{Heard, OnItsWay, Permits};
 use super::{Entry, MultiJobError, SweepFolder, Swept};
 use crate::client::{Client, ClientError, NotesError};
-use crate::wire::{Pack, PackedCall};
+use crate::wire::Pack;
 
 mod beginning;
 
@@ -163,6 +163,7 @@ impl Sweeper {
             for command in commands.drain(..) {
                 match command {
                     Command::Look => self.lookout.soon(),
+                    Command::Keep { shares } => self.folder.note(&Entry::Kept { shares }),
                     Command::Done => is_over = true,
                     Command::Withdraw { pack } => self.withdraw(pack),
                     Command::Cancel { pack } => self.cancel_pack(pack),
@@ -239,12 +240,11 @@ impl Sweeper {
     fn send(&mut self, number: u32, recalled: bool) {
         let Some(Open { server, instances, job, .. }) = self.packs.get(&number) else { return };
         let Header { key, service, sweep, inputs, .. } = &self.header;
-        let call = |number: &u32| PackedCall { number: *number, values: sweep.values(*number) };
         let pack = Pack {
             service: service.clone(),
             arguments: sweep.fixed.clone(),
             varied: sweep.names().map(str::to_owned).collect(),
-            instances: instances.iter().map(call).collect(),
+            instances: calls(sweep, instances),
             inputs_key: (!inputs.is_empty()).then(|| inputs_key(*key)),
         };
         let on_its_way = OnItsWay {
@@ -269,13 +269,14 @@ impl Sweeper {
 
     fn look(&mut self) {
         // Any of them that servers take: what differs is how long it takes.
-        let sample = self.machine.sample(self.attempts).unwrap_or(0);
-        let arguments = self.header.sweep.arguments(sample);
+        let first = self.machine.sample(self.attempts).unwrap_or(0);
+        let Header { service, sweep, .. } = &self.header;
+        let asked = Asked::about(service, sweep, first, self.machine.samples());
         let mut packs: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
         for job in self.packs.values().filter_map(|open| open.job.as_ref()) {
             packs.entry(job.server.clone()).or_default().push(job.number);
         }
-        self.lookout.look(&self.client, &self.header.service, arguments, packs);
+        self.lookout.look(&self.client, asked, packs);
     }
 
     /// Servers were looked at. That nobody takes instances is borne with until then, and for good once some are under way.
@@ -422,16 +423,17 @@ fn span_ms(time: Duration) -> SpanMs {
 }
 
 /// What an entry means to the machine.
-fn event(entry: Entry) -> Option<Event> {
+pub(super) fn event(entry: Entry) -> Option<Event> {
     Some(match entry {
         Entry::Submitted { pack, server, instances } => {
             Event::Recalled { pack, server, instances: numbers(&instances) }
         }
         Entry::Accepted { .. } => return None,
+        Entry::Kept { shares } => Event::Kept { shares },
         Entry::Refused { pack, cause, .. } => Event::Refused { pack, cause },
         Entry::Ended { pack, end } => {
             let took = SpanMs(i64::try_from(end.elapsed_ms).unwrap_or(i64::MAX / 4));
-            Event::Ended { pack, instance: end.instance, completed: end.is_success(), took }
+            Event::Ended { pack, instance: end.instance, completed: end.is_success(), took, scale: end.scale }
         }
         Entry::Over { pack, unbegun, .. } => Event::Over { pack, unbegun },
         Entry::Unplaced { instance, .. } => Event::Unplaced { instance },

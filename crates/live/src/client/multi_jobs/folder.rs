@@ -3,13 +3,14 @@
 //! | in the folder | what |
 //! |---|---|
 //! | `sweep.json` | the service, the arguments, how instances are spread; written once |
-//! | `journal.jsonl` | a line for each pack that was handed out, accepted or ended, and for each instance that ended or that nobody takes; it only grows |
+//! | `journal.jsonl` | a line for each pack that was handed out, accepted or ended, for each instance that ended or that nobody takes, and for each time that instances were spread to stay; it only grows |
 //! | `results.csv`, `results.parquet` | arguments and outcomes, an instance in each row; written in the end |
 //! | `lock` | held while a client is at work |
 //!
 //! A pack is in the journal, and the journal on the disk, before the pack is sent anywhere. A last line that has no end was
 //! being written when the client died, and is dropped.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -29,6 +30,8 @@ use crate::staging::FileSpec;
 const SCHEMA: &str = "pliant.sweep/1";
 const HEADER: &str = "sweep.json";
 const JOURNAL: &str = "journal.jsonl";
+/// Where there is one of these and no header, they are not a sweep's.
+const OTHERS: [&str; 5] = [JOURNAL, "results.csv", "results.parquet", "results.json", "exploration.json"];
 
 /// What a multi-job is.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -91,6 +94,11 @@ pub(super) enum Entry {
         /// Its instances: the first and the last of each run of numbers.
         instances: Vec<(u32, u32)>,
     },
+    /// The rest was spread, and is to stay so.
+    Kept {
+        /// How many instances each server is to get that were not handed out.
+        shares: BTreeMap<Name, u64>,
+    },
     /// It is a job now.
     Accepted {
         /// The pack.
@@ -136,6 +144,24 @@ pub(super) enum Entry {
     },
     /// What is not done is not wanted any more.
     Cancelled {},
+}
+
+impl Entry {
+    /// The highest number of an instance in it.
+    fn highest(&self) -> Option<u32> {
+        match self {
+            Entry::Submitted { instances, .. } => {
+                instances.iter().map(|(first, last)| *first.max(last)).max()
+            }
+            Entry::Ended { end, .. } => Some(end.instance),
+            Entry::Unplaced { instance, .. } => Some(*instance),
+            Entry::Kept { .. }
+            | Entry::Accepted { .. }
+            | Entry::Refused { .. }
+            | Entry::Over { .. }
+            | Entry::Cancelled {} => None,
+        }
+    }
 }
 
 /// What earlier versions noted.
@@ -195,6 +221,10 @@ impl SweepFolder {
     ///
     /// If it cannot be written, or somebody else has it.
     pub fn open(dir: &Path) -> Result<SweepFolder, NotesError> {
+        if dir.exists() && !dir.is_dir() {
+            let (dir, expected, found) = (dir.to_owned(), "a folder".to_owned(), "a file".to_owned());
+            return Err(NotesError::Other { dir, what: "place of a sweep", expected, found });
+        }
         fs::create_dir_all(dir).map_err(at(dir))?;
         let lock = lock(dir)?;
         let path = dir.join(JOURNAL);
@@ -215,11 +245,31 @@ impl SweepFolder {
             other => other.map_err(at(&path))?,
         };
         let unreadable = |source| NotesError::Unreadable { place: path.display().to_string(), source };
-        serde_json::from_slice(&text).map(Some).map_err(unreadable)
+        let header: Header = serde_json::from_slice(&text).map_err(unreadable)?;
+        self.same("schema", SCHEMA, header.schema.as_str())?;
+        if header.sweep.combinations() != Some(header.plan.instances) {
+            let found = format!("{} instances for {}", header.plan.instances, header.sweep);
+            return Err(unreadable(serde::de::Error::custom(found)));
+        }
+        Ok(Some(header))
+    }
+
+    /// An error if there is in it what a sweep would write over, or what is another client's.
+    fn expect_new(&self) -> Result<(), NotesError> {
+        let is_there = |name: &&&str| fs::metadata(self.dir.join(name)).is_ok_and(|file| file.len() > 0);
+        match OTHERS.iter().find(is_there) {
+            Some(found) => Err(self.other("folder of a sweep", "an empty one or a sweep's own", *found)),
+            None => Ok(()),
+        }
     }
 
     /// Notes what it is of.
+    ///
+    /// # Errors
+    ///
+    /// If it is of something else already, or cannot be written.
     pub(super) fn begin(&self, header: &Header) -> Result<(), NotesError> {
+        self.expect_new()?;
         let text = serde_json::to_vec(header).expect("a header is plain data with text keys");
         let (path, part) = (self.dir.join(HEADER), self.dir.join("part"));
         let written = File::create(&part).and_then(|mut file| {
@@ -268,8 +318,13 @@ impl SweepFolder {
         NotesError::Other { dir, what, expected, found }
     }
 
-    /// Tells all that has happened, in order, with the place of each line. What is no whole line is dropped for good.
-    pub(super) fn replay(&mut self, mut tell: impl FnMut(u64, Entry)) -> Result<(), NotesError> {
+    /// Tells all that has happened to so many instances, in order, with the place of each line. What is no whole line is dropped
+    /// for good.
+    pub(super) fn replay(
+        &mut self,
+        instances: u32,
+        mut tell: impl FnMut(u64, Entry),
+    ) -> Result<(), NotesError> {
         let path = self.dir.join(JOURNAL);
         let mut reader = BufReader::new(File::open(&path).map_err(at(&path))?);
         let (mut place, mut number, mut line) = (0, 0, Vec::new());
@@ -282,7 +337,11 @@ impl SweepFolder {
             }
             let unreadable =
                 |source| NotesError::Unreadable { place: format!("{}:{number}", path.display()), source };
-            let entry = serde_json::from_slice(&line).map_err(unreadable)?;
+            let entry: Entry = serde_json::from_slice(&line).map_err(unreadable)?;
+            if let Some(found) = entry.highest().filter(|highest| *highest >= instances) {
+                let expected = format!("expected instances below {instances}, found {found}");
+                return Err(unreadable(serde::de::Error::custom(expected)));
+            }
             tell(place, entry);
             place += length;
         }
@@ -343,13 +402,62 @@ mod tests {
         let whole = fs::metadata(&journal).unwrap().len();
         folder.journal.set_len(whole - 3).unwrap();
         let mut told = Vec::new();
-        folder.replay(|place, entry| told.push((place, entry))).unwrap();
+        folder.replay(9, |place, entry| told.push((place, entry))).unwrap();
         assert_eq!(told, [(0, entry(1))]);
         folder.note(&entry(3));
         folder.flush(false).unwrap();
         told.clear();
-        folder.replay(|place, entry| told.push((place, entry))).unwrap();
+        folder.replay(9, |place, entry| told.push((place, entry))).unwrap();
         assert_eq!(told, [(0, entry(1)), (whole / 2, entry(3))]);
         assert_eq!(folder.line(whole / 2).unwrap(), entry(3));
+    }
+
+    #[test]
+    fn folders_of_something_else_are_left_alone() {
+        let wanted = MultiJobWanted {
+            service: "nap".to_owned(),
+            sweep: Sweep { varied: vec!["x=1..4".parse().unwrap()], ..Sweep::default() },
+            inputs: Vec::new(),
+            strategy: pliant_policy::allocation::Strategy::Statistics,
+            once: false,
+            retries: 0,
+            patience: std::time::Duration::ZERO,
+        };
+        let header = Header::new("alice", &wanted, super::super::wanted::plan(&wanted));
+        let refused = |result: Result<(), NotesError>| result.unwrap_err().to_string();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "a table of mine").unwrap();
+        let error = refused(SweepFolder::open(&file).map(drop));
+        assert!(error.ends_with("expected a folder, found a file"), "{error}");
+        for other in OTHERS {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = SweepFolder::open(dir.path()).unwrap();
+            fs::write(dir.path().join(other), "mine").unwrap();
+            let error = refused(folder.begin(&header));
+            assert!(
+                error.ends_with(&format!("expected an empty one or a sweep's own, found {other}")),
+                "{error}"
+            );
+            assert_eq!(fs::read(dir.path().join(other)).unwrap(), b"mine");
+        }
+
+        let mut folder = SweepFolder::open(dir.path()).unwrap();
+        folder.begin(&header).unwrap();
+        assert_eq!(folder.header().unwrap(), Some(header.clone()));
+        let change = |changed: Header| {
+            let text = serde_json::to_vec(&changed).unwrap();
+            fs::write(dir.path().join(HEADER), text).unwrap();
+        };
+        change(Header { schema: "pliant.sweep/9".to_owned(), ..header.clone() });
+        let error = refused(folder.header().map(drop));
+        assert!(error.ends_with("schema: expected pliant.sweep/1, found pliant.sweep/9"), "{error}");
+        change(Header { plan: Plan { instances: 3, ..header.plan.clone() }, ..header });
+        let error = refused(folder.header().map(drop));
+        assert!(error.contains("3 instances for"), "{error}");
+        folder.note(&Entry::Unplaced { instance: 4, server: "lyon".parse().unwrap(), why: String::new() });
+        folder.flush(true).unwrap();
+        let error = refused(folder.replay(4, |_, _| {}));
+        assert!(error.contains("journal.jsonl:1") && error.contains("below 4, found 4"), "{error}");
     }
 }

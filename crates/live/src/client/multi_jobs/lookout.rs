@@ -9,7 +9,7 @@ use pliant_control::reason::Cause;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use super::looks::Looked;
+use super::looks::{Asked, Looked};
 use crate::client::{Client, ClientError};
 
 /// How often servers are looked at.
@@ -80,21 +80,15 @@ impl Lookout {
     }
 
     /// Looks at the servers as if those jobs were not there, unless an answer is under way; then again after a while.
-    pub(super) fn look(
-        &mut self,
-        client: &Client,
-        service: &str,
-        arguments: BTreeMap<String, String>,
-        without: BTreeMap<Name, Vec<u32>>,
-    ) {
+    pub(super) fn look(&mut self, client: &Client, asked: Asked, without: BTreeMap<Name, Vec<u32>>) {
         self.at = Instant::now() + LOOK;
         if std::mem::replace(&mut self.looking, true) {
             return;
         }
-        let (client, service, looked) = (client.clone(), service.to_owned(), self.looked.clone());
+        let (client, looked) = (client.clone(), self.looked.clone());
         tokio::spawn(async move {
             // Whoever asked may have stopped.
-            let _ = looked.send(client.look(&service, &arguments, without).await).await;
+            let _ = looked.send(client.look(&asked, without).await).await;
         });
     }
 

@@ -7,8 +7,8 @@ use pliant_control::names::Name;
 use pliant_control::reason::{Cause, Reason};
 use tokio::task::JoinSet;
 
-use crate::client::{Client, ClientError};
-use crate::wire::{self, Declined, ProspectsQuery, proto};
+use crate::client::{Client, ClientError, Sweep};
+use crate::wire::{self, Declined, PackedCall, ProspectsQuery, proto};
 
 /// How many servers are asked at a time.
 const AT_ONCE: usize = 32;
@@ -20,6 +20,32 @@ pub struct Unreachable {
     pub server: Name,
     /// Why.
     pub reason: Reason,
+}
+
+/// What servers are asked about.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    service: String,
+    arguments: BTreeMap<String, String>,
+    varied: Vec<String>,
+    others: Vec<PackedCall>,
+}
+
+impl Asked {
+    /// About the first of these instances, and by others about all.
+    pub(super) fn about(service: &str, sweep: &Sweep, first: u32, others: Vec<u32>) -> Asked {
+        Asked {
+            service: service.to_owned(),
+            arguments: sweep.arguments(first),
+            varied: sweep.names().map(str::to_owned).collect(),
+            others: calls(sweep, &others),
+        }
+    }
+}
+
+/// How instances with these numbers call.
+pub(super) fn calls(sweep: &Sweep, numbers: &[u32]) -> Vec<PackedCall> {
+    numbers.iter().map(|number| PackedCall { number: *number, values: sweep.values(*number) }).collect()
 }
 
 /// What a look at the servers found.
@@ -34,6 +60,18 @@ pub(super) struct Looked {
 }
 
 impl Looked {
+    /// Of the instances that were to stand for all: those that nobody takes, and why one of those who were asked does not.
+    pub(super) fn refused_by_all(&self) -> Vec<(u32, String)> {
+        let Some(((_, first), others)) = self.found.split_first() else { return Vec::new() };
+        let refuses =
+            |prospects: &Prospects, number| prospects.refused.iter().any(|(other, _)| *other == number);
+        let refused = first.refused.iter();
+        refused
+            .filter(|(number, _)| others.iter().all(|(_, other)| refuses(other, *number)))
+            .cloned()
+            .collect()
+    }
+
     /// True if somebody refused the very instance that was asked about, and may take others.
     pub(super) fn is_of_instance(&self) -> bool {
         self.others.iter().any(|one| matches!(one.reason.cause, Cause::Invalid | Cause::TooLong))
@@ -58,10 +96,10 @@ impl Client {
     /// Asks all servers that are there what instances like that may expect of them, without those jobs.
     pub(super) async fn look(
         &self,
-        service: &str,
-        arguments: &BTreeMap<String, String>,
+        asked: &Asked,
         mut without: BTreeMap<Name, Vec<u32>>,
     ) -> Result<Looked, ClientError> {
+        let Asked { service, arguments, varied, others } = asked;
         let mut servers = self.servers().await?.servers;
         servers.retain(|server| server.attached);
         let offers =
@@ -83,8 +121,10 @@ impl Client {
             {
                 let (client, info) = (self.clone(), server.info);
                 let query = ProspectsQuery {
-                    service: service.to_owned(),
+                    service: service.clone(),
                     arguments: arguments.clone(),
+                    varied: varied.clone(),
+                    others: others.clone(),
                     without: without.remove(&info.name).unwrap_or_default(),
                     elsewhere,
                 };

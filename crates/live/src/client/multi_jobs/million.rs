@@ -16,7 +16,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tokio::time::Instant;
 
-use super::folder::{Header, numbers, runs};
+use super::driver::event;
+use super::folder::{Header, runs};
 use super::{Entry, Fate, MultiJobWanted, Rows, SweepFolder};
 use crate::client::Sweep;
 use crate::processes::{Outcome, PackedEnd};
@@ -49,11 +50,13 @@ fn prospects() -> Vec<(Name, Prospects)> {
     let prospects = |places| Prospects {
         free: vec![Places { at: SpanMs::ZERO, places }],
         instance: SpanMs(2),
+        scale: 1.0,
         told: Told::Statistics { jobs: 9 },
         jobs: 0,
         failures: 0,
         pack_most: None,
         waiting: Vec::new(),
+        refused: Vec::new(),
     };
     let server = |(name, places): (&str, u32)| (name.parse().unwrap(), prospects(places));
     [("lyon", 64), ("nancy", 32), ("rennes", 16)].map(server).into()
@@ -69,6 +72,7 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
         for command in commands.drain(..) {
             match command {
                 Command::Look
+                | Command::Keep { .. }
                 | Command::Withdraw { .. }
                 | Command::Cancel { .. }
                 | Command::Unplaced { .. } => {}
@@ -86,13 +90,14 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
                 outcome: Outcome::ExitCode(0),
                 over_walltime: false,
                 elapsed_ms: 2,
+                scale: 1.0,
                 output: String::new(),
                 output_cut: false,
                 error: String::new(),
             };
             folder.note(&Entry::Ended { pack, end });
-            let (completed, took) = (true, SpanMs(2));
-            machine.on(Event::Ended { pack, instance, completed, took }, &mut rng, &mut commands);
+            let (completed, took, scale) = (true, SpanMs(2), 1.0);
+            machine.on(Event::Ended { pack, instance, completed, took, scale }, &mut rng, &mut commands);
         }
         folder.note(&Entry::Over { pack, how: "exit code 0".to_owned(), unbegun: false });
         folder.flush(false).unwrap();
@@ -111,22 +116,11 @@ fn check(instances: u32, most_kib: u64) {
     let mut machine = MultiJob::new(header.plan.clone());
     let (mut rng, mut ignored) = (ChaCha8Rng::seed_from_u64(1), Vec::new());
     let tell = |_, entry| {
-        let event = match entry {
-            Entry::Submitted { pack, server, instances } => {
-                Event::Recalled { pack, server, instances: numbers(&instances) }
-            }
-            Entry::Ended { pack, end } => {
-                Event::Ended { pack, instance: end.instance, completed: true, took: SpanMs(2) }
-            }
-            Entry::Over { pack, .. } => Event::Over { pack, unbegun: false },
-            Entry::Accepted { .. } | Entry::Refused { .. } | Entry::Unplaced { .. } | Entry::Cancelled {} => {
-                return;
-            }
-        };
+        let Some(event) = event(entry) else { return };
         machine.on(event, &mut rng, &mut ignored);
         ignored.clear();
     };
-    folder.replay(tell).unwrap();
+    folder.replay(instances, tell).unwrap();
     assert_eq!((machine.progress().done, machine.progress().packs), (instances, packs));
     let gone_on = began.elapsed() - carried_out;
     let mut rows = Rows::of(folder).unwrap();

@@ -96,7 +96,7 @@ impl Rows {
         // Where a pack that has not ended was handed out, and with which instances.
         let mut open: BTreeMap<u32, (u64, Vec<(u32, u32)>)> = BTreeMap::new();
         let mut cancelled = false;
-        folder.replay(|place, entry| match entry {
+        folder.replay(header.plan.instances, |place, entry| match entry {
             Entry::Submitted { pack, instances, .. } => _ = open.insert(pack, (place, instances)),
             Entry::Accepted { pack, job } => {
                 let known = servers.iter().position(|server| *server == job.server);
@@ -134,6 +134,7 @@ impl Rows {
                 }
             }
             Entry::Cancelled {} => cancelled = true,
+            Entry::Kept { .. } => {}
         })?;
         // Of what is in jobs that go on, the line that says so.
         for (since, instances) in open.into_values() {
@@ -212,7 +213,9 @@ impl Rows {
                 let how = format!("no server takes it; {server} says: {why}");
                 return Ok(Row { fate: Fate::Failed, how, ..nothing });
             }
-            Entry::Accepted { .. } | Entry::Refused { .. } | Entry::Cancelled {} => return Ok(nothing),
+            Entry::Accepted { .. } | Entry::Kept { .. } | Entry::Refused { .. } | Entry::Cancelled {} => {
+                return Ok(nothing);
+            }
         };
         let job = self.job(pack);
         let PackedEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
@@ -264,6 +267,7 @@ mod tests {
                 outcome: Outcome::ExitCode(code),
                 over_walltime: false,
                 elapsed_ms: 2,
+                scale: 1.0,
                 output: String::new(),
                 output_cut: false,
                 error: String::new(),

@@ -12,7 +12,7 @@ use pliant_policy::allocation::Strategy;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::looks::{Looked, Unreachable};
+use super::looks::{Asked, Looked, Unreachable};
 use crate::client::NotesError;
 use crate::client::{Client, ClientError, Sweep};
 use crate::staging::FileSpec;
@@ -54,6 +54,21 @@ pub struct Swept {
     pub servers: usize,
     /// It was stopped before its end.
     pub interrupted: bool,
+}
+
+/// What would become of a multi-job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Preview {
+    /// What each server would get.
+    pub shares: Vec<Share>,
+    /// When the last instance would end, from now.
+    pub makespan: SpanMs,
+    /// Who would get nothing.
+    pub others: Vec<Unreachable>,
+    /// How many instances servers were asked about.
+    pub asked: usize,
+    /// Those of them that none of the servers takes, and why one of them does not.
+    pub refused: Vec<(u32, String)>,
 }
 
 /// Why a multi-job could not go on.
@@ -135,20 +150,18 @@ pub(super) fn plan(wanted: &MultiJobWanted) -> Plan {
 }
 
 impl Client {
-    /// What each server would get of a multi-job, when its last instance would end, and who would get nothing.
+    /// What each server would get of a multi-job, and when its last instance would end.
     ///
     /// # Errors
     ///
     /// If no server takes such instances.
-    pub async fn allocation(
-        &self,
-        wanted: &MultiJobWanted,
-    ) -> Result<(Vec<Share>, SpanMs, Vec<Unreachable>), MultiJobError> {
+    pub async fn allocation(&self, wanted: &MultiJobWanted) -> Result<Preview, MultiJobError> {
         let mut machine = MultiJob::new(plan(wanted));
         let mut looked = Looked::default();
         // Of an instance that nobody takes the others may be taken all the same.
         for sample in (0..).map_while(|attempts| machine.sample(attempts)) {
-            looked = self.look(&wanted.service, &wanted.sweep.arguments(sample), BTreeMap::new()).await?;
+            let asked = Asked::about(&wanted.service, &wanted.sweep, sample, machine.samples());
+            looked = self.look(&asked, BTreeMap::new()).await?;
             if !looked.found.is_empty() || !looked.is_of_instance() {
                 break;
             }
@@ -156,8 +169,9 @@ impl Client {
         if looked.found.is_empty() {
             return Err(MultiJobError::Nobody(looked.others));
         }
+        let (asked, refused) = (machine.samples().len(), looked.refused_by_all());
         let (shares, makespan) =
             machine.preview(looked.found, &mut ChaCha8Rng::seed_from_u64(rand::random()));
-        Ok((shares, makespan, looked.others))
+        Ok(Preview { shares, makespan, others: looked.others, asked, refused })
     }
 }

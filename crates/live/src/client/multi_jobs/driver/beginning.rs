@@ -59,7 +59,7 @@ impl Sweeper {
         // What follows from the past was carried out in the past.
         let mut carried_out = Vec::new();
         let mut accepted = false;
-        folder.replay(|_, entry| {
+        folder.replay(header.plan.instances, |_, entry| {
             match &entry {
                 Entry::Submitted { pack, server, instances } => {
                     let open = Open {
@@ -77,7 +77,7 @@ impl Sweeper {
                     }
                 }
                 Entry::Refused { pack, .. } | Entry::Over { pack, .. } => drop(packs.remove(pack)),
-                Entry::Ended { .. } | Entry::Unplaced { .. } | Entry::Cancelled {} => {}
+                Entry::Kept { .. } | Entry::Ended { .. } | Entry::Unplaced { .. } | Entry::Cancelled {} => {}
             }
             if let Some(event) = event(entry) {
                 machine.on(event, &mut rng, &mut carried_out);

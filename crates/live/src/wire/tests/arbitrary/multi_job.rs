@@ -31,9 +31,16 @@ pub(in super::super) fn prospects_query() -> impl Strategy<Value = ProspectsQuer
     let expected = expected.prop_map(|(runtime, level, jobs)| Expectation { runtime, level, jobs });
     let whole =
         (word(), btree_map(word(), text(), 0..3), vec(any::<u32>(), 0..4), proptest::option::of(expected));
-    whole.prop_map(|(service, arguments, without, elsewhere)| ProspectsQuery {
+    let others = (0_usize..3).prop_flat_map(|names| {
+        let call =
+            (any::<u32>(), vec(text(), names)).prop_map(|(number, values)| PackedCall { number, values });
+        (vec(word(), names), vec(call, 0..3))
+    });
+    (whole, others).prop_map(|((service, arguments, without, elsewhere), (varied, others))| ProspectsQuery {
         service,
         arguments,
+        varied,
+        others,
         without,
         elsewhere,
     })
@@ -49,13 +56,18 @@ pub(in super::super) fn prospects() -> impl Strategy<Value = Prospects> {
     let pack_most = proptest::option::of(1..u32::MAX);
     let whole =
         (vec(places, 0..4), span_ms(), told, any::<u32>(), any::<u64>(), pack_most, vec(any::<u32>(), 0..4));
-    whole.prop_map(|(free, instance, told, jobs, failures, pack_most, waiting)| Prospects {
-        free,
-        instance,
-        told,
-        jobs,
-        failures,
-        pack_most,
-        waiting,
-    })
+    let refused = vec((any::<u32>(), text()), 0..3);
+    (whole, bounds::SCALE, refused).prop_map(
+        |((free, instance, told, jobs, failures, pack_most, waiting), scale, refused)| Prospects {
+            free,
+            instance,
+            scale,
+            told,
+            jobs,
+            failures,
+            pack_most,
+            waiting,
+            refused,
+        },
+    )
 }
