@@ -188,7 +188,11 @@ pub fn run_pack(file: &Path, out: &mut impl Write) -> Result<(), PackError> {
         line.push(b'\n');
         out.write_all(&line).and_then(|()| out.flush()).map_err(at(Path::new("standard output")))
     })?;
-    longest.write(file).map_err(at(&file.with_file_name(LONGEST)))
+    if let Err(error) = longest.write(file) {
+        // Nothing of the instances is lost for that.
+        tracing::warn!(%error, "no walltimes are learned from this pack");
+    }
+    Ok(())
 }
 
 /// The longest time that an instance took for a unit of its service, in milliseconds.
@@ -200,7 +204,8 @@ impl Longest {
     fn tell(&mut self, end: &PackedEnd, wider: f64) {
         if end.is_success() {
             let unit = end.elapsed_ms as f64 / (end.scale * wider);
-            self.0 = Some(self.0.unwrap_or(0.0).max(unit));
+            let longest = self.0.unwrap_or(0.0).max(unit);
+            self.0 = Some(longest).filter(|longest| longest.is_finite()).or(self.0);
         }
     }
 

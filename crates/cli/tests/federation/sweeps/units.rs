@@ -10,7 +10,8 @@ fn naps(name: &'static str) -> Cluster {
     let nap = shell("nap", "sleep 0.$1");
     let learned =
         "runtime = \"history\"\nfirst = \"600s\"\nruntime_per = { argument = \"x\", at = 10, exponent = 1 }";
-    let nap = nap.replace("runtime = \"2s\"", learned).replace("\"integer\"", "\"integer\"\nmin = 1\nmax = 99");
+    let nap =
+        nap.replace("runtime = \"2s\"", learned).replace("\"integer\"", "\"integer\"\nmin = 1\nmax = 99");
     let tables = SERVICES.to_owned() + &nap;
     Cluster { tables, ..Cluster::new(name, 4, 1.0) }
 }
