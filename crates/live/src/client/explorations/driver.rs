@@ -25,7 +25,7 @@ use crate::wire::{Attempt, Call};
 
 /// How often it is asked whether there are other servers.
 const LOOK: Duration = Duration::from_secs(10);
-/// How soon after one was lost or did not take a request.
+/// How soon after one was lost or did not take a request, or the agent did not say where servers are that have some.
 const LOOK_SOON: Duration = Duration::from_secs(1);
 /// The longest that servers may take to acknowledge what was cancelled in the end.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -235,13 +235,15 @@ impl Explorer {
             match command {
                 Command::Discover { most } => self.discover(most),
                 Command::Submit(submission) => {
-                    let arguments = self.sweep.arguments(submission.number);
-                    let Submission { number, kind, attempt, .. } = submission;
-                    let call = Call { number, kind, attempt, arguments };
+                    let call = self.call(&submission);
                     self.calls.call_async(&submission.server, call);
                 }
                 Command::Cancel { server } => self.calls.cancel_all(&server),
                 Command::CancelOne { server, number, attempt } => {
+                Command::Recall(submission) => {
+                    let call = self.call(&submission);
+                    self.calls.recall(&submission.server, call);
+                }
                     self.calls.cancel(&server, Attempt { number, attempt })
                 }
                 Command::Withdraw { server, number, attempt } => {
@@ -257,6 +259,11 @@ impl Explorer {
 
     /// No server could take any of them: what is wrong with one is wrong with all.
     async fn all_wrong(&mut self) -> ExploreError {
+    fn call(&self, submission: &Submission) -> Call {
+        let Submission { number, kind, attempt, .. } = *submission;
+        Call { number, kind, attempt, arguments: self.sweep.arguments(number) }
+    }
+
         let mut ends = Vec::new();
         self.machine.on(moment(&self.clock), Event::Interrupted, &mut ends);
         for command in ends {

@@ -299,6 +299,14 @@ impl Calls {
         let id @ Attempt { number, .. } = id.into();
         self.open.remove(&number);
         let held = self.held.len();
+    /// Cancels a request that another client of this exploration called, and has it reported what has become of it: ended, if it
+    /// was over before, or withdrawn.
+    pub fn recall(&mut self, server: &Name, call: Call) {
+        self.open.insert(call.number, server.clone());
+        self.cancelling.insert((server.clone(), Some(call.number)));
+        self.order(server, Order::Recall(call));
+    }
+
         self.held.retain(|(_, call)| call.number != number);
         if self.held.len() < held {
             return;
