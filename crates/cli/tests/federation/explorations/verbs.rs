@@ -132,6 +132,21 @@ async fn a_wrong_value_among_good_ones_fails_alone() {
     assert_eq!(alice.run(line).0, 3, "it stays so");
 }
 
+/// The first ten are told one by one, and where to look for the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_wrong_values_are_told_in_a_few_lines() {
+    let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let wrong: Vec<String> = (1..=15).map(|n| format!("x{n}")).collect();
+    let wrong = wrong.join(",");
+    let (code, said, stderr) =
+        alice.run(&format!("explore pause --vary ms=1,{wrong} --min 1 --deadline 30s --out kept"));
+    assert_eq!((code, &said["failed"]), (0, &15.into()), "{stderr}");
+    assert_eq!(stderr.matches("does not take request").count(), 10, "{stderr}");
+    assert!(stderr.contains("servers do not take 5 more requests; why is in kept/failed"), "{stderr}");
+    assert_eq!(std::fs::read_dir(alice.dir.path().join("kept/failed")).unwrap().count(), 15);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_completed_after_the_deadline_is_said_to_be_late() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
@@ -175,6 +190,17 @@ async fn what_cannot_be_is_refused_with_a_reason() {
         ("explore pause ms=1 --vary ms=1..5 --deadline 10s --out d", 2, "found `ms` twice"),
         ("explore pause --vary ms=1..5 --min 9 --deadline 10s --out e", 2, "expected at most 5"),
         ("explore count --max 2 --deadline 10s --out f", 2, "data"),
+        (
+            "explore pause ms=1 --legacy 2 --min 3 --max 9 --deadline 10s --out i",
+            2,
+            "--legacy: expected 3 (--min) to 9 requests, found 2",
+        ),
+        (
+            "explore pause ms=1 --legacy 10 --max 9 --deadline 10s --out j",
+            2,
+            "1 (--min) to 9 requests, found 10",
+        ),
+        ("explore say --vary text=x,y --max 3 --deadline 10s --out h", 2, "--max: expected at most 2"),
     ] {
         let (found, _, stderr) = alice.run(line);
         assert_eq!(found, code, "{line}: {stderr}");
