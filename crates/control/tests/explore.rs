@@ -38,6 +38,7 @@ fn tell_at(machine: &mut Explore, now: TimeMs, event: Event) -> Vec<String> {
         Command::Submit(submission) => format!("submit {} {}", submission.number, submission.server),
         Command::Cancel { server } => format!("cancel {server}"),
         Command::CancelOne { server, number, .. } => format!("cancel {number} {server}"),
+        Command::Recall(submission) => format!("recall {} {}", submission.number, submission.server),
         Command::Expect { server } => format!("expect {server}"),
         Command::Withdraw { server, number, attempt } => format!("withdraw {number}.{attempt} {server}"),
         Command::WakeAt(at) => format!("wake {}", at.0),
@@ -197,6 +198,61 @@ fn who_begins_again_while_it_waits_for_servers_sends_again_what_was_not_answered
     check(&machine);
     tell_at(&mut machine, TimeMs(1_005), Event::Due);
     check(&machine);
+}
+
+/// What had ended while the client was away is counted, though its time is over.
+#[test]
+fn who_begins_again_after_the_deadline_asks_what_became_of_each_request_before_it_leaves() {
+    let mut machine = Explore::new(plan(1, 100, Dispatch::Window(1)));
+    tell(&mut machine, Event::Begin);
+    tell(&mut machine, offers(&[("a", 4)]));
+    tell(&mut machine, ended(0, "a"));
+    let late = TimeMs(DEADLINE.0 + 5);
+    let recalled = ["discover 100", "wake 100000", "recall 1 a", "recall 2 a", "recall 3 a", "recall 4 a"];
+    assert_eq!(tell_at(&mut machine, late, Event::Resumed), recalled);
+    assert!(machine.wants_no_servers() && !machine.is_over());
+    assert_eq!(tell_at(&mut machine, late, offers(&[("a", 4), ("b", 1)])), [""; 0], "nothing more is begun");
+    assert_eq!(tell_at(&mut machine, late, ended(1, "a")), [""; 0]);
+    // Killed once more: what has not been answered is asked again.
+    let text = serde_json::to_string(&machine).unwrap();
+    let mut machine: Explore = serde_json::from_str(&text).unwrap();
+    let again = ["discover 100", "wake 100000", "recall 2 a", "recall 3 a", "recall 4 a"];
+    assert_eq!(tell_at(&mut machine, late, Event::Resumed), again);
+    let withdrawn = |number| Event::Withdrawn { number, attempt: 0, server: name("a") };
+    assert_eq!(tell_at(&mut machine, late, withdrawn(3)), [""; 0]);
+    let stopped = tell_at(&mut machine.clone(), late, Event::Interrupted);
+    assert_eq!(stopped, ["cancel a", "done 1+1 interrupted"], "its user does not want to know");
+    let mut lost = machine.clone();
+    let left = tell_at(&mut lost, late, Event::Lost(name("a")));
+    assert_eq!(left, ["cancel a", "done 1+1"], "its server does not answer any more");
+    let failed = Event::Ended { number: 2, server: name("a"), completed: false };
+    assert_eq!(tell_at(&mut machine, late, failed), [""; 0]);
+    assert_eq!(tell_at(&mut machine, late, ended(4, "a")), ["done 1+2"]);
+    assert_eq!(machine.progress().failed, 1);
+}
+
+/// The same if a mandatory request is the last to be heard of, or the deadline comes before a server has answered.
+#[test]
+fn who_began_again_leaves_when_all_that_was_sent_before_is_known() {
+    let mut machine = Explore::new(plan(1, 100, Dispatch::Window(1)));
+    tell(&mut machine, Event::Begin);
+    tell(&mut machine, offers(&[("a", 2)]));
+    let late = TimeMs(DEADLINE.0 + 5);
+    let again = ["submit 0 a", "submit 1 a", "submit 2 a", "discover 100", "wake 100000"];
+    let mut away = machine.clone();
+    assert_eq!(tell_at(&mut away, late, Event::Resumed), again, "a mandatory one is wanted still");
+    assert_eq!(tell_at(&mut away, late, ended(0, "a")), ["recall 1 a", "recall 2 a"]);
+    assert_eq!(tell_at(&mut away, late, ended(1, "a")), [""; 0]);
+    assert_eq!(tell_at(&mut away, late, ended(2, "a")), ["done 1+2"]);
+    tell(&mut machine, ended(0, "a"));
+    assert_eq!(tell(&mut machine, Event::Resumed)[..2], again[1..3]);
+    assert_eq!(tell(&mut machine, ended(1, "a")), ["submit 3 a"]);
+    assert_eq!(
+        tell_at(&mut machine, DEADLINE, Event::Due),
+        ["recall 2 a"],
+        "request 3 was sent by this client"
+    );
+    assert_eq!(tell_at(&mut machine, DEADLINE, ended(2, "a")), ["cancel a", "done 1+2"]);
 }
 
 #[test]

@@ -121,6 +121,106 @@ fn nobody_touches_anothers_exploration_and_nobody_fills_the_server() {
     assert_eq!(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory)), stands(Standing::Waiting));
 }
 
+fn refusal(commands: &[Command]) -> Option<(Cause, &str)> {
+    match commands {
+        [Command::Reply { answer: Answer::Refused(reason), .. }] => Some((reason.cause, &reason.why)),
+        _ => None,
+    }
+}
+
+/// Explorations that nobody has heard of are remembered once something of them is cancelled: so many of a user.
+#[test]
+fn nobody_fills_the_memory_of_a_server_with_explorations() {
+    let hour = 3_600_000;
+    let nth = |number: u32| {
+        let mut key = [0; 16];
+        key[..4].copy_from_slice(&number.to_be_bytes());
+        Key(key)
+    };
+    let events = |owner: &str, number: u32| {
+        let (reply, user, exploration) = (Token(9), user(owner), nth(number));
+        let key = RequestKey { exploration, number: 1 };
+        let Event::Submit { mut submit, .. } = submit(owner, 1, Kind::Mandatory) else { unreachable!() };
+        submit.key = key;
+        [
+            Event::Cancel { reply, key, attempt: 0, user: user.clone() },
+            Event::Withdraw { reply, key, attempt: 0, user: user.clone() },
+            Event::CancelAll { reply, exploration, user },
+            Event::Submit { reply, submit },
+        ]
+    };
+    let mut server = server();
+    let first = |owner: &str, number: u32| events(owner, number)[number as usize % 3].clone();
+    for number in 0..10_000 {
+        let told = tell(&mut server, i64::from(number), first("ann", number));
+        assert_eq!(refusal(&told), None, "{number}");
+    }
+    let full = server.clone();
+    for event in events("ann", 10_000) {
+        let told = tell(&mut server, 20_000, event);
+        let (cause, why) = refusal(&told).unwrap();
+        assert_eq!(cause, Cause::TooMany);
+        assert!(why.starts_with("expected at most 10000 explorations of a user"), "{why}");
+    }
+    assert_eq!(server, full, "who is refused leaves nothing");
+    // Those that are known are told how they stand, others have room of their own, and the oldest is forgotten first.
+    for event in events("ann", 0) {
+        assert_eq!(refusal(&tell(&mut server, 20_000, event)), None);
+    }
+    assert_eq!(refusal(&tell(&mut server, 20_000, first("bob", 10_001))), None);
+    tell(&mut server, hour, Event::Due);
+    assert_eq!(server.explorations().count(), 10_001, "number 0 was heard of since");
+    tell(&mut server, hour + 1, Event::Due);
+    assert_eq!((server.owner(nth(0)), server.owner(nth(1))), (Some(&user("ann")), None));
+    assert_eq!(refusal(&tell(&mut server, hour + 1, first("ann", 10_000))), None);
+}
+
+/// Numbers that are cancelled before they come, or one after the other as they come.
+#[test]
+fn nobody_fills_the_memory_of_a_server_with_cancelled_requests() {
+    let cancel = |number| Event::Cancel { reply: Token(9), key: key(number), attempt: 0, user: user("ann") };
+    for comes in [false, true] {
+        let mut server = server();
+        for number in 0..10_000 {
+            if comes {
+                assert_eq!(
+                    tell(&mut server, 0, submit("ann", number, Kind::Optional)),
+                    stands(Standing::Waiting)
+                );
+            }
+            assert_eq!(tell(&mut server, 0, cancel(number)), stands(Standing::Cancelled));
+        }
+        let full = server.clone();
+        for event in [cancel(10_000), withdraw(10_000, 0), submit("ann", 10_000, Kind::Mandatory)] {
+            let told = tell(&mut server, 1, event);
+            let (cause, why) = refusal(&told).unwrap();
+            assert_eq!(cause, Cause::TooMany);
+            assert!(why.starts_with("expected at most 10000 cancelled requests of a user"), "{why}");
+        }
+        assert_eq!(server, full, "who is refused leaves nothing");
+        // What is known stays known, and an exploration that is cancelled as a whole needs no numbers.
+        assert_eq!(tell(&mut server, 2, submit("ann", 7, Kind::Mandatory)), stands(Standing::Cancelled));
+        let all = Event::CancelAll { reply: Token(9), exploration: key(0).exploration, user: user("ann") };
+        tell(&mut server, 3, all);
+        assert_eq!(tell(&mut server, 4, cancel(10_000)), stands(Standing::Cancelled));
+        assert_eq!(tell(&mut server, 5, submit("ann", 7, Kind::Mandatory)), stands(Standing::Cancelled));
+        let again: Requests = serde_json::from_str(&serde_json::to_string(&server).unwrap()).unwrap();
+        assert_eq!(again, server);
+    }
+}
+
+/// The hour begins when the last request is over, however long that took.
+#[test]
+fn the_end_of_a_long_request_is_remembered_for_a_client_that_is_away() {
+    let mut server = server();
+    tell(&mut server, 0, submit("ann", 1, Kind::Mandatory));
+    tell(&mut server, 0, Event::Due);
+    tell(&mut server, 7_200_000, ended(0, Exit::Completed));
+    tell(&mut server, 7_200_000, Event::Due);
+    let asked = tell(&mut server, 7_300_000, submit("ann", 1, Kind::Mandatory));
+    assert_eq!(asked, stands(Standing::Completed));
+}
+
 #[test]
 fn the_optional_requests_of_a_user_are_counted_over_all_explorations() {
     let mut server = server();

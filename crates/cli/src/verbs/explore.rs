@@ -52,7 +52,8 @@ pub(crate) struct Arguments {
     /// Where results are kept, and how far it is. The same command goes on where another one was.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Submits so many requests at once and no more, as users do who have to guess: the baseline of the paper.
+    /// Submits so many requests at once and no more, mandatory ones included, as users do who have to guess: the baseline
+    /// of the paper, for servers with order = "fcfs".
     #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
     legacy: Option<u32>,
     /// Looks so often whether another server would complete a mandatory request sooner that waits, and moves it there.
@@ -86,6 +87,11 @@ impl Arguments {
             let expected =
                 format!("--min: expected at most {most}, as many requests as there are, found {}", self.min);
             return Err(Failure::input(expected).hint("--vary says how requests differ from each other"));
+        }
+        if let Some(guess) = self.legacy.filter(|guess| !(self.min..=most).contains(guess)) {
+            let message =
+                format!("--legacy: expected {} (--min) to {most} requests, found {guess}", self.min);
+            return Err(Failure::input(message).hint("a guess is of all requests, mandatory ones included"));
         }
         let inputs = announced("--in", &self.inputs)?;
         Ok(Wanted {

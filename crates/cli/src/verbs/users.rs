@@ -53,7 +53,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         eprintln!("warning: server {name} is not among it: {why}");
     }
     if users.is_empty() {
-        tell(|| "nobody explores".to_owned());
+        // Users are shown their own line only.
+        let who = if session.client.is_operator() { "nobody has explored" } else { "you have not explored" };
+        tell(|| format!("{who} on the servers that answered"));
     }
     Ok(())
 }

@@ -9,18 +9,20 @@
 //!
 //! Beyond the paper: a server that is lost gives its mandatory requests to others and its optional ones back; one that
 //! comes later is taken in. All of the state is data: a client that begins again sends what it was not answered again,
-//! under the same numbers, and the servers tell what became of it. With [`Plan::reallocation`] mandatory requests that wait
-//! are moved to servers that would complete them sooner (`moving.rs`).
+//! under the same numbers, and the servers tell what became of it; past its deadline that is all that it asks
+//! (`ending.rs`). With [`Plan::reallocation`] mandatory requests that wait are moved to servers that would complete them
+//! sooner (`moving.rs`).
 //!
 //! [`Dispatch::Guess`] is the paper's legacy client, which submits a number of requests that its user guessed.
 //!
 //! Cost: O(log n) for each event, and O(servers) for setup and cleanup.
 
+mod ending;
 mod losses;
 mod moving;
 mod placing;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, TimeMs};
@@ -151,6 +153,8 @@ pub enum Command {
         /// Up to which attempt of it.
         attempt: u32,
     },
+    /// Cancel a request and say what has become of it: [`Event::Ended`] if it had ended, [`Event::Withdrawn`] if not.
+    Recall(Submission),
     /// Ask a server what may be expected of it. If it does not answer, it is left out.
     Expect {
         /// The server.
@@ -216,6 +220,8 @@ enum Phase {
     /// Waits to ask the agent again.
     Pausing,
     Monitoring,
+    /// Wants nothing more than to know what has become of requests.
+    Recalling,
     Over,
 }
 
@@ -247,6 +253,10 @@ pub struct Explore {
     turn: usize,
     /// Where each request is that was sent and is not over.
     sent: BTreeMap<u32, Name>,
+    /// Optional ones among them of which nothing was heard since the client began again: they may have ended while it was
+    /// away.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    unheard: BTreeSet<u32>,
     /// How often requests have come back from servers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     attempts: BTreeMap<u32, u32>,
@@ -280,6 +290,7 @@ impl Explore {
             order: Vec::new(),
             turn: 0,
             sent: BTreeMap::new(),
+            unheard: BTreeSet::new(),
             attempts: BTreeMap::new(),
             moving: Moving::default(),
             homeless: (0..mandatory).collect(),
@@ -318,6 +329,11 @@ impl Explore {
         self.phase == Phase::Over
     }
 
+    /// True if it has no use for servers other than those that have something of it.
+    pub fn wants_no_servers(&self) -> bool {
+        matches!(self.phase, Phase::Recalling | Phase::Over)
+    }
+
     /// True while it waits for the agent to name servers, or until it asks the agent again.
     pub fn looks_for_servers(&self) -> bool {
         matches!(self.phase, Phase::Discovering | Phase::Pausing)
@@ -327,7 +343,8 @@ impl Explore {
     pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
         // What ends at the very deadline is in time: of its instant, only the word that it has passed ends the stay.
         let deadline = self.plan.deadline;
-        let passed = now > deadline || (now == deadline && event == Event::Due);
+        let passed =
+            now > deadline || (now == deadline && event == Event::Due) || self.phase == Phase::Recalling;
         match (self.phase, event) {
             (Phase::Over, Event::Ended { .. } | Event::Refused { .. }) => return,
             (Phase::Over, Event::Resumed) => return self.leave(self.interrupted, commands),
@@ -335,9 +352,10 @@ impl Explore {
             (Phase::Idle, Event::Begin | Event::Resumed) | (Phase::Pausing, Event::Due) => {
                 self.discover(commands)
             }
-            (_, Event::Resumed) => self.resume(commands),
+            (_, Event::Resumed) => self.resume(passed, commands),
             (Phase::Idle, _) => return,
             (_, Event::Interrupted) => return self.leave(true, commands),
+            (Phase::Recalling, Event::Found(_)) => {}
             (_, Event::Found(offers)) => self.found(now, offers, commands),
             (_, Event::Ended { number, server, completed }) => {
                 self.ended(now, number, &server, completed, commands)
@@ -356,25 +374,12 @@ impl Explore {
             self.sent.is_empty() && self.homeless.is_empty() && self.phase == Phase::Monitoring;
         let exhausted = nothing_left && !self.has_optional();
         if self.open == 0 && (passed || exhausted) {
-            self.leave(false, commands);
+            self.finish(commands);
         }
     }
 
     fn discover(&mut self, commands: &mut Vec<Command>) {
         self.phase = Phase::Discovering;
-        commands.push(Command::Discover { most: self.plan.most });
-        commands.push(Command::WakeAt(self.plan.deadline));
-    }
-
-    /// Sends again what was not answered: the servers know the numbers. Whoever waited to ask the agent does so now: the
-    /// word for that is lost.
-    fn resume(&mut self, commands: &mut Vec<Command>) {
-        self.moving = Moving::default();
-        if self.phase == Phase::Pausing {
-            self.phase = Phase::Discovering;
-        }
-        let again = self.sent.iter().map(|(number, server)| self.submission(*number, server.clone()));
-        commands.extend(again.map(Command::Submit));
         commands.push(Command::Discover { most: self.plan.most });
         commands.push(Command::WakeAt(self.plan.deadline));
     }
@@ -431,16 +436,5 @@ impl Explore {
             }
             Kind::Optional => self.fill(name, commands),
         }
-    }
-
-    /// The cleanup phase.
-    fn leave(&mut self, interrupted: bool, commands: &mut Vec<Command>) {
-        self.phase = Phase::Over;
-        self.interrupted = interrupted;
-        let left: std::collections::BTreeSet<&Name> = self.sent.values().collect();
-        let asked = |(name, server): &(&Name, &Server)| left.contains(name) || !server.given_up.is_empty();
-        let cancel = |(server, _): (&Name, &Server)| Command::Cancel { server: server.clone() };
-        commands.extend(self.servers.iter().filter(asked).map(cancel));
-        commands.push(Command::Done(Outcome { progress: self.progress, interrupted }));
     }
 }

@@ -12,26 +12,25 @@
 mod journaled;
 mod leaving;
 mod messages;
+mod remembered;
 #[cfg(test)]
 mod tests;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pliant_model::{SpanMs, TimeMs};
+use pliant_model::TimeMs;
 use pliant_policy::optional::{Decision, Ended, Kind, Queue, Request, RequestId, UserId};
 use serde::{Deserialize, Serialize};
 
 use self::messages::is_first;
-use crate::names::{Key, User};
+use self::remembered::{Crowd, Remembered};
+use crate::names::User;
 use crate::reason::{Cause, Reason};
 
 pub use journaled::{Journaled, Told};
 pub use messages::{Answer, Command, Config, Event, Exit, RequestKey, Standing, Submit};
 pub use views::{Process, Prospects, UserShare};
-
-/// How long an exploration is remembered after its last request is over: longer than a client repeats itself.
-const KEPT: SpanMs = SpanMs(3_600_000);
 
 /// A request that waits or runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -43,25 +42,6 @@ struct Kept {
     cancelled: bool,
 }
 
-/// What is known of an exploration.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Exploration {
-    user: User,
-    /// Requests that are here, by their numbers in it.
-    here: BTreeMap<u32, RequestId>,
-    /// Optional ones among them.
-    optional: u32,
-    /// Requests that are over, and how they stand.
-    over: BTreeMap<u32, Standing>,
-    /// Up to which attempt requests were cancelled or withdrawn, if not only the first.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    given_back: BTreeMap<u32, u32>,
-    /// Nothing of it is wanted any more.
-    cancelled: bool,
-    /// When something was last heard of it.
-    heard: TimeMs,
-}
-
 /// The requests of one server. All of it is data: its snapshot is itself.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Requests {
@@ -70,7 +50,7 @@ pub struct Requests {
     users: BTreeMap<User, UserId>,
     requests: BTreeMap<RequestId, Kept>,
     optional: BTreeSet<RequestId>,
-    explorations: BTreeMap<Key, Exploration>,
+    explorations: Remembered,
     next: u32,
     /// Something has happened since the last decisions.
     changed: bool,
@@ -85,7 +65,7 @@ impl Requests {
             users: BTreeMap::new(),
             requests: BTreeMap::new(),
             optional: BTreeSet::new(),
-            explorations: BTreeMap::new(),
+            explorations: Remembered::default(),
             next: 0,
             changed: false,
         }
@@ -102,8 +82,8 @@ impl Requests {
         Config { mandatory_per_user, ..self.config.clone() } == *config
     }
 
-    /// Takes in an event and appends what is to be done. O(log requests), and for [`Event::Due`] what
-    /// [`Queue::decide`] costs.
+    /// Takes in an event and appends what is to be done. O(log requests), for each request of an exploration that is
+    /// cancelled as a whole, and for [`Event::Due`] what [`Queue::decide`] costs.
     pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
         match event {
             Event::Submit { reply, submit } => {
@@ -111,17 +91,11 @@ impl Requests {
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Cancel { reply, key, attempt, user } => {
-                let answer = match self.exploration(now, key.exploration, &user) {
-                    Some(_) => Answer::Stands(self.cancel(now, key, attempt, commands)),
-                    None => not_yours(),
-                };
+                let answer = self.cancel(now, key, attempt, &user, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Withdraw { reply, key, attempt, user } => {
-                let answer = match self.exploration(now, key.exploration, &user) {
-                    Some(_) => Answer::Stands(self.withdraw(now, key, attempt, commands)),
-                    None => not_yours(),
-                };
+                let answer = self.withdraw(now, key, attempt, &user, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::CancelAll { reply, exploration, user } => {
@@ -148,84 +122,75 @@ impl Requests {
         self.requests.get(&request).map(|kept| kept.key)
     }
 
-    /// Optional requests of a user that are here, of all explorations. O(explorations).
+    /// Optional requests of a user that are here, of all explorations.
     pub fn optional_of(&self, user: &User) -> u32 {
-        self.of_user(user).map(|known| known.optional).sum()
-    }
-
-    fn of_user(&self, user: &User) -> impl Iterator<Item = &Exploration> {
-        self.explorations.values().filter(move |known| known.user == *user)
-    }
-
-    /// The exploration of that key; none if it is another user's.
-    fn exploration(&mut self, now: TimeMs, key: Key, user: &User) -> Option<&mut Exploration> {
-        let new = || Exploration {
-            user: user.clone(),
-            here: BTreeMap::new(),
-            optional: 0,
-            over: BTreeMap::new(),
-            given_back: BTreeMap::new(),
-            cancelled: false,
-            heard: now,
-        };
-        let exploration = self.explorations.entry(key).or_insert_with(new);
-        exploration.heard = now;
-        (exploration.user == *user).then_some(exploration)
+        self.explorations.crowd(user).optional
     }
 
     fn submit(&mut self, now: TimeMs, submit: Submit) -> Answer {
-        let Submit { key, user, weight, kind, attempt, deadline, launch } = submit;
-        let id = RequestId(self.next);
-        let crowd = self.crowd(&user, kind);
-        let Some(exploration) = self.exploration(now, key.exploration, &user) else { return not_yours() };
-        if let Some(standing) = exploration.over.get(&key.number)
-            && !(*standing == Standing::Cancelled && exploration.comes_back(key.number, attempt))
-        {
-            return Answer::Stands(*standing);
-        }
-        if let Some(here) = exploration.here.get(&key.number).copied() {
-            return match self.requests.get(&here).is_some_and(|kept| kept.cancelled && kept.attempt < attempt)
-            {
-                true => Answer::Refused(Cause::Busy.because("an earlier attempt of it is being ended")),
-                false => Answer::Stands(self.standing(here)),
-            };
-        }
-        if exploration.cancelled {
-            return Answer::Stands(Standing::Cancelled);
-        }
-        if let Some(why) = crowd {
+        let Submit { key: RequestKey { exploration, number }, ref user, attempt, .. } = submit;
+        if let Err(why) = self.explorations.admits(exploration, user) {
             return Answer::Refused(why);
         }
-        exploration.optional += u32::from(kind == Kind::Optional);
-        exploration.over.remove(&key.number);
-        exploration.here.insert(key.number, id);
+        if let Some(known) = self.explorations.get(exploration) {
+            if let Some(here) = known.here(number) {
+                let ends =
+                    self.requests.get(&here).is_some_and(|kept| kept.cancelled && kept.attempt < attempt);
+                if ends {
+                    return Answer::Refused(Cause::Busy.because("an earlier attempt of it is being ended"));
+                }
+                self.explorations.hear(now, exploration, user);
+                return Answer::Stands(self.standing(here));
+            }
+            if let Some(standing) = known.stands(number)
+                && !(standing == Standing::Cancelled && known.comes_back(number, attempt))
+            {
+                self.explorations.hear(now, exploration, user);
+                return Answer::Stands(standing);
+            }
+        }
+        match self.has_room(user, submit.kind) {
+            Ok(()) => {
+                self.take(now, submit);
+                Answer::Stands(Standing::Waiting)
+            }
+            Err(why) => Answer::Refused(why),
+        }
+    }
+
+    /// A request is here from now on.
+    fn take(&mut self, now: TimeMs, submit: Submit) {
+        let Submit { key, user, weight, kind, attempt, deadline, launch } = submit;
+        let (id, optional) = (RequestId(self.next), kind == Kind::Optional);
         self.next += 1;
+        self.explorations.hear(now, key.exploration, &user);
+        self.explorations.came(key.exploration, key.number, id, optional);
         let users = self.users.len() as u32;
         let user = *self.users.entry(user).or_insert(UserId(users));
-        if kind == Kind::Optional {
+        if optional {
             self.optional.insert(id);
         }
         self.queue.submit(now, Request { id, user, weight, kind, deadline });
         self.requests.insert(id, Kept { key, attempt, launch, cancelled: false });
         self.changed = true;
-        Answer::Stands(Standing::Waiting)
     }
 
-    /// Why a user may not have one more request of that kind here. O(explorations).
-    fn crowd(&self, user: &User, kind: Kind) -> Option<Reason> {
+    /// Why a user may not have one more request of that kind here.
+    fn has_room(&self, user: &User, kind: Kind) -> Result<(), Reason> {
         let Config { cores, optional_per_core, mandatory_per_user, .. } = self.config;
-        let optional = self.optional_of(user);
-        let (word, here, most) = match kind {
-            Kind::Optional => ("optional", optional, optional_per_core?.saturating_mul(cores)),
-            Kind::Mandatory => {
-                let all: u32 = self.of_user(user).map(|known| known.here.len() as u32).sum();
-                ("mandatory", all - optional, mandatory_per_user?)
+        let Crowd { here, optional, .. } = self.explorations.crowd(user);
+        let (word, there, most) = match kind {
+            Kind::Optional => {
+                ("optional", optional, optional_per_core.map(|each| each.saturating_mul(cores)))
             }
+            Kind::Mandatory => ("mandatory", here - optional, mandatory_per_user),
         };
-        (here >= most).then(|| {
+        if let Some(most) = most.filter(|most| there >= *most) {
             let why = format!("expected at most {most} {word} requests of a user here, found one more");
-            Cause::TooMany.because(why)
-        })
+            return Err(Cause::TooMany.because(why));
+        }
+        // What is cancelled here is always taken, and remembered.
+        self.explorations.admits_cancelled(user)
     }
 
     fn standing(&self, request: RequestId) -> Standing {
@@ -255,20 +220,16 @@ impl Requests {
             _ if cancelled => Standing::Cancelled,
             Exit::Failed | Exit::Killed => Standing::Failed,
         };
-        if let Some(key) = self.over(request, standing) {
+        if let Some(key) = self.over(now, request, standing) {
             commands.push(Command::Tell { key, standing });
         }
     }
 
     /// A request is here no more.
-    fn over(&mut self, request: RequestId, standing: Standing) -> Option<RequestKey> {
+    fn over(&mut self, now: TimeMs, request: RequestId, standing: Standing) -> Option<RequestKey> {
         let key = self.requests.remove(&request)?.key;
         let optional = self.optional.remove(&request);
-        if let Some(exploration) = self.explorations.get_mut(&key.exploration) {
-            exploration.here.remove(&key.number);
-            exploration.optional -= u32::from(optional);
-            exploration.over.insert(key.number, standing);
-        }
+        self.explorations.over(now, key.exploration, key.number, optional, standing);
         Some(key)
     }
 
@@ -286,10 +247,6 @@ impl Requests {
                 Decision::End { request } => Command::End { request },
             });
         }
-        self.explorations.retain(|_, known| !known.here.is_empty() || now - known.heard < KEPT);
+        self.explorations.forget(now);
     }
-}
-
-fn not_yours() -> Answer {
-    Answer::Refused(Cause::KeyTaken.because("another user's exploration has this key"))
 }

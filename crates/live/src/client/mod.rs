@@ -101,6 +101,11 @@ impl Client {
         self.tls.own().name.clone()
     }
 
+    /// True if the certificate says that we are an operator.
+    pub fn is_operator(&self) -> bool {
+        self.tls.own().role == Role::Operator
+    }
+
     /// Ties the log lines of this client's calls together.
     pub fn request_id(&self) -> RequestId {
         self.request
@@ -108,8 +113,7 @@ impl Client {
 
     /// Who we are to a machine in the same process; for tests of access.
     pub fn caller(&self) -> Option<Caller> {
-        let own = self.tls.own();
-        Some(Caller { user: own.name.parse().ok()?, operator: own.role == Role::Operator })
+        Some(Caller { user: self.user().parse().ok()?, operator: self.is_operator() })
     }
 
     /// The servers that would complete something first, best first.

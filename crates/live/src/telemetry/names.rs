@@ -138,9 +138,9 @@ table! {
     OPTIONAL_KILLED_RUNS = "pliant_optional_killed_runs", Kind::Gauge, Count, ["user"],
         "Runs of a user's optional requests that were ended for a mandatory one.";
     OPTIONAL_LATE_REQUESTS = "pliant_optional_late_requests", Kind::Gauge, Count, ["user"],
-        "Mandatory requests of a user that were completed after the deadline, or are there after it.";
+        "Mandatory requests of a user that missed the deadline: completed or cancelled after it, failed at any time, or there after it.";
     OPTIONAL_UNHAPPY_USERS = "pliant_optional_unhappy_users", Kind::Gauge, Count, [],
-        "Users of whom a mandatory request was or is late.";
+        "Users of whom a mandatory request missed the deadline.";
     OPTIONAL_UNFAIRNESS_RATIO = "pliant_optional_unfairness_ratio", Kind::Gauge, Count, [],
         "The greatest satisfaction of a user minus the least.";
 }

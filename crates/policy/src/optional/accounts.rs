@@ -59,7 +59,7 @@ struct Ends {
     /// Requests completed, and the time that these took.
     completed: u32,
     useful: SpanMs,
-    /// Mandatory ones among them after the deadline.
+    /// Mandatory ones that missed the deadline.
     late: u32,
     /// Ended early, to wait again.
     killed: u32,
@@ -157,11 +157,17 @@ impl Accounts {
     }
 
     /// A run of the user has completed its request, after so long.
-    pub(super) fn completed(&mut self, user: UserId, took: SpanMs, late: bool) {
+    pub(super) fn completed(&mut self, user: UserId, took: SpanMs) {
         if let Some(Account { ends, .. }) = self.users.get_mut(&user) {
             ends.completed = ends.completed.saturating_add(1);
             ends.useful = ends.useful + took;
-            ends.late = ends.late.saturating_add(u32::from(late));
+        }
+    }
+
+    /// A mandatory request of the user is gone, and was not completed by the deadline.
+    pub(super) fn missed(&mut self, user: UserId) {
+        if let Some(Account { ends, .. }) = self.users.get_mut(&user) {
+            ends.late = ends.late.saturating_add(1);
         }
     }
 

@@ -60,6 +60,12 @@ impl Request {
     pub(super) fn is_late(&self, now: TimeMs) -> bool {
         self.kind == Kind::Mandatory && self.deadline.is_some_and(|deadline| now > deadline)
     }
+
+    /// True if its end says that it missed its deadline: it comes too late, or there is nothing to come.
+    fn is_missed(&self, now: TimeMs, how: Ended) -> bool {
+        let never = how != Ended::Over && self.kind == Kind::Mandatory && self.deadline.is_some();
+        never || self.is_late(now)
+    }
 }
 
 /// The order in which requests are run.
@@ -186,21 +192,28 @@ impl Queue {
         self.wait(request, sequence);
     }
 
-    /// A user wants a request no more.
+    /// A user wants a request no more. A mandatory one that is late by now has missed its deadline; one that is not, has not.
     pub fn cancel(&mut self, now: TimeMs, id: RequestId) -> Cancelled {
-        if let Some(place) = self.places.remove(&id) {
-            if let Some(request) = self.waiting.remove(&place) {
-                self.accounts.left(now, request.user);
+        if let Some(request) = self.take_back(now, id) {
+            if request.is_late(now) {
+                self.accounts.missed(request.user);
             }
             return Cancelled::Withdrawn;
         }
-        match self.run_mut(id) {
-            Some(run) => {
-                run.fate = Fate::Goes;
-                Cancelled::Running
-            }
-            None => Cancelled::Unknown,
+        let Some(run) = self.run_mut(id) else { return Cancelled::Unknown };
+        let (request, before) = (run.request, std::mem::replace(&mut run.fate, Fate::Goes));
+        if before != Fate::Goes && request.is_late(now) {
+            self.accounts.missed(request.user);
         }
+        Cancelled::Running
+    }
+
+    /// A request that waits goes to another server, where it is late if it is.
+    pub fn take_back(&mut self, now: TimeMs, id: RequestId) -> Option<Request> {
+        let place = self.places.remove(&id)?;
+        let request = self.waiting.remove(&place)?;
+        self.accounts.left(now, request.user);
+        Some(request)
     }
 
     /// A run is gone from its core. True if its request waits again.
@@ -215,7 +228,10 @@ impl Queue {
             return true;
         }
         if how == Ended::Over {
-            self.accounts.completed(user, now - run.since, run.request.is_late(now));
+            self.accounts.completed(user, now - run.since);
+        }
+        if run.fate != Fate::Goes && run.request.is_missed(now, how) {
+            self.accounts.missed(user);
         }
         if how != Ended::Killed {
             let longest = self.longest.entry(user).or_default();

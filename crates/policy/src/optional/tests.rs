@@ -126,6 +126,50 @@ fn how_runs_have_ended_is_counted_for_their_users() {
     assert_eq!((completed, useful, killed, late, consumed), (1, SpanMs(3), 1, 0, SpanMs(4 + 3 + 2)));
 }
 
+/// What never comes, or is wanted no more when it is late, has missed the deadline; what was cancelled in time has not.
+#[test]
+fn mandatory_requests_that_fail_or_are_cancelled_late_stay_late() {
+    let cancel = |queue: &mut Queue, now| {
+        queue.cancel(TimeMs(now), RequestId(1));
+    };
+    let end = |queue: &mut Queue, now, how| {
+        queue.ended(TimeMs(now), RequestId(1), how);
+    };
+    let check = |what: &str, kind, runs: bool, expected: u32, happens: &dyn Fn(&mut Queue)| {
+        let mut queue = Queue::new(FAIR, 1);
+        let deadline = Some(TimeMs(10));
+        queue.submit(TimeMs(0), Request { id: RequestId(1), user: UserId(1), weight: 1, kind, deadline });
+        if runs {
+            queue.decide(TimeMs(0), &mut Draws::new(1, "ties"), &mut Vec::new());
+        }
+        happens(&mut queue);
+        assert_eq!(queue.share(TimeMs(99), UserId(1)).unwrap().late, expected, "{what}");
+    };
+    check("completed in time", Mandatory, true, 0, &|queue| end(queue, 10, Ended::Over));
+    check("completed late", Mandatory, true, 1, &|queue| end(queue, 11, Ended::Over));
+    check("failed in time: it never comes", Mandatory, true, 1, &|queue| end(queue, 5, Ended::Failed));
+    check("failed late", Mandatory, true, 1, &|queue| end(queue, 11, Ended::Failed));
+    check("an optional one failed late", Optional, true, 0, &|queue| end(queue, 11, Ended::Failed));
+    check("cancelled in time while it waited", Mandatory, false, 0, &|queue| cancel(queue, 10));
+    check("cancelled late while it waited", Mandatory, false, 1, &|queue| cancel(queue, 11));
+    check("an optional one cancelled late", Optional, false, 0, &|queue| cancel(queue, 11));
+    check("moved when it was late", Mandatory, false, 0, &|queue| {
+        assert!(queue.take_back(TimeMs(11), RequestId(1)).is_some());
+    });
+    for how in [Ended::Killed, Ended::Over] {
+        check("cancelled in time, and gone late", Mandatory, true, 0, &|queue| {
+            cancel(queue, 10);
+            assert_eq!(queue.share(TimeMs(20), UserId(1)).unwrap().late, 0, "while it is being ended");
+            end(queue, 30, how);
+        });
+        check("cancelled late, twice", Mandatory, true, 1, &|queue| {
+            cancel(queue, 11);
+            cancel(queue, 12);
+            end(queue, 30, how);
+        });
+    }
+}
+
 #[test]
 fn unfairness_is_the_greatest_satisfaction_minus_the_least() {
     let share = |consumed, deserved| Share {

@@ -207,6 +207,13 @@ impl Direct {
                         self.cancel_one(self.by_name[&server], id);
                     }
                 }
+                // Clients stay, so nothing has ended without their knowledge.
+                Command::Recall(Submission { number, server, attempt, .. }) => {
+                    if let Some(id) = self.by_number.get(&(user, number)).copied() {
+                        self.cancel_one(self.by_name[&server], id);
+                    }
+                    self.tell(user, Event::Withdrawn { number, attempt, server });
+                }
                 Command::Expect { server } => {
                     let prospects = self.prospects(user, self.by_name[&server]);
                     self.tell(user, Event::Expected { server, prospects });

@@ -152,6 +152,51 @@ async fn a_client_that_was_killed_goes_on() {
     assert_eq!(again["optional"], said["optional"]);
 }
 
+/// What servers complete in time while its client is away is kept, also if that comes back when all is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() {
+    let clusters = SERVERS.map(|name| server(name, "cores = 2\npause = true"));
+    let federation = Federation::start(&clusters).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (config, out) = (federation.client_file(Role::User, "alice"), dir.path().join("out"));
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+        let line = "explore pause ms=1000 --min 1 --max 500 --deadline 5s --output json";
+        command.args(line.split(' ')).arg("--config").arg(&config).arg("--out").arg(&out);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    };
+    let noted = || -> Option<serde_json::Value> {
+        serde_json::from_slice(&std::fs::read(out.join("exploration.json")).ok()?).ok()
+    };
+    let mut first = command().spawn().unwrap();
+    until("the mandatory request to be completed and others to run", async || {
+        let machine = noted()?["machine"].clone();
+        (machine["progress"]["mandatory"] == 1 && machine["sent"].as_object()?.len() >= 4).then_some(())
+    })
+    .await;
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let left = noted().unwrap();
+    let sent = left["machine"]["sent"].as_object().unwrap().len() as u64;
+    let before = left["machine"]["progress"]["optional"].as_u64().unwrap();
+    let deadline_ms = left["machine"]["plan"]["deadline"].as_u64().unwrap();
+    // All that it had sent ends by itself: nobody sends more.
+    until("all requests to be over, and the deadline too", async || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+        let over = share_of(&shares(&federation, &SERVERS).await, "alice").requests == 0;
+        (over && now > deadline_ms.into()).then_some(())
+    })
+    .await;
+    let second = command().output().unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
+    assert_eq!((second.status.code(), &said["settled"]), (Some(0), &true.into()), "{said}");
+    assert_eq!(said["optional"]["completed"].as_u64(), Some(before + sent), "{said}");
+    let kept = Notes::open(&out).and_then(|notes| notes.results()).unwrap();
+    assert_eq!(kept.len() as u64, 1 + before + sent, "{said}");
+    assert_eq!(noted().unwrap()["machine"]["sent"].as_object().unwrap().len(), 0);
+}
+
 /// A server has no room for all of a user's mandatory requests, so the client waits to ask again, and is killed then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_was_killed_while_it_waited_for_room_goes_on() {

@@ -132,6 +132,21 @@ async fn a_wrong_value_among_good_ones_fails_alone() {
     assert_eq!(alice.run(line).0, 3, "it stays so");
 }
 
+/// The first ten are told one by one, and where to look for the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_wrong_values_are_told_in_a_few_lines() {
+    let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
+    let alice = User::new(&federation, Role::User, "alice");
+    let wrong: Vec<String> = (1..=15).map(|n| format!("x{n}")).collect();
+    let wrong = wrong.join(",");
+    let (code, said, stderr) =
+        alice.run(&format!("explore pause --vary ms=1,{wrong} --min 1 --deadline 30s --out kept"));
+    assert_eq!((code, &said["failed"]), (0, &15.into()), "{stderr}");
+    assert_eq!(stderr.matches("does not take request").count(), 10, "{stderr}");
+    assert!(stderr.contains("servers do not take 5 more requests; why is in kept/failed"), "{stderr}");
+    assert_eq!(std::fs::read_dir(alice.dir.path().join("kept/failed")).unwrap().count(), 15);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_completed_after_the_deadline_is_said_to_be_late() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
@@ -175,6 +190,16 @@ async fn what_cannot_be_is_refused_with_a_reason() {
         ("explore pause ms=1 --vary ms=1..5 --deadline 10s --out d", 2, "found `ms` twice"),
         ("explore pause --vary ms=1..5 --min 9 --deadline 10s --out e", 2, "expected at most 5"),
         ("explore count --max 2 --deadline 10s --out f", 2, "data"),
+        (
+            "explore pause ms=1 --legacy 2 --min 3 --max 9 --deadline 10s --out i",
+            2,
+            "--legacy: expected 3 (--min) to 9 requests, found 2",
+        ),
+        (
+            "explore pause ms=1 --legacy 10 --max 9 --deadline 10s --out j",
+            2,
+            "1 (--min) to 9 requests, found 10",
+        ),
         ("explore say --vary text=x,y --max 3 --deadline 10s --out h", 2, "--max: expected at most 2"),
     ] {
         let (found, _, stderr) = alice.run(line);
@@ -222,6 +247,14 @@ async fn every_request_finds_the_input_files() {
     assert!(code == 2 && stderr.contains("expected the input file data.bin, found none"), "{stderr}");
 }
 
+fn call(number: u32, kind: Kind, ms: u32) -> Call {
+    Call { number, kind, attempt: 0, arguments: [("ms".to_owned(), ms.to_string())].into() }
+}
+
+fn is_completed(happened: &Happened, wanted: u32) -> bool {
+    matches!(happened, Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted)
+}
+
 /// The calls of the library, without the dispatcher.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_made_probed_cancelled_and_waited_for() {
@@ -231,19 +264,12 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
     let offers = calls.discover(10).await.unwrap();
     assert_eq!((offers.len(), offers[0].cores), (1, 1));
     let lyon = offers[0].server.clone();
-    let call = |number, kind, ms: u32| Call {
-        number,
-        kind,
-        attempt: 0,
-        arguments: [("ms".to_owned(), ms.to_string())].into(),
-    };
     calls.call_async(&lyon, call(1, Kind::Optional, 60_000));
     calls.call_async(&lyon, call(2, Kind::Optional, 60_000));
     until("the first to run", async || (calls.probe(1).await == Some(Standing::Running)).then_some(())).await;
     assert_eq!(calls.probe(2).await, Some(Standing::Waiting));
     // A mandatory one ends the optional one that runs, and is waited for.
     let happened = calls.call(&lyon, call(0, Kind::Mandatory, 20)).await;
-    let is_completed = |happened: &Happened, wanted: u32| matches!(happened, Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted);
     assert!(is_completed(&happened, 0), "{happened:?}");
     calls.cancel(&lyon, 1);
     calls.cancel(&lyon, 2);
@@ -264,18 +290,27 @@ async fn a_dead_server_does_not_keep_optional_requests() {
     let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
     assert_eq!(calls.discover(10).await.unwrap().len(), 2);
     federation.kill("lyon");
-    let call = |number, kind| Call {
-        number,
-        kind,
-        attempt: 0,
-        arguments: [("ms".to_owned(), "20".to_owned())].into(),
-    };
-    calls.call_async(&"lyon".parse().unwrap(), call(0, Kind::Mandatory));
-    calls.call_async(&"nancy".parse().unwrap(), call(1, Kind::Optional));
-    let is_completed = |happened: &Happened, wanted: u32| matches!(happened, Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted);
+    calls.call_async(&"lyon".parse().unwrap(), call(0, Kind::Mandatory, 20));
+    calls.call_async(&"nancy".parse().unwrap(), call(1, Kind::Optional, 20));
     let first = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
     assert!(is_completed(&first, 1), "{first:?}");
     federation.revive("lyon");
     let rest = calls.wait_all().await;
     assert!(rest.len() == 1 && is_completed(&rest[0], 0), "{rest:?}");
+}
+
+/// They leave in time also if their client only looks how one of them stands.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_optional_request_that_is_held_can_be_probed() {
+    let clusters = ["lyon", "nancy"].map(|name| server(name, "cores = 1\npause = true"));
+    let mut federation = Federation::start(&clusters).await;
+    let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
+    assert_eq!(calls.discover(10).await.unwrap().len(), 2);
+    federation.kill("lyon");
+    calls.call_async(&"lyon".parse().unwrap(), call(0, Kind::Mandatory, 20));
+    let nancy = "nancy".parse().unwrap();
+    calls.call_async(&nancy, call(1, Kind::Optional, 60_000));
+    assert!(matches!(calls.probe(1).await, Some(Standing::Waiting | Standing::Running)));
+    calls.cancel(&nancy, 1);
+    assert!(calls.settle(Instant::now() + PATIENCE).await);
 }

@@ -31,6 +31,9 @@ impl Explore {
     /// Keeps a server's cores busy.
     pub(super) fn fill(&mut self, name: &Name, commands: &mut Vec<Command>) {
         let Dispatch::Window(window) = self.plan.dispatch else { return };
+        if self.phase == Phase::Recalling {
+            return;
+        }
         while let Some(server) = self.servers.get(name)
             && server.there
             && server.optional < server.per_core.unwrap_or(window).saturating_mul(server.cores)
@@ -114,6 +117,7 @@ impl Explore {
             return false;
         }
         self.sent.remove(&number);
+        self.unheard.remove(&number);
         self.moving.stays(number);
         let optional = self.kind(number) == Kind::Optional;
         if let Some(server) = self.servers.get_mut(name) {

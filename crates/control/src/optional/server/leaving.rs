@@ -3,8 +3,17 @@
 use pliant_model::TimeMs;
 use pliant_policy::optional::{Cancelled, RequestId};
 
-use super::{Answer, Command, Exploration, RequestKey, Requests, Standing, not_yours};
+use super::{Answer, Command, RequestKey, Requests, Standing};
 use crate::names::{Key, User};
+
+/// Why a request is taken back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Nobody wants it any more.
+    Unwanted,
+    /// Another server is to run it: whether it is late shows there.
+    Moved,
+}
 
 impl Requests {
     /// As [`Requests::cancel`], but for what runs.
@@ -13,55 +22,72 @@ impl Requests {
         now: TimeMs,
         key: RequestKey,
         attempt: u32,
+        user: &User,
         commands: &mut Vec<Command>,
-    ) -> Standing {
+    ) -> Answer {
+        let is_own = self.owner(key.exploration) == Some(user);
         match self.stands(key) {
-            Some(Standing::Running) => Standing::Running,
-            _ => self.cancel(now, key, attempt, commands),
+            Some(Standing::Running) if is_own => {
+                self.explorations.hear(now, key.exploration, user);
+                Answer::Stands(Standing::Running)
+            }
+            _ => self.take_back(now, key, attempt, user, Why::Moved, commands),
         }
     }
 
-    /// Its user wants a request no more, up to that attempt. One that runs is ended.
+    /// Its user wants a request no more, up to that attempt. One that runs is ended; one that is not here does not come
+    /// any more.
     pub(super) fn cancel(
         &mut self,
         now: TimeMs,
         key: RequestKey,
         attempt: u32,
+        user: &User,
         commands: &mut Vec<Command>,
-    ) -> Standing {
-        let Some(exploration) = self.explorations.get_mut(&key.exploration) else {
-            return Standing::Cancelled;
-        };
-        let here = exploration.here.get(&key.number).copied();
-        if here.and_then(|here| self.requests.get(&here)).is_some_and(|kept| kept.attempt > attempt) {
+    ) -> Answer {
+        self.take_back(now, key, attempt, user, Why::Unwanted, commands)
+    }
+
+    fn take_back(
+        &mut self,
+        now: TimeMs,
+        key: RequestKey,
+        attempt: u32,
+        user: &User,
+        why: Why,
+        commands: &mut Vec<Command>,
+    ) -> Answer {
+        let RequestKey { exploration, number } = key;
+        if let Err(why) = self.explorations.admits(exploration, user) {
+            return Answer::Refused(why);
+        }
+        let known = self.explorations.get(exploration);
+        let here = known.and_then(|known| known.here(number));
+        let over = known.and_then(|known| known.stands(number));
+        if here.is_none()
+            && over.is_none()
+            && let Err(why) = self.explorations.admits_cancelled(user)
+        {
+            return Answer::Refused(why);
+        }
+        self.explorations.hear(now, exploration, user);
+        Answer::Stands(match (here, over) {
             // Of an earlier attempt: this one is wanted.
-            return here.map_or(Standing::Cancelled, |here| self.standing(here));
-        }
-        if attempt > 0 {
-            let up_to = exploration.given_back.entry(key.number).or_default();
-            *up_to = attempt.max(*up_to);
-        }
-        if let Some(standing) = exploration.over.get(&key.number) {
-            return *standing;
-        }
-        let Some(request) = here else {
-            // It may come yet.
-            exploration.over.insert(key.number, Standing::Cancelled);
-            return Standing::Cancelled;
-        };
-        self.changed = true;
-        match self.queue.cancel(now, request) {
-            Cancelled::Running => {
-                if let Some(kept) = self.requests.get_mut(&request).filter(|kept| !kept.cancelled) {
-                    kept.cancelled = true;
-                    commands.push(Command::End { request });
+            (Some(here), _) if self.is_later(here, attempt) => self.standing(here),
+            (Some(here), _) => {
+                self.explorations.give_back(exploration, number, attempt);
+                self.end(now, here, why, commands);
+                Standing::Cancelled
+            }
+            (None, Some(standing @ (Standing::Completed | Standing::Failed))) => standing,
+            (None, over) => {
+                self.explorations.give_back(exploration, number, attempt);
+                if over.is_none() {
+                    self.explorations.bar(exploration, number);
                 }
+                Standing::Cancelled
             }
-            Cancelled::Withdrawn | Cancelled::Unknown => {
-                self.over(request, Standing::Cancelled);
-            }
-        }
-        Standing::Cancelled
+        })
     }
 
     /// Nothing of the exploration is wanted any more.
@@ -72,21 +98,38 @@ impl Requests {
         user: &User,
         commands: &mut Vec<Command>,
     ) -> Answer {
-        let Some(exploration) = self.exploration(now, key, user) else { return not_yours() };
-        exploration.cancelled = true;
-        let numbers: Vec<(u32, RequestId)> =
-            exploration.here.iter().map(|(number, request)| (*number, *request)).collect();
-        for (number, request) in numbers {
-            let attempt = self.requests.get(&request).map_or(0, |kept| kept.attempt);
-            self.cancel(now, RequestKey { exploration: key, number }, attempt, commands);
+        if let Err(why) = self.explorations.admits(key, user) {
+            return Answer::Refused(why);
+        }
+        self.explorations.hear(now, key, user);
+        for request in self.explorations.cancel_all(key) {
+            self.end(now, request, Why::Unwanted, commands);
         }
         Answer::AllCancelled
     }
-}
 
-impl Exploration {
-    /// True if that is an attempt of a request later than those that were cancelled or withdrawn.
-    pub(super) fn comes_back(&self, number: u32, attempt: u32) -> bool {
-        !self.cancelled && attempt > self.given_back.get(&number).copied().unwrap_or_default()
+    /// True if a request that is here is of a later attempt than that.
+    fn is_later(&self, here: RequestId, attempt: u32) -> bool {
+        self.requests.get(&here).is_some_and(|kept| kept.attempt > attempt)
+    }
+
+    /// Ends a request that is here: at once if it waits.
+    fn end(&mut self, now: TimeMs, request: RequestId, why: Why, commands: &mut Vec<Command>) {
+        self.changed = true;
+        if why == Why::Moved && self.queue.take_back(now, request).is_some() {
+            self.over(now, request, Standing::Cancelled);
+            return;
+        }
+        match self.queue.cancel(now, request) {
+            Cancelled::Running => {
+                if let Some(kept) = self.requests.get_mut(&request).filter(|kept| !kept.cancelled) {
+                    kept.cancelled = true;
+                    commands.push(Command::End { request });
+                }
+            }
+            Cancelled::Withdrawn | Cancelled::Unknown => {
+                self.over(now, request, Standing::Cancelled);
+            }
+        }
     }
 }

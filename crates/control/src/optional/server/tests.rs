@@ -1,10 +1,11 @@
 //! The requests of a server as a journaled machine.
 
-use pliant_model::Time;
 use pliant_model::rng::Draws;
+use pliant_model::{SpanMs, Time};
 use pliant_policy::optional::{Fairness, Order};
 
 use super::*;
+use crate::names::Key;
 use crate::replay::{Machine, Recorded, replay};
 use crate::server::Token;
 

@@ -4,7 +4,8 @@ use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Prospect, RequestId, Share, UserId};
 use serde::{Deserialize, Serialize};
 
-use super::{Key, RequestKey, Requests, Standing, User};
+use super::{RequestKey, Requests, Standing};
+use crate::names::{Key, User};
 
 /// A request that is to run, or that is being ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,18 +77,20 @@ impl Requests {
 
     /// Whose an exploration is, while it is remembered.
     pub fn owner(&self, exploration: Key) -> Option<&User> {
-        self.explorations.get(&exploration).map(|known| &known.user)
+        self.explorations.get(exploration).map(|known| &known.user)
     }
 
     /// The explorations that are remembered.
     pub fn explorations(&self) -> impl Iterator<Item = Key> {
-        self.explorations.keys().copied()
+        self.explorations.keys()
     }
 
     /// How a request stands, if it is remembered.
     pub fn stands(&self, key: RequestKey) -> Option<Standing> {
-        let known = self.explorations.get(&key.exploration)?;
-        let here = || known.here.get(&key.number).map(|request| self.standing(*request));
-        known.over.get(&key.number).copied().or_else(here)
+        let known = self.explorations.get(key.exploration)?;
+        match known.here(key.number) {
+            Some(here) => Some(self.standing(here)),
+            None => known.stands(key.number),
+        }
     }
 }

@@ -25,13 +25,14 @@ use crate::wire::{Attempt, Call};
 
 /// How often it is asked whether there are other servers.
 const LOOK: Duration = Duration::from_secs(10);
-/// How soon after one was lost or did not take a request.
+/// How soon after one was lost or did not take a request, or the agent did not say where servers are that have some.
 const LOOK_SOON: Duration = Duration::from_secs(1);
 /// The longest that servers may take to acknowledge what was cancelled in the end.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// The longest that nobody is told how far it is.
 const TELL: Duration = Duration::from_millis(500);
-/// So many requests that no server could ever take, and none that one has taken: they all are wrong.
+/// So many requests that no server could ever take, and none that one has taken: they all are wrong. Of so many it is said
+/// one by one.
 const WRONG_MAX: u32 = 10;
 
 /// One exploration on its way.
@@ -79,14 +80,13 @@ impl Explorer {
         let noted = notes.as_ref().map(Notes::read).transpose()?.flatten();
         let noted = noted.filter(|noted| noted.machine.has_begun());
         let resumed = noted.is_some();
-        let guess = |guess: u32| Dispatch::Guess(guess.max(wanted.mandatory));
         let plan = Plan {
             mandatory: wanted.mandatory,
             most: wanted.most.min(wanted.sweep.combinations().unwrap_or(u32::MAX)),
             deadline: now + wanted.deadline,
             // Servers know their users' weights.
             weight: 1,
-            dispatch: wanted.legacy.map_or(Dispatch::Window(1), guess),
+            dispatch: wanted.legacy.map_or(Dispatch::Window(1), Dispatch::Guess),
             reallocation: wanted.reallocation,
             seed: rand::random(),
         };
@@ -211,6 +211,8 @@ impl Explorer {
                 .discover(self.machine.plan().most.clamp(1, *crate::wire::bounds::OFFERS.end()))
                 .await;
         }
+        self.tell_more_wrong();
+        self.troubles.drain(..).for_each(|trouble| told(Told::Trouble(&trouble)));
         let settled = self.calls.settle(Instant::now() + FAREWELL).await;
         if let Some(notes) = &self.notes {
             notes.conclude(&self.sweep, self.machine.plan().mandatory)?;
@@ -235,10 +237,12 @@ impl Explorer {
             match command {
                 Command::Discover { most } => self.discover(most),
                 Command::Submit(submission) => {
-                    let arguments = self.sweep.arguments(submission.number);
-                    let Submission { number, kind, attempt, .. } = submission;
-                    let call = Call { number, kind, attempt, arguments };
+                    let call = self.call(&submission);
                     self.calls.call_async(&submission.server, call);
+                }
+                Command::Recall(submission) => {
+                    let call = self.call(&submission);
+                    self.calls.recall(&submission.server, call);
                 }
                 Command::Cancel { server } => self.calls.cancel_all(&server),
                 Command::CancelOne { server, number, attempt } => {
@@ -253,6 +257,11 @@ impl Explorer {
             }
         }
         Ok(outcome)
+    }
+
+    fn call(&self, submission: &Submission) -> Call {
+        let Submission { number, kind, attempt, .. } = *submission;
+        Call { number, kind, attempt, arguments: self.sweep.arguments(number) }
     }
 
     /// No server could take any of them: what is wrong with one is wrong with all.
@@ -270,6 +279,16 @@ impl Explorer {
             return error.into();
         }
         ClientError::usage(self.troubles.pop().unwrap_or_default()).into()
+    }
+
+    /// How many requests no server could take beside those that were told.
+    fn tell_more_wrong(&mut self) {
+        let more = self.wrong.saturating_sub(WRONG_MAX);
+        if more > 0 {
+            let failed = self.notes.as_ref().map(|notes| notes.dir().join("failed"));
+            let why = failed.map_or_else(String::new, |dir| format!("; why is in {}", dir.display()));
+            self.trouble(format!("servers do not take {more} more requests{why}"));
+        }
     }
 
     /// What is to be told, unless it was the last thing that was.
@@ -305,7 +324,9 @@ impl Explorer {
                             notes.keep(number, false, what.as_bytes())?;
                         }
                         self.wrong += 1;
-                        self.trouble(what);
+                        if self.wrong <= WRONG_MAX {
+                            self.trouble(what);
+                        }
                         return Ok(Event::Ended { number, server, completed: false });
                     }
                     cause if !cause.may_pass() => {

@@ -31,6 +31,8 @@ pub(super) enum Order {
     Call(Call),
     Probe(u32),
     Cancel(Attempt),
+    /// Cancel, and report what became of it.
+    Recall(Call),
     CancelAll,
     Withdraw(Attempt),
     Expect,

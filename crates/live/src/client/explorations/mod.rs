@@ -3,9 +3,11 @@
 //!
 //! [`Calls`] offers that beside what GridRPC has (`call`, `call_async`, `probe`, `cancel`, `wait_any_until`, `wait_all`).
 //! [`Explorer`] is the dispatcher that most users want: the machine of `pliant_control::optional::explore`, driven by
-//! these calls.
+//! these calls. [`Client::calls`] has an example.
 
 mod driver;
+mod happened;
+mod held;
 mod line;
 mod notes;
 mod unanswered;
@@ -18,14 +20,14 @@ use std::time::Duration;
 
 use pliant_control::agent::Offering;
 use pliant_control::names::{Key, Name};
-use pliant_control::optional::server::{Prospects, Standing, UserShare};
-use pliant_control::reason::Reason;
+use pliant_control::optional::server::{Standing, UserShare};
 use pliant_model::TimeMs;
 use pliant_policy::optional::Kind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
 
+use self::held::Held;
 use self::line::{Inputs, Line, Order};
 use super::{Client, ClientError};
 use crate::agent::driver::locked;
@@ -33,57 +35,9 @@ use crate::staging::FileSpec;
 use crate::wire::{self, Attempt, Call, OffersQuery, Shares, ToServer, proto};
 
 pub use self::driver::Explorer;
+pub use self::happened::Happened;
 pub use self::notes::Notes;
 pub use self::wanted::{ExploreError, Explored, Told, Wanted};
-
-/// How long optional requests wait for the answers to mandatory ones at most: a server may be out of reach.
-const HELD: Duration = Duration::from_secs(1);
-
-/// Something that a client was told of its requests.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Happened {
-    /// A request is over.
-    Ended {
-        /// Which.
-        number: u32,
-        /// Where.
-        server: Name,
-        /// How: completed, failed or cancelled.
-        standing: Standing,
-        /// What it wrote.
-        output: Vec<u8>,
-    },
-    /// A server does not take a request.
-    NotTaken {
-        /// Which.
-        number: u32,
-        /// Where.
-        server: Name,
-        /// Why.
-        why: Reason,
-    },
-    /// A server does not have a request any more, and has not run it: it was withdrawn.
-    Withdrawn {
-        /// Which.
-        id: Attempt,
-        /// Where.
-        server: Name,
-    },
-    /// What may be expected of a server, as was asked for.
-    Expected {
-        /// Which.
-        server: Name,
-        /// What.
-        prospects: Prospects,
-    },
-    /// A server cannot be reached any more. What it had may have been run.
-    Lost {
-        /// Which.
-        server: Name,
-        /// Why.
-        why: String,
-    },
-}
 
 /// What a line to a server reports.
 #[derive(Debug)]
@@ -124,9 +78,8 @@ pub struct Calls {
     open: BTreeMap<u32, Name>,
     /// Mandatory requests that no server has answered yet.
     unanswered: BTreeSet<u32>,
-    /// Optional ones that wait for that, and until when at most.
-    held: Vec<(Name, Call)>,
-    held_until: Instant,
+    /// Optional ones that wait for that.
+    held: Held,
     /// What was cancelled and not acknowledged: one request, or all of a server.
     cancelling: BTreeSet<(Name, Option<u32>)>,
     /// What happened while something else was waited for.
@@ -157,6 +110,45 @@ impl Client {
 
     /// Requests of a service. `exploration` makes them known again after a crash; a server that cannot be reached for
     /// `patience` is given up.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::collections::BTreeMap;
+    /// use std::path::Path;
+    /// use std::time::Duration;
+    ///
+    /// use pliant_control::names::Key;
+    /// use pliant_control::optional::server::Standing;
+    /// use pliant_live::client::{Client, Happened};
+    /// use pliant_live::config::ClientFile;
+    /// use pliant_live::wire::Call;
+    /// use pliant_policy::optional::Kind;
+    /// use tokio::time::Instant;
+    ///
+    /// let client = Client::new(&ClientFile::read(Path::new("client.toml"))?)?;
+    /// let mut calls = client.calls(Key(rand::random()), "simulate", None, Duration::from_secs(20));
+    /// let offers = calls.discover(10).await?;
+    /// let Some(first) = offers.first() else { return Err("no server offers it".into()) };
+    /// let call = |number: u32, kind| {
+    ///     let arguments = BTreeMap::from([("seed".to_owned(), number.to_string())]);
+    ///     Call { number, kind, attempt: 0, arguments }
+    /// };
+    /// // One that has to be completed, and one more if there is room within an hour.
+    /// calls.call_async(&first.server, call(0, Kind::Mandatory));
+    /// calls.call_async(&first.server, call(1, Kind::Optional));
+    /// let until = Instant::now() + Duration::from_secs(3_600);
+    /// while calls.open() > 0
+    ///     && let Some(happened) = calls.wait_any_until(until).await
+    /// {
+    ///     if let Happened::Ended { number, standing: Standing::Completed, output, .. } = happened {
+    ///         println!("request {number} wrote {} bytes", output.len());
+    ///     }
+    /// }
+    /// calls.cancel_all(&first.server);
+    /// calls.settle(Instant::now() + Duration::from_secs(5)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn calls(
         &self,
         exploration: Key,
@@ -182,8 +174,7 @@ impl Client {
             reporter,
             open: BTreeMap::new(),
             unanswered: BTreeSet::new(),
-            held: Vec::new(),
-            held_until: Instant::now(),
+            held: Held::default(),
             cancelling: BTreeSet::new(),
             backlog: VecDeque::new(),
             had: BTreeMap::new(),
@@ -237,10 +228,8 @@ impl Calls {
         if call.kind == Kind::Mandatory {
             self.unanswered.insert(call.number);
         } else if !self.unanswered.is_empty() {
-            if self.held.is_empty() {
-                self.held_until = Instant::now() + HELD;
-            }
-            return self.held.push((server.clone(), call));
+            let line = self.line(server).clone();
+            return self.held.hold(server.clone(), call, line);
         }
         self.order(server, Order::Call(call));
     }
@@ -272,12 +261,14 @@ impl Calls {
         let until = Instant::now() + self.patience;
         loop {
             let report = timeout_at(until, self.reports.recv()).await.ok()??;
-            if let Report::Stands { number, standing } = report {
-                if number == wanted {
-                    return Some(standing);
-                }
-            } else if let Some(happened) = self.take(report) {
-                self.backlog.push_back(happened);
+            let found = match report {
+                Report::Stands { number, standing } if number == wanted => Some(standing),
+                _ => None,
+            };
+            let happened = self.take(report);
+            self.backlog.extend(happened);
+            if found.is_some() {
+                return found;
             }
             self.open.get(&wanted)?;
         }
@@ -297,20 +288,28 @@ impl Calls {
     /// Wants a request no more.
     pub fn cancel(&mut self, server: &Name, id: impl Into<Attempt>) {
         let id @ Attempt { number, .. } = id.into();
-        self.open.remove(&number);
-        let held = self.held.len();
-        self.held.retain(|(_, call)| call.number != number);
-        if self.held.len() < held {
+        if self.open.get(&number) == Some(server) {
+            self.open.remove(&number);
+            self.answered(number);
+        }
+        if self.held.forget(server, number) {
             return;
         }
         self.cancelling.insert((server.clone(), Some(number)));
         self.order(server, Order::Cancel(id));
     }
 
+    /// Cancels a request that another client of this exploration called, and has it reported what has become of it: ended, if it
+    /// was over before, or withdrawn.
+    pub fn recall(&mut self, server: &Name, call: Call) {
+        self.open.insert(call.number, server.clone());
+        self.cancelling.insert((server.clone(), Some(call.number)));
+        self.order(server, Order::Recall(call));
+    }
+
     /// Wants nothing of a server any more.
     pub fn cancel_all(&mut self, server: &Name) {
-        self.open.retain(|_, at| at != server);
-        self.held.retain(|(at, _)| at != server);
+        self.gone(server);
         self.cancelling.insert((server.clone(), None));
         self.order(server, Order::CancelAll);
     }
@@ -379,25 +378,27 @@ impl Calls {
     /// Waits until something happens.
     async fn news(&mut self) -> Happened {
         loop {
-            if !self.held.is_empty() && (self.unanswered.is_empty() || self.held_until <= Instant::now()) {
-                self.let_go();
-            }
-            let until = self.held_until;
-            let report = tokio::select! {
-                // One of its ends is ours: it is never closed.
-                report = self.reports.recv() => report.expect("the reporter is kept with its receiver"),
-                () = tokio::time::sleep_until(until), if !self.held.is_empty() => continue,
-            };
+            // One of its ends is ours: it is never closed.
+            let report = self.reports.recv().await.expect("the reporter is kept with its receiver");
             if let Some(happened) = self.take(report) {
                 return happened;
             }
         }
     }
 
-    /// Sends the optional requests that have waited.
-    fn let_go(&mut self) {
-        for (server, call) in std::mem::take(&mut self.held) {
-            self.order(&server, Order::Call(call));
+    /// A server has answered a request, or nobody wants to hear it.
+    fn answered(&mut self, number: u32) {
+        if self.unanswered.remove(&number) && self.unanswered.is_empty() {
+            self.held.release();
+        }
+    }
+
+    /// Nothing of a server is open any more.
+    fn gone(&mut self, server: &Name) {
+        self.held.forget_all(server);
+        let there = self.open.extract_if(.., |_, at| at == server).map(|(number, _)| number);
+        for number in there.collect::<Vec<u32>>() {
+            self.answered(number);
         }
     }
 
@@ -409,21 +410,19 @@ impl Calls {
                     Happened::Ended { number, server, .. }
                     | Happened::NotTaken { number, server, .. }
                     | Happened::Withdrawn { id: Attempt { number, .. }, server } => {
-                        self.unanswered.remove(number);
+                        self.answered(*number);
                         if self.open.get(number) == Some(server) {
                             self.open.remove(number);
                         }
                     }
                     Happened::Lost { server, .. } => {
-                        self.unanswered.retain(|number| self.open.get(number) != Some(server));
-                        self.open.retain(|_, at| at != server);
-                        self.held.retain(|(at, _)| at != server);
+                        self.gone(server);
                         self.cancelling.retain(|(at, _)| at != server);
                     }
                 }
                 return Some(happened);
             }
-            Report::Stands { number, .. } => drop(self.unanswered.remove(&number)),
+            Report::Stands { number, .. } => self.answered(number),
             Report::Cancelled(server, number) => {
                 self.cancelling.remove(&(server, number));
             }
@@ -437,6 +436,12 @@ impl Calls {
     }
 
     fn order(&mut self, server: &Name, order: Order) {
+        // A line ends with its orders' sender.
+        let _ = self.line(server).send(order);
+    }
+
+    /// The line to a server, made if it is not there.
+    fn line(&mut self, server: &Name) -> &UnboundedSender<Order> {
         let new = || {
             let (sender, orders) = unbounded_channel();
             let begin = line::begin_among(&self.begin, locked(&self.addresses).len());
@@ -445,8 +450,6 @@ impl Calls {
             tokio::spawn(line.keep(self.addresses.clone(), orders, self.reporter.clone()));
             sender
         };
-        let sender = self.lines.entry(server.clone()).or_insert_with(new);
-        // A line ends with its orders' sender.
-        let _ = sender.send(order);
+        self.lines.entry(server.clone()).or_insert_with(new)
     }
 }

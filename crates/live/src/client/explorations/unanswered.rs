@@ -41,7 +41,8 @@ impl Unanswered {
 
     /// All of it, as it is sent over a new stream.
     pub(super) fn all(&self) -> impl Iterator<Item = ToServer> {
-        let calls = self.open.values().cloned().map(ToServer::Call);
+        let wanted = self.open.values().filter(|call| !self.is_recalled(call));
+        let calls = wanted.cloned().map(ToServer::Call);
         let cancels = self.cancels.values().copied().map(ToServer::Cancel);
         let cancels_all = self.cancels_all.then_some(ToServer::CancelAll);
         calls.chain(cancels).chain(cancels_all).chain(self.expects.then_some(ToServer::Expect))
@@ -54,7 +55,16 @@ impl Unanswered {
                 self.open.insert(call.number, call.clone());
                 Some(ToServer::Call(call))
             }
-            Order::Probe(number) => self.open.get(&number).cloned().map(ToServer::Call),
+            Order::Probe(number) => {
+                let asked = self.open.get(&number).filter(|call| !self.is_recalled(call));
+                asked.cloned().map(ToServer::Call)
+            }
+            Order::Recall(call) => {
+                let id = call.id();
+                self.cancels.insert(id.number, id);
+                self.open.insert(id.number, call);
+                Some(ToServer::Cancel(id))
+            }
             Order::Cancel(id) => {
                 self.open.remove(&id.number);
                 self.cancels.insert(id.number, id);
@@ -86,6 +96,11 @@ impl Unanswered {
                 self.stands(id, standing, output, report);
             }
             Said::NotTaken { number, why } => {
+                // Also said of a cancellation where too many are remembered: then the request is not there, and does not get in.
+                let is_wanted = self.open.get(&number).is_some_and(|call| !self.is_recalled(call));
+                if !is_wanted && self.cancels.remove(&number).is_some() {
+                    report(Report::Cancelled(server.clone(), Some(number)));
+                }
                 if self.open.remove(&number).is_some() {
                     report(Report::Happened(Happened::NotTaken { number, server, why }));
                 }
@@ -100,6 +115,11 @@ impl Unanswered {
             }
             Said::Shared => {}
         }
+    }
+
+    /// Whether only what has become of a request is to be known: it is not to be run.
+    fn is_recalled(&self, call: &Call) -> bool {
+        self.cancels.get(&call.number) == Some(&call.id())
     }
 
     /// Whether that answers a cancellation, and not what was asked about the request before it: then the request is over. It
@@ -146,6 +166,7 @@ impl Unanswered {
 
 #[cfg(test)]
 mod tests {
+    use pliant_control::reason::Cause;
     use pliant_policy::optional::Kind;
 
     use super::*;
@@ -154,27 +175,35 @@ mod tests {
         Call { number, kind: Kind::Optional, attempt, arguments: BTreeMap::new() }
     }
 
-    /// What is waited for after all of these orders and answers, and which cancellations were acknowledged.
+    /// What is waited for after all of these orders and answers, what was reported, and which cancellations were acknowledged.
     struct Line {
         unanswered: Unanswered,
         acknowledged: Vec<Option<u32>>,
+        /// What was reported of requests.
+        happened: Vec<String>,
     }
 
     impl Line {
         fn new(orders: impl IntoIterator<Item = Order>) -> Line {
             let mut unanswered = Unanswered::new("lyon".parse().unwrap());
             orders.into_iter().for_each(|order| drop(unanswered.note(order)));
-            Line { unanswered, acknowledged: Vec::new() }
+            Line { unanswered, acknowledged: Vec::new(), happened: Vec::new() }
         }
 
         fn stands(&mut self, id: Attempt, standing: Standing) -> Vec<ToServer> {
-            let said = Said::Stands { id, standing, output: Vec::new() };
-            self.unanswered.told(said, &mut |report| {
-                if let Report::Cancelled(_, number) = report {
-                    self.acknowledged.push(number);
-                }
-            });
+            self.told(Said::Stands { id, standing, output: Vec::new() });
             self.unanswered.all().collect()
+        }
+
+        fn told(&mut self, said: Said) {
+            self.unanswered.told(said, &mut |report| match report {
+                Report::Cancelled(_, number) => self.acknowledged.push(number),
+                Report::Happened(Happened::Ended { standing, .. }) => {
+                    self.happened.push(format!("ended {standing:?}"));
+                }
+                Report::Happened(Happened::Withdrawn { .. }) => self.happened.push("withdrawn".to_owned()),
+                _ => {}
+            });
         }
     }
 
@@ -192,6 +221,36 @@ mod tests {
         assert_eq!(line.stands(id, Standing::Cancelled), []);
         assert_eq!(line.acknowledged, [Some(7)]);
         assert!(line.unanswered.is_empty());
+    }
+
+    #[test]
+    fn a_cancellation_that_is_refused_is_not_sent_again() {
+        let mut line = Line::new([Order::Cancel(7.into())]);
+        let why = Cause::TooMany.because("too many are remembered");
+        line.told(Said::NotTaken { number: 7, why });
+        assert!(line.unanswered.is_empty());
+        assert_eq!(line.acknowledged, [Some(7)]);
+        // That is said of the later attempt, and nothing of the cancellation.
+        let mut line = Line::new([Order::Cancel(7.into()), Order::Call(call(7, 1))]);
+        line.told(Said::NotTaken { number: 7, why: Cause::TooMany.because("no room") });
+        assert_eq!(line.unanswered.all().collect::<Vec<_>>(), [ToServer::Cancel(7.into())]);
+    }
+
+    #[test]
+    fn what_is_recalled_is_cancelled_and_reported() {
+        for (standing, expected) in [
+            (Standing::Completed, "ended Completed"),
+            (Standing::Failed, "ended Failed"),
+            (Standing::Cancelled, "withdrawn"),
+        ] {
+            let mut line = Line::new([Order::Recall(call(7, 0))]);
+            let id = Attempt { number: 7, attempt: 0 };
+            assert_eq!(line.unanswered.all().collect::<Vec<_>>(), [ToServer::Cancel(id)]);
+            assert_eq!(line.unanswered.note(Order::Probe(7)), None, "a probe would have it run");
+            assert_eq!(line.stands(id, standing), []);
+            assert_eq!(line.acknowledged, [Some(7)]);
+            assert_eq!(line.happened, [expected]);
+        }
     }
 
     #[test]

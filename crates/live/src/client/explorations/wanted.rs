@@ -27,7 +27,8 @@ pub struct Wanted {
     pub most: u32,
     /// How long optional ones are worth something.
     pub deadline: SpanMs,
-    /// So many requests were guessed, and are submitted at once: the paper's legacy client.
+    /// So many requests were guessed, mandatory ones included, and are submitted at once: the paper's legacy client. Mandatory
+    /// ones are all submitted, and no more than there are, whatever the guess.
     pub legacy: Option<u32>,
     /// How mandatory requests that wait are moved to servers that would complete them sooner, if they are.
     pub reallocation: Option<Reallocation>,

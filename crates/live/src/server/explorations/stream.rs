@@ -152,6 +152,7 @@ impl Line {
 
     async fn answer(&self, call: proto::ExploreRequest) -> Result<FromServer, Status> {
         let asked = ToServer::try_from(call)?;
+        let of_all = asked == ToServer::CancelAll;
         let (exploration, user) = (self.exploration, self.user.clone());
         let key = |number| RequestKey { exploration, number };
         let (id, (answer, share)) = match asked {
@@ -192,6 +193,8 @@ impl Line {
             Answer::Refused(why) if why.cause == Cause::KeyTaken => {
                 return Err(Status::already_exists(why.why));
             }
+            // There is no request to say it of: the client asks again, and gives this server up in the end.
+            Answer::Refused(why) if of_all => return Err(Status::resource_exhausted(why.why)),
             Answer::Refused(why) => Said::NotTaken { number: id.number, why },
         };
         Ok(FromServer { said, share })

@@ -34,8 +34,8 @@ pub struct Share {
     pub useful: SpanMs,
     /// Runs of optional requests that were ended for a mandatory one.
     pub killed: u32,
-    /// Mandatory requests that were completed after the user's deadline, or are here after it: with one of them, a user is
-    /// unhappy.
+    /// Mandatory requests that missed the user's deadline: completed after it, cancelled after it, failed at whatever time, or
+    /// here after it. With one of them, a user is unhappy.
     pub late: u32,
 }
 
@@ -88,7 +88,9 @@ impl Queue {
     pub fn share(&self, now: TimeMs, user: UserId) -> Option<Share> {
         let mut share = self.accounts.share(now, user)?;
         let waiting = self.waiting.range(..(Kind::Optional, 0)).map(|(_, request)| request);
-        let here = waiting.chain(self.cores.iter().flatten().map(|run| &run.request));
+        // What is being ended for good was judged when that was decided.
+        let running = self.cores.iter().flatten().filter(|run| run.fate != Fate::Goes);
+        let here = waiting.chain(running.map(|run| &run.request));
         share.late += here.filter(|request| request.user == user && request.is_late(now)).count() as u32;
         Some(share)
     }

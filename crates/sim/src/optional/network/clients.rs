@@ -50,6 +50,12 @@ impl World<'_> {
                 self.clients[user].cancelling_one.insert((server, number), attempt);
                 self.cancel_one(user, server, number);
             }
+            explore::Command::Recall(submission) => {
+                let (number, server) = (submission.number, self.by_name[&submission.server]);
+                self.clients[user].cancelling_one.insert((server, number), submission.attempt);
+                self.clients[user].open.insert(number, submission);
+                self.cancel_one(user, server, number);
+            }
             explore::Command::Withdraw { server, number, attempt } => {
                 let (key, owner) = (self.request(user, number), self.clients[user].user.clone());
                 let server = self.by_name[&server];

@@ -7,7 +7,7 @@ use pliant_control::optional::explore::{Event, Offer};
 use tokio::time::Instant;
 
 use super::super::wanted::ExploreError;
-use super::{Explorer, LOOK};
+use super::{Explorer, LOOK, LOOK_SOON};
 use crate::client::ClientError;
 
 /// Services that are named where one is not known.
@@ -35,8 +35,14 @@ impl Explorer {
         found: Result<Vec<Offering>, ClientError>,
     ) -> Result<Event, ExploreError> {
         self.looking = false;
+        let is_leaving = self.machine.wants_no_servers();
         let offers = match found {
             Ok(offers) => offers,
+            // The lines to its servers are given up when the patience is at its end.
+            Err(error) if error.may_pass() && is_leaving => {
+                self.look = Instant::now() + LOOK_SOON;
+                Vec::new()
+            }
             Err(error) if error.may_pass() && self.may_still_be_found() => {
                 self.trouble(error.to_string());
                 Vec::new()
@@ -45,7 +51,7 @@ impl Explorer {
         };
         if !offers.is_empty() {
             self.found_by = None;
-        } else if self.found_by.is_some() {
+        } else if self.found_by.is_some() && !is_leaving {
             self.nobody().await?;
         }
         self.calls.know(&offers);
