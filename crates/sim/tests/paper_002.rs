@@ -128,10 +128,12 @@ fn what_goes_beyond_the_paper_in_small() {
             .map(|cell| cell.moves + cell.copies)
             .sum::<f64>()
     };
-    for policy in ["reallocated", "replicated", "two-choices-replicated", "random-replicated"] {
+    for policy in
+        ["reallocated", "reallocated-by-elapsed", "replicated", "two-choices-replicated", "random-replicated"]
+    {
         assert!(moved(policy) > 0.0, "{policy}");
     }
-    assert!(moved("mean") == 0.0 && moved("two-choices") == 0.0);
+    assert!(moved("mean") == 0.0 && moved("mean-by-elapsed") == 0.0 && moved("two-choices") == 0.0);
     assert!(of("random-replicated") < of("random"));
     // Calibration: the quantile of 0.8 is not exceeded by about as many, where its level has jobs enough.
     let row =
@@ -184,6 +186,9 @@ fn mistakes_in_a_file_are_named_with_their_place() {
     check(log, again, "10:8", "expected unique names, found `l` twice");
     let policy = "[[policy]]\nname = \"p\"\nquantile = 0.5";
     check(log, policy, "11:12", "expected `quantile` with `estimator = \"quantile\"` and nowhere else");
+    let policy = "[[policy]]\nname = \"p\"\nrunning = \"by-elapsed\"";
+    let problem = "expected `by-elapsed` with `knowledge = \"finished\"` and `estimator = \"mean\"` only";
+    check(log, policy, "11:11", problem);
     let arriving = "[[arriving]]\nname = \"a\"\nlogs = [\"m\"]\nprocessors = [1]\nstarts = 1\ndelays_s = [1]\n\
                     instances = [1]\ntimes_s = [1]";
     check(log, arriving, "11:9", "expected the name of a [[log]], found `m`");
