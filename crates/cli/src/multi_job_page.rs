@@ -2,20 +2,25 @@
 //! they do not show.
 
 use pliant_report::html::{LineFigure, Section, Series, TextTable, render_figures};
-use pliant_sim::campaign::multi_job::{ArrivingCell, ErrorRow, FrozenCell, LogRow, RatioRow, Results};
+use pliant_sim::campaign::multi_job::{
+    ArrivingCell, ErrorRow, ExperimentRow, FrozenCell, LogRow, RatioRow, Results,
+};
 
-use crate::verbs::campaign_multi_job::{ARRIVING, FROZEN, RATIOS, arriving_row, frozen_rows, ratio_rows};
+use crate::verbs::campaign_multi_job::{
+    ARRIVING, EXPERIMENTS, FROZEN, RATIOS, arriving_row, experiment_row, frozen_rows, ratio_rows,
+};
 
 /// The page.
 pub(crate) fn render(results: &Results) -> String {
     let note = format!(
-        "Means over starts in the logs and up to {} draws of each. Numbers in brackets are the paper's.",
+        "Means over starts in the logs and up to {} draws of each. Numbers in brackets are those of the paper's figures and \
+         table of the same scenario.",
         results.draws
     );
-    let mut sections = vec![logs(&results.logs)];
+    let mut sections = vec![logs(&results.logs), experiments(&results.experiments)];
     sections.extend(frozen(&results.frozen));
-    sections.extend(arriving(&results.arriving));
-    sections.extend(table_5(&results.arriving));
+    sections.extend(arriving(&results.arriving, &results.experiments));
+    sections.extend(table_5(&results.arriving, &results.experiments));
     sections.extend(ratios(&results.ratios));
     sections.push(errors(&results.errors));
     render_figures(&results.name, &note, &sections)
@@ -75,6 +80,20 @@ fn logs(logs: &[LogRow]) -> Section {
     }
 }
 
+fn experiments(rows: &[ExperimentRow]) -> Section {
+    Section {
+        title: "From where in the logs experiments start".to_owned(),
+        note: "Starts are drawn from so much of the log that after the longest delay a tenth of it is left. Where that is less \
+               than the delay they have mostly the same jobs."
+            .to_owned(),
+        tables: vec![TextTable {
+            columns: columns(&EXPERIMENTS),
+            rows: rows.iter().map(experiment_row).collect(),
+        }],
+        figures: Vec::new(),
+    }
+}
+
 /// Figures 4 to 6: makespan over the number of instances, one figure for each log and pre-load.
 fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
     let of = |experiment: &String| {
@@ -97,10 +116,12 @@ fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
                 name: format!("{policy}, {law}"),
             };
             let (log, job_time, delay) = &place_of;
+            // Figure 4 is of both; 5 of the log's own times, 6 of scenario 1.
+            let like = if job_time.is_some() { "[4, 6]" } else { "[4, 5]" };
             let jobs =
                 job_time.map_or("jobs of their own times".to_owned(), |time| format!("jobs of {time} s"));
             LineFigure {
-                title: format!("Makespan on {log}, {jobs}, after {delay} s [4-6]"),
+                title: format!("Makespan on {log}, {jobs}, after {delay} s {like}"),
                 note: String::new(),
                 x: "instances".to_owned(),
                 y: "hours".to_owned(),
@@ -123,8 +144,19 @@ fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
     distinct(cells, |cell| cell.experiment.clone()).iter().map(of).collect()
 }
 
+/// Which figures of the paper are of the scenario of a cell, as the end of a title: 3a, 3b or 4. Nothing if the folder does not
+/// say which processors its experiment has.
+fn figures_like(cell: &ArrivingCell, experiments: &[ExperimentRow]) -> &'static str {
+    let Some(row) = experiments.iter().find(|row| row.experiment == cell.experiment) else { return "" };
+    match (row.has_several_processors(), cell.is_like_a_category()) {
+        (true, _) => " [10, 11]",
+        (false, true) => " [9]",
+        (false, false) => " [7, 8]",
+    }
+}
+
 /// Figures 7 to 11: every policy over the number of instances.
-fn arriving(cells: &[ArrivingCell]) -> Vec<Section> {
+fn arriving(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Vec<Section> {
     let of = |experiment: &String| {
         let cells: Vec<&ArrivingCell> = cells.iter().filter(|cell| &cell.experiment == experiment).collect();
         let place = |cell: &&ArrivingCell| (cell.log.clone(), cell.delay_s, cell.times.clone());
@@ -143,8 +175,9 @@ fn arriving(cells: &[ArrivingCell]) -> Vec<Section> {
                 name: policy,
             };
             let (log, delay, times) = &place_of;
+            let like = cells.first().map_or("", |cell| figures_like(cell, experiments));
             LineFigure {
-                title: format!("Makespan on {log}, instances of {times}, after {delay} s [7-11]"),
+                title: format!("Makespan on {log}, instances of {times}, after {delay} s{like}"),
                 note: String::new(),
                 x: "instances".to_owned(),
                 y: "hours".to_owned(),
@@ -164,8 +197,11 @@ fn arriving(cells: &[ArrivingCell]) -> Vec<Section> {
     distinct(cells, |cell| cell.experiment.clone()).iter().map(of).collect()
 }
 
-/// Table 5: random allocation beside the paper's, where both are.
-fn table_5(cells: &[ArrivingCell]) -> Option<Section> {
+/// Table 5: random allocation beside statistics by user on clusters of several processors, where policies of those names are.
+fn table_5(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Option<Section> {
+    let is_scenario_4 = |cell: &&ArrivingCell| {
+        experiments.iter().any(|row| row.experiment == cell.experiment && row.has_several_processors())
+    };
     let same = |one: &ArrivingCell, other: &ArrivingCell| {
         let place = |cell: &ArrivingCell| {
             (cell.experiment.clone(), cell.log.clone(), cell.delay_s, cell.times.clone(), cell.instances)
@@ -187,7 +223,8 @@ fn table_5(cells: &[ArrivingCell]) -> Option<Section> {
             ratio(random.makespan_s.mean, statistics.makespan_s.mean),
         ])
     };
-    let rows: Vec<Vec<String>> = cells.iter().filter(|cell| cell.policy == "RND").filter_map(row).collect();
+    let drawn = cells.iter().filter(|cell| cell.policy == "RND").filter(is_scenario_4);
+    let rows: Vec<Vec<String>> = drawn.filter_map(row).collect();
     let titles = [
         "experiment",
         "log",
@@ -200,8 +237,8 @@ fn table_5(cells: &[ArrivingCell]) -> Option<Section> {
         "ratio of makespans",
     ];
     (!rows.is_empty()).then(|| Section {
-        title: "Random allocation and statistics by user [table 5]".to_owned(),
-        note: "Mean response of an instance; a ratio above 1 says that statistics are sooner done."
+        title: "Random allocation and statistics by user, scenario 4 [table 5]".to_owned(),
+        note: "Clusters of several processors. Mean response of an instance; a ratio above 1 says that statistics are sooner done."
             .to_owned(),
         tables: vec![TextTable { columns: columns(&titles), rows }],
         figures: Vec::new(),

@@ -46,6 +46,18 @@ times_s = [500]
 categories = [{ level = "user", rank = 1 }]
 reference = "STAT-user"
 
+# Starts within 233,280 - 200,000 s of the log: they overlap.
+[[arriving]]
+name = "single"
+logs = ["made"]
+processors = [1]
+starts = 2
+delays_s = [200000]
+instances = [20]
+times_s = [500]
+categories = [{ level = "user", rank = 1 }]
+policies = ["STAT-user", "RND"]
+
 [[policy]]
 name = "STAT-user"
 level = "user"
@@ -70,8 +82,10 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
     let said = run(&["campaign", "run", "sweeps.toml", "--out", "out"], dir.path());
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stderr.contains("workload `absent` is skipped"), "{}", said.stderr);
+    let overlap = "warning: experiment `single` on `made`: all 2 starts lie within ";
+    assert!(said.stderr.contains(overlap) && !said.stderr.contains("experiment `busy`"), "{}", said.stderr);
     assert!(
-        said.stdout.contains("16 rows of frozen and 6 of arriving experiments on 1 logs"),
+        said.stdout.contains("16 rows of frozen and 10 of arriving experiments on 1 logs"),
         "{}",
         said.stdout
     );
@@ -98,14 +112,29 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
     let page = fs::read_to_string(dir.path().join("out/report.html")).unwrap();
     for title in [
         "Work by cluster [3]",
-        "Makespan on made, jobs of 1000 s, after 50000 s [4-6]",
+        "From where in the logs experiments start",
+        "Makespan on made, jobs of 1000 s, after 50000 s [4, 6]",
+        "Makespan on made, jobs of their own times, after 50000 s [4, 5]",
         "Scenarios 3 and 4: busy",
-        "Random allocation and statistics by user [table 5]",
+        "Makespan on made, instances of 500 s, after 50000 s [10, 11]",
+        "Makespan on made, instances of 500 s, after 200000 s [7, 8]",
+        "Makespan on made, instances of user 1, after 200000 s [9]",
+        "Random allocation and statistics by user, scenario 4 [table 5]",
         "Policies beside each other",
     ] {
         assert!(page.contains(title), "{title}");
     }
     assert!(!page.contains("NaN"));
+    // Scenario 3 has these policies too, and is not in that table.
+    let table = page.split("[table 5]").nth(1).unwrap().split("<h2").next().unwrap();
+    assert!(table.contains("busy") && !table.contains("single"), "{table}");
     let said = run(&["campaign", "run", "sweeps.toml", "--out", "out", "--shard", "1/2"], dir.path());
     assert!(said.code == 2 && said.stderr.contains("expected a campaign of simulations"), "{}", said.stderr);
+    // The log has no place for so long a delay.
+    fs::write(dir.path().join("long.toml"), FILE.replace("[200000]", "[250000]")).unwrap();
+    let said = run(&["campaign", "run", "long.toml", "--out", "long"], dir.path());
+    for part in ["single on made: expected a log", "longer than the delay of 250000 s", "shorten `delays_s`"]
+    {
+        assert!(said.code == 2 && said.stderr.contains(part), "{}", said.stderr);
+    }
 }

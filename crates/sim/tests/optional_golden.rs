@@ -53,12 +53,16 @@ fn g004_5_by_day_190_guessed_requests_are_best_and_all_completed_but_those_of_th
 
 #[test]
 fn g004_6_by_day_the_papers_system_completes_what_it_says_within_one_percent() {
-    let found = runs(&Scenario::paper(Arrivals::Regular), ETHIC);
+    let scenario = Scenario::paper(Arrivals::Regular);
+    let found = runs(&scenario, ETHIC);
     near(completed(&found), 1_842.0, 18.42, "completed requests");
     near(unfairness(&found), 0.07, 0.02, "unfairness");
     assert_eq!(unhappy(&found), 0.0);
     assert!(found.iter().all(|run| run.killed_requests > 0), "some optional requests are killed");
-    near(1_842.0_f64 / 1_890.0 - 1.0, -0.0254, 0.0001, "the paper's own comparison");
+    // The paper: 1,842 over 1,890, 2.54 % less than the best guess; fewer here, as fewer are killed.
+    let against_best = completed(&found) / completed(&runs(&scenario, System::legacy(190))) - 1.0;
+    near(against_best, -0.0254, 0.01, "completed requests against the best guess");
+    assert!(against_best < 0.0, "{against_best}");
 }
 
 /// Spec A.4.7: rule 4 as printed contradicts the paper's own result. How much of it shows depends on whether the next
@@ -111,6 +115,12 @@ fn at_once_both_systems_share_the_platform_if_enough_is_guessed() {
     for guess in [3, 30, 90] {
         let found = runs(&scenario, System::legacy(guess));
         assert_eq!(completed(&found), f64::from(guess * 10), "too few fill a part of the platform");
+    }
+    // G004-6, n_ideal: the least guess of ten users that fills ten servers for 100 s, if messages take no time.
+    let at_once = Scenario { pace: SpanMs::ZERO, ..scenario };
+    for (guess, expected) in [(99, 990.0), (100, 1_000.0), (101, 1_000.0)] {
+        let found = runs(&at_once, System::legacy(guess));
+        assert_eq!((completed(&found), unhappy(&found)), (expected, 0.0), "{guess}");
     }
 }
 

@@ -105,6 +105,10 @@ fn schedules_end_well() {
     assert!(seen.crashes > 4_000 && seen.cut_short > 500 && seen.crashed_looking > 100, "{total}");
     assert!(seen.given_up > 1_000 && seen.refused > 5_000 && seen.cancelled > 2_000, "{total}");
     assert!(seen.unanswered > 1_000 && seen.in_time > 200 && total.fair > 100, "{total}");
+    let is_rough = |schedule: &Schedule| {
+        schedule.unfairness_most.is_some() && schedule.weather.crash_every > SpanMs::ZERO
+    };
+    assert!((0..400).map(Schedule::draw).filter(is_rough).count() > 50, "too few crash and are to be fair");
 }
 
 #[test]

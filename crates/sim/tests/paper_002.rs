@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use pliant_model::Span;
 use pliant_sim::campaign::Kind;
 use pliant_sim::campaign::multi_job::{
-    ArrivingCell, LogSource, MultiJobCampaign, Results, read_results, run,
+    ArrivingCell, FrozenCell, LogSource, MultiJobCampaign, Results, read_results, run,
 };
 
 fn campaign(name: &str) -> MultiJobCampaign {
@@ -84,6 +84,27 @@ fn the_papers_campaign_in_small() {
             .filter(|cell| cell.law == "deterministic" && cell.policy == "statistics")
             .all(|cell| cell.makespan_s.runs == starts)
     );
+    // C002-8: how much later random is, over all numbers of jobs, grows with the pre-load.
+    let later = ["100", "1000", "5000", "10000"].map(|time| {
+        let cells: Vec<&FrozenCell> = results
+            .frozen
+            .iter()
+            .filter(|cell| cell.experiment == format!("1-equal-times-{time}"))
+            .filter(|cell| cell.law == "deterministic")
+            .collect();
+        let ratio = |pair: &[&FrozenCell]| (pair[1].makespan_s.mean / pair[0].makespan_s.mean).ln();
+        let ratios: Vec<f64> = cells.chunks(2).map(ratio).collect();
+        ratios.iter().sum::<f64>() / ratios.len() as f64
+    });
+    assert!(later.is_sorted_by(|one, next| one < next), "{later:?}");
+    // C002-9: so many jobs meet every cluster, so random ends with the most pending work and about a tenth of them.
+    for cell in &results.frozen {
+        let is_meant = cell.policy == "random" && cell.law == "deterministic" && cell.job_time_s.is_none();
+        if is_meant && cell.instances == 10_000 {
+            let after = cell.makespan_s.mean - cell.largest_pending_s;
+            assert!((0.9e6..1.2e6).contains(&after), "{cell:?}");
+        }
+    }
 }
 
 /// Mean makespan of a policy over the cells of an experiment.
@@ -95,7 +116,7 @@ fn mean(results: &Results, experiment: &str, policy: &str) -> f64 {
     cells.iter().map(|cell| cell.makespan_s.mean).sum::<f64>() / cells.len() as f64
 }
 
-/// C002-11 and C002-15: statistics before random in scenarios 3 and 4, and before what knows no runtimes.
+/// C002-11 and C002-15: statistics before random in scenarios 3 and 4.
 #[test]
 fn statistics_end_before_random_in_scenarios_3_and_4() {
     let (_dir, results) = on_any_threads(&MultiJobCampaign { frozen: Vec::new(), ..small("paper-002.toml") });
@@ -103,8 +124,15 @@ fn statistics_end_before_random_in_scenarios_3_and_4() {
     for policy in ["STAT", "STAT-user", "STAT-group"] {
         assert!(mean(&results, "3b", policy) < mean(&results, "3b", "RND"), "{policy}");
     }
-    for experiment in ["4-R1", "4-R2"] {
-        assert!(mean(&results, experiment, "STAT-user") < mean(&results, experiment, "RND"), "{experiment}");
+    // C002-15 in every cell.
+    let of = |policy: &'static str| {
+        let cells = results.arriving.iter().filter(|cell| cell.experiment.starts_with("4-R"));
+        cells.filter(move |cell| cell.policy == policy)
+    };
+    assert_eq!(of("RND").count(), 8);
+    for (random, statistics) in of("RND").zip(of("STAT-user")) {
+        assert_eq!((&random.times, random.instances), (&statistics.times, statistics.instances));
+        assert!(statistics.makespan_s.mean <= random.makespan_s.mean, "{statistics:?} {random:?}");
     }
 }
 
@@ -128,10 +156,12 @@ fn what_goes_beyond_the_paper_in_small() {
             .map(|cell| cell.moves + cell.copies)
             .sum::<f64>()
     };
-    for policy in ["reallocated", "replicated", "two-choices-replicated", "random-replicated"] {
+    for policy in
+        ["reallocated", "reallocated-by-elapsed", "replicated", "two-choices-replicated", "random-replicated"]
+    {
         assert!(moved(policy) > 0.0, "{policy}");
     }
-    assert!(moved("mean") == 0.0 && moved("two-choices") == 0.0);
+    assert!(moved("mean") == 0.0 && moved("mean-by-elapsed") == 0.0 && moved("two-choices") == 0.0);
     assert!(of("random-replicated") < of("random"));
     // Calibration: the quantile of 0.8 is not exceeded by about as many, where its level has jobs enough.
     let row =
@@ -184,6 +214,9 @@ fn mistakes_in_a_file_are_named_with_their_place() {
     check(log, again, "10:8", "expected unique names, found `l` twice");
     let policy = "[[policy]]\nname = \"p\"\nquantile = 0.5";
     check(log, policy, "11:12", "expected `quantile` with `estimator = \"quantile\"` and nowhere else");
+    let policy = "[[policy]]\nname = \"p\"\nrunning = \"by-elapsed\"";
+    let problem = "expected `by-elapsed` with `knowledge = \"finished\"` and `estimator = \"mean\"` only";
+    check(log, policy, "11:11", problem);
     let arriving = "[[arriving]]\nname = \"a\"\nlogs = [\"m\"]\nprocessors = [1]\nstarts = 1\ndelays_s = [1]\n\
                     instances = [1]\ntimes_s = [1]";
     check(log, arriving, "11:9", "expected the name of a [[log]], found `m`");

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use pliant_report::{Interval, mean_difference};
 use pliant_sim::campaign::Shard;
-use pliant_sim::campaign::multi_job::{self, ArrivingCell, FrozenCell, MultiJobCampaign, RatioRow, Results};
+use pliant_sim::campaign::multi_job::{
+    self, ArrivingCell, ExperimentRow, FrozenCell, MultiJobCampaign, RatioRow, Results,
+};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -28,6 +30,7 @@ pub(crate) fn run(
     let mut campaign = MultiJobCampaign::read(file)?;
     warnings.skipped(&campaign.skip_absent());
     let results = multi_job::run(&campaign, dir, threads)?;
+    warnings.close_starts(&results.experiments);
     let dir = dir.display().to_string();
     let value = json!({
         "campaign": results.name,
@@ -56,12 +59,27 @@ pub(crate) fn show(output: Output, dir: &Path) -> Result<(), Failure> {
         "campaign": results.name,
         "draws": results.draws,
         "logs": results.logs,
+        "experiments": results.experiments,
         "frozen": results.frozen,
         "arriving": results.arriving,
         "ratios": results.ratios.iter().map(ratio_value).collect::<Vec<_>>(),
         "errors": results.errors,
     });
     output.print("campaign-show", || describe(&results), value)
+}
+
+/// The titles of a table of where experiments start.
+pub(crate) const EXPERIMENTS: [&str; 5] = ["experiment", "log", "starts", "within s", "longest delay s"];
+
+/// The row of an experiment on one of its logs.
+pub(crate) fn experiment_row(row: &ExperimentRow) -> Vec<String> {
+    vec![
+        row.experiment.clone(),
+        row.log.clone(),
+        row.starts.to_string(),
+        row.within_s.to_string(),
+        row.longest_delay_s.to_string(),
+    ]
 }
 
 /// The titles of a table of frozen experiments.
@@ -203,6 +221,8 @@ fn describe(results: &Results) -> String {
         rows.into_iter().for_each(|row| table.row(row));
         text.push_str(&format!("\n{title}\n{}", table.render()));
     };
+    let experiments = results.experiments.iter().map(experiment_row).collect();
+    add("from where in the logs experiments start", 2, &EXPERIMENTS, experiments);
     add("what is pending, and nobody comes after", 2, &FROZEN, frozen_rows(&results.frozen));
     let arriving = results.arriving.iter().map(arriving_row).collect();
     add("others go on submitting", 2, &ARRIVING, arriving);

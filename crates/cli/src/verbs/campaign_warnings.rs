@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pliant_sim::campaign::multi_job::ExperimentRow;
 use pliant_sim::campaign::{Damage, Results, Skipped};
 
 use crate::table::grouped;
@@ -51,6 +52,19 @@ impl Warnings {
                     grouped(fit.jobs as u64)
                 )
             })
+        }));
+    }
+
+    /// Experiments with multi-jobs whose starts lie so close together that they are hardly more than one.
+    pub(crate) fn close_starts(&mut self, experiments: &[ExperimentRow]) {
+        self.add(experiments.iter().filter(|row| row.starts_overlap()).map(|row| {
+            let ExperimentRow { experiment, log, starts, within_s, longest_delay_s, .. } = row;
+            format!(
+                "experiment `{experiment}` on `{log}`: all {starts} starts lie within {} s, less than the {} s for which the log \
+                 runs after each, so that they have mostly the same jobs; shorten `delays_s`, or cut it into fewer `stretches`",
+                grouped(*within_s as u64),
+                grouped(*longest_delay_s as u64),
+            )
         }));
     }
 

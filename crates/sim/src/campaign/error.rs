@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use pliant_model::Span;
 use pliant_trace::TraceError;
 
 use super::THREADS_MAX;
@@ -53,6 +54,15 @@ pub enum CampaignError {
         key: String,
         /// Why not.
         problem: String,
+    },
+    /// A log has no moment from which an experiment could start.
+    NoStart {
+        /// The experiment, and the log.
+        key: String,
+        /// How long the log has to run before the multi-job comes.
+        delay: Span,
+        /// How long it is, or a stretch of it.
+        span: Span,
     },
     /// The operating system gave no threads.
     Threads(String),
@@ -105,6 +115,9 @@ impl CampaignError {
                  workload where its file is absent"
                     .into()
             }
+            Self::NoStart { .. } => {
+                "shorten `delays_s`, cut the log into fewer `stretches`, or take a longer log".into()
+            }
             Self::NoWorkload => {
                 "put the files of the workloads beside the campaign file, or in PLIANT_TRACES".into()
             }
@@ -135,6 +148,11 @@ impl fmt::Display for CampaignError {
             Self::Trace(error) => write!(f, "{error}"),
             Self::Run { key, source } => write!(f, "run {key}: {source}"),
             Self::Measure { key, problem } => write!(f, "run {key}: {problem}"),
+            Self::NoStart { key, delay, span } => write!(
+                f,
+                "{key}: expected a log, or stretches of one, of which nine tenths are longer than the delay of {delay}, \
+                 found {span}"
+            ),
             Self::Threads(problem) => write!(f, "cannot start threads: {problem}"),
             Self::TooManyThreads(found) => {
                 write!(f, "expected at most {THREADS_MAX} threads, found {found}")

@@ -1,7 +1,8 @@
 //! What a broker knows, and how it spreads the instances of a multi-job (spec A.2.2).
 //!
 //! It sees which jobs run and wait on each cluster, since when and of which categories, and judges by statistics how
-//! long they will run. The decision is that of `policy::allocation`.
+//! long they will run. The decision is that of `policy::allocation`; what running jobs are expected to take is the paper's
+//! or that of live servers ([`RunningJobs`]).
 
 use std::sync::Arc;
 
@@ -23,6 +24,17 @@ pub enum Knowledge {
     Exact,
 }
 
+/// How long a job that runs is expected to take in all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RunningJobs {
+    /// As long as before it began, as in the paper: one that has run longer than that is expected to end at once.
+    #[default]
+    AsSubmitted,
+    /// By how long it has run so far, as live servers expect it ([`Runtimes::predict_running`]): by the mean, or like those
+    /// of its category that ran longer than it has; one that has outlived them all is expected to run as long again.
+    ByElapsed,
+}
+
 /// A way to place a multi-job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Broker {
@@ -34,6 +46,8 @@ pub struct Broker {
     pub level: Level,
     /// What is taken of a category.
     pub estimator: Estimator,
+    /// What is expected of the jobs that run.
+    pub running: RunningJobs,
     /// How many standard deviations of the pending work are added to it.
     pub deviations: f64,
     /// How often waiting instances are allocated anew.
@@ -64,28 +78,37 @@ impl Broker {
             knowledge: Knowledge::Exact,
             level: Level::All,
             estimator: Estimator::Mean,
+            running: RunningJobs::AsSubmitted,
             deviations: 0.0,
             period: None,
             copies: 1,
         }
     }
 
-    /// How long a task is expected to run, and the deviation of that.
-    fn expected(&self, learned: &Learned, task: &Task, unknown: Span) -> (Span, Span) {
+    /// How long a task is expected to run in all that has been running for so long, or waits, and the deviation of that.
+    fn expected(&self, learned: &Learned, task: &Task, elapsed: Option<Span>, unknown: Span) -> (Span, Span) {
         if self.knowledge == Knowledge::Exact {
             return (task.runtime, Span::ZERO);
         }
-        let found = self.predict(learned, &task.categories);
+        let found = match (self.running, elapsed) {
+            (RunningJobs::ByElapsed, Some(elapsed)) => {
+                self.runtimes(learned).predict_running(&task.categories, self.level, elapsed)
+            }
+            _ => self.predict(learned, &task.categories),
+        };
         found.map_or((unknown, Span::ZERO), |found| (found.runtime, found.deviation))
     }
 
     /// What statistics say of a job of these categories.
     pub(super) fn predict(&self, learned: &Learned, of: &Categories<i32>) -> Option<Predicted> {
-        let runtimes = match self.knowledge {
+        self.runtimes(learned).predict(of, self.level, self.estimator)
+    }
+
+    fn runtimes<'a>(&self, learned: &'a Learned) -> &'a Runtimes<i32> {
+        match self.knowledge {
             Knowledge::WholeLog | Knowledge::Exact => &learned.whole,
             Knowledge::Finished => &learned.finished,
-        };
-        runtimes.predict(of, self.level, self.estimator)
+        }
     }
 
     /// The clusters as the broker sees them, for instances that are expected to take `job`, as if nothing waited but what
@@ -100,7 +123,7 @@ impl Broker {
     ) -> Vec<ClusterState> {
         let mut jobs: Vec<Vec<PendingJob>> = vec![Vec::new(); sites.clusters().len()];
         let one = |task: &Task, elapsed| {
-            let (runtime, deviation) = self.expected(learned, task, job);
+            let (runtime, deviation) = self.expected(learned, task, elapsed, job);
             PendingJob { procs: Procs::ONE, runtime, deviation, elapsed }
         };
         for run in sites.running() {

@@ -21,7 +21,7 @@ mod sites;
 mod tests;
 
 pub use background::{Background, BackgroundJob, Division, TooFewClusters, background};
-pub use broker::{Broker, Knowledge, Learned};
+pub use broker::{Broker, Knowledge, Learned, RunningJobs};
 pub use engine::{MultiJob, Outcome, Session, View, settle};
 pub use errors::errors;
 pub use frozen::{Law, freeze, run_frozen};

@@ -43,7 +43,8 @@ fn learned(background: &Background) -> Learned {
 
 fn broker(strategy: Strategy, knowledge: Knowledge) -> Broker {
     let (level, estimator) = (Level::User, Estimator::Mean);
-    Broker { strategy, knowledge, level, estimator, deviations: 0.0, period: None, copies: 1 }
+    let running = RunningJobs::AsSubmitted;
+    Broker { strategy, knowledge, level, estimator, running, deviations: 0.0, period: None, copies: 1 }
 }
 
 fn instances(count: usize, runtime: i64) -> MultiJob {
@@ -97,6 +98,32 @@ fn statistics_are_the_whole_log_or_what_has_ended() {
     check(Knowledge::WholeLog, 175);
     // Means of 10 each.
     check(Knowledge::Finished, 70);
+}
+
+/// The jobs of user 1 ran for 10, 20 and 60 s before: 30 in the mean. Two more run since 100, for 300 s and for 40 s; one of
+/// user 2 ran for 35 s, and another does since 100.
+#[test]
+fn a_job_that_outlives_its_prediction_ends_at_once_or_runs_on_as_live_servers_expect_it() {
+    let ended = [(0, 0, 10, 1), (10, 0, 20, 1), (30, 0, 60, 1), (0, 1, 35, 2)];
+    let running = [(100, 0, 300, 1), (100, 1, 40, 2)];
+    let background = background_of(2, &[ended.as_slice(), &running].concat());
+    let submitted = broker(Strategy::Statistics, Knowledge::Finished);
+    let elapsed = Broker { running: RunningJobs::ByElapsed, ..submitted.clone() };
+    let free = |broker: &Broker, delay: i64| {
+        let mut session = Session::new(&background, &[1, 1], Time::ZERO, learned(&background));
+        session.run_for(Span(delay));
+        let states = session.view(&user(9), Some(Span(10)), broker).states;
+        [0, 1].map(|cluster: usize| states[cluster].offer.free[0].at.0)
+    };
+    // The first has outlived the short ones, so the long one tells what it is like.
+    assert_eq!((free(&submitted, 120), free(&elapsed, 120)), ([10, 15], [40, 15]));
+    // At 137 both have outlived their means: the one is like the job of 60 s, the other like none.
+    assert_eq!((free(&submitted, 137), free(&elapsed, 137)), ([0, 0], [23, 37]));
+    // At 170 nothing that has ended ran as long as the first one.
+    assert_eq!((free(&submitted, 170)[0], free(&elapsed, 170)[0]), (0, 70));
+    // Of two instances that come then, one waits for its real end at 400, or none.
+    let makespan = |broker: &Broker| run(&background, &[1, 1], 170, &instances(2, 10), broker).makespan;
+    assert_eq!((makespan(&submitted), makespan(&elapsed)), (Span(240), Span(20)));
 }
 
 #[test]

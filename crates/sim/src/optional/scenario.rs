@@ -114,6 +114,11 @@ impl Scenario {
         Scenario { users: 100, most: 10_000, speeds: vec![1.0; 138], pace, ..paper }
     }
 
+    /// The weight of a user.
+    pub(super) fn weight(&self, number: usize) -> u32 {
+        self.weights.get(number % self.weights.len().max(1)).copied().unwrap_or(1)
+    }
+
     /// The users, in the order of arrival.
     pub fn draw_users(&self, seed: u64) -> Vec<UserDraw> {
         let spaced = |gap: i64| (0..i64::from(self.users)).map(|user| TimeMs(user * gap)).collect();
@@ -133,7 +138,7 @@ impl Scenario {
                 Arrivals::DiurnalRandom => SpanMs(self.runtime.0 * rng.random_range(750..=2_000) / 1_000),
                 _ => self.runtime,
             },
-            weight: self.weights.get(number % self.weights.len().max(1)).copied().unwrap_or(1),
+            weight: self.weight(number),
         };
         arrivals.into_iter().enumerate().map(draw).collect()
     }

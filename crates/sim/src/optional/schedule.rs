@@ -3,7 +3,8 @@
 //!
 //! A schedule has few users on few servers. In some of them servers refuse more than one or two mandatory requests of a user,
 //! of many, so that clients run out of servers and look for others while they have requests. What is checked is said in `network::checks`, and here that users who were there
-//! together have had their shares. The same seed gives the same schedule.
+//! together have had their shares: nearly equal ones in calm weather, and in rough weather, where messages are lost and clients,
+//! servers and the agent crash now and then, within a looser bound. The same seed gives the same schedule.
 
 use pliant_control::optional::explore::Dispatch;
 use pliant_model::rng::stream_seed;
@@ -17,8 +18,14 @@ use super::network::{Bug, Seen, Weather, simulate_faulty};
 use super::{Arrivals, Scenario, System};
 use crate::counters::add_each;
 
-/// How far apart the satisfactions of users may be who were there together in weather that leaves them their time.
+/// How far apart the satisfactions of users may be who were there together in weather that leaves them their time, or what one
+/// request is of the least share if that is more.
 const UNFAIRNESS_MOST: f64 = 0.25;
+/// The same where messages are lost and machines crash, beside what one request is of the least share. Whoever finds the agent away
+/// or has lost a message is without requests for 2 s or more, which others take and do not give back: of 46 s with a sixth of
+/// the weights, 3 s alone on the platform are 0.4. Among the first 4,000 seeds are 797 such schedules: half of them are below
+/// 0.05, one of a hundred above 0.27, and 0.38 beyond one request is the most.
+const UNFAIRNESS_ROUGH_MOST: f64 = 0.5;
 
 /// One fault schedule.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,9 +36,9 @@ pub struct Schedule {
     pub system: System,
     /// What befalls them.
     pub weather: Weather,
-    /// Whether users can be held to have had equal shares: they were there together, always had requests at every server, and
-    /// were not away.
-    pub is_fair: bool,
+    /// How far apart their shares may be of users who were there together and always wanted requests at every server; none if they
+    /// cannot be held to have had equal ones.
+    pub unfairness_most: Option<f64>,
     seed: u64,
 }
 
@@ -56,6 +63,7 @@ impl Schedule {
         let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "schedule"));
         let rng = &mut rng;
         let is_fair = rng.random_bool(0.4);
+        let is_rough = is_fair && rng.random_bool(0.5);
         let is_crowded = !is_fair && rng.random_bool(0.5);
         let weights = rng.random_bool(0.5).then_some(vec![1, 3, 2]).unwrap_or_default();
         let window = rng.random_range(if weights.is_empty() { 1..=2 } else { 2..=3 });
@@ -82,11 +90,14 @@ impl Schedule {
             outages: None,
         };
         let system = Schedule::system(rng, window, is_fair);
-        let mut weather = Schedule::weather(rng, &scenario, is_fair);
+        let mut weather = Schedule::weather(rng, &scenario, is_fair, is_rough);
         if is_crowded {
             weather.mandatory_per_user = Some(rng.random_range(1..=2));
         }
-        Schedule { scenario, system, weather, is_fair, seed }
+        // Shares cannot be told more finely than by requests.
+        let request = one_request(&scenario);
+        let most = if is_rough { UNFAIRNESS_ROUGH_MOST + request } else { UNFAIRNESS_MOST.max(request) };
+        Schedule { scenario, system, weather, unfairness_most: is_fair.then_some(most), seed }
     }
 
     fn system(rng: &mut ChaCha8Rng, window: u32, is_fair: bool) -> System {
@@ -104,22 +115,27 @@ impl Schedule {
         }
     }
 
-    fn weather(rng: &mut ChaCha8Rng, scenario: &Scenario, is_fair: bool) -> Weather {
+    fn weather(rng: &mut ChaCha8Rng, scenario: &Scenario, is_fair: bool, is_rough: bool) -> Weather {
         let share = |rng: &mut ChaCha8Rng, most: u32| match rng.random_bool(0.6) {
             true => rng.random_range(1..=most),
             false => 0,
         };
         let deadline = scenario.deadline.0;
-        let crashes = !is_fair && rng.random_bool(0.8);
+        let is_calm = is_fair && !is_rough;
+        let crashes = is_rough || (!is_fair && rng.random_bool(0.8));
         Weather {
             latency: SpanMs(rng.random_range(1..=40)),
             spread: SpanMs(i64::from(share(rng, if is_fair { 100 } else { 400 }))),
-            lost: if is_fair { 0 } else { share(rng, 150) },
+            lost: if is_calm { 0 } else { share(rng, if is_rough { 60 } else { 150 }) },
             doubled: share(rng, 100),
-            crash_every: SpanMs(if crashes { rng.random_range(500..=5_000) } else { 0 }),
+            crash_every: match crashes {
+                true if is_rough => SpanMs(rng.random_range(5_000..=20_000)),
+                true => SpanMs(rng.random_range(500..=5_000)),
+                false => SpanMs::ZERO,
+            },
             clients_stay: rng.random_bool(0.3),
-            away: SpanMs(rng.random_range(500..=6_000)),
-            cut_short: if crashes { share(rng, 10) } else { 0 },
+            away: SpanMs(rng.random_range(500..=if is_rough { 3_000 } else { 6_000 })),
+            cut_short: if crashes && !is_rough { share(rng, 10) } else { 0 },
             unnamed: if is_fair { 0 } else { share(rng, 700) },
             patience: SpanMs(if is_fair { 0 } else { i64::from(share(rng, 8_000)) }),
             mandatory_per_user: rng.random_bool(0.6).then(|| rng.random_range(1..=scenario.mandatory)),
@@ -134,16 +150,24 @@ impl Schedule {
         let mut violations = found.violations;
         let mut tried =
             Tried { schedules: 1, messages: found.messages, seen: found.seen, ..Tried::default() };
-        if self.is_fair {
+        if let Some(most) = self.unfairness_most {
             (tried.fair, tried.unfairness) = (1, unfairness(&found.run));
-            if tried.unfairness > UNFAIRNESS_MOST {
+            if tried.unfairness > most {
                 let found = tried.unfairness;
-                violations
-                    .push(format!("expected an unfairness of at most {UNFAIRNESS_MOST}, found {found:.3}"));
+                violations.push(format!("expected an unfairness of at most {most:.3}, found {found:.3}"));
             }
         }
         (tried, violations)
     }
+}
+
+/// What one request is of all that the user with the least weight deserves, on servers of speed 1. A crash costs a user one that
+/// others keep.
+fn one_request(scenario: &Scenario) -> f64 {
+    let weights = || (0..scenario.users as usize).map(|user| scenario.weight(user));
+    let share = f64::from(weights().min().unwrap_or(1)) / f64::from(weights().sum::<u32>());
+    let cores = scenario.speeds.len() as f64 * f64::from(scenario.cores);
+    scenario.runtime.seconds() / (scenario.deadline.seconds() * cores * share)
 }
 
 fn one_of<T: Copy>(rng: &mut ChaCha8Rng, values: &[T]) -> T {

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::results::{self, ErrorRow, LogRow, Results};
+use super::results::{self, ErrorRow, ExperimentRow, LogRow, Results};
 use super::{Log, LogSource, MultiJobCampaign, arriving, frozen};
 use crate::campaign::jobs::find_log;
 use crate::campaign::{CampaignError, execute::threads};
@@ -37,6 +37,7 @@ pub fn run(campaign: &MultiJobCampaign, dir: &Path, asked: usize) -> Result<Resu
     let results = pool.install(|| {
         let logs: Vec<Divided<'_>> =
             campaign.logs.par_iter().map(|log| divide(campaign, log)).collect::<Result<_, _>>()?;
+        let experiments = experiments(campaign, &logs)?;
         let frozen = campaign.frozen.iter().flat_map(|one| frozen::run(campaign, one, &logs)).collect();
         let mut arriving = (Vec::new(), Vec::new());
         for one in &campaign.arriving {
@@ -46,7 +47,7 @@ pub fn run(campaign: &MultiJobCampaign, dir: &Path, asked: usize) -> Result<Resu
         }
         let errors = logs.par_iter().flat_map_iter(|log| error_rows(campaign, log)).collect();
         let rows = logs.iter().map(log_row).collect();
-        Ok::<_, CampaignError>(Results::new(campaign, rows, frozen, arriving, errors))
+        Ok::<_, CampaignError>(Results::new(campaign, rows, experiments, frozen, arriving, errors))
     })?;
     results::write(&results, dir)?;
     Ok(results)
@@ -56,7 +57,47 @@ pub(super) fn failed(key: &str, problem: impl ToString) -> CampaignError {
     CampaignError::Measure { key: key.to_owned(), problem: problem.to_string() }
 }
 
-/// Moments of a log, drawn uniformly, so early that what comes before a multi-job still fits.
+/// The experiments on the logs that they are of; an error where there is no moment to start from.
+fn experiments(
+    campaign: &MultiJobCampaign,
+    logs: &[Divided<'_>],
+) -> Result<Vec<ExperimentRow>, CampaignError> {
+    let row = |name: &String, log: &Divided<'_>, processors: &[u32], starts: usize, delays: &[Span]| {
+        let longest = longest(delays);
+        let within = range(log, longest);
+        if within <= Span::ZERO {
+            let key = format!("{name} on {}", log.log.name);
+            return Err(CampaignError::NoStart { key, delay: longest, span: log.background.span });
+        }
+        Ok(ExperimentRow {
+            experiment: name.clone(),
+            log: log.log.name.clone(),
+            processors: processors.to_vec(),
+            starts,
+            within_s: within.0,
+            longest_delay_s: longest.0,
+        })
+    };
+    let frozen = campaign.frozen.iter().flat_map(|one| {
+        one.logs.iter().map(move |log| row(&one.name, &logs[*log], &[1], one.starts, &one.delays))
+    });
+    let arriving = campaign.arriving.iter().flat_map(|one| {
+        one.logs.iter().map(move |log| row(&one.name, &logs[*log], &one.processors, one.starts, &one.delays))
+    });
+    frozen.chain(arriving).collect()
+}
+
+fn longest(delays: &[Span]) -> Span {
+    delays.iter().copied().max().unwrap_or(Span::ZERO)
+}
+
+/// How far into a log a start may be, so that what comes before a multi-job still fits; not more than nothing if nowhere.
+fn range(log: &Divided<'_>, longest_delay: Span) -> Span {
+    // In the last tenth nobody would come after the multi-job.
+    Span(log.background.span.0 * 9 / 10) - longest_delay
+}
+
+/// Moments of a log, drawn uniformly from [`range`]: the same ones for every delay, so that cells differ in nothing else.
 pub(super) fn starts(
     campaign: &MultiJobCampaign,
     key: &str,
@@ -65,9 +106,7 @@ pub(super) fn starts(
     delays: &[Span],
 ) -> Vec<Time> {
     let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(campaign.seed, &format!("{key} starts")));
-    // In the last tenth nobody would come after the multi-job.
-    let before = delays.iter().map(|delay| delay.0).max().unwrap_or(0);
-    let last = (log.background.span.0 * 9 / 10 - before).max(0);
+    let last = range(log, longest(delays)).0.max(0);
     let mut all: Vec<Time> = (0..count).map(|_| Time(rng.random_range(0..=last))).collect();
     all.sort_unstable();
     all

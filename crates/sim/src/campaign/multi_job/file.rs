@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pliant_model::Span;
 use pliant_policy::allocation::Strategy;
-use pliant_policy::runtimes::{Level, Settings};
+use pliant_policy::runtimes::{Estimator, Level, Settings};
 use pliant_trace::generate::GridLog;
 use pliant_trace::toml_file::Source;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use super::{Arriving, Frozen, Log, LogSource, MultiJobCampaign, Policy, Times};
 use crate::campaign::CampaignError;
 use crate::campaign::file::Word;
 use crate::campaign::words::{EstimatorWord, estimator};
-use crate::multi_job::{Broker, Division, Knowledge};
+use crate::multi_job::{Broker, Division, Knowledge, RunningJobs};
 
 const KEYS_HINT: &str = "docs/campaigns.md lists every key";
 /// Of anything that is counted in a file: more would take days.
@@ -120,6 +120,7 @@ struct PolicyTable {
     level: Option<Word<Level>>,
     estimator: Option<Word<EstimatorWord>>,
     quantile: Option<Spanned<f64>>,
+    running: Option<Spanned<Word<RunningJobs>>>,
     deviations: Option<Spanned<f64>>,
     period_s: Option<Spanned<u64>>,
     copies: Option<Spanned<u64>>,
@@ -286,15 +287,27 @@ impl Reader<'_> {
         let place = quantile.map_or(table.name.span(), Spanned::span);
         let estimator = estimator(table.estimator.map(|word| word.0), quantile.map(|given| *given.get_ref()))
             .map_err(|problem| self.at(place, problem))?;
+        let knowledge = table.knowledge.map_or(Knowledge::WholeLog, |word| word.0);
+        let running = table.running.as_ref().map_or(RunningJobs::AsSubmitted, |word| word.get_ref().0);
+        // Whoever knows the future needs no elapsed time, and what is known of those that ran longer is a mean.
+        let learns_means = knowledge == Knowledge::Finished && estimator == Estimator::Mean;
+        if let Some(word) =
+            table.running.as_ref().filter(|_| running == RunningJobs::ByElapsed && !learns_means)
+        {
+            let problem =
+                "expected `by-elapsed` with `knowledge = \"finished\"` and `estimator = \"mean\"` only";
+            return Err(self.at(word.span(), problem.to_owned()));
+        }
         let deviations = table.deviations.as_ref();
         let period = table.period_s.as_ref().map(|given| self.count(given, COUNT_MAX)).transpose()?;
         Ok(Policy {
             name: table.name.get_ref().clone(),
             broker: Broker {
                 strategy: table.strategy.map_or(Strategy::Statistics, |word| word.0),
-                knowledge: table.knowledge.map_or(Knowledge::WholeLog, |word| word.0),
+                knowledge,
                 level: table.level.map_or(Level::Executable, |word| word.0),
                 estimator,
+                running,
                 deviations: deviations.map_or(Ok(0.0), |given| self.number(given, 0.0..=100.0))?,
                 period: period.map(|seconds| Span(seconds as i64)),
                 copies: table.copies.as_ref().map_or(Ok(1), |given| self.count(given, 100))? as u32,

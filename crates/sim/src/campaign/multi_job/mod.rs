@@ -20,7 +20,9 @@ use pliant_policy::runtimes::{Level, Settings};
 use pliant_trace::generate::{GridLog, JobLaw};
 
 pub use execute::run;
-pub use results::{ArrivingCell, ErrorRow, FrozenCell, LogRow, RatioRow, Results, is_folder, read_results};
+pub use results::{
+    ArrivingCell, ErrorRow, ExperimentRow, FrozenCell, LogRow, RatioRow, Results, is_folder, read_results,
+};
 pub use words::law_name;
 
 use super::{Skipped, jobs::find_log};

@@ -29,6 +29,9 @@ pub struct Results {
     pub draws: usize,
     /// The logs.
     pub logs: Vec<LogRow>,
+    /// The experiments on each of their logs.
+    #[serde(default)]
+    pub experiments: Vec<ExperimentRow>,
     /// Scenarios 1 and 2.
     pub frozen: Vec<FrozenCell>,
     /// Scenarios 3 and 4.
@@ -58,6 +61,37 @@ pub struct LogRow {
     pub groups: usize,
     /// Processors that the jobs of each cluster would keep busy.
     pub busy_processors: Vec<f64>,
+}
+
+/// An experiment on one of its logs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExperimentRow {
+    /// Its name.
+    pub experiment: String,
+    /// The log.
+    pub log: String,
+    /// Processors of the clusters, in turn.
+    pub processors: Vec<u32>,
+    /// How many starts in the log were drawn.
+    pub starts: usize,
+    /// From how much of the log, beginning with its first job, they were drawn, s.
+    pub within_s: i64,
+    /// For how long the log runs after a start at most, s.
+    pub longest_delay_s: i64,
+}
+
+impl ExperimentRow {
+    /// True if there are several starts, all of them closer to each other than the log runs after each: they have mostly the same
+    /// jobs, and are hardly more than one.
+    pub fn starts_overlap(&self) -> bool {
+        self.starts > 1 && self.within_s < self.longest_delay_s
+    }
+
+    /// True if clusters have several processors: scenario 4.
+    pub fn has_several_processors(&self) -> bool {
+        self.processors.iter().any(|count| *count > 1)
+    }
 }
 
 /// Mean, median, 95th percentile and number of some values.
@@ -141,6 +175,14 @@ pub struct ArrivingCell {
     pub copies: f64,
 }
 
+impl ArrivingCell {
+    /// True if instances are like the jobs of a category, and not all of one time that the user knows
+    /// ([`Times::label`](super::Times::label)).
+    pub fn is_like_a_category(&self) -> bool {
+        !self.times.ends_with(" s")
+    }
+}
+
 /// What a policy is worth beside another one: start by start, as whatever begins at the same moment of the log has the same
 /// jobs of others.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -209,12 +251,13 @@ impl Results {
     pub(super) fn new(
         campaign: &MultiJobCampaign,
         logs: Vec<LogRow>,
+        experiments: Vec<ExperimentRow>,
         frozen: Vec<FrozenCell>,
         (arriving, ratios): (Vec<ArrivingCell>, Vec<RatioRow>),
         errors: Vec<ErrorRow>,
     ) -> Results {
         let (schema, name) = (SCHEMA.to_owned(), campaign.name.clone());
-        Results { schema, name, draws: campaign.draws, logs, frozen, arriving, ratios, errors }
+        Results { schema, name, draws: campaign.draws, logs, experiments, frozen, arriving, ratios, errors }
     }
 }
 

@@ -6,7 +6,7 @@ use pliant_policy::UnknownName;
 use pliant_trace::generate::JobLaw;
 
 use crate::campaign::words::find;
-use crate::multi_job::Knowledge;
+use crate::multi_job::{Knowledge, RunningJobs};
 
 const LAWS: [(&str, JobLaw); 4] = [
     ("deterministic", JobLaw::Deterministic),
@@ -41,5 +41,14 @@ impl FromStr for Knowledge {
             ("exact", Knowledge::Exact),
         ];
         find("source of runtimes", words, text)
+    }
+}
+
+impl FromStr for RunningJobs {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<RunningJobs, UnknownName> {
+        let words = vec![("as-submitted", RunningJobs::AsSubmitted), ("by-elapsed", RunningJobs::ByElapsed)];
+        find("expectation of running jobs", words, text)
     }
 }
