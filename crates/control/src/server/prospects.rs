@@ -1,6 +1,7 @@
 //! What the instances of a multi-job may expect of this server (paper 002, Algorithm 2; spec A.2.1): when its processors
-//! come free by the *expected* runtimes of what it has, and how long an instance takes. The simulator's broker makes
-//! the same of the same: [`pliant_policy::allocation::pending::state`] of what [`pliant_policy::runtimes`] predicts.
+//! come free by the *expected* runtimes of what it has, and how long an instance takes. The simulator's brokers that
+//! expect running jobs by what they have run make the same of the same ([`pliant_policy::allocation::pending::state`] of what
+//! [`pliant_policy::runtimes`] predicts); the paper's expect a job to end at once that has outlived its prediction.
 //!
 //! Runtimes are learned as jobs end, and are part of the server's state: journaled, and kept over restarts. They are in
 //! milliseconds, for a processor of speed 1 and the fewest processors that the work takes. What is told of a service is
