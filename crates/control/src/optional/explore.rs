@@ -329,6 +329,11 @@ impl Explore {
         self.phase == Phase::Over
     }
 
+    /// The requests that a server has, by all that is known.
+    pub fn sent_to(&self, server: &Name) -> impl Iterator<Item = u32> {
+        self.sent.iter().filter(move |(_, at)| *at == server).map(|(number, _)| *number)
+    }
+
     /// True if it has no use for servers other than those that have something of it.
     pub fn wants_no_servers(&self) -> bool {
         matches!(self.phase, Phase::Recalling | Phase::Over)

@@ -161,7 +161,7 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     let (config, out) = (federation.client_file(Role::User, "alice"), dir.path().join("out"));
     let command = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        let line = "explore pause ms=1000 --min 1 --max 500 --deadline 5s --output json";
+        let line = "explore pause ms=1000 --min 1 --max 500 --deadline 8s --output json";
         command.args(line.split(' ')).arg("--config").arg(&config).arg("--out").arg(&out);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         command
@@ -178,7 +178,6 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     first.kill().unwrap();
     first.wait().unwrap();
     let left = noted().unwrap();
-    let sent = left["machine"]["sent"].as_object().unwrap().len() as u64;
     let before = left["machine"]["progress"]["optional"].as_u64().unwrap();
     let deadline_ms = left["machine"]["plan"]["deadline"].as_u64().unwrap();
     // All that it had sent ends by itself: nobody sends more.
@@ -188,12 +187,15 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
         (over && now > deadline_ms.into()).then_some(())
     })
     .await;
+    // The last one that was noted may not have been sent.
+    let completed = u64::from(share_of(&shares(&federation, &SERVERS).await, "alice").completed) - 1;
+    assert!(completed > before, "{completed} were completed, {before} of them before");
     let second = command().output().unwrap();
     let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
     assert_eq!((second.status.code(), &said["settled"]), (Some(0), &true.into()), "{said}");
-    assert_eq!(said["optional"]["completed"].as_u64(), Some(before + sent), "{said}");
+    assert_eq!(said["optional"]["completed"].as_u64(), Some(completed), "{said}");
     let kept = Notes::open(&out).and_then(|notes| notes.results()).unwrap();
-    assert_eq!(kept.len() as u64, 1 + before + sent, "{said}");
+    assert_eq!(kept.len() as u64, 1 + completed, "{said}");
     assert_eq!(noted().unwrap()["machine"]["sent"].as_object().unwrap().len(), 0);
 }
 

@@ -39,8 +39,7 @@ impl Explore {
 
     /// What a server had goes elsewhere; it may run some of it all the same.
     pub(super) fn lost(&mut self, now: TimeMs, name: &Name, commands: &mut Vec<Command>) {
-        let there: Vec<u32> =
-            self.sent.iter().filter(|(_, at)| *at == name).map(|(number, _)| *number).collect();
+        let there: Vec<u32> = self.sent_to(name).collect();
         for number in &there {
             self.take_off(*number, name);
             self.put_back(*number);

@@ -169,8 +169,9 @@ impl World<'_> {
         client.cancelling.remove(&at);
         client.cancelling_one.retain(|(server, _), _| *server != at);
         let name = self.servers[at].name.clone();
-        let there = client.open.extract_if(.., |_, submission| submission.server == name);
-        self.released.extend(there.map(|(number, _)| (user, number)));
+        client.open.retain(|_, submission| submission.server != name);
+        // Also what the word for is still under way: the machine gives it to others as well.
+        self.released.extend(client.machine.sent_to(&name).map(|number| (user, number)));
         self.seen.given_up += 1;
         self.look_soon(user);
         if self.bug != Some(Bug::LosesWithServer) {
