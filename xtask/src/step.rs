@@ -5,6 +5,18 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+/// What cargo tells this program of its package. Build scripts that ask for these of their own, such as that of `ring`, would be
+/// run again whenever a build from here follows one from a shell, and all that depends on them be built again.
+const OF_THIS_PACKAGE: &[&str] = &[
+    "CARGO_MANIFEST_DIR",
+    "CARGO_MANIFEST_LINKS",
+    "CARGO_PKG_NAME",
+    "CARGO_PKG_VERSION_MAJOR",
+    "CARGO_PKG_VERSION_MINOR",
+    "CARGO_PKG_VERSION_PATCH",
+    "CARGO_PKG_VERSION_PRE",
+];
+
 /// A command to run.
 pub(crate) struct Step {
     program: OsString,
@@ -43,7 +55,8 @@ impl Step {
 
     /// The cargo that runs this task, so that every step uses one toolchain.
     pub(crate) fn cargo(arguments: &[&str]) -> Step {
-        Step::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
+        let step = Step::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments);
+        OF_THIS_PACKAGE.iter().fold(step, |step, name| step.env_remove(name))
     }
 
     /// Sets a variable for the command.
