@@ -1,5 +1,6 @@
 //! Whoever dies: no mandatory request is lost, and no user has to wait for one beyond the deadline.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -93,37 +94,43 @@ async fn programs_outlive_their_server() {
     assert_eq!(started(&first), started(&last));
 }
 
+/// A user who explores into a folder.
+struct Explorer {
+    config: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl Explorer {
+    fn new(federation: &Federation, user: &str) -> Explorer {
+        Explorer { config: federation.client_file(Role::User, user), dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    /// The command that explores pauses with these words.
+    fn explore(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+        command.args(["explore", "pause", "--output", "json"]).args(words.split(' '));
+        command.arg("--config").arg(&self.config).arg("--out").arg(self.out());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    }
+
+    /// What its client has noted.
+    fn noted(&self) -> Option<serde_json::Value> {
+        serde_json::from_slice(&std::fs::read(self.out().join("exploration.json")).ok()?).ok()
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_was_killed_goes_on() {
     let clusters = SERVERS.map(|name| server(name, "cores = 1\npause = true"));
     let federation = Federation::start(&clusters).await;
-    let dir = tempfile::tempdir().unwrap();
-    let (config, out) = (federation.client_file(Role::User, "alice"), dir.path().join("out"));
-    let command = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args([
-            "explore",
-            "pause",
-            "ms=100",
-            "--min",
-            "6",
-            "--max",
-            "200",
-            "--deadline",
-            "6s",
-            "--output",
-            "json",
-        ]);
-        command
-            .arg("--config")
-            .arg(&config)
-            .arg("--out")
-            .arg(&out)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
-        command.stderr(Stdio::null());
-        command
-    };
+    let alice = Explorer::new(&federation, "alice");
+    let command = || alice.explore("ms=100 --min 6 --max 200 --deadline 6s");
+    let out = alice.out();
     let results = || Notes::open(&out).and_then(|notes| notes.results()).unwrap_or_default();
     let mut first = command().spawn().unwrap();
     until("some results", async || {
@@ -157,18 +164,9 @@ async fn a_client_that_was_killed_goes_on() {
 async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() {
     let clusters = SERVERS.map(|name| server(name, "cores = 2\npause = true"));
     let federation = Federation::start(&clusters).await;
-    let dir = tempfile::tempdir().unwrap();
-    let (config, out) = (federation.client_file(Role::User, "alice"), dir.path().join("out"));
-    let command = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        let line = "explore pause ms=1000 --min 1 --max 500 --deadline 8s --output json";
-        command.args(line.split(' ')).arg("--config").arg(&config).arg("--out").arg(&out);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        command
-    };
-    let noted = || -> Option<serde_json::Value> {
-        serde_json::from_slice(&std::fs::read(out.join("exploration.json")).ok()?).ok()
-    };
+    let alice = Explorer::new(&federation, "alice");
+    let command = || alice.explore("ms=1000 --min 1 --max 500 --deadline 8s");
+    let noted = || alice.noted();
     let mut first = command().spawn().unwrap();
     until("the mandatory request to be completed and others to run", async || {
         let machine = noted()?["machine"].clone();
@@ -194,7 +192,7 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
     assert_eq!((second.status.code(), &said["settled"]), (Some(0), &true.into()), "{said}");
     assert_eq!(said["optional"]["completed"].as_u64(), Some(completed), "{said}");
-    let kept = Notes::open(&out).and_then(|notes| notes.results()).unwrap();
+    let kept = Notes::open(&alice.out()).and_then(|notes| notes.results()).unwrap();
     assert_eq!(kept.len() as u64, 1 + completed, "{said}");
     assert_eq!(noted().unwrap()["machine"]["sent"].as_object().unwrap().len(), 0);
 }
@@ -204,18 +202,9 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
 async fn a_client_that_was_killed_while_it_waited_for_room_goes_on() {
     let federation =
         Federation::start(&[server("lyon", "cores = 1\npause = true\nmandatory_per_user = 2")]).await;
-    let dir = tempfile::tempdir().unwrap();
-    let (config, out) = (federation.client_file(Role::User, "alice"), dir.path().join("out"));
-    let command = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        let line = "explore pause ms=2000 --min 4 --max 4 --deadline 3s --output json";
-        command.args(line.split(' ')).arg("--config").arg(&config).arg("--out").arg(&out);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        command
-    };
-    let noted = || -> Option<serde_json::Value> {
-        serde_json::from_slice(&std::fs::read(out.join("exploration.json")).ok()?).ok()
-    };
+    let alice = Explorer::new(&federation, "alice");
+    let command = || alice.explore("ms=2000 --min 4 --max 4 --deadline 3s");
+    let noted = || alice.noted();
     let mut first = command().spawn().unwrap();
     until("the client to wait for room", async || {
         let machine = noted()?["machine"].clone();

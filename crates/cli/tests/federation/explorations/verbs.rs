@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use pliant_control::optional::server::Standing;
-use pliant_live::client::Happened;
+use pliant_live::client::{Calls, Happened};
 use pliant_live::identity::Role;
 use pliant_live::wire::Call;
 use pliant_policy::optional::Kind;
@@ -282,15 +282,21 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
     assert!(is_completed(&all[0], 3) && is_completed(&all[1], 4), "{all:?}");
 }
 
-/// Optional requests leave after the mandatory ones, but do not wait for a server that is out of reach.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dead_server_does_not_keep_optional_requests() {
+/// Calls to two servers, of which `lyon` is dead when it gets a mandatory one.
+async fn with_a_call_to_the_dead() -> (Federation, Calls) {
     let clusters = ["lyon", "nancy"].map(|name| server(name, "cores = 1\npause = true"));
     let mut federation = Federation::start(&clusters).await;
     let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
     assert_eq!(calls.discover(10).await.unwrap().len(), 2);
     federation.kill("lyon");
     calls.call_async(&"lyon".parse().unwrap(), call(0, Kind::Mandatory, 20));
+    (federation, calls)
+}
+
+/// Optional requests leave after the mandatory ones, but do not wait for a server that is out of reach.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_server_does_not_keep_optional_requests() {
+    let (mut federation, mut calls) = with_a_call_to_the_dead().await;
     calls.call_async(&"nancy".parse().unwrap(), call(1, Kind::Optional, 20));
     let first = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
     assert!(is_completed(&first, 1), "{first:?}");
@@ -302,12 +308,7 @@ async fn a_dead_server_does_not_keep_optional_requests() {
 /// They leave in time also if their client only looks how one of them stands.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_optional_request_that_is_held_can_be_probed() {
-    let clusters = ["lyon", "nancy"].map(|name| server(name, "cores = 1\npause = true"));
-    let mut federation = Federation::start(&clusters).await;
-    let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
-    assert_eq!(calls.discover(10).await.unwrap().len(), 2);
-    federation.kill("lyon");
-    calls.call_async(&"lyon".parse().unwrap(), call(0, Kind::Mandatory, 20));
+    let (_federation, mut calls) = with_a_call_to_the_dead().await;
     let nancy = "nancy".parse().unwrap();
     calls.call_async(&nancy, call(1, Kind::Optional, 60_000));
     assert!(matches!(calls.probe(1).await, Some(Standing::Waiting | Standing::Running)));
