@@ -13,7 +13,7 @@ use pliant_policy::allocation::{self, ClusterState, Free, Offer, Strategy, level
 use pliant_policy::batch::{self, BatchScheduler, Submission};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::profile::{Profile, StartBounds};
-use pliant_policy::tuning::{Tuner, tune};
+use pliant_policy::tuning::{Present, Tuner, tune};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -92,7 +92,14 @@ fn tuning(criterion: &mut Criterion) {
                 bencher.iter(|| {
                     next = (next + 1) % requests.len();
                     let walltimes = requests[next].on(PROCS, Speed::REFERENCE).expect("it fits");
-                    black_box(tune(*tuner, &profile, Some(&mut bounds), Time::ZERO, &walltimes))
+                    black_box(tune(
+                        *tuner,
+                        &profile,
+                        Some(&mut bounds),
+                        Time::ZERO,
+                        &Present::alone(Time::ZERO),
+                        &walltimes,
+                    ))
                 });
             });
         }

@@ -11,7 +11,7 @@ use pliant_policy::batch::{BatchScheduler, Start, Submission, by_name};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::profile::Profile;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation, reallocate};
-use pliant_policy::tuning::{self, Tuner, tune};
+use pliant_policy::tuning::{self, Present, Tuner, tune};
 
 fn amdahl(parallel: f64, limit: u32) -> Speedup {
     Speedup::Amdahl { parallel, limit: Procs(limit) }
@@ -88,7 +88,8 @@ fn g000_1_figure_2() {
     });
     assert_eq!(asked, [1, 5, 3, 2]);
     let choice = |tuner| {
-        let estimate = tune(tuner, &profile, None, Time::ZERO, &walltimes).unwrap();
+        let estimate =
+            tune(tuner, &profile, None, Time::ZERO, &Present::alone(Time::ZERO), &walltimes).unwrap();
         (estimate.procs.0, estimate.completion().0)
     };
     // Minutes in the paper: 6.5 on two processors, missing 1.75 on four.

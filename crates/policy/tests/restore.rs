@@ -234,7 +234,7 @@ fn script(
         (1..20_u32, 0..20_u32, prop::bool::weighted(0.2)).prop_map(|(divisor, remainder, others)| {
             Action::Cancel { divisor, remainder: remainder % divisor, others }
         });
-    let ask = (1..=procs, 1..40_i64, speedup(), prop::sample::select(Tuner::ALL))
+    let ask = (1..=procs, 1..40_i64, speedup(), prop::sample::select(&Tuner::ALL[..3]))
         .prop_map(|(procs, walltime, speedup, tuner)| Action::Ask { procs, walltime, speedup, tuner });
     let action = prop_oneof![
         20 => submit, 1 => cancel, 2 => ask, 2 => Just(Action::List), 3 => Just(Action::Restore),

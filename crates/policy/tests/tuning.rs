@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time, Walltimes};
 use pliant_policy::profile::{Profile, StartBounds};
-use pliant_policy::tuning::{self, ClassTimes, Tuner, tune};
+use pliant_policy::tuning::{self, ClassTimes, OtherJobs, Present, Thousandths, Tuner, tune};
 use proptest::prelude::*;
 
 fn speedup() -> impl Strategy<Value = Speedup> {
@@ -51,16 +51,76 @@ proptest! {
             };
             let speed = Speed::new(f64::from(tenths) / 10.0).unwrap();
             let Some(walltimes) = request.on(Procs(capacity), speed) else { continue };
-            let expected = tune(Tuner::Exhaustive, &profile, None, Time::ZERO, &walltimes);
-            prop_assert_eq!(tune(Tuner::Exact, &profile, None, Time::ZERO, &walltimes), expected);
+            let expected = tune(Tuner::Exhaustive, &profile, None, Time::ZERO, &Present::alone(Time::ZERO), &walltimes);
+            prop_assert_eq!(tune(Tuner::Exact, &profile, None, Time::ZERO, &Present::alone(Time::ZERO), &walltimes), expected);
             let times = ClassTimes::new(&request.on(Procs(64), Speed::REFERENCE).unwrap());
             for _ in 0..2 {
                 let bound = times.completion_bound(Some(&bounds), Time::ZERO, speed, Procs(capacity));
                 prop_assert!(bound <= expected.unwrap().completion(), "{:?} > {:?}", bound, expected);
-                prop_assert_eq!(tune(Tuner::Exact, &profile, Some(&mut bounds), Time::ZERO, &walltimes), expected);
+                prop_assert_eq!(tune(Tuner::Exact, &profile, Some(&mut bounds), Time::ZERO, &Present::alone(Time::ZERO), &walltimes), expected);
             }
-            let binary = tune(Tuner::Binary, &profile, None, Time::ZERO, &walltimes).unwrap();
+            let binary = tune(Tuner::Binary, &profile, None, Time::ZERO, &Present::alone(Time::ZERO), &walltimes).unwrap();
             prop_assert!(binary.completion() >= expected.unwrap().completion());
+        }
+    }
+}
+
+/// Bounded-slack sizing the slow way: every size in its place.
+fn slow_slack(
+    tuner: Tuner,
+    profile: &Profile,
+    now: Time,
+    jobs: usize,
+    walltimes: &Walltimes<'_>,
+) -> Option<Estimate> {
+    let Tuner::Slack { slack, share } = tuner else { panic!("{tuner} has no slack") };
+    let estimate = |n: u32| {
+        let (procs, walltime) = (Procs(n), walltimes.at(Procs(n)));
+        Some(Estimate { procs, walltime, start: profile.earliest_fit(now, procs, walltime)? })
+    };
+    let (least, most) = (walltimes.least().0, walltimes.most().min(profile.capacity()).0);
+    let greedy = (least..=most).filter_map(estimate).min_by_key(|one| (one.completion(), one.procs))?;
+    let response = i128::from((greedy.completion() - now).0);
+    let latest = i128::from(now.0) + response + response * i128::from(slack.0) / 1000;
+    let part =
+        u64::from(share.0) * u64::from(profile.capacity().0) / (u64::from(share.0) + 1000 * jobs as u64);
+    let floor = least.max(greedy.procs.0.min(part as u32));
+    let fits = |one: &Estimate| i128::from(one.completion().0) <= latest;
+    (floor..=greedy.procs.0).filter_map(estimate).find(fits)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    /// The size is that of the slow way, its promise at most `1 + slack` times the earliest, and never below the share.
+    #[test]
+    fn bounded_slack_equals_trying_every_size(
+        capacity in 1..64_u32,
+        jobs in prop::collection::vec((0..64_u32, 1..400_i64, 0..3000_i64), 0..90),
+        requests in prop::collection::vec((speedup(), 1..64_u32, 1..2000_i64, 0..12_usize), 1..8),
+        (slack, share) in prop_oneof![3 => Just((500, 500)), 2 => (0..3000_u32, 1..=1000_u32)],
+        now in 0..500_i64,
+    ) {
+        let tuner = Tuner::Slack { slack: Thousandths(slack), share: Thousandths(share) };
+        let mut profile = profile(capacity, &jobs);
+        let now = Time(now);
+        profile.advance(now);
+        let mut bounds = StartBounds::new(Procs(capacity));
+        for (speedup, procs, walltime, count) in requests {
+            let request = Request {
+                id: JobId(0), submit: Time::ZERO, procs: Procs(procs), walltime: Span(walltime), speedup, origin: None,
+            };
+            let Some(walltimes) = request.on(Procs(capacity), Speed::REFERENCE) else { continue };
+            let present = Present { now, others: OtherJobs { count, shapes: &|_| {} } };
+            let expected = slow_slack(tuner, &profile, now, count, &walltimes);
+            prop_assert_eq!(tune(tuner, &profile, None, now, &present, &walltimes), expected);
+            prop_assert_eq!(tune(tuner, &profile, Some(&mut bounds), now, &present, &walltimes), expected);
+            prop_assert_eq!(tune(tuner, &profile, Some(&mut bounds), now, &present, &walltimes), expected);
+            let earliest = tune(Tuner::Exact, &profile, None, now, &present, &walltimes).unwrap();
+            let (chosen, response) = (expected.unwrap(), earliest.completion() - now);
+            prop_assert!((chosen.completion() - now).0 * 1000 <= response.0 * i64::from(1000 + slack));
+            prop_assert!(chosen.completion() >= earliest.completion(), "a bound on the earliest holds");
+            prop_assert!(chosen.procs <= earliest.procs);
         }
     }
 }
@@ -140,12 +200,15 @@ proptest! {
                     let request = Request { id: JobId(0), submit: now, procs, walltime, speedup, origin: None };
                     let speed = Speed::new(f64::from(tenths) / 10.0).unwrap();
                     let walltimes = request.on(Procs(capacity), speed).unwrap();
-                    let expected = tune(Tuner::Exhaustive, &profile, None, now, &walltimes);
+                    let expected = tune(Tuner::Exhaustive, &profile, None, now, &Present::alone(now), &walltimes);
                     let times = ClassTimes::new(&request.on(Procs(640), Speed::REFERENCE).unwrap());
                     let bound = times.completion_bound(Some(&bounds), now, speed, Procs(capacity));
                     prop_assert!(bound <= expected.unwrap().completion(), "{:?} > {:?}", bound, expected);
-                    prop_assert_eq!(tune(Tuner::Exact, &profile, None, now, &walltimes), expected);
-                    prop_assert_eq!(tune(Tuner::Exact, &profile, Some(&mut bounds), now, &walltimes), expected);
+                    prop_assert_eq!(tune(Tuner::Exact, &profile, None, now, &Present::alone(now), &walltimes), expected);
+                    prop_assert_eq!(tune(Tuner::Exact, &profile, Some(&mut bounds), now, &Present::alone(now), &walltimes), expected);
+                    let present = Present { now, others: OtherJobs { count: kind, shapes: &|_| {} } };
+                    let slack = tune(Tuner::default(), &profile, Some(&mut bounds), now, &present, &walltimes);
+                    prop_assert_eq!(slack, slow_slack(Tuner::default(), &profile, now, kind, &walltimes));
                 }
                 Change::Release { .. } => {}
             }
@@ -171,11 +234,11 @@ fn binary_search_prefers_the_smaller_half_when_both_ends_complete_together() {
         (profile.earliest_fit(Time::ZERO, Procs(n), span).unwrap() + span).0
     };
     assert_eq!([1, 2, 3, 4, 5].map(completion), [100, 80, 160, 20, 100]);
-    let choice = |tuner| tune(tuner, &profile, None, Time::ZERO, &walltimes).map(|best| best.procs.0);
-    assert_eq!(
-        Tuner::ALL.iter().map(|tuner| choice(*tuner)).collect::<Vec<_>>(),
-        [Some(4), Some(2), Some(4)]
-    );
+    let choice = |tuner| {
+        tune(tuner, &profile, None, Time::ZERO, &Present::alone(Time::ZERO), &walltimes)
+            .map(|best| best.procs.0)
+    };
+    assert_eq!([Tuner::Exhaustive, Tuner::Binary, Tuner::Exact].map(choice), [Some(4), Some(2), Some(4)]);
 }
 
 type Estimation<'a> = &'a mut dyn FnMut(Procs) -> Option<Estimate>;
@@ -225,5 +288,8 @@ fn the_binary_tuner_is_the_counted_search() {
         Some(Estimate { procs: n, walltime: walltimes.at(n), start })
     });
     assert_eq!((count, found.map(|one| one.procs)), (12, Some(Procs(650))));
-    assert_eq!(found, tune(Tuner::Binary, &profile, None, Time::ZERO, &walltimes));
+    assert_eq!(
+        found,
+        tune(Tuner::Binary, &profile, None, Time::ZERO, &Present::alone(Time::ZERO), &walltimes)
+    );
 }

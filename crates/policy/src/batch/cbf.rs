@@ -27,7 +27,7 @@ use super::running::Running;
 use super::waiting::{Entry, Queue, Slot};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::{Freed, Profile, StartBounds, Touched};
-use crate::tuning::{self, Tuner};
+use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// A cluster under conservative backfilling.
 #[derive(Clone, Debug)]
@@ -99,6 +99,11 @@ impl ConservativeBackfilling {
     /// Free processors, from the last event on.
     pub(super) fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    /// Calls a function with what a tuner knows of the cluster beside its plan.
+    pub(super) fn with_present<R>(&self, now: Time, call: impl FnOnce(&Present<'_>) -> R) -> R {
+        with_present(now, &self.running, &self.queue, call)
     }
 
     /// The first expected end of a running job.
@@ -251,6 +256,16 @@ impl ConservativeBackfilling {
     }
 }
 
+/// Calls a function with what a tuner knows of a cluster beside its plan.
+fn with_present<R>(now: Time, running: &Running, queue: &Queue, call: impl FnOnce(&Present<'_>) -> R) -> R {
+    let shapes = |each: &mut dyn FnMut(Procs, Span)| {
+        running.held().for_each(|held| each(held.procs, held.end - now));
+        queue.iter().for_each(|(_, entry)| each(entry.procs, entry.walltime));
+    };
+    let others = OtherJobs { count: running.len() + queue.len(), shapes: &shapes };
+    call(&Present { now, others })
+}
+
 /// Replaces intervals that overlap by one that stands for all of them.
 fn join_overlapping(intervals: &mut Vec<Freed>) {
     if intervals.len() < 2 {
@@ -357,7 +372,10 @@ impl BatchScheduler for ConservativeBackfilling {
         if self.bounds.is_none() && walltimes.least() < walltimes.most() {
             self.bounds = Some(StartBounds::new(self.profile.capacity()));
         }
-        tuning::tune(tuner, &self.profile, self.bounds.as_mut(), now, walltimes)
+        let Self { profile, running, queue, bounds, .. } = self;
+        with_present(now, running, queue, |present| {
+            tuning::tune(tuner, profile, bounds.as_mut(), now, present, walltimes)
+        })
     }
 
     fn start_bounds(&self) -> Option<&StartBounds> {

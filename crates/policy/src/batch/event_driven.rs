@@ -14,7 +14,7 @@ use super::line::{Line, Slot};
 use super::occupancy::Occupancy;
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::Profile;
-use crate::tuning::{self, Tuner};
+use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// Which waiting jobs start at an event, and what to expect for the others.
 pub(super) trait Rule: Clone + Send + 'static {
@@ -38,8 +38,14 @@ pub(super) trait Rule: Clone + Send + 'static {
     }
 
     /// The best size of a request at the end of the line. The estimate has the shape to be submitted.
-    fn tune(&self, horizon: &Horizon, tuner: Tuner, walltimes: &Walltimes<'_>) -> Option<Estimate> {
-        tuning::tune(tuner, &horizon.profile, None, horizon.from, walltimes)
+    fn tune(
+        &self,
+        horizon: &Horizon,
+        tuner: Tuner,
+        present: &Present<'_>,
+        walltimes: &Walltimes<'_>,
+    ) -> Option<Estimate> {
+        tuning::tune(tuner, &horizon.profile, None, horizon.from, present, walltimes)
     }
 
     /// The last job that was at the head of the line when a shape was chosen for it, with that shape, if the
@@ -96,6 +102,11 @@ impl Horizon {
     /// The next job does not start before this.
     pub(super) fn from(&self) -> Time {
         self.from
+    }
+
+    /// Processors of the cluster.
+    pub(super) fn capacity(&self) -> Procs {
+        self.profile.capacity()
     }
 
     /// The earliest place.
@@ -241,7 +252,14 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
 
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         let plan = planned(now, &self.rule, &self.cluster, &mut self.plan);
-        self.rule.tune(&plan.horizon, tuner, walltimes)
+        // Jobs that are due hold their processors already.
+        let Occupied { processors, line, .. } = &self.cluster;
+        let shapes = |each: &mut dyn FnMut(Procs, Span)| {
+            processors.held().for_each(|held| each(held.procs, held.end - now));
+            line.iter().for_each(|job| each(job.procs, job.walltime));
+        };
+        let others = OtherJobs { count: processors.jobs() + line.len(), shapes: &shapes };
+        self.rule.tune(&plan.horizon, tuner, &Present { now, others }, walltimes)
     }
 
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {

@@ -9,7 +9,7 @@ use pliant_model::{Estimate, Procs, Span, Speedup, Time, Walltimes};
 
 use super::event_driven::{EventDriven, Horizon, Occupied, Rule};
 use super::{BatchScheduler, Start, Submission};
-use crate::tuning::Tuner;
+use crate::tuning::{self, EveryPlace, Present, Tuner};
 
 /// How a policy folds: from the time before which nothing starts, the expected start for a shape, and the
 /// processors and the walltime asked for, the processors to give.
@@ -21,21 +21,24 @@ pub(super) fn folded(requested: Procs, walltime: Span, procs: Procs) -> Span {
     Span(walltime.0.saturating_mul(rounds).min(Span::MAX.0))
 }
 
-/// The best of all sizes of a request, if `place` is where a shape would come to run. The estimate has the
-/// shape to be submitted and its true completion; its start is that of the folded job's last round.
+/// The size of a request, if `place` is where a shape would come to run. The estimate has the shape to be submitted
+/// and its true completion; its start is that of the folded job's last round.
 ///
-/// Whatever the tuner, every size is tried: completions have no order to search in once jobs are folded.
-pub(super) fn best_size(
+/// Every size is tried, whatever the tuner searches: completions have no order to search in once jobs are folded.
+pub(super) fn choose_size(
+    tuner: Tuner,
+    capacity: Procs,
     walltimes: &Walltimes<'_>,
+    present: &Present<'_>,
     place: impl Fn(Procs, Span) -> Option<Estimate>,
 ) -> Option<Estimate> {
-    let sizes = (walltimes.least().0..=walltimes.most().0).map(Procs);
-    let estimates = sizes.filter_map(|procs| {
+    let tuner = if tuner.is_greedy() { Tuner::Exhaustive } else { tuner };
+    let place = |procs| {
         let walltime = walltimes.at(procs);
         let start = place(procs, walltime)?.completion() - walltime;
         Some(Estimate { procs, walltime, start })
-    });
-    estimates.min_by_key(|one| (one.completion(), one.procs))
+    };
+    tuning::choose(tuner, &mut EveryPlace { capacity, walltimes, place }, present)
 }
 
 /// First come, first served with folding.
@@ -100,8 +103,15 @@ impl Rule for Folding {
         }
     }
 
-    fn tune(&self, horizon: &Horizon, _tuner: Tuner, walltimes: &Walltimes<'_>) -> Option<Estimate> {
-        best_size(walltimes, |procs, walltime| self.place(horizon, procs, walltime))
+    fn tune(
+        &self,
+        horizon: &Horizon,
+        tuner: Tuner,
+        present: &Present<'_>,
+        walltimes: &Walltimes<'_>,
+    ) -> Option<Estimate> {
+        let place = |procs, walltime| self.place(horizon, procs, walltime);
+        choose_size(tuner, horizon.capacity(), walltimes, present, place)
     }
 
     fn chosen(&self) -> Option<Start> {

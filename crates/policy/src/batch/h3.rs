@@ -10,7 +10,7 @@
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
 use super::cbf::ConservativeBackfilling;
-use super::folding::{best_size, folded};
+use super::folding::{choose_size, folded};
 use super::{BatchScheduler, Dump, RestoreError, Start, Submission, Waiting, h1};
 use crate::tuning::Tuner;
 
@@ -69,10 +69,12 @@ impl BatchScheduler for FoldedTable {
         self.table.next_start()
     }
 
-    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, _tuner: Tuner) -> Option<Estimate> {
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         self.table.advance(now);
         let from = self.first_place(now);
-        best_size(walltimes, |procs, walltime| self.place(from, procs, walltime))
+        let capacity = self.table.profile().capacity();
+        let place = |procs, walltime| self.place(from, procs, walltime);
+        self.table.with_present(now, |present| choose_size(tuner, capacity, walltimes, present, place))
     }
 
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {

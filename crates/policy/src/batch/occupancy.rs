@@ -75,6 +75,16 @@ impl Occupancy {
         }
     }
 
+    /// How many jobs hold processors.
+    pub(super) fn jobs(&self) -> usize {
+        self.running.len()
+    }
+
+    /// What the jobs hold that run, in no particular order: only for sums.
+    pub(super) fn held(&self) -> impl Iterator<Item = Held> + '_ {
+        self.running.held()
+    }
+
     /// The jobs that hold processors, by number.
     pub(super) fn running(&self) -> Vec<RunningJob> {
         self.running.by_number()

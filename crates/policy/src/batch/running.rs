@@ -36,6 +36,11 @@ impl Running {
         Some(std::mem::replace(held, Held { end, ..*held }))
     }
 
+    /// How many jobs run.
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
     /// The running jobs, in no particular order: only for sums.
     pub(super) fn held(&self) -> impl Iterator<Item = Held> + '_ {
         self.jobs.values().copied()

@@ -35,7 +35,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
 pub use picture::{Holder, Node, Pending, Picture, PictureError, Published, Reserve, Rules, Shape, Share};
 
@@ -43,7 +43,7 @@ use self::passes::Running;
 use self::plan::Plan;
 use self::search::rounded;
 use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::tuning::Tuner;
+use crate::tuning::{OtherJobs, Present, Tuner};
 
 /// A running job.
 #[derive(Clone, Debug)]
@@ -167,7 +167,7 @@ impl Nodes {
         }
         self.advance(now);
         let plan = self.plan_for(&self.pending[..ahead]);
-        search::tune(&plan.layout, &plan.timeline, now, walltimes, tuner)
+        self.size(&plan, walltimes, tuner)
     }
 
     /// Notes the time; forgets a plan that it has overtaken.
@@ -196,6 +196,16 @@ impl Nodes {
         }
         plan.fill(self.now, pending);
         plan
+    }
+
+    /// The size of a request behind all that is planned.
+    fn size(&self, plan: &Plan, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        let shapes = |each: &mut dyn FnMut(Procs, Span)| {
+            self.running.values().for_each(|held| each(held.cores, (held.end - self.now).max(Span(0))));
+            self.pending.iter().for_each(|one| each(one.shape.cores, one.walltime));
+        };
+        let others = OtherJobs { count: self.running.len() + self.pending.len(), shapes: &shapes };
+        search::tune(&plan.layout, &plan.timeline, walltimes, tuner, &Present { now: self.now, others })
     }
 
     /// What the batch system has announced for before its next pass comes true, unless the job starts earlier still; the
@@ -290,8 +300,7 @@ impl BatchScheduler for Nodes {
 
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         self.advance(now);
-        let plan = self.made();
-        search::tune(&plan.layout, &plan.timeline, now, walltimes, tuner)
+        self.size(self.made(), walltimes, tuner)
     }
 
     /// Jobs without a plan are left out: nobody knows when they start.

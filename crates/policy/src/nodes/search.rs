@@ -7,7 +7,7 @@ use super::choice::choose;
 use super::layout::Layout;
 use super::picture::{Pending, Reserve, Rules, Shape};
 use super::timeline::{Stretch, Timeline};
-use crate::tuning::{self, Tuner};
+use crate::tuning::{self, Present, SizePlan, Tuner};
 
 /// A start with the nodes and the cores of each.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,36 +124,73 @@ pub(super) fn at(
     Some(Place { start, on: choose(&stretch.free, timeline.cores(), shape)? })
 }
 
-/// The best size of a request at the end of the queue, by whatever tuner, with the walltime that the batch system
-/// will list: what waits and what might wait are compared alike. The exact one looks once at every
-/// interval that could still lead to an earlier completion: there the size begins as large as the instant
-/// allows and shrinks as the look goes on, until its walltime fits; that is the largest size that can start
-/// there, and the best, because walltimes never grow with the size. It costs about as much as
-/// one [`earliest`] for the least size; the exhaustive one costs that once per size.
+/// The size of a request at the end of the queue, with the walltime that the batch system will list: what waits and
+/// what might wait are compared alike.
 pub(super) fn tune(
     layout: &Layout,
     timeline: &Timeline,
-    now: Time,
     walltimes: &Walltimes<'_>,
     tuner: Tuner,
+    present: &Present<'_>,
 ) -> Option<Estimate> {
-    let rules = &layout.rules;
-    let usable: u32 = timeline.cores().iter().sum();
-    let (least, most) = (walltimes.least(), walltimes.most().min(Procs(usable)));
-    if least > most {
-        return None;
+    let usable = Procs(timeline.cores().iter().sum());
+    tuning::choose(tuner, &mut NodesPlan { layout, timeline, usable, now: present.now, walltimes }, present)
+}
+
+/// A request on a cluster that is planned by its nodes.
+struct NodesPlan<'a, 'b> {
+    layout: &'a Layout,
+    timeline: &'a Timeline,
+    /// The processors of all nodes that can be used.
+    usable: Procs,
+    now: Time,
+    walltimes: &'a Walltimes<'b>,
+}
+
+impl SizePlan for NodesPlan<'_, '_> {
+    fn capacity(&self) -> Procs {
+        self.usable
     }
-    let estimate = |procs: Procs| {
-        let walltime = rounded(walltimes.at(procs), rules);
-        let shape = layout.shape(Shape::of(procs));
-        let place = earliest(timeline, rules, shape, occupied(walltime, rules), now)?;
+
+    fn least(&self) -> Procs {
+        self.walltimes.least()
+    }
+
+    fn most(&self) -> Procs {
+        self.walltimes.most().min(self.usable)
+    }
+
+    fn walltime(&self, procs: Procs) -> Span {
+        rounded(self.walltimes.at(procs), &self.layout.rules)
+    }
+
+    fn place(&mut self, procs: Procs) -> Option<Estimate> {
+        let walltime = self.walltime(procs);
+        let rules = &self.layout.rules;
+        let shape = self.layout.shape(Shape::of(procs));
+        let place = earliest(self.timeline, rules, shape, occupied(walltime, rules), self.now)?;
         Some(Estimate { procs, walltime, start: place.start })
-    };
-    match tuner {
-        Tuner::Exhaustive => tuning::exhaustive(least, most, estimate),
-        Tuner::Binary => tuning::binary(least, most, estimate),
-        Tuner::Exact if rules.reserve == Reserve::Nodes => tuning::exhaustive(least, most, estimate),
-        Tuner::Exact => exact(timeline, rules, now, walltimes, least, most),
+    }
+
+    /// Looks once at every interval that could still lead to an earlier completion: there the size begins as large as
+    /// the instant allows and shrinks as the look goes on, until its walltime fits; that is the largest size that can
+    /// start there, and the best, because walltimes never grow with the size. It costs about as much as one
+    /// [`earliest`] for the least size.
+    fn earliest(&mut self, most: Procs) -> Option<Estimate> {
+        let (least, most) = (self.least(), most.max(self.least()));
+        if self.layout.rules.reserve == Reserve::Nodes {
+            return tuning::exhaustive(least, most, |procs| self.place(procs));
+        }
+        exact(self.timeline, &self.layout.rules, self.now, self.walltimes, least, most)
+    }
+
+    /// Sizes that would be too long if they started now are not looked for.
+    fn fewest(&mut self, least: Procs, known: Estimate, latest: Time) -> Estimate {
+        let fits = |procs| {
+            let is_short = self.now + self.walltime(procs) <= latest;
+            if is_short { self.place(procs).filter(|one| one.completion() <= latest) } else { None }
+        };
+        (least.0..known.procs.0).map(Procs).find_map(fits).unwrap_or(known)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Where a job fits: earliest places for fixed shapes, and best shapes for moldable requests.
 
+use std::ops::Range;
+
 use pliant_model::{Procs, Span, Time};
 
 use super::{Cursor, Profile, plus};
@@ -196,6 +198,74 @@ impl Profile {
         }
     }
 
+    /// The fewest processors from `least` on that complete by `latest` when they start not before `from`, at their earliest
+    /// start; `known` is a place that completes by then.
+    ///
+    /// Candidate starts are `from` and every rise of the profile. The later the start, the more processors are needed to
+    /// complete in time, so the pass ends at the first start at which nothing below the best size is short enough. At
+    /// each start the size begins as small as time allows and grows as the walk to the right meets narrower steps,
+    /// until it ends before them.
+    pub(crate) fn fewest_by(
+        &self,
+        from: Time,
+        least: Procs,
+        latest: Time,
+        walltime: &dyn Fn(Procs) -> Span,
+        known: Fit,
+    ) -> Fit {
+        let mut best = known;
+        let (mut cursor, mut low, mut before) = (self.locate(from.0), least.0, -1);
+        while let Some(candidate) = self.next_with_at_least(cursor, low.into()) {
+            if candidate != cursor {
+                before = 0;
+            }
+            let start = self.time(candidate).max(from.0);
+            let shortest = smallest_within(low..best.procs.0, latest.0 - start, walltime);
+            let Some(smallest) = shortest else { break };
+            low = smallest;
+            let free = self.blocks[candidate.block].free(candidate.step);
+            // Behind a step that was no narrower nothing starts that did not fit there.
+            let fit = if free > before {
+                self.fewest_at(candidate, start, low..best.procs.0, walltime)
+            } else {
+                None
+            };
+            if let Some(fit) = fit {
+                best = fit;
+                if fit.procs.0 == low {
+                    break;
+                }
+            }
+            before = free;
+            match self.following(candidate) {
+                Some(next) => cursor = next,
+                None => break,
+            }
+        }
+        best
+    }
+
+    /// The fewest processors of `sizes` that can start at `start`, when step `cursor` holds.
+    fn fewest_at(
+        &self,
+        cursor: Cursor,
+        start: i64,
+        sizes: Range<u32>,
+        walltime: &dyn Fn(Procs) -> Span,
+    ) -> Option<Fit> {
+        let mut size = sizes.start;
+        loop {
+            let span = walltime(Procs(size));
+            match self.next_below(cursor, size.into(), plus(start, span)) {
+                None => return Some(Fit { start: Time(start), procs: Procs(size), walltime: span }),
+                // No larger size fits across the narrower step either: it has to end before.
+                Some(narrower) => {
+                    size = smallest_within(size + 1..sizes.end, self.time(narrower) - start, walltime)?;
+                }
+            }
+        }
+    }
+
     /// Free processors at each of some times, which must not go back.
     pub(crate) fn walk_from(&self, from: Time) -> Walk<'_> {
         Walk { profile: self, cursor: self.locate(from.0) }
@@ -333,6 +403,24 @@ impl Profile {
             cursor = Cursor { block: cursor.block + 1, step: 0 };
         }
     }
+}
+
+/// The smallest of some sizes with a walltime of at most that many seconds.
+fn smallest_within(sizes: Range<u32>, seconds: i64, walltime: &dyn Fn(Procs) -> Span) -> Option<u32> {
+    let Range { start: mut low, end } = sizes;
+    let mut high = end.checked_sub(1).filter(|last| *last >= low)?;
+    if walltime(Procs(high)).0 > seconds {
+        return None;
+    }
+    while low < high {
+        let middle = low.midpoint(high);
+        if walltime(Procs(middle)).0 <= seconds {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(low)
 }
 
 /// A look at the profile that moves to the right only.

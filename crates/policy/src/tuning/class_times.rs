@@ -1,0 +1,58 @@
+//! What all clusters share about one request, from which a federation bounds completions before it asks a cluster.
+
+use pliant_model::{Procs, Span, Speed, Time, Walltimes};
+
+use crate::profile::{CLASSES, StartBounds, class_of, largest};
+
+/// What all clusters share about one request: per class of sizes, the walltime of the class's largest size
+/// at reference speed. Made once per request, asked once per cluster or group of clusters.
+#[derive(Clone, Debug)]
+pub struct ClassTimes {
+    first: usize,
+    last: usize,
+    /// Slightly shaved, so that rounding never lifts a bound above the truth.
+    quickest_s: [f64; CLASSES],
+}
+
+impl ClassTimes {
+    /// The classes of a request, given its walltimes on a cluster of reference speed as large as the largest.
+    pub fn new(walltimes: &Walltimes<'_>) -> ClassTimes {
+        let (least, most) = (i64::from(walltimes.least().0), i64::from(walltimes.most().0));
+        let (first, last) = (class_of(least), class_of(most));
+        let mut quickest_s = [f64::INFINITY; CLASSES];
+        for (class, quickest) in quickest_s.iter_mut().enumerate().take(last + 1).skip(first) {
+            let ratio = walltimes.ratio(Procs(largest(class).min(most) as u32));
+            *quickest = walltimes.scale_s() * ratio * (1.0 - 1e-9);
+        }
+        ClassTimes { first, last, quickest_s }
+    }
+
+    /// The classes of sizes that a cluster of `procs` processors can take, each with the least walltime of
+    /// its sizes there (rounded down).
+    pub(crate) fn classes(&self, speed: Speed, procs: Procs) -> impl Iterator<Item = (usize, Span)> + '_ {
+        let last = self.last.min(class_of(i64::from(procs.0)));
+        let scale = 1.0 / speed.get();
+        let quickest = move |class: usize| Span(((self.quickest_s[class] * scale) as i64).max(1));
+        (self.first..=last).rev().filter(|class| *class != 1).map(move |class| (class, quickest(class)))
+    }
+
+    /// A completion time that no size can beat on a cluster: for each class of sizes, the bound on its start
+    /// plus its least walltime. True whether or not `bounds` are kept; closer when they are.
+    pub fn completion_bound(
+        &self,
+        bounds: Option<&StartBounds>,
+        now: Time,
+        speed: Speed,
+        procs: Procs,
+    ) -> Time {
+        let mut bound = Time::MAX;
+        for (class, quickest) in self.classes(speed, procs) {
+            if now + quickest >= bound {
+                break;
+            }
+            let start = bounds.map_or(now, |bounds| bounds.of_class(class, quickest, now));
+            bound = bound.min(start + quickest);
+        }
+        bound
+    }
+}

@@ -1,0 +1,68 @@
+//! Tuning: how a server chooses the number of processors, and with it the walltime, of a moldable request.
+//!
+//! The tuners of paper 000 (section 3.2.1; spec A.0.3) minimise the request's own ECT, `earliest start(n, w(n)) + w(n)`, and
+//! prefer fewer processors when completions are equal. `exhaustive` and `exact` give the same answer; `binary` is the
+//! paper's and may miss it (docs/reproduction.md, C000-4). On a busy cluster they waste processor time, because the
+//! last processors of a job save little of its time and keep other jobs waiting.
+//!
+//! [`Tuner::Slack`], the default, takes fewer processors where others wait and the request loses little by it ([`slack`]).
+//! The tuners of [`rules`] are published alternatives, kept so that anybody can compare them.
+
+mod class_times;
+mod plan;
+pub mod rules;
+mod search;
+pub mod slack;
+#[cfg(test)]
+mod tests;
+mod tuner;
+
+use pliant_model::{Estimate, Time, Walltimes};
+
+pub use class_times::ClassTimes;
+pub(crate) use plan::EveryPlace;
+pub use plan::{OtherJobs, Present, SizePlan};
+pub(crate) use search::fewest_with;
+pub use search::{binary, exhaustive};
+pub use tuner::{Thousandths, Tuner, TunerError};
+
+use self::plan::ProfilePlan;
+use crate::profile::{Profile, StartBounds};
+
+/// The size of a request on a cluster whose plan is `profile`, starting not before `from`; none if it never fits.
+///
+/// `bounds`, if given, must be true for `profile`; it makes the searches sub-linear.
+pub fn tune(
+    tuner: Tuner,
+    profile: &Profile,
+    bounds: Option<&mut StartBounds>,
+    from: Time,
+    present: &Present<'_>,
+    walltimes: &Walltimes<'_>,
+) -> Option<Estimate> {
+    choose(tuner, &mut ProfilePlan::new(profile, bounds, from, walltimes), present)
+}
+
+/// The size of a request on whatever can place each of its sizes; none if it never fits.
+pub fn choose(tuner: Tuner, plan: &mut impl SizePlan, present: &Present<'_>) -> Option<Estimate> {
+    let (least, most) = (plan.least(), plan.most());
+    if least > most {
+        return None;
+    }
+    if least == most {
+        return plan.place(least);
+    }
+    match tuner {
+        Tuner::Exhaustive => exhaustive(least, most, |n| plan.place(n)),
+        Tuner::Binary => binary(least, most, |n| plan.place(n)),
+        Tuner::Exact => plan.earliest(most),
+        Tuner::Slack { slack, share } => slack::choose(slack, share, plan, present),
+        Tuner::EqualShare => plan.earliest(rules::equal_share(plan, present)),
+        Tuner::HeSrpt => plan.earliest(rules::he_srpt(plan, present)),
+        Tuner::FairShare => plan.earliest(rules::fair_share(plan, present)),
+        Tuner::Knee => plan.earliest(rules::knee(plan)),
+        Tuner::Efficiency { least } => plan.earliest(rules::efficient(least, plan)),
+        Tuner::Lpa => plan.place(rules::local_allocation(plan)),
+        Tuner::Price { weight } => rules::cheapest(weight, plan, present),
+    }
+}
