@@ -73,7 +73,7 @@ pub struct Policies {
 impl Default for Policies {
     fn default() -> Self {
         Self {
-            tuner: Tuner::Exact,
+            tuner: Tuner::default(),
             mapping: Mapping::Mct,
             reallocation: None,
             ties: Ties::FinishFirst,

@@ -7,6 +7,7 @@ use std::path::Path;
 use pliant_model::Span;
 use pliant_policy::batch;
 use pliant_policy::reallocation::{Heuristic, Reallocation};
+use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_trace::platform::BUILT_IN;
 use pliant_trace::toml_file::Source;
 use toml::Spanned;
@@ -255,7 +256,7 @@ impl Reader<'_> {
             let usual = Policies::default();
             let batch = given.batch.as_ref().map(|name| name.get_ref().clone());
             let chosen = Policies {
-                tuner: given.tuner.or(file.tuner).map_or(usual.tuner, |word| word.0),
+                tuner: self.tuner(file, given, usual.tuner)?,
                 mapping: given.mapping.or(file.mapping).map_or(usual.mapping, |word| word.0),
                 ties: given.ties.or(file.ties).map_or(usual.ties, |word| word.0),
                 reallocation: self.reallocation(table.span(), given)?,
@@ -266,6 +267,22 @@ impl Reader<'_> {
             policies.push(Variant { name: given.name.get_ref().clone(), treatment });
         }
         Ok(policies)
+    }
+
+    fn tuner(&self, file: &File, given: &PolicyTable, usual: Tuner) -> Checked<Tuner> {
+        let own = given.tuner.as_ref().map(|word| word.get_ref().0);
+        let tuner = own.or(file.tuner.map(|word| word.0)).unwrap_or(usual);
+        given.tuner_keys().into_iter().try_fold(tuner, |tuner, (key, value)| {
+            let Some(value) = value else { return Ok(tuner) };
+            let wrong = |error: TunerError| {
+                self.at(
+                    value.span(),
+                    error.to_string(),
+                    "pliant policies lists tuners; docs/campaigns.md their keys",
+                )
+            };
+            tuner.with(key, *value.get_ref()).map_err(wrong)
+        })
     }
 
     fn reallocation(&self, place: Range<usize>, given: &PolicyTable) -> Checked<Option<Reallocation>> {

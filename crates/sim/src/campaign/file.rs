@@ -71,7 +71,11 @@ pub(super) struct WorkloadTable {
 pub(super) struct PolicyTable {
     pub(super) name: Spanned<String>,
     pub(super) batch: Option<Spanned<String>>,
-    pub(super) tuner: Option<Word<Tuner>>,
+    pub(super) tuner: Option<Spanned<Word<Tuner>>>,
+    pub(super) slack: Option<Spanned<f64>>,
+    pub(super) share: Option<Spanned<f64>>,
+    pub(super) efficiency: Option<Spanned<f64>>,
+    pub(super) price: Option<Spanned<f64>>,
     pub(super) mapping: Option<Word<Mapping>>,
     pub(super) ties: Option<Word<Ties>>,
     pub(super) realloc: Option<Word<Move>>,
@@ -88,6 +92,12 @@ pub(super) struct PolicyTable {
 }
 
 impl PolicyTable {
+    /// The keys that are parameters of tuners, with what is given for each.
+    pub(super) fn tuner_keys(&self) -> [(&'static str, &Option<Spanned<f64>>); 4] {
+        let Self { slack, share, efficiency, price, .. } = self;
+        [("slack", slack), ("share", share), ("efficiency", efficiency), ("price", price)]
+    }
+
     /// Where the first key is that goes with plans by predictions, if one is given.
     pub(super) fn prediction_key(&self) -> Option<Range<usize>> {
         let places = [
