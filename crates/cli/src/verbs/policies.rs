@@ -29,7 +29,7 @@ fn registries() -> Vec<Registry> {
         (
             "Tuners of moldable jobs",
             "tuner",
-            Tuner::ALL.iter().map(|one| (one.name(), of_tuner(*one))).collect(),
+            Tuner::ALL.iter().map(|one| (one.name(), one.summary())).collect(),
         ),
         (
             "Mappings onto clusters",
@@ -56,14 +56,6 @@ fn of_moldable(moldable: Moldable) -> &'static str {
         Moldable::Paper => {
             "jobs of two processors and more scale by Amdahl's law, in four types drawn from the seed"
         }
-    }
-}
-
-fn of_tuner(tuner: Tuner) -> &'static str {
-    match tuner {
-        Tuner::Exhaustive => "tries every size and takes the earliest completion",
-        Tuner::Binary => "binary search over the sizes: few estimations, may miss the best size",
-        Tuner::Exact => "the exhaustive answer in one pass over the cluster's plan",
     }
 }
 
