@@ -147,6 +147,14 @@ impl Twin {
         other
     }
 
+    /// The same with another tuner at every server.
+    #[must_use]
+    pub fn with_tuner(&self, tuner: Tuner) -> Twin {
+        let mut other = self.clone();
+        other.clusters.iter_mut().for_each(|cluster| cluster.tuner = tuner);
+        other
+    }
+
     /// Replays all of it. Each server sizes as it does, whatever `policies` say.
     ///
     /// # Errors
