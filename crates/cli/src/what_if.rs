@@ -51,7 +51,7 @@ impl WhatIf {
         match key {
             "mapping" => self.mapping = value.parse().map_err(Failure::input)?,
             "batch" => {
-                self.batch = Some(batch::by_name(value).map_err(Failure::input)?.name.to_owned());
+                self.batch = Some(value.parse::<batch::LocalPolicy>().map_err(Failure::input)?.to_string());
             }
             _ => {
                 let Some(reallocation) = &mut self.reallocation else {

@@ -82,7 +82,8 @@ impl Server {
             return Err("it has waited here without a plan, and does not come back so soon".to_owned());
         }
         let latest = (!handoff.copy).then_some(handoff.latest);
-        let shape = self.shape_for(now, &handoff.owner, &handoff.work, false, latest);
+        let Handoff { owner, submitted, work, .. } = handoff;
+        let shape = self.shape_for(now, owner, *submitted, work, false, latest);
         shape.map(Some).map_err(|refused| refused.to_string())
     }
 

@@ -1,0 +1,61 @@
+//! Estimates in a queue order: a request is expected to start at the place in line that its rank has now.
+//!
+//! The rank depends on the size. Neighbouring sizes that stand behind the same jobs are sized together, on what these
+//! jobs leave; the earliest completion of all such places is the answer. Jobs that come later, and ranks that change,
+//! may make it start later: as without an order, an estimate is no promise.
+
+use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
+
+use super::{Occupied, Plan, Rule};
+use crate::batch::Submission;
+use crate::tuning::Tuner;
+
+/// The sizes from `least` to `most`, which are served after `ahead` jobs.
+struct Place {
+    ahead: usize,
+    least: Procs,
+    most: Procs,
+}
+
+/// The best size of a request; the line is arranged. O(jobs in line) searches, and those of the tuner.
+pub(super) fn estimate<R: Rule>(
+    now: Time,
+    rule: &R,
+    cluster: &Occupied,
+    walltimes: &Walltimes<'_>,
+    tuner: Tuner,
+) -> Option<Estimate> {
+    let mut plan = Plan::without_jobs(now, rule, cluster);
+    let mut line = cluster.line.iter();
+    let mut pushed = 0;
+    let mut best: Option<Estimate> = None;
+    for Place { ahead, least, most } in places(now, cluster, walltimes) {
+        for job in line.by_ref().take(ahead - pushed) {
+            plan.push(rule, job);
+        }
+        pushed = ahead;
+        let found = rule.tune(&plan.horizon, tuner, &walltimes.between(least, most));
+        let is_better = |found: &Estimate| {
+            best.is_none_or(|best| (found.completion(), found.procs) < (best.completion(), best.procs))
+        };
+        best = found.filter(is_better).or(best);
+    }
+    best
+}
+
+/// The places in line that the sizes would have, from the first on.
+fn places(now: Time, cluster: &Occupied, walltimes: &Walltimes<'_>) -> Vec<Place> {
+    let Some(line) = cluster.line.ranked() else { return Vec::new() };
+    let mut places: Vec<Place> = Vec::new();
+    for procs in (walltimes.least().0..=walltimes.most().0).map(Procs) {
+        let (walltime, submit, owner) = (walltimes.at(procs), walltimes.submit(), walltimes.owner());
+        let submission = Submission { job: JobId(u32::MAX), procs, walltime, submit, owner };
+        let ahead = line.place_of(now, &submission);
+        match places.last_mut() {
+            Some(last) if last.ahead == ahead => last.most = procs,
+            _ => places.push(Place { ahead, least: procs, most: procs }),
+        }
+    }
+    places.sort_by_key(|place| place.ahead);
+    places
+}
