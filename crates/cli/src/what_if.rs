@@ -54,7 +54,7 @@ impl WhatIf {
         match key {
             "mapping" => self.mapping = value.parse().map_err(Failure::input)?,
             "batch" => {
-                self.batch = Some(batch::by_name(value).map_err(Failure::input)?.name.to_owned());
+                self.batch = Some(value.parse::<batch::LocalPolicy>().map_err(Failure::input)?.to_string());
             }
             "tuner" => self.tuner = Some(value.parse().map_err(Failure::input)?),
             "slack" | "share" => {

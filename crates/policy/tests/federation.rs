@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, RefusalCause, Request, Span, Speed,
+    Cluster, ClusterId, JobId, MapReason, Owner, Platform, Procs, Reason, RefusalCause, Request, Span, Speed,
     Speedup, Time,
 };
 use pliant_policy::batch::{Start, Submission};
@@ -54,7 +54,15 @@ impl World {
         };
         self.next += 1;
         let (procs, walltime) = (Procs(rng.random_range(1..30)), Span(rng.random_range(30..3000)));
-        Request { id: JobId(self.next), submit: Time(self.now), procs, walltime, speedup, origin: None }
+        Request {
+            id: JobId(self.next),
+            submit: Time(self.now),
+            procs,
+            walltime,
+            speedup,
+            origin: None,
+            owner: Owner::UNKNOWN,
+        }
     }
 
     fn submit_anywhere(&mut self) {
@@ -71,7 +79,10 @@ impl World {
         let job = JobId(LOCAL + self.next);
         let cluster = ClusterId(self.rng.random_range(0..self.federation.len() as u32));
         let (procs, walltime) = (Procs(self.rng.random_range(1..4)), Span(self.rng.random_range(30..3000)));
-        self.federation.scheduler(cluster).submit(Time(self.now), Submission { job, procs, walltime });
+        self.federation.scheduler(cluster).submit(
+            Time(self.now),
+            Submission { job, procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN },
+        );
         let plan = self.federation.scheduler(cluster).plan(Time(self.now), job).unwrap();
         self.local.insert(job, (cluster, plan.completion().0));
     }
@@ -280,6 +291,7 @@ fn mapping_chooses_among_what_fits() {
         walltime: Span(10),
         speedup: Speedup::Rigid,
         origin,
+        owner: Owner::UNKNOWN,
     };
     let mut choose = |mapping, request: &Request| {
         map(mapping, &mut federation, Time::ZERO, request, &mut rng).map(|mapped| mapped.cluster.0)

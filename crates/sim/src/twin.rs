@@ -182,9 +182,9 @@ impl Twin {
                 Box::new(nodes)
             }
             None => {
-                let policy = batch::by_name(&info.policy);
+                let policy = info.policy.parse::<batch::LocalPolicy>();
                 let policy = policy.map_err(|unknown| TwinError::Sim(SimError::Batch(unknown)))?;
-                (policy.new)(info.procs, Time::ZERO)
+                policy.scheduler(info.procs, Time::ZERO)
             }
         };
         Ok(Pictured { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler, open: true })

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use pliant_model::{Platform, Run};
+use pliant_policy::batch::order::Change;
 use rayon::prelude::*;
 
 use super::jobs::{Cache, sim_jobs};
@@ -14,7 +15,7 @@ use super::{
     Campaign, CampaignError, Damage, Group, JobSource, Measure, Measured, Record, Results, Shard, Treatment,
 };
 use crate::optional::{self, Scenario, System};
-use crate::{Policies, Silent, SimJob, simulate};
+use crate::{Policies, Silent, SimError, SimJob, simulate};
 
 /// The most threads that a campaign is run on: more than any machine has cores. Each costs memory even if
 /// there is nothing for it to do.
@@ -198,9 +199,9 @@ impl Shared<'_> {
     }
 
     /// What is done with jobs.
-    fn policies(&self, policy: usize) -> (Policies, Option<&str>) {
+    fn policies(&self, policy: usize) -> (Policies, &Change) {
         match &self.campaign.policies[policy].treatment {
-            Treatment::Jobs { policies, batch } => (policies.clone(), batch.as_deref()),
+            Treatment::Jobs { policies, local } => (policies.clone(), local),
             Treatment::Requests(_) => unreachable!("workloads are read with policies only"),
         }
     }
@@ -212,17 +213,15 @@ impl Shared<'_> {
         platform: &Platform,
         jobs: &[SimJob],
     ) -> Result<(Run, f64), CampaignError> {
-        let (mut policies, batch) = self.policies(policy);
+        let (mut policies, local) = self.policies(policy);
         policies.seed = group.seed;
         // Moves are counted; which job moved where is not kept in a campaign.
         policies.keep_moves = false;
         let begun = Instant::now();
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
-        let run = match batch {
-            None => simulate(platform, jobs, &policies, &mut Silent),
-            Some(batch) => simulate(&platform.with_batch(batch), jobs, &policies, &mut Silent),
-        };
-        Ok((run.map_err(failed)?, begun.elapsed().as_secs_f64()))
+        let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
+        let run = simulate(&platform, jobs, &policies, &mut Silent).map_err(failed)?;
+        Ok((run, begun.elapsed().as_secs_f64()))
     }
 
     fn record(&self, group: &Group, policy: usize, metrics: BTreeMap<String, f64>) -> Record {
