@@ -107,7 +107,7 @@ proptest! {
         let mut bounds = StartBounds::new(Procs(capacity));
         for (speedup, procs, walltime, count) in requests {
             let request = Request {
-                id: JobId(0), submit: Time::ZERO, procs: Procs(procs), walltime: Span(walltime), speedup, origin: None,
+                id: JobId(0), submit: Time::ZERO, procs: Procs(procs), walltime: Span(walltime), speedup, origin: None, owner: Owner::UNKNOWN,
             };
             let Some(walltimes) = request.on(Procs(capacity), Speed::REFERENCE) else { continue };
             let present = Present { now, others: OtherJobs { count, shapes: &|_| {} } };

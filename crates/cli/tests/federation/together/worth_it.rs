@@ -14,11 +14,12 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::site::{SERVERS, Site};
-use super::workload::{Amount, Workload};
+use super::workload::{Amount, Scaling, Workload};
 use crate::harness::*;
 
 /// How many times, with which seeds, and in how many seconds the work comes: `ROUNDS FIRST SECONDS`.
 const ROUNDS: &str = "PLIANT_WORTH_IT";
+/// Moldable jobs of a round.
 const MOLDABLE: usize = 60;
 /// Jobs of local users of each Slurm cluster.
 const LOCALS: usize = 10;
@@ -95,7 +96,8 @@ async fn moves_and_copies_against_neither() {
     let wanted =
         Wanted { clusters: (MOVES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
-    compare("waiting jobs", MOVES, &slurm_sites(&slurm, MOVES).await).await;
+    let sites = slurm_sites(&slurm, MOVES).await;
+    compare("waiting jobs", MOVES, &sites, MOLDABLE, Scaling::Narrow).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,13 +108,14 @@ async fn bounded_slack_against_sizes_that_complete_first() {
         embedded.push(Site::embedded(16, policy.cluster_keys).await);
     }
     println!("Three servers with 16 processors each under Pliant's own batch system:");
-    compare("sizes", SIZES, &embedded).await;
+    compare("sizes", SIZES, &embedded, 90, Scaling::Types).await;
     drop(embedded);
     let wanted =
         Wanted { clusters: (SIZES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
     println!("Three Slurm clusters of two nodes with 8 processors:");
-    compare("sizes", SIZES, &slurm_sites(&slurm, SIZES).await).await;
+    let sites = slurm_sites(&slurm, SIZES).await;
+    compare("sizes", SIZES, &sites, MOLDABLE, Scaling::Types).await;
 }
 
 /// A federation for each policy, in front of three clusters.
@@ -125,10 +128,10 @@ async fn slurm_sites(slurm: &SlurmClusters, policies: &'static [Policy]) -> Vec<
 }
 
 /// Gives the same work to a site for each policy, and prints what came of it after each round.
-async fn compare(title: &str, policies: &[Policy], sites: &[Site]) {
+async fn compare(title: &str, policies: &[Policy], sites: &[Site], moldable: usize, scaling: Scaling) {
     let (rounds, first, seconds) = rounds();
     let locals = if sites[0].has_slurm() { LOCALS } else { 0 };
-    let amount = Amount { clusters: SERVERS.len(), locals, moldable: MOLDABLE, seconds };
+    let amount = Amount { clusters: SERVERS.len(), locals, moldable, seconds, scaling };
     let mut all: Vec<Measured> = policies.iter().map(|_| Measured::default()).collect();
     println!("{}", machine("at the beginning"));
     for seed in first..first + rounds {
@@ -160,7 +163,7 @@ async fn compare(title: &str, policies: &[Policy], sites: &[Site]) {
     for (site, policy) in sites.iter().zip(policies) {
         let runs = runs(&site.lines());
         let once = runs.values().all(|count| *count == 1);
-        assert!(once && runs.len() == MOLDABLE * rounds as usize, "{}: {runs:?}", policy.name);
+        assert!(once && runs.len() == moldable * rounds as usize, "{}: {runs:?}", policy.name);
     }
 }
 
