@@ -25,8 +25,9 @@
 //! has its earliest place already.
 //!
 //! A job gains from an interval only if it asks for more processors than were free there before ([`Freed`]).
-//! What is freed during a pass counts at once for the jobs behind, and again in the next pass, since the jobs
-//! ahead have not seen it, unless all of them begin before it. `tests` compares with a reference that tries
+//! What is freed during a pass counts at once for the jobs behind, unless all of them begin before it or are
+//! too small to gain, and again in the next pass, since the jobs ahead have not seen it, unless all of them
+//! begin before it. `tests` compares with a reference that tries
 //! every job at every pass.
 //!
 //! Because nothing that matters is skipped, what was freed and not yet seen need not outlive a restart: a
@@ -50,12 +51,10 @@ pub(super) struct ConservativeBackfilling {
     freed: Vec<Freed>,
     /// What was freed by moves in the present pass.
     vacated: Vec<Freed>,
-    /// What was freed by moves in the present pass behind the start of every waiting job: a job can only
-    /// use what begins before its own reservation, so nobody waiting gains from it.
+    /// What was freed by moves in the present pass behind the start of every job ahead in the queue: a job can only
+    /// use what begins before its own reservation, so none of them gains from it.
     beyond: Vec<Freed>,
     ahead: Ahead,
-    /// No waiting job starts later.
-    latest_start: Time,
     touched: Touched,
     /// Kept once estimates of moldable requests are asked for.
     bounds: Option<StartBounds>,
@@ -71,11 +70,13 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// A time after which none of the jobs ahead of `slot` starts.
-    fn latest_start(&mut self, queue: &Queue, slot: Slot) -> Time {
-        self.latest_start = self.latest_start.max(queue.latest_start(self.next, slot));
-        self.next = slot;
-        self.latest_start
+    /// False if none of the jobs ahead of `slot` starts after `time`.
+    fn any_starts_after(&mut self, time: Time, queue: &Queue, slot: Slot) -> bool {
+        if self.latest_start <= time {
+            self.latest_start = self.latest_start.max(queue.latest_start(self.next, slot));
+            self.next = slot;
+        }
+        self.latest_start > time
     }
 }
 
@@ -93,7 +94,6 @@ impl ConservativeBackfilling {
             vacated: Vec::new(),
             beyond: Vec::new(),
             ahead: Ahead { next: 0, latest_start: now },
-            latest_start: now,
             touched: Touched::default(),
             bounds: None,
         }
@@ -147,7 +147,6 @@ impl ConservativeBackfilling {
             self.touched.add(&self.profile, now, *freed);
         }
         self.vacated.clear();
-        self.latest_start = self.queue.last_start().unwrap_or(now);
         if !self.touched.is_empty() {
             self.ahead = Ahead { next: 0, latest_start: now };
             let mut next = 0;
@@ -167,20 +166,20 @@ impl ConservativeBackfilling {
 
     /// Gives one waiting job the earliest place, if that is earlier than the one it has.
     fn try_move(&mut self, now: Time, movable: Movable) {
-        let Movable { slot, fits, before } = movable;
-        let Entry { procs, walltime, start, .. } = self.queue.entry(slot);
+        let Movable { slot, fits, slides } = movable;
+        let Entry { procs, walltime, start, mut hints, .. } = self.queue.entry(slot);
         let place =
             if fits { self.touched.earliest_fit(&self.profile, now, procs, walltime, start) } else { None };
-        let (earlier, freed) = match (place, before) {
-            (Some(earlier), _) => (earlier, self.profile.shift(start, earlier, walltime, procs)),
-            (None, Some(before)) => self.profile.slide(before, start, walltime, procs, now),
-            (None, None) => return,
+        let (earlier, freed) = match place {
+            Some(earlier) => (earlier, self.profile.shift(start, earlier, walltime, procs)),
+            None if slides => self.profile.slide(&mut hints, start, walltime, procs, now),
+            None => return,
         };
-        self.queue.set_start(slot, earlier);
-        if freed.from < self.latest_start {
+        self.queue.set_start(slot, earlier, hints);
+        if self.queue.any_gains_behind(slot, &freed) {
             self.touched.add(&self.profile, now, freed);
         }
-        if freed.from < self.ahead.latest_start(&self.queue, slot) {
+        if self.ahead.any_starts_after(freed.from, &self.queue, slot) {
             self.vacated.push(freed);
         } else if self.bounds.is_some() {
             self.beyond.push(freed);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use pliant_model::{Estimate, JobId, Procs, Span, Time};
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Before, CLASSES, Profile, Touched, class_of};
+use crate::profile::{CLASSES, Freed, Hints, Profile, Touched, class_of};
 
 /// Jobs per chunk: the bits of a word.
 const CHUNK: u64 = 64;
@@ -29,14 +29,14 @@ pub(super) struct Entry {
     seconds: u32,
     /// Class of its size.
     class: u8,
-    /// The step of the profile just before its reservation, when it was last looked for.
-    before: Before,
+    /// Where the profile's steps just before its start and its end were when they were last looked for.
+    pub(super) hints: Hints,
 }
 
 impl Entry {
     pub(super) fn new(job: JobId, procs: Procs, walltime: Span, start: Time) -> Entry {
         let class = class_of(i64::from(procs.0)) as u8;
-        Entry { job, procs, walltime, start, seconds: seconds(walltime), class, before: Before::default() }
+        Entry { job, procs, walltime, start, seconds: seconds(walltime), class, hints: Hints::default() }
     }
 
     pub(super) fn plan(&self) -> Estimate {
@@ -166,12 +166,30 @@ impl Queue {
     }
 
     /// Changes a reservation's start to an earlier one.
-    pub(super) fn set_start(&mut self, slot: Slot, start: Time) {
+    pub(super) fn set_start(&mut self, slot: Slot, start: Time, hints: Hints) {
         let chunk = &mut self.chunks[(slot / CHUNK - self.first) as usize];
-        chunk.entries[(slot % CHUNK) as usize].start = start;
+        let entry = &mut chunk.entries[(slot % CHUNK) as usize];
+        (entry.start, entry.hints) = (start, hints);
         chunk.earliest = chunk.earliest.min(start);
         chunk.loose = chunk.loose.saturating_add(1);
         self.starts(slot, start);
+    }
+
+    /// False if no job behind the position `slot` could gain from what was freed: if all begin before it or ask for fewer
+    /// processors than were free there anyway.
+    pub(super) fn any_gains_behind(&self, slot: Slot, freed: &Freed) -> bool {
+        let index = (slot / CHUNK - self.first) as usize;
+        let chunk = &self.chunks[index];
+        let behind = chunk.waiting & (u64::MAX << (slot % CHUNK) << 1);
+        let mut bits = if chunk.latest > freed.from { behind } else { 0 };
+        while bits != 0 {
+            let entry = &chunk.entries[bits.trailing_zeros() as usize];
+            if entry.start > freed.from && entry.procs >= freed.least {
+                return true;
+            }
+            bits &= bits - 1;
+        }
+        self.chunks.range(index + 1..).any(|chunk| chunk.latest > freed.from)
     }
 
     /// No waiting job from position `from` to before `until` starts later.
@@ -256,9 +274,10 @@ impl Queue {
                 let mut bits = chunk.waiting & (!0_u64 << low);
                 while bits != 0 {
                     let bit = bits.trailing_zeros();
-                    if let Some((fits, before)) = chunk.entries[bit as usize].movable(now, touched, profile) {
+                    let (fits, slides) = chunk.entries[bit as usize].movable(now, touched, profile);
+                    if fits || slides {
                         let slot = (self.first + index as u64) * CHUNK + u64::from(bit);
-                        return Some(Movable { slot, fits, before });
+                        return Some(Movable { slot, fits, slides });
                     }
                     bits &= bits - 1;
                 }
@@ -279,22 +298,21 @@ pub(super) struct Movable {
     pub(super) slot: Slot,
     /// By its size and walltime it may fit into a run that was touched.
     pub(super) fits: bool,
-    /// The processors that are free just before it, if they are enough.
-    pub(super) before: Option<Before>,
+    /// Enough processors are free just before it.
+    pub(super) slides: bool,
 }
 
 impl Entry {
-    /// Whether the job may fit into a run that was touched, and what is free just before it; none if it stays.
+    /// Whether the job may fit into a run that was touched, and whether it can slide.
     #[inline]
-    fn movable(&mut self, now: Time, touched: &Touched, profile: &Profile) -> Option<(bool, Option<Before>)> {
+    fn movable(&mut self, now: Time, touched: &Touched, profile: &Profile) -> (bool, bool) {
         let longest_s = touched.longest_s()[usize::from(self.class)];
         if longest_s == 0 || self.start <= now {
-            return None;
+            return (false, false);
         }
-        let fits = self.seconds <= longest_s;
         let slides =
-            touched.is_around(self.start) && profile.is_free_before(self.start, self.procs, &mut self.before);
-        (fits || slides).then_some((fits, slides.then_some(self.before)))
+            touched.is_around(self.start) && profile.is_free_before(self.start, self.procs, &mut self.hints);
+        (self.seconds <= longest_s, slides)
     }
 }
 

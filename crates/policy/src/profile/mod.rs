@@ -24,7 +24,7 @@ pub use bounds::StartBounds;
 pub(crate) use classes::{CLASSES, class_of, largest};
 pub use runs::Freed;
 pub use search::Fit;
-pub(crate) use slide::Before;
+pub(crate) use slide::Hints;
 pub use touched::Touched;
 
 /// Most steps in a block. A block splits in two halves when it is full.

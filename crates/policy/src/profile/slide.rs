@@ -4,38 +4,48 @@ use pliant_model::{Procs, Span, Time};
 
 use super::{Cursor, Freed, Profile};
 
-/// Where a search of the step just before a time begins: at the step found last.
+/// Where two steps of a profile were when they were last looked for. They change how long the next search takes, not what it
+/// finds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Before {
+pub(crate) struct Hints {
+    before: Hint,
+    end: Hint,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Hint {
     block: u32,
     step: u32,
 }
 
 impl Profile {
-    /// True if `procs` processors are free just before `at`, which is later than the profile's origin. `hint` is what
-    /// the last such question about the same or a near time left; it changes how long the search takes, not the answer.
+    /// True if `procs` processors are free just before `start`, which is later than the profile's origin.
     #[inline]
-    pub(crate) fn is_free_before(&self, at: Time, procs: Procs, hint: &mut Before) -> bool {
-        let cursor = self.locate_from(hint.cursor(), at.0 - 1);
-        *hint = Before { block: cursor.block as u32, step: cursor.step as u32 };
+    pub(crate) fn is_free_before(&self, start: Time, procs: Procs, hints: &mut Hints) -> bool {
+        let cursor = self.locate_from(hints.before.into(), start.0 - 1);
+        hints.before = cursor.into();
         self.blocks[cursor.block].free(cursor.step) >= procs.0.into()
     }
 
     /// Moves a reservation of `procs` processors for `walltime` from `start` to the left, as far as they are free before
-    /// it, but not before `floor`: returns the new start, and what is freed at its end. They are free just before it,
-    /// where `before` is.
+    /// it, but not before `floor`: returns the new start, and what is freed at its end. They are free just before it.
     pub(crate) fn slide(
         &mut self,
-        before: Before,
+        hints: &mut Hints,
         start: Time,
         walltime: Span,
         procs: Procs,
         floor: Time,
     ) -> (Time, Freed) {
-        let (slid, cursor) = self.run_before(before.cursor(), procs, floor);
-        let end = slid + walltime;
+        let before = self.locate_from(hints.before.into(), start.0 - 1);
+        let (slid, cursor) = self.run_before(before, procs, floor);
+        let (end, old_end) = (slid + walltime, start + walltime);
         self.change_at(cursor, slid.0, start.min(end).0, -i64::from(procs.0));
-        (slid, self.release(start.max(end), start + walltime, procs))
+        let from = start.max(end);
+        let cursor = self.locate_from(hints.end.into(), from.0);
+        *hints = Hints { before: self.changed.into(), end: cursor.into() };
+        let least = self.change_at(cursor, from.0, old_end.0, procs.0.into()) + 1;
+        (slid, Freed { from, until: old_end, least: Procs(least as u32) })
     }
 
     /// Moves a reservation to a place further left that is free, apart from what it has itself; returns what is freed.
@@ -77,14 +87,22 @@ impl Profile {
     }
 }
 
-impl Before {
-    /// Any hint, right or wrong.
+impl Hints {
+    /// Any hints, right or wrong.
     #[cfg(test)]
-    pub(super) fn guess(block: u32, step: u32) -> Before {
-        Before { block, step }
+    pub(super) fn guess(block: u32, step: u32) -> Hints {
+        Hints { before: Hint { block, step }, end: Hint { block: step, step: block } }
     }
+}
 
-    fn cursor(self) -> Cursor {
-        Cursor { block: self.block as usize, step: self.step as usize }
+impl From<Cursor> for Hint {
+    fn from(cursor: Cursor) -> Hint {
+        Hint { block: cursor.block as u32, step: cursor.step as u32 }
+    }
+}
+
+impl From<Hint> for Cursor {
+    fn from(hint: Hint) -> Cursor {
+        Cursor { block: hint.block as usize, step: hint.step as usize }
     }
 }

@@ -3,7 +3,7 @@
 use pliant_model::{Procs, Span, Time};
 use proptest::prelude::*;
 
-use super::{Before, CLASSES, Fit, Freed, Profile, StartBounds, Touched, class_of};
+use super::{CLASSES, Fit, Freed, Hints, Profile, StartBounds, Touched, class_of};
 
 const CAPACITY: u32 = 16;
 const HORIZON: usize = 900;
@@ -94,12 +94,10 @@ fn check_slide(profile: &Profile, seconds: &Seconds, now: usize, place: (usize, 
     let at = |second: usize| Time(second as i64);
     let mut slid = profile.clone();
     slid.reserve(at(start), at(start + walltime), Procs(procs));
-    let before = (0..40).map(|hint| {
-        let mut before = Before::guess(hint / 7, hint % 7 * 6);
-        (slid.is_free_before(at(start), Procs(procs), &mut before), before)
-    });
-    let before: Vec<(bool, Before)> = before.collect();
-    assert!(before.iter().all(|one| *one == (back > 0, before[0].1)));
+    let hints = (0..40).map(|hint| Hints::guess(hint / 7, hint % 7 * 6));
+    for mut hints in hints.clone() {
+        assert_eq!(slid.is_free_before(at(start), Procs(procs), &mut hints), back > 0);
+    }
     if back == 0 {
         return;
     }
@@ -108,15 +106,20 @@ fn check_slide(profile: &Profile, seconds: &Seconds, now: usize, place: (usize, 
     expected.reserve(at(earlier), at(earlier + walltime), Procs(procs));
     let within = (start.max(earlier + walltime)..start + walltime).map(|second| seconds.0[second]);
     let least = within.min().expect("it is not empty") - i64::from(procs) + 1;
-    let mut shifted = slid.clone();
-    let found = slid.slide(before[0].1, at(start), Span(walltime as i64), Procs(procs), at(now));
+    let span = Span(walltime as i64);
     let (from, until) = (at(start.max(earlier + walltime)), at(start + walltime));
-    assert_eq!(found, (at(earlier), Freed { from, until, least: Procs(least as u32) }));
-    assert_eq!(shifted.shift(at(start), at(earlier), Span(walltime as i64), Procs(procs)), found.1);
-    for profile in [&slid, &shifted] {
+    let freed = Freed { from, until, least: Procs(least as u32) };
+    let agrees = |profile: &Profile| {
         assert_eq!(profile.check(), Ok(()));
         assert!(profile.iter().eq(expected.iter()));
+    };
+    for mut hints in hints {
+        let mut slid = slid.clone();
+        assert_eq!(slid.slide(&mut hints, at(start), span, Procs(procs), at(now)), (at(earlier), freed));
+        agrees(&slid);
     }
+    assert_eq!(slid.shift(at(start), at(earlier), span, Procs(procs)), freed);
+    agrees(&slid);
 }
 
 proptest! {
