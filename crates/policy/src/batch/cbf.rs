@@ -10,13 +10,25 @@
 //! Reservations only narrow the profile, so a job that could not move when it was last tried can move now
 //! only with the help of processors freed since. There are two ways to move earlier: into a place that
 //! ends before the job's reservation begins, or by *sliding* left into processors that are free just
-//! before it. For the first, the place lies in a run of free processors that meets a freed interval
-//! ([`Touched`] bounds the length of such runs per class of sizes, and chunks of the queue whose jobs are
-//! all longer are passed over). For the second, the instant before the reservation was itself freed, so
-//! only jobs whose reservation begins inside a freed interval are candidates. A job gains from an interval
-//! only if it asks for more processors than were free there before ([`Freed`]). What is freed during a pass
-//! counts again in the next one, since the jobs ahead have not seen it, unless all of them begin before it.
-//! `tests` compares with a reference that tries every job at every pass.
+//! before it.
+//!
+//! For the first, the place lies in a run of free processors that meets a freed interval. [`Touched`] knows
+//! how long such runs are, per class of sizes and stretch of time. A job that is longer than all runs of its
+//! class is passed over, and so are chunks of the queue with such jobs alone; for the others the profile is
+//! searched in those stretches alone that meet a run of at least the job's length. Where this fails for the
+//! least size of a class, no run of that class is so long any more, which the jobs that follow need not find
+//! out again; so a long queue does not search a long plan once for each job.
+//!
+//! For the second, the instant before the reservation was itself freed, so it lies between the first and the
+//! last freed interval, and some freed run is wide enough for the job's class. For the jobs that this holds
+//! of, one look at the profile just before the reservation answers the question. If neither holds, the job
+//! has its earliest place already.
+//!
+//! A job gains from an interval only if it asks for more processors than were free there before ([`Freed`]).
+//! What is freed during a pass counts at once for the jobs behind, unless all of them begin before it or are
+//! too small to gain, and again in the next pass, since the jobs ahead have not seen it, unless all of them
+//! begin before it. `tests` compares with a reference that tries
+//! every job at every pass.
 //!
 //! Because nothing that matters is skipped, what was freed and not yet seen need not outlive a restart: a
 //! restored cluster tries every job once more, which moves nobody else than the pass would have moved.
@@ -24,7 +36,7 @@
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
 use super::running::Running;
-use super::waiting::{Entry, Queue, Slot};
+use super::waiting::{Entry, Movable, Queue, Slot};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::{Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
@@ -39,15 +51,11 @@ pub(super) struct ConservativeBackfilling {
     freed: Vec<Freed>,
     /// What was freed by moves in the present pass.
     vacated: Vec<Freed>,
-    /// What was freed by moves in the present pass behind the start of every waiting job: a job can only
-    /// use what begins before its own reservation, so nobody waiting gains from it.
+    /// What was freed by moves in the present pass behind the start of every job ahead in the queue: a job can only
+    /// use what begins before its own reservation, so none of them gains from it.
     beyond: Vec<Freed>,
     ahead: Ahead,
-    /// No waiting job starts later.
-    latest_start: Time,
     touched: Touched,
-    /// Positions found by the last look for jobs that may slide.
-    sliding: Vec<Slot>,
     /// Kept once estimates of moldable requests are asked for.
     bounds: Option<StartBounds>,
 }
@@ -62,11 +70,13 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// A time after which none of the jobs ahead of `slot` starts.
-    fn latest_start(&mut self, queue: &Queue, slot: Slot) -> Time {
-        self.latest_start = self.latest_start.max(queue.latest_start(self.next, slot));
-        self.next = slot;
-        self.latest_start
+    /// False if none of the jobs ahead of `slot` starts after `time`.
+    fn any_starts_after(&mut self, time: Time, queue: &Queue, slot: Slot) -> bool {
+        if self.latest_start <= time {
+            self.latest_start = self.latest_start.max(queue.latest_start(self.next, slot));
+            self.next = slot;
+        }
+        self.latest_start > time
     }
 }
 
@@ -84,9 +94,7 @@ impl ConservativeBackfilling {
             vacated: Vec::new(),
             beyond: Vec::new(),
             ahead: Ahead { next: 0, latest_start: now },
-            latest_start: now,
             touched: Touched::default(),
-            sliding: Vec::new(),
             bounds: None,
         }
     }
@@ -114,56 +122,42 @@ impl ConservativeBackfilling {
     /// Queues a job with a place that is free, the earliest one that does not begin before `from`.
     pub(super) fn submit_at(&mut self, now: Time, job: JobId, place: Estimate, from: Time) {
         let Estimate { procs, walltime, start } = place;
-        let slot = self.reserve(Entry { job, procs, walltime, start });
+        self.reserve(Entry::new(job, procs, walltime, start));
         if from > now {
             // What lies before `from` is news to this job.
             self.freed.push(Freed { from: now, until: from, least: Procs::ONE });
-            self.queue.mark_slide(slot);
         }
     }
 
-    fn reserve(&mut self, entry: Entry) -> Slot {
+    fn reserve(&mut self, entry: Entry) {
         self.profile.reserve(entry.start, entry.end(), entry.procs);
-        self.queue.push(entry)
+        self.queue.push(entry);
     }
 
-    /// Gives processors back and notes who may gain from it.
+    /// Gives processors back and notes where.
     fn free(&mut self, from: Time, until: Time, procs: Procs) {
         let freed = self.profile.release(from, until, procs);
-        self.note_slides(from, until);
         self.freed.push(freed);
-    }
-
-    /// Marks the jobs that begin inside `(from, until]` and have enough free processors just before.
-    fn note_slides(&mut self, from: Time, until: Time) {
-        let mut walk = self.profile.walk_from(from);
-        let Self { queue, sliding, .. } = self;
-        sliding.clear();
-        for (start, slot) in queue.starting(from, until) {
-            if walk.free_at(start - Span(1)) >= queue.entry(slot).procs {
-                sliding.push(slot);
-            }
-        }
-        for slot in sliding.iter() {
-            queue.mark_slide(*slot);
-        }
     }
 
     /// One pass over the queue.
     fn compress(&mut self, now: Time) {
-        self.touched.clear();
+        self.freed.retain(|freed| freed.until > now);
+        if self.freed.is_empty() && self.beyond.is_empty() {
+            return;
+        }
         join_overlapping(&mut self.freed);
+        self.touched.clear(&self.profile, self.queue.classes());
         for freed in &self.freed {
             self.touched.add(&self.profile, now, *freed);
         }
         self.vacated.clear();
-        self.latest_start = self.queue.last_start().unwrap_or(now);
-        if !self.touched.is_empty() || self.queue.any_slides() {
+        if !self.touched.is_empty() {
             self.ahead = Ahead { next: 0, latest_start: now };
             let mut next = 0;
-            while let Some(slot) = self.queue.next_movable(next, self.touched.longest_s()) {
-                self.try_move(now, slot);
-                next = slot + 1;
+            while let Some(movable) = self.queue.next_movable(next, now, &self.touched, &self.profile) {
+                self.try_move(now, movable);
+                next = movable.slot + 1;
             }
         }
         if let Some(bounds) = &mut self.bounds {
@@ -176,38 +170,21 @@ impl ConservativeBackfilling {
     }
 
     /// Gives one waiting job the earliest place, if that is earlier than the one it has.
-    fn try_move(&mut self, now: Time, slot: Slot) {
-        let entry = self.queue.entry(slot);
-        let may_slide = self.queue.slides(slot);
-        self.queue.clear_slide(slot);
-        if entry.start <= now {
-            return;
-        }
-        let mut start = entry.start;
-        if let Some(from) = self.touched.earliest_start(entry.procs, entry.walltime, entry.start) {
-            let found =
-                self.profile.earliest_fit_ending_by(from.max(now), entry.procs, entry.walltime, entry.start);
-            start = found.unwrap_or(start);
-        }
-        if may_slide {
-            start = start.min(self.profile.slide_left(entry.start, entry.procs, now));
-        }
-        if start < entry.start {
-            self.shift(now, slot, entry, start);
-        }
-    }
-
-    fn shift(&mut self, now: Time, slot: Slot, entry: Entry, start: Time) {
-        let (end, old_end) = (start + entry.walltime, entry.end());
-        let vacated = entry.start.max(end);
-        self.profile.reserve(start, entry.start.min(end), entry.procs);
-        let freed = self.profile.release(vacated, old_end, entry.procs);
-        self.queue.set_start(slot, start);
-        if vacated < self.latest_start {
-            self.note_slides(vacated, old_end);
+    fn try_move(&mut self, now: Time, movable: Movable) {
+        let Movable { slot, fits, slides } = movable;
+        let Entry { procs, walltime, start, mut hints, .. } = self.queue.entry(slot);
+        let place =
+            if fits { self.touched.earliest_fit(&self.profile, now, procs, walltime, start) } else { None };
+        let (earlier, freed) = match place {
+            Some(earlier) => (earlier, self.profile.shift(start, earlier, walltime, procs)),
+            None if slides => self.profile.slide(&mut hints, start, walltime, procs, now),
+            None => return,
+        };
+        self.queue.set_start(slot, earlier, hints);
+        if self.queue.any_gains_behind(slot, &freed) {
             self.touched.add(&self.profile, now, freed);
         }
-        if vacated < self.ahead.latest_start(&self.queue, slot) {
+        if self.ahead.any_starts_after(freed.from, &self.queue, slot) {
             self.vacated.push(freed);
         } else if self.bounds.is_some() {
             self.beyond.push(freed);
@@ -232,10 +209,10 @@ impl ConservativeBackfilling {
         let waiting: Vec<Entry> = self.queue.iter().map(|(_, entry)| entry).collect();
         self.queue = Queue::default();
         self.rebuild(now);
-        for entry in waiting {
+        for mut entry in waiting {
             let start = self.profile.earliest_fit(now, entry.procs, entry.walltime);
-            let start = start.expect("a waiting job asks for at most the cluster's processors");
-            self.reserve(Entry { start, ..entry });
+            entry.start = start.expect("a waiting job asks for at most the cluster's processors");
+            self.reserve(entry);
         }
         self.freed.clear();
         self.vacated.clear();
@@ -249,10 +226,6 @@ impl ConservativeBackfilling {
         let Some(latest) = self.queue.last_start() else { return };
         // A job can only use what begins before its own reservation.
         self.freed.push(Freed { from: now, until: latest, least: Procs::ONE });
-        let slots: Vec<Slot> = self.queue.iter().map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.queue.mark_slide(slot);
-        }
     }
 }
 
@@ -289,7 +262,7 @@ impl BatchScheduler for ConservativeBackfilling {
         let from = self.bounds.as_ref().map_or(now, |bounds| bounds.at_least(procs, walltime, now));
         let start = self.profile.earliest_fit(from, procs, walltime);
         let start = start.expect("a submission asks for at most the cluster's processors");
-        self.reserve(Entry { job, procs, walltime, start });
+        self.reserve(Entry::new(job, procs, walltime, start));
     }
 
     fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
@@ -316,10 +289,6 @@ impl BatchScheduler for ConservativeBackfilling {
             }
             if self.queue.is_empty() {
                 self.freed.clear();
-            }
-            for index in 0..self.freed.len() {
-                let Freed { from, until, .. } = self.freed[index];
-                self.note_slides(from, until);
             }
         }
         if cancelled > 0 {
@@ -411,7 +380,7 @@ impl BatchScheduler for ConservativeBackfilling {
         }
         for Waiting { job, plan } in &dump.placed {
             let Estimate { procs, walltime, start } = *plan;
-            restored.queue.push(Entry { job: *job, procs, walltime, start });
+            restored.queue.push(Entry::new(*job, procs, walltime, start));
         }
         restored.rebuild(now);
         restored.try_everybody(now);

@@ -1,15 +1,19 @@
 //! The queue of a conservative-backfilling cluster: waiting jobs in order of submission, each with a
 //! reservation, in chunks that can be passed over as a whole.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
+use std::ops::Range;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time};
 use rustc_hash::FxHashMap;
 
-use crate::profile::{CLASSES, class_of};
+use crate::profile::{CLASSES, Freed, Hints, Profile, Touched, class_of};
 
 /// Jobs per chunk: the bits of a word.
 const CHUNK: u64 = 64;
+
+/// A chunk's summary is computed anew after more removals and moves than that.
+const LOOSE: u8 = 8;
 
 /// The position of a job in the queue. Never given twice; dropped positions leave gaps.
 pub(super) type Slot = u64;
@@ -21,9 +25,20 @@ pub(super) struct Entry {
     pub(super) procs: Procs,
     pub(super) walltime: Span,
     pub(super) start: Time,
+    /// Walltime in whole seconds, as summaries have it.
+    seconds: u32,
+    /// Class of its size.
+    class: u8,
+    /// Where the profile's steps just before its start and its end were when they were last looked for.
+    pub(super) hints: Hints,
 }
 
 impl Entry {
+    pub(super) fn new(job: JobId, procs: Procs, walltime: Span, start: Time) -> Entry {
+        let class = class_of(i64::from(procs.0)) as u8;
+        Entry { job, procs, walltime, start, seconds: seconds(walltime), class, hints: Hints::default() }
+    }
+
     pub(super) fn plan(&self) -> Estimate {
         Estimate { procs: self.procs, walltime: self.walltime, start: self.start }
     }
@@ -37,12 +52,14 @@ impl Entry {
 struct Chunk {
     /// Bit i: entry i waits.
     waiting: u64,
-    /// Bit i: the processors just before entry i's reservation may have become free.
-    may_slide: u64,
     /// Per class of sizes, no waiting entry of the class has a shorter walltime (in seconds).
     shortest_s: [u32; CLASSES],
+    /// No waiting entry starts earlier.
+    earliest: Time,
     /// No waiting entry starts later.
     latest: Time,
+    /// How many removals and moves may have made the summary loose.
+    loose: u8,
     entries: Vec<Entry>,
 }
 
@@ -54,8 +71,20 @@ pub(super) struct Queue {
     first: u64,
     next: Slot,
     slots: FxHashMap<JobId, Slot>,
-    by_start: BTreeSet<(Time, Slot)>,
-    sliding: usize,
+    /// The earliest reservation; of several, the first in the queue.
+    first_start: Option<(Time, Slot)>,
+    /// How many waiting jobs have a size of each class.
+    sizes: Sizes,
+}
+
+/// Waiting jobs per class of sizes.
+#[derive(Clone, Debug)]
+struct Sizes([u32; CLASSES]);
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes([0; CLASSES])
+    }
 }
 
 impl Queue {
@@ -77,23 +106,23 @@ impl Queue {
         if slot / CHUNK - self.first == self.chunks.len() as u64 {
             let missing = (slot % CHUNK) as usize;
             let entries = vec![entry; missing];
-            self.chunks.push_back(Chunk {
-                waiting: 0,
-                may_slide: 0,
-                shortest_s: [u32::MAX; CLASSES],
-                latest: Time(i64::MIN),
-                entries,
-            });
+            self.chunks.push_back(Chunk { entries, ..Chunk::default() });
         }
         let chunk = &mut self.chunks[(slot / CHUNK - self.first) as usize];
         chunk.entries.push(entry);
         chunk.waiting |= 1 << (slot % CHUNK);
-        let shortest = &mut chunk.shortest_s[class_of(i64::from(entry.procs.0))];
-        *shortest = (*shortest).min(seconds(entry.walltime));
-        chunk.latest = chunk.latest.max(entry.start);
+        chunk.count_in(&entry);
+        self.sizes.0[usize::from(entry.class)] += 1;
         self.slots.insert(entry.job, slot);
-        self.by_start.insert((entry.start, slot));
+        self.starts(slot, entry.start);
         slot
+    }
+
+    /// A job starts at `start`, and not later than before.
+    fn starts(&mut self, slot: Slot, start: Time) {
+        if self.first_start.is_none_or(|first| (start, slot) < first) {
+            self.first_start = Some((start, slot));
+        }
     }
 
     pub(super) fn slot(&self, job: JobId) -> Option<Slot> {
@@ -108,38 +137,59 @@ impl Queue {
     pub(super) fn remove(&mut self, slot: Slot) -> Entry {
         let entry = self.entry(slot);
         self.slots.remove(&entry.job);
-        self.by_start.remove(&(entry.start, slot));
-        self.clear_slide(slot);
-        self.chunks[(slot / CHUNK - self.first) as usize].waiting &= !(1 << (slot % CHUNK));
+        let chunk = &mut self.chunks[(slot / CHUNK - self.first) as usize];
+        chunk.waiting &= !(1 << (slot % CHUNK));
+        chunk.loose = chunk.loose.saturating_add(1);
+        if entry.start == chunk.earliest {
+            chunk.earliest = chunk.waiting().map(|(_, entry)| entry.start).min().unwrap_or(Time::MAX);
+        }
+        self.sizes.0[usize::from(entry.class)] -= 1;
         while self.chunks.front().is_some_and(|chunk| chunk.waiting == 0) {
             self.chunks.pop_front();
             self.first += 1;
         }
         if self.chunks.len() as u64 * CHUNK > 8 * CHUNK + 4 * self.len() as u64 {
             self.close_gaps();
+        } else if self.first_start == Some((entry.start, slot)) {
+            self.first_start = self.find_first_start();
         }
         entry
     }
 
     /// Gives the waiting jobs new, dense positions in the same order.
     fn close_gaps(&mut self) {
-        let entries: Vec<(Entry, bool)> =
-            self.iter().map(|(slot, entry)| (entry, self.slides(slot))).collect();
+        let entries: Vec<Entry> = self.iter().map(|(_, entry)| entry).collect();
         *self = Queue { next: self.next, ..Queue::default() };
-        for (entry, slides) in entries {
-            let slot = self.push(entry);
-            if slides {
-                self.mark_slide(slot);
-            }
+        for entry in entries {
+            self.push(entry);
         }
     }
 
-    /// Changes a reservation's start.
-    pub(super) fn set_start(&mut self, slot: Slot, start: Time) {
-        let entry = &mut self.chunks[(slot / CHUNK - self.first) as usize].entries[(slot % CHUNK) as usize];
-        self.by_start.remove(&(entry.start, slot));
-        entry.start = start;
-        self.by_start.insert((start, slot));
+    /// Changes a reservation's start to an earlier one.
+    pub(super) fn set_start(&mut self, slot: Slot, start: Time, hints: Hints) {
+        let chunk = &mut self.chunks[(slot / CHUNK - self.first) as usize];
+        let entry = &mut chunk.entries[(slot % CHUNK) as usize];
+        (entry.start, entry.hints) = (start, hints);
+        chunk.earliest = chunk.earliest.min(start);
+        chunk.loose = chunk.loose.saturating_add(1);
+        self.starts(slot, start);
+    }
+
+    /// False if no job behind the position `slot` could gain from what was freed: if all begin before it or ask for fewer
+    /// processors than were free there anyway.
+    pub(super) fn any_gains_behind(&self, slot: Slot, freed: &Freed) -> bool {
+        let index = (slot / CHUNK - self.first) as usize;
+        let chunk = &self.chunks[index];
+        let behind = chunk.waiting & (u64::MAX << (slot % CHUNK) << 1);
+        let mut bits = if chunk.latest > freed.from { behind } else { 0 };
+        while bits != 0 {
+            let entry = &chunk.entries[bits.trailing_zeros() as usize];
+            if entry.start > freed.from && entry.procs >= freed.least {
+                return true;
+            }
+            bits &= bits - 1;
+        }
+        self.chunks.range(index + 1..).any(|chunk| chunk.latest > freed.from)
     }
 
     /// No waiting job from position `from` to before `until` starts later.
@@ -164,85 +214,76 @@ impl Queue {
         latest
     }
 
-    /// The earliest reservation.
+    /// The classes of sizes from that of the smallest to that of the largest waiting job.
+    pub(super) fn classes(&self) -> Range<usize> {
+        let waits = |count: &u32| *count > 0;
+        let first = self.sizes.0.iter().position(waits);
+        let last = self.sizes.0.iter().rposition(waits);
+        first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
+    }
+
+    /// The earliest reservation; of several, the first in the queue.
     pub(super) fn first_start(&self) -> Option<(Time, Slot)> {
-        self.by_start.first().copied()
+        self.first_start
     }
 
-    /// The start of the last reservation.
+    fn find_first_start(&self) -> Option<(Time, Slot)> {
+        let mut first: Option<(Time, Slot)> = None;
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            if first.is_some_and(|(start, _)| start <= chunk.earliest) {
+                continue;
+            }
+            let base = (self.first + index as u64) * CHUNK;
+            for (bit, entry) in chunk.waiting() {
+                if first.is_none_or(|(start, _)| entry.start < start) {
+                    first = Some((entry.start, base + bit));
+                }
+            }
+        }
+        first
+    }
+
+    /// No waiting job starts later; none if no job waits.
     pub(super) fn last_start(&self) -> Option<Time> {
-        self.by_start.last().map(|(start, _)| *start)
-    }
-
-    /// Positions of the reservations that start in `(after, until]`, by start.
-    pub(super) fn starting(&self, after: Time, until: Time) -> impl Iterator<Item = (Time, Slot)> + '_ {
-        let bounds = (Time(after.0 + 1), 0)..=(until.max(after), Slot::MAX);
-        let range = if after < until { Some(self.by_start.range(bounds)) } else { None };
-        range.into_iter().flatten().copied()
+        self.chunks.iter().map(|chunk| chunk.latest).max()
     }
 
     /// The waiting jobs in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, Entry)> + '_ {
         self.chunks.iter().enumerate().flat_map(move |(index, chunk)| {
             let base = (self.first + index as u64) * CHUNK;
-            (0..chunk.entries.len() as u64)
-                .filter(|bit| chunk.waiting >> bit & 1 == 1)
-                .map(move |bit| (base + bit, chunk.entries[bit as usize]))
+            chunk.waiting().map(move |(bit, entry)| (base + bit, *entry))
         })
     }
 
-    /// Notes that the job may slide to the left.
-    pub(super) fn mark_slide(&mut self, slot: Slot) {
-        let chunk = &mut self.chunks[(slot / CHUNK - self.first) as usize];
-        let bit = 1 << (slot % CHUNK);
-        self.sliding += usize::from(chunk.may_slide & bit == 0);
-        chunk.may_slide |= bit;
-    }
-
-    pub(super) fn clear_slide(&mut self, slot: Slot) {
-        let chunk = &mut self.chunks[(slot / CHUNK - self.first) as usize];
-        let bit = 1 << (slot % CHUNK);
-        self.sliding -= usize::from(chunk.may_slide & bit != 0);
-        chunk.may_slide &= !bit;
-    }
-
-    pub(super) fn slides(&self, slot: Slot) -> bool {
-        self.chunks[(slot / CHUNK - self.first) as usize].may_slide >> (slot % CHUNK) & 1 == 1
-    }
-
-    /// True if some job may slide.
-    pub(super) fn any_slides(&self) -> bool {
-        self.sliding > 0
-    }
-
-    /// The first position at or after `from` whose job may slide or, judging by its size and walltime
-    /// alone, may fit into runs of `longest_s` seconds (per class of sizes). Whole chunks without such a
-    /// job are passed over.
-    pub(super) fn next_movable(&mut self, from: Slot, longest_s: &[u32; CLASSES]) -> Option<Slot> {
+    /// The first job at or after the position `from` that may get an earlier place: by its size and walltime it may fit
+    /// into a run that was touched, or it can slide into processors that are free just before it. Jobs that are due
+    /// stay. Whole chunks without such a job are passed over.
+    pub(super) fn next_movable(
+        &mut self,
+        from: Slot,
+        now: Time,
+        touched: &Touched,
+        profile: &Profile,
+    ) -> Option<Movable> {
         let start = from.max(self.first * CHUNK);
         let mut index = (start / CHUNK - self.first) as usize;
         let mut low = start % CHUNK;
         while let Some(chunk) = self.chunks.get_mut(index) {
-            // Without an early exit the comparison is a few vector instructions.
-            let pairs = chunk.shortest_s.iter().zip(longest_s);
-            let fits = pairs.fold(false, |any, (shortest, longest)| any | (shortest <= longest));
-            let rest = !0_u64 << low;
-            let mut bits = chunk.may_slide & rest;
-            if fits {
-                bits = chunk.waiting & rest;
-            }
-            while bits != 0 {
-                let bit = bits.trailing_zeros();
-                let entry = &chunk.entries[bit as usize];
-                let class = class_of(i64::from(entry.procs.0));
-                let fits = seconds(entry.walltime) <= longest_s[class];
-                if fits || chunk.may_slide >> bit & 1 == 1 {
-                    return Some((self.first + index as u64) * CHUNK + u64::from(bit));
+            if low > 0 || chunk.has_movable(touched) {
+                let mut bits = chunk.waiting & (!0_u64 << low);
+                while bits != 0 {
+                    let bit = bits.trailing_zeros();
+                    let (fits, slides) = chunk.entries[bit as usize].movable(now, touched, profile);
+                    if fits || slides {
+                        let slot = (self.first + index as u64) * CHUNK + u64::from(bit);
+                        return Some(Movable { slot, fits, slides });
+                    }
+                    bits &= bits - 1;
                 }
-                bits &= bits - 1;
-            }
-            if fits || low > 0 {
-                chunk.tighten();
+                if chunk.loose > LOOSE {
+                    chunk.summarise();
+                }
             }
             index += 1;
             low = 0;
@@ -251,19 +292,78 @@ impl Queue {
     }
 }
 
-impl Chunk {
-    /// Computes the summary anew after removals and moves made it loose.
-    fn tighten(&mut self) {
-        self.shortest_s = [u32::MAX; CLASSES];
-        self.latest = Time(i64::MIN);
-        let mut bits = self.waiting;
-        while bits != 0 {
-            let entry = &self.entries[bits.trailing_zeros() as usize];
-            let shortest = &mut self.shortest_s[class_of(i64::from(entry.procs.0))];
-            *shortest = (*shortest).min(seconds(entry.walltime));
-            self.latest = self.latest.max(entry.start);
-            bits &= bits - 1;
+/// A job that may get an earlier place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Movable {
+    pub(super) slot: Slot,
+    /// By its size and walltime it may fit into a run that was touched.
+    pub(super) fits: bool,
+    /// Enough processors are free just before it.
+    pub(super) slides: bool,
+}
+
+impl Entry {
+    /// Whether the job may fit into a run that was touched, and whether it can slide.
+    #[inline]
+    fn movable(&mut self, now: Time, touched: &Touched, profile: &Profile) -> (bool, bool) {
+        let longest_s = touched.longest_s()[usize::from(self.class)];
+        if longest_s == 0 || self.start <= now {
+            return (false, false);
         }
+        let slides =
+            touched.is_around(self.start) && profile.is_free_before(self.start, self.procs, &mut self.hints);
+        (self.seconds <= longest_s, slides)
+    }
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Chunk {
+            waiting: 0,
+            shortest_s: [u32::MAX; CLASSES],
+            earliest: Time::MAX,
+            latest: Time(i64::MIN),
+            loose: 0,
+            entries: Vec::new(),
+        }
+    }
+}
+
+impl Chunk {
+    /// The waiting entries with their positions.
+    fn waiting(&self) -> impl Iterator<Item = (u64, &Entry)> + '_ {
+        let mut bits = self.waiting;
+        std::iter::from_fn(move || {
+            let bit = bits.trailing_zeros();
+            let entry = self.entries.get(bit as usize)?;
+            bits &= bits - 1;
+            Some((u64::from(bit), entry))
+        })
+    }
+
+    /// False if nothing that was touched can be of use to an entry.
+    fn has_movable(&self, touched: &Touched) -> bool {
+        // Without an early exit the comparison is a few vector instructions.
+        let pairs = self.shortest_s.iter().zip(touched.longest_s());
+        let fits = pairs.fold(false, |any, (shortest, longest)| any | (shortest <= longest));
+        fits || touched.meets(self.earliest, self.latest)
+    }
+
+    /// Takes an entry into the summary.
+    fn count_in(&mut self, entry: &Entry) {
+        let shortest = &mut self.shortest_s[usize::from(entry.class)];
+        *shortest = (*shortest).min(entry.seconds);
+        self.earliest = self.earliest.min(entry.start);
+        self.latest = self.latest.max(entry.start);
+    }
+
+    /// Computes the summary anew after removals and moves made it loose.
+    fn summarise(&mut self) {
+        let mut summary = Chunk::default();
+        self.waiting().for_each(|(_, entry)| summary.count_in(entry));
+        self.shortest_s = summary.shortest_s;
+        (self.earliest, self.latest) = (summary.earliest, summary.latest);
+        self.loose = 0;
     }
 }
 

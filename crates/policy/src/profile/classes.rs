@@ -14,9 +14,21 @@ pub(crate) fn class_of(value: i64) -> usize {
 }
 
 /// The least value of a class.
+#[inline]
 pub(crate) fn corner(class: usize) -> i64 {
-    ((2 + (class as i64 & 1)) << (class / 2)) >> 1
+    CORNERS[class]
 }
+
+/// Per class its least value.
+const CORNERS: [i64; CLASSES] = {
+    let mut corners = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        corners[class] = ((2 + (class as i64 & 1)) << (class / 2)) >> 1;
+        class += 1;
+    }
+    corners
+};
 
 /// The largest value of a class.
 pub(crate) fn largest(class: usize) -> i64 {

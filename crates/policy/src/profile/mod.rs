@@ -9,17 +9,23 @@
 
 mod bounds;
 mod classes;
+mod runs;
 mod search;
+mod slide;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 use std::cell::Cell;
 
 use pliant_model::{Procs, Span, Time};
 
-pub use bounds::{Freed, StartBounds, Touched};
+pub use bounds::StartBounds;
 pub(crate) use classes::{CLASSES, class_of, largest};
+pub use runs::Freed;
 pub use search::Fit;
+pub(crate) use slide::Hints;
+pub use touched::Touched;
 
 /// Most steps in a block. A block splits in two halves when it is full.
 const BLOCK: usize = 32;
@@ -61,13 +67,29 @@ impl Block {
         (self.min, self.max) = (min, max);
     }
 
+    /// Corrects the summary after values from `changed.0` to `changed.1` were changed by `delta`: nothing is looked at
+    /// if the extremes were not among them, or still are.
+    fn summarise_after(&mut self, changed: (i64, i64), delta: i64) {
+        self.first = self.steps[0].time;
+        let (least, most) = changed;
+        // The value at the extreme may be one that was changed, and no other may have it.
+        let lost = if delta > 0 { least == self.min } else { most == self.max };
+        if lost {
+            self.summarise();
+        } else if delta > 0 {
+            self.max = self.max.max(most + delta);
+        } else {
+            self.min = self.min.min(least + delta);
+        }
+    }
+
     fn free(&self, index: usize) -> i64 {
         self.steps[index].free + self.shift
     }
 }
 
 /// A place in the profile: step `step` of block `block`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Cursor {
     block: usize,
     step: usize,
@@ -81,6 +103,8 @@ pub struct Profile {
     steps: usize,
     /// The block found last.
     near: Cell<usize>,
+    /// Where the last change began.
+    changed: Cursor,
 }
 
 impl Profile {
@@ -88,7 +112,13 @@ impl Profile {
     pub fn new(capacity: Procs, origin: Time) -> Profile {
         let capacity = i64::from(capacity.0);
         let first = Step { time: origin.0, free: capacity };
-        Profile { capacity, blocks: vec![Block::new(vec![first])], steps: 1, near: Cell::new(0) }
+        Profile {
+            capacity,
+            blocks: vec![Block::new(vec![first])],
+            steps: 1,
+            near: Cell::new(0),
+            changed: Cursor::default(),
+        }
     }
 
     /// Processors of the cluster.
@@ -123,8 +153,7 @@ impl Profile {
     /// Gives back `procs` processors on `[from, until)` that were reserved there; says where, and which
     /// sizes gain.
     pub fn release(&mut self, from: Time, until: Time, procs: Procs) -> Freed {
-        self.change(from.0, until.0, i64::from(procs.0));
-        let least = if from < until { self.min_free(from, until) - i64::from(procs.0) + 1 } else { 1 };
+        let least = self.change(from.0, until.0, procs.0.into()).map_or(1, |least| least + 1);
         Freed { from, until, least: Procs(least as u32) }
     }
 
@@ -154,25 +183,44 @@ impl Profile {
         }
     }
 
-    fn change(&mut self, from: i64, until: i64, delta: i64) {
-        if from >= until || delta == 0 {
-            return;
+    /// Some times at which steps begin, in order, the first of all steps among them: every `every`-th step of each block.
+    fn landmarks(&self, every: usize, times: &mut Vec<i64>) {
+        times.clear();
+        for block in &self.blocks {
+            times.extend(block.steps.iter().step_by(every).map(|step| step.time));
         }
-        let Cursor { block: index, step } = self.locate(from);
-        let ends_here = match self.blocks.get(index + 1) {
+    }
+
+    /// Adds `delta` on `[from, until)`; returns the smallest value there before, none if nothing changes.
+    fn change(&mut self, from: i64, until: i64, delta: i64) -> Option<i64> {
+        if from >= until || delta == 0 {
+            return None;
+        }
+        let cursor = self.locate(from);
+        Some(self.change_at(cursor, from, until, delta))
+    }
+
+    /// As [`Profile::change`] on an interval that is not empty, `cursor` being the step that holds at `from`.
+    fn change_at(&mut self, cursor: Cursor, from: i64, until: i64, delta: i64) -> i64 {
+        self.changed = cursor;
+        let ends_here = match self.blocks.get(cursor.block + 1) {
             Some(next) => until < next.first,
             None => true,
         };
-        if ends_here {
-            self.change_within(index, step, from, until, delta);
+        let least = if ends_here {
+            self.change_within(cursor, from, until, delta)
         } else {
+            let least = self.min_free(Time(from), Time(until));
             self.change_across(from, until, delta);
-        }
+            least
+        };
         debug_assert!(self.blocks.iter().all(|block| block.min >= 0 && block.max <= self.capacity));
+        least
     }
 
-    /// The common case: `[from, until)` begins in step `step` of block `index` and ends before the next block.
-    fn change_within(&mut self, index: usize, step: usize, from: i64, until: i64, delta: i64) {
+    /// The common case: `[from, until)` begins in the step at `cursor` and ends before the next block.
+    fn change_within(&mut self, cursor: Cursor, from: i64, until: i64, delta: i64) -> i64 {
+        let Cursor { block: index, step } = cursor;
         let before = if step == 0 && index > 0 { self.last_free(index - 1) } else { i64::MIN };
         let block = &mut self.blocks[index];
         let shift = block.shift;
@@ -184,36 +232,43 @@ impl Profile {
             block.steps.insert(step + 1, Step { time: from, free });
             low += 1;
         }
-        let mut high = low + 1;
-        while high < block.steps.len() && block.steps[high].time < until {
+        let mut high = low;
+        let (mut least, mut most) = (i64::MAX, i64::MIN);
+        while let Some(step) = block.steps.get_mut(high).filter(|step| high == low || step.time < until) {
+            least = least.min(step.free);
+            most = most.max(step.free);
+            step.free += delta;
             high += 1;
         }
         if block.steps.get(high).is_none_or(|step| step.time != until) {
-            let free = block.steps[high - 1].free;
+            let free = block.steps[high - 1].free - delta;
             block.steps.insert(high, Step { time: until, free });
-        }
-        for step in &mut block.steps[low..high] {
-            step.free += delta;
         }
         if block.steps[high].free == block.steps[high - 1].free {
             block.steps.remove(high);
         }
         let neighbour = if low > 0 { block.steps[low - 1].free } else { before.saturating_sub(shift) };
+        let mut merged = false;
         if block.steps[low].free == neighbour && (low > 0 || before != i64::MIN) {
             block.steps.remove(low);
+            merged = low == 0;
         }
         self.steps = self.steps + block.steps.len() - count;
         if block.steps.is_empty() {
             self.blocks.remove(index);
-            return;
+            return least + shift;
         }
-        let long = block.steps.len() > BLOCK;
-        block.summarise();
-        if long {
+        if merged {
+            block.summarise();
+        } else {
+            block.summarise_after((least + shift, most + shift), delta);
+        }
+        if block.steps.len() > BLOCK {
             self.halve(index);
-        } else if self.blocks[index].steps.len() < BLOCK / 4 {
+        } else if block.steps.len() < BLOCK / 4 {
             self.join_if_small(index);
         }
+        least + shift
     }
 
     fn change_across(&mut self, from: i64, until: i64, delta: i64) {
@@ -265,27 +320,45 @@ impl Profile {
         Cursor { block, step }
     }
 
+    /// As [`Profile::locate`]; fast if `hint` is not far from it. Whatever the hint is, the answer is the same.
+    #[inline]
+    fn locate_from(&self, hint: Cursor, at: i64) -> Cursor {
+        const CLOSE: usize = 4;
+        if let Some(block) = self.blocks.get(hint.block)
+            && block.first <= at
+            && self.blocks.get(hint.block + 1).is_none_or(|next| next.first > at)
+        {
+            let mut step = hint.step.min(block.steps.len() - 1);
+            for _ in 0..CLOSE {
+                if block.steps[step].time > at {
+                    step -= 1;
+                } else if block.steps.get(step + 1).is_some_and(|next| next.time <= at) {
+                    step += 1;
+                } else {
+                    return Cursor { block: hint.block, step };
+                }
+            }
+        }
+        self.locate(at)
+    }
+
     /// The block that holds the step that holds at `at`. Successive questions are about places close to
     /// each other: the search begins at the last answer.
+    #[inline]
     fn block_of(&self, at: i64) -> usize {
         const CLOSE: usize = 4;
-        let blocks = &self.blocks;
-        let near = self.near.get().min(blocks.len() - 1);
-        if blocks[near].first <= at {
-            let close = blocks[near + 1..].iter().take(CLOSE);
-            let ahead = close.take_while(|block| block.first <= at).count();
-            if ahead < CLOSE {
-                return near + ahead;
+        let blocks = &self.blocks[..];
+        let mut block = self.near.get().min(blocks.len() - 1);
+        for _ in 0..CLOSE {
+            if blocks[block].first > at && block > 0 {
+                block -= 1;
+            } else if blocks.get(block + 1).is_some_and(|next| next.first <= at) {
+                block += 1;
+            } else {
+                return block;
             }
-            near + ahead + blocks[near + CLOSE + 1..].partition_point(|block| block.first <= at)
-        } else {
-            let close = blocks[..near].iter().rev().take(CLOSE);
-            let behind = close.take_while(|block| block.first > at).count();
-            if behind < CLOSE {
-                return (near - behind).saturating_sub(1);
-            }
-            blocks[..near - CLOSE].partition_point(|block| block.first <= at).saturating_sub(1)
         }
+        blocks.partition_point(|block| block.first <= at).saturating_sub(1)
     }
 
     /// Makes a step begin at `at` and returns its place.

@@ -21,7 +21,7 @@ impl Profile {
     /// The earliest time not before `from` at which `procs` processors are free for `walltime`. None only
     /// if the cluster is too small. O(blocks + steps of the blocks where a run may begin or end).
     pub fn earliest_fit(&self, from: Time, procs: Procs, walltime: Span) -> Option<Time> {
-        self.earliest_fit_ending_by(from, procs, walltime, Time(i64::MAX))
+        self.earliest_fit_by(from, Time::MAX, procs, walltime).ok()
     }
 
     /// As [`Profile::earliest_fit`], but gives up once the job could not end by `deadline`.
@@ -32,19 +32,28 @@ impl Profile {
         walltime: Span,
         deadline: Time,
     ) -> Option<Time> {
+        self.earliest_fit_by(from, deadline - walltime, procs, walltime).ok()
+    }
+
+    /// The earliest time in `from..=last` at which `procs` processors are free for `walltime`, or else a time
+    /// before which there is none.
+    pub(super) fn earliest_fit_by(
+        &self,
+        from: Time,
+        last: Time,
+        procs: Procs,
+        walltime: Span,
+    ) -> Result<Time, Time> {
         let need = i64::from(procs.0);
-        if need > self.capacity {
-            return None;
-        }
         let mut cursor = self.locate(from.0);
         loop {
-            cursor = self.next_with_at_least(cursor, need)?;
-            let start = self.time(cursor).max(from.0);
-            if plus(start, walltime) > deadline.0 {
-                return None;
+            let Some(wide) = self.next_with_at_least(cursor, need) else { return Err(Time::MAX) };
+            let start = self.time(wide).max(from.0);
+            if start > last.0 {
+                return Err(Time(start));
             }
-            match self.next_below(cursor, need, plus(start, walltime)) {
-                None => return Some(Time(start)),
+            match self.next_below(wide, need, plus(start, walltime)) {
+                None => return Ok(Time(start)),
                 Some(end) => cursor = end,
             }
         }
@@ -86,35 +95,6 @@ impl Profile {
             step = 0;
         }
         None
-    }
-
-    /// The start of the run with at least `procs` free processors that ends at `at`, not before `floor`:
-    /// how far a reservation of that width that starts at `at` can slide to the left. `at` if not at all.
-    pub fn slide_left(&self, at: Time, procs: Procs, floor: Time) -> Time {
-        let need = i64::from(procs.0);
-        let mut earliest = at.0;
-        let Cursor { mut block, step } = self.locate(at.0 - 1);
-        let mut step = step as isize;
-        while earliest > floor.0 {
-            let this = &self.blocks[block];
-            if step == this.steps.len() as isize - 1 && this.min >= need {
-                earliest = this.first;
-            } else {
-                while step >= 0 && this.free(step as usize) >= need {
-                    earliest = this.steps[step as usize].time;
-                    step -= 1;
-                }
-                if step >= 0 {
-                    break;
-                }
-            }
-            if block == 0 {
-                break;
-            }
-            block -= 1;
-            step = self.blocks[block].steps.len() as isize - 1;
-        }
-        Time(earliest.max(floor.0).min(at.0))
     }
 
     /// The completion-minimal shape of a moldable request, in one pass (spec A.0.3, "exact one-pass").
@@ -266,11 +246,6 @@ impl Profile {
         }
     }
 
-    /// Free processors at each of some times, which must not go back.
-    pub(crate) fn walk_from(&self, from: Time) -> Walk<'_> {
-        Walk { profile: self, cursor: self.locate(from.0) }
-    }
-
     fn following(&self, cursor: Cursor) -> Option<Cursor> {
         if cursor.step + 1 < self.blocks[cursor.block].steps.len() {
             Some(Cursor { block: cursor.block, step: cursor.step + 1 })
@@ -305,7 +280,7 @@ impl Profile {
     /// A walk across `[from, until)`, which is not empty: the steps that hold at `from` and at `until`, and
     /// the largest number of free processors in between.
     pub(super) fn across(&self, from: Time, until: Time) -> (Cursor, Cursor, i64) {
-        let begin = self.locate(from.0);
+        let begin = self.locate_from(self.changed, from.0);
         let mut cursor = begin;
         let mut most = 0;
         loop {
@@ -421,22 +396,4 @@ fn smallest_within(sizes: Range<u32>, seconds: i64, walltime: &dyn Fn(Procs) -> 
         }
     }
     Some(low)
-}
-
-/// A look at the profile that moves to the right only.
-pub(crate) struct Walk<'a> {
-    profile: &'a Profile,
-    cursor: Cursor,
-}
-
-impl Walk<'_> {
-    /// Free processors at `at`.
-    pub(crate) fn free_at(&mut self, at: Time) -> Procs {
-        while let Some(next) = self.profile.following(self.cursor)
-            && self.profile.time(next) <= at.0
-        {
-            self.cursor = next;
-        }
-        Procs(self.profile.blocks[self.cursor.block].free(self.cursor.step) as u32)
-    }
 }

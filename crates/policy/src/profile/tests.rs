@@ -3,7 +3,7 @@
 use pliant_model::{Procs, Span, Time};
 use proptest::prelude::*;
 
-use super::{Fit, Freed, Profile, StartBounds, Touched, class_of};
+use super::{CLASSES, Fit, Freed, Hints, Profile, StartBounds, Touched, class_of};
 
 const CAPACITY: u32 = 16;
 const HORIZON: usize = 900;
@@ -82,6 +82,46 @@ fn play(steps: &[Step], mut look: impl FnMut(&mut Profile, &Seconds, usize, Opti
     }
 }
 
+/// A reservation at a place that is free slides to where the run of free processors before it begins, and the profile is as
+/// if it had been made there.
+fn check_slide(profile: &Profile, seconds: &Seconds, now: usize, place: (usize, u32, usize)) {
+    let (start, procs, walltime) = place;
+    if start == now {
+        return;
+    }
+    let free = |second: &usize| seconds.0[*second] >= i64::from(procs);
+    let back = (now..start).rev().take_while(free).count();
+    let at = |second: usize| Time(second as i64);
+    let mut slid = profile.clone();
+    slid.reserve(at(start), at(start + walltime), Procs(procs));
+    let hints = (0..40).map(|hint| Hints::guess(hint / 7, hint % 7 * 6));
+    for mut hints in hints.clone() {
+        assert_eq!(slid.is_free_before(at(start), Procs(procs), &mut hints), back > 0);
+    }
+    if back == 0 {
+        return;
+    }
+    let earlier = start - back;
+    let mut expected = profile.clone();
+    expected.reserve(at(earlier), at(earlier + walltime), Procs(procs));
+    let within = (start.max(earlier + walltime)..start + walltime).map(|second| seconds.0[second]);
+    let least = within.min().expect("it is not empty") - i64::from(procs) + 1;
+    let span = Span(walltime as i64);
+    let (from, until) = (at(start.max(earlier + walltime)), at(start + walltime));
+    let freed = Freed { from, until, least: Procs(least as u32) };
+    let agrees = |profile: &Profile| {
+        assert_eq!(profile.check(), Ok(()));
+        assert!(profile.iter().eq(expected.iter()));
+    };
+    for mut hints in hints {
+        let mut slid = slid.clone();
+        assert_eq!(slid.slide(&mut hints, at(start), span, Procs(procs), at(now)), (at(earlier), freed));
+        agrees(&slid);
+    }
+    assert_eq!(slid.shift(at(start), at(earlier), span, Procs(procs)), freed);
+    agrees(&slid);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
@@ -110,11 +150,7 @@ proptest! {
                 let (begin, end, most) = profile.across(from_at, until_at);
                 assert_eq!(Some(most), within.max());
                 assert_eq!((begin, end), (profile.locate(from as i64), profile.locate(until as i64)));
-                let back = (now..from).rev().take_while(|second| seconds.0[*second] >= i64::from(*procs)).count();
-                let slid = profile.slide_left(Time(from as i64), Procs(*procs), Time(now as i64));
-                if from > now {
-                    assert_eq!(slid, Time((from - back) as i64));
-                }
+                check_slide(profile, seconds, now, (expected, *procs, *walltime));
             }
         });
     }
@@ -132,14 +168,24 @@ proptest! {
             if let Some(freed) = freed {
                 bounds.freed(profile, at, freed);
                 let mut touched = Touched::default();
+                touched.clear(profile, 0..CLASSES);
                 touched.add(profile, at, freed);
-                for (procs, walltime) in &shapes {
+                // What a search notes for those that follow must leave their answers as they are.
+                for (procs, walltime) in shapes.iter().chain(&shapes) {
                     let new = seconds.earliest_fit(now, (*procs).into(), *walltime);
                     let old = before.as_ref().map(|before| before.earliest_fit(now, (*procs).into(), *walltime));
-                    if old.is_some_and(|old| new < old) {
-                        let deadline = Time((new + walltime) as i64);
-                        let bound = touched.earliest_start(Procs(*procs), Span(*walltime as i64), deadline);
-                        assert!(bound.is_some_and(|bound| bound <= Time(new as i64)), "{procs} x {walltime}");
+                    for later in [-1, 0, 7, 300] {
+                        let deadline = Time((new + walltime) as i64 + later);
+                        let span = Span(*walltime as i64);
+                        let found = touched.earliest_fit(profile, at, Procs(*procs), span, deadline);
+                        let is_place = |start: Time| {
+                            start + span <= deadline
+                                && seconds.fits(start.0 as usize, (*procs).into(), *walltime)
+                        };
+                        assert!(found.is_none_or(is_place), "{procs} x {walltime}: {found:?}");
+                        if later >= 0 && old.is_some_and(|old| new < old) {
+                            assert_eq!(found, Some(Time(new as i64)), "{procs} x {walltime}");
+                        }
                     }
                 }
             }
@@ -168,19 +214,23 @@ fn runs_around_a_freed_interval_are_told_apart() {
     profile.reserve(Time(200), Time(300), Procs(6));
     profile.release(Time(40), Time(100), Procs(4));
     let mut touched = Touched::default();
-    touched.add(&profile, Time::ZERO, Freed { from: Time(40), until: Time(100), least: Procs(1) });
+    let mut fit = |procs: u32, walltime: i64, deadline: i64, least: u32| {
+        touched.clear(&profile, 0..CLASSES);
+        touched.add(&profile, Time::ZERO, Freed { from: Time(40), until: Time(100), least: Procs(least) });
+        assert_eq!(touched.longest_s()[class_of(4)], 160);
+        assert_eq!(touched.longest_s()[class_of(6)], 0);
+        assert!(touched.is_around(Time(41)) && touched.is_around(Time(100)));
+        assert!(!touched.is_around(Time(40)) && !touched.is_around(Time(101)));
+        touched.earliest_fit(&profile, Time::ZERO, Procs(procs), Span(walltime), Time(deadline))
+    };
     // Four processors from 40 to 200, then two of them without end.
-    assert_eq!(touched.earliest_start(Procs(4), Span(160), Time(1000)), Some(Time(40)));
-    assert_eq!(touched.earliest_start(Procs(4), Span(161), Time(1000)), None);
-    assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(1000)), Some(Time(40)));
-    assert_eq!(touched.earliest_start(Procs(2), Span(900), Time(939)), None);
-    assert_eq!(touched.longest_s()[class_of(4)], 160);
-    assert_eq!(touched.longest_s()[class_of(6)], 0);
+    assert_eq!(fit(4, 160, 1000, 1), Some(Time(40)));
+    assert_eq!(fit(4, 161, 1000, 1), None);
+    assert_eq!(fit(2, 900, 1000, 1), Some(Time(40)));
+    assert_eq!(fit(2, 900, 939, 1), None);
     // Who asked for two processors had them before.
-    touched.clear();
-    touched.add(&profile, Time::ZERO, Freed { from: Time(40), until: Time(100), least: Procs(3) });
-    assert_eq!(touched.earliest_start(Procs(4), Span(160), Time(1000)), Some(Time(40)));
-    assert_eq!(touched.earliest_start(Procs(1), Span(10), Time(1000)), None);
+    assert_eq!(fit(4, 160, 1000, 3), Some(Time(40)));
+    assert_eq!(fit(1, 10, 1000, 3), None);
 }
 
 /// A change over many blocks is owed by those that it covers whole; one that is full splits before it pays.
