@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use pliant_model::{Platform, Run};
+use pliant_model::{Platform, Run, Speedup};
 use rayon::prelude::*;
 
 use super::jobs::{Cache, sim_jobs};
 use super::store::{Manifest, Store, Stored};
 use super::{
-    Campaign, CampaignError, Damage, Group, JobSource, Measure, Measured, Record, Results, Shard, Treatment,
+    Campaign, CampaignError, Damage, Group, JobSource, Measure, Measured, Record, Results, Shard, Sizes,
+    Treatment,
 };
 use crate::optional::{self, Scenario, System};
 use crate::{Policies, Silent, SimJob, simulate};
@@ -198,9 +199,9 @@ impl Shared<'_> {
     }
 
     /// What is done with jobs.
-    fn policies(&self, policy: usize) -> (Policies, Option<&str>) {
+    fn policies(&self, policy: usize) -> (Policies, Option<&str>, Sizes) {
         match &self.campaign.policies[policy].treatment {
-            Treatment::Jobs { policies, batch } => (policies.clone(), batch.as_deref()),
+            Treatment::Jobs { policies, batch, sizes } => (policies.clone(), batch.as_deref(), *sizes),
             Treatment::Requests(_) => unreachable!("workloads are read with policies only"),
         }
     }
@@ -212,15 +213,16 @@ impl Shared<'_> {
         platform: &Platform,
         jobs: &[SimJob],
     ) -> Result<(Run, f64), CampaignError> {
-        let (mut policies, batch) = self.policies(policy);
+        let (mut policies, batch, sizes) = self.policies(policy);
         policies.seed = group.seed;
         // Moves are counted; which job moved where is not kept in a campaign.
         policies.keep_moves = false;
         let begun = Instant::now();
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
-        let run = match batch {
-            None => simulate(platform, jobs, &policies, &mut Silent),
-            Some(batch) => simulate(&platform.with_batch(batch), jobs, &policies, &mut Silent),
+        let platform = batch.map_or_else(|| platform.clone(), |batch| platform.with_batch(batch));
+        let run = match sizes {
+            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut Silent),
+            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut Silent),
         };
         Ok((run.map_err(failed)?, begun.elapsed().as_secs_f64()))
     }
@@ -238,4 +240,9 @@ impl Shared<'_> {
             metrics,
         }
     }
+}
+
+/// The job in the size that its user asked for.
+fn rigid(one: &SimJob) -> SimJob {
+    SimJob { speedup: Speedup::Rigid, true_speedup: None, ..one.clone() }
 }

@@ -31,7 +31,7 @@ pub(crate) fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: 
     let (submit, procs, walltime, runtime) = (Time(submit), Procs(procs), Span(walltime), Span(runtime));
     let job =
         Job { log_id, submit, procs, walltime, runtime, user: -1, group: -1, executable: -1, origin: None };
-    SimJob { job, speedup: Speedup::Rigid, managed: true }
+    SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }
 
 pub(crate) fn speedups() -> impl Strategy<Value = Speedup> {
