@@ -21,7 +21,8 @@ where
 }
 
 pub(crate) fn tuner() -> impl TypedValueParser<Value = Tuner> {
-    words(Tuner::ALL.iter().map(|one| one.name()))
+    let names = PossibleValuesParser::new(Tuner::ALL.iter().map(|one| one.name()));
+    names.try_map(|word| word.parse::<Tuner>())
 }
 
 pub(crate) fn mapping() -> impl TypedValueParser<Value = Mapping> {

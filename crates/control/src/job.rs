@@ -231,6 +231,18 @@ pub struct JobRecord {
     /// versions do not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<SpanMs>,
+    /// The size that would have completed it first, if it was given another one for the sake of other jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_choice: Option<SizeChoice>,
+}
+
+/// What a job gave up when its server chose a size for it, and what others gained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SizeChoice {
+    /// What the job would have got in the size that completes first.
+    pub earliest: Estimate,
+    /// How many other jobs ran or waited on the cluster.
+    pub other_jobs: u32,
 }
 
 /// For fields that are written only where they say something.

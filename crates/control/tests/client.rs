@@ -54,6 +54,7 @@ fn accepted() -> Event {
         hops: Vec::new(),
         taught: None,
         ran: None,
+        size_choice: None,
     }))
 }
 

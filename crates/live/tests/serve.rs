@@ -132,6 +132,7 @@ fn news(sequence: u64) -> proto::Up {
         hops: Vec::new(),
         taught: None,
         ran: None,
+        size_choice: None,
     });
     (&FromChild::News { sequence, record }).into()
 }

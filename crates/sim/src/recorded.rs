@@ -144,6 +144,7 @@ mod tests {
             hops: Vec::new(),
             taught: None,
             ran: None,
+            size_choice: None,
         }
     }
 

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use pliant_control::explain::{Explanation, Release, Wait};
-use pliant_control::job::{Compared, Hop, JobRecord};
+use pliant_control::job::{Compared, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Survey};
 use pliant_live::services::show_duration;
 use pliant_model::{Estimate, MoveReason, Time};
+use pliant_policy::tuning::slack::{self, Saving};
 use serde_json::{Value, json};
 
 use super::moves::described as moved_value;
@@ -52,6 +53,7 @@ fn value(explanation: &Explanation) -> Value {
         "survey": survey_value(&record.survey),
         "reason": reason(record).word(),
         "moves": record.hops.iter().map(|hop| moved_value(&record.handle, hop)).collect::<Vec<Value>>(),
+        "size_choice": record.size_choice.as_ref().map(|choice| size_value(choice, &record.expected)),
         "waits": waits.as_ref().map(wait_value),
         "unplanned": unplanned,
     })
@@ -170,6 +172,7 @@ fn text(explanation: &Explanation) -> String {
     text.push_str(&why(record));
     text.push_str(&moves(record));
     text.push_str(&promised(record, *at));
+    text.push_str(&record.size_choice.map_or_else(String::new, |choice| size(&choice, &record.expected)));
     if let Some(wait) = waits {
         text.push('\n');
         text.push_str(&waiting(wait, *at));
@@ -277,6 +280,32 @@ fn promised(record: &JobRecord, now: Time) -> String {
     )
 }
 
+/// What the job gave up for others when its size was chosen.
+fn size(choice: &SizeChoice, chosen: &Estimate) -> String {
+    let SizeChoice { earliest, other_jobs } = choice;
+    let Saving { later, processor_s } = slack::saving(chosen, earliest);
+    let cost = match processor_s {
+        1.. => format!("that would have taken {processor_s} more processor-seconds from"),
+        _ => "it has fewer for the sake of".to_owned(),
+    };
+    format!(
+        "With {} it would complete {} earlier; {cost} {} there.\n",
+        counted(earliest.procs.0.into(), "processor"),
+        show_duration(later),
+        counted((*other_jobs).into(), "other job")
+    )
+}
+
+fn size_value(choice: &SizeChoice, chosen: &Estimate) -> Value {
+    let Saving { later, processor_s } = slack::saving(chosen, &choice.earliest);
+    json!({
+        "earliest": estimate(&choice.earliest),
+        "other_jobs": choice.other_jobs,
+        "later_s": later,
+        "saved_processor_s": processor_s,
+    })
+}
+
 fn waiting(wait: &Wait, now: Time) -> String {
     let Wait { ahead, plan, free, until, copies } = wait;
     let ahead = match ahead {
@@ -352,6 +381,7 @@ mod tests {
             hops: Vec::new(),
             taught: None,
             ran: None,
+            size_choice: None,
         }
     }
 
@@ -396,6 +426,21 @@ mod tests {
         job.survey = Survey { servers: 138, answered: 130, ..job.survey };
         let cut = "Of 138 servers that could be asked 130 answered; the best estimates were compared.\n";
         assert!(others(&job).ends_with(cut), "{}", others(&job));
+    }
+
+    #[test]
+    fn what_a_job_gave_up_is_explained() {
+        let mut job = job(&[("lyon", 1_100, 100)]);
+        let earliest = Estimate { procs: Procs(8), walltime: Span(60), start: Time(1_100) };
+        let choice = SizeChoice { earliest, other_jobs: 3 };
+        let expected = "With 8 processors it would complete 40s earlier; that would have taken 80 more processor-seconds from \
+                        3 other jobs there.\n";
+        assert_eq!(size(&choice, &job.expected), expected);
+        let value = size_value(&choice, &job.expected);
+        assert_eq!((&value["later_s"], &value["saved_processor_s"]), (&json!(40), &json!(80)));
+        job.size_choice = Some(choice);
+        let told = text(&Explanation { record: job, at: Time(1_030), waits: None, unplanned: None });
+        assert!(told.ends_with(expected), "{told}");
     }
 
     #[test]

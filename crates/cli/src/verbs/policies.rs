@@ -25,7 +25,7 @@ fn registries() -> Vec<Registry> {
         (
             "Tuners of moldable jobs",
             "tuner",
-            Tuner::ALL.iter().map(|one| (one.name(), of_tuner(*one))).collect(),
+            Tuner::ALL.iter().map(|one| (one.name(), one.summary())).collect(),
         ),
         (
             "Mappings onto clusters",
@@ -44,14 +44,6 @@ fn registries() -> Vec<Registry> {
 fn reallocations() -> Vec<(&'static str, &'static str)> {
     let none = ("none", "waiting jobs stay where they were sent");
     std::iter::once(none).chain(Algorithm::ALL.iter().map(|one| (one.name(), of_algorithm(*one)))).collect()
-}
-
-fn of_tuner(tuner: Tuner) -> &'static str {
-    match tuner {
-        Tuner::Exhaustive => "tries every size and takes the earliest completion",
-        Tuner::Binary => "binary search over the sizes: few estimations, may miss the best size",
-        Tuner::Exact => "the exhaustive answer in one pass over the cluster's plan",
-    }
 }
 
 fn of_mapping(mapping: Mapping) -> &'static str {

@@ -51,8 +51,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHICH", value_parser = words::moldable(), default_value = "none")]
     moldable: Moldable,
     /// How servers size moldable jobs.
-    #[arg(long, value_name = "NAME", value_parser = words::tuner(), default_value = "exact")]
+    #[arg(long, value_name = "NAME", value_parser = words::tuner(), default_value = "slack")]
     tuner: Tuner,
+    /// With --tuner slack: by how much the expected response may exceed the earliest possible one, relative to it
+    /// [default: 0.5].
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    slack: Option<f64>,
+    /// With --tuner slack: the part of an equal share of the cluster that a job gets at least [default: 0.5].
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    share: Option<f64>,
     /// How the agent chooses a cluster [default: mct; given with --procs].
     #[arg(long, value_name = "NAME", value_parser = words::mapping())]
     mapping: Option<Mapping>,
@@ -135,7 +142,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if let Some(dir) = &arguments.out {
         prepare_folder(dir)?;
     }
-    let policies = arguments.policies();
+    let policies = arguments.policies(arguments.tuner()?);
     let (run, repairs) = arguments.simulate(&workload, jobs, &policies)?;
     let refusals = Refusals::of(&run);
     let moldable = arguments.moldable != Moldable::None;
@@ -238,7 +245,16 @@ impl Arguments {
         }
     }
 
-    fn policies(&self) -> Policies {
+    /// How moldable jobs are sized: `--tuner` with its parameters.
+    fn tuner(&self) -> Result<Tuner, Failure> {
+        let given = [("slack", self.slack), ("share", self.share)];
+        given.into_iter().try_fold(self.tuner, |tuner, (key, value)| match value {
+            None => Ok(tuner),
+            Some(value) => tuner.with(key, value).map_err(Failure::input),
+        })
+    }
+
+    fn policies(&self, tuner: Tuner) -> Policies {
         let usual = if self.procs.is_some() { Mapping::Given } else { Mapping::Mct };
         let reallocation = self.realloc.0.map(|algorithm| {
             let usual = Reallocation::new(algorithm, self.heuristic.unwrap_or(Heuristic::Mct));
@@ -250,7 +266,7 @@ impl Arguments {
             }
         });
         Policies {
-            tuner: self.tuner,
+            tuner,
             mapping: self.mapping.unwrap_or(usual),
             reallocation,
             ties: self.ties,
@@ -271,7 +287,7 @@ impl Arguments {
         let mut add = |name: &str, value: Value| about.insert(name.to_owned(), value);
         add("workload", json!(self.workload.file_name().map(|name| name.to_string_lossy())));
         add("moldable", json!(self.moldable.name()));
-        add("tuner", json!(policies.tuner.name()));
+        add("tuner", json!(policies.tuner.to_string()));
         add("mapping", json!(policies.mapping.name()));
         add("plan_by", json!(self.plan_by.name()));
         add("dedicated_share", json!(self.dedicated_share));

@@ -67,6 +67,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         hops: Vec::new(),
         taught: None,
         ran: None,
+        size_choice: None,
     })
 }
 

@@ -185,6 +185,7 @@ impl Server {
         expected: Estimate,
         commands: &mut Vec<Command>,
     ) -> Answer {
+        let size_choice = self.size_choice(now, &submit.work, self.speed_for(submit.own_time), &expected);
         let number = self.next;
         self.next += 1;
         self.numbered = true;
@@ -211,6 +212,7 @@ impl Server {
             hops: Vec::new(),
             taught: None,
             ran: None,
+            size_choice,
         };
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);

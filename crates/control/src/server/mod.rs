@@ -307,7 +307,8 @@ impl Server {
     ) {
         let request = work.request(JobId(self.next), now);
         let sizes = request.on(self.procs(), speed);
-        let sizes = sizes.filter(|sizes| sizes.least() < sizes.most());
+        // A batch system that chooses among sizes itself takes the one that completes first.
+        let sizes = sizes.filter(|sizes| self.config.tuner.is_greedy() && sizes.least() < sizes.most());
         self.with_batch(now, commands, |batch, effects| act(batch, sizes.as_ref(), effects));
     }
 

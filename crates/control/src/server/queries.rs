@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Procs, Speed, Time};
 use pliant_policy::nodes;
+use pliant_policy::tuning::Tuner;
 
 use super::admission::WALLTIME_MAX;
 use super::{Kept, Refused, Server};
@@ -12,7 +13,7 @@ use crate::agent::{Found, ServerInfo};
 use crate::batch::{self, Run, Usage};
 use crate::explain::{Explanation, Release, Wait};
 use crate::handoff::{Movable, Picture};
-use crate::job::{JobRecord, JobState, Work, avoided};
+use crate::job::{JobRecord, JobState, SizeChoice, Work, avoided};
 use crate::listing::Listing;
 use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
@@ -27,6 +28,16 @@ impl Server {
 
     /// The same, as if the cluster had that speed.
     pub(super) fn estimate_at(&mut self, now: Time, work: &Work, speed: Speed) -> Result<Estimate, Refused> {
+        self.estimate_with(self.config.tuner, now, work, speed)
+    }
+
+    fn estimate_with(
+        &mut self,
+        tuner: Tuner,
+        now: Time,
+        work: &Work,
+        speed: Speed,
+    ) -> Result<Estimate, Refused> {
         if let Some(why) = self.batch.closed() {
             return Err(Refused::Other(Cause::BatchSystem.because(why)));
         }
@@ -47,11 +58,28 @@ impl Server {
             let walltime = walltimes.at(walltimes.most());
             walltimes = walltimes.within(most).ok_or(Refused::TooLong { walltime, most })?;
         }
-        let estimate = self.batch.estimate(now, &walltimes, self.config.tuner).ok_or(no_room)?;
+        let estimate = self.batch.estimate(now, &walltimes, tuner).ok_or(no_room)?;
         match estimate.walltime {
             walltime if walltime > WALLTIME_MAX => Err(Refused::TooLong { walltime, most: WALLTIME_MAX }),
             _ => Ok(estimate),
         }
+    }
+
+    /// What work gives up for other jobs if it is queued as chosen; none if nothing completes it earlier.
+    pub(super) fn size_choice(
+        &mut self,
+        now: Time,
+        work: &Work,
+        speed: Speed,
+        chosen: &Estimate,
+    ) -> Option<SizeChoice> {
+        if self.config.tuner.is_greedy() {
+            return None;
+        }
+        let earliest = self.estimate_with(Tuner::Exact, now, work, speed).ok()?;
+        let Usage { running, waiting, .. } = self.usage();
+        let choice = SizeChoice { earliest, other_jobs: running + waiting };
+        (earliest.completion() < chosen.completion()).then_some(choice)
     }
 
     /// The answer to a question, `needed` being what it would run: an estimation vector, or why not.

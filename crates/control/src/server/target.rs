@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::turn::{self, Turn};
 use super::{Answer, Command, Kept, Refused, Server, Token, tell};
 use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
-use crate::job::{Exit, Hop, JobRecord, JobState, avoided};
+use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided};
 use crate::names::{Handle, Name};
 
 /// How long a target waits for word from the source before it asks, and between two questions.
@@ -32,6 +32,9 @@ pub(super) struct Held {
     /// It has ended there although nobody has let it go: whoever gets it is told so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     over: Option<Exit>,
+    /// What it gave up for other jobs when its size was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    size_choice: Option<SizeChoice>,
 }
 
 impl Held {
@@ -95,6 +98,7 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         self.drop_held(now, &handoff.id, commands);
+        let size_choice = self.size_choice(now, &handoff.work, self.config.speed, &estimate);
         let number = self.next;
         self.next += 1;
         let work = handoff.work.clone();
@@ -102,7 +106,8 @@ impl Server {
         let (reply, copy) = (Some(reply), handoff.copy);
         let turn = Turn::default();
         let ask_at = now + if copy { turn::INQUIRE_EVERY } else { INQUIRE_EVERY };
-        let held = Held { handoff, number, estimate, reply, ready: false, ask_at, turn, over: None };
+        let held =
+            Held { handoff, number, estimate, reply, ready: false, ask_at, turn, over: None, size_choice };
         let (submission, speed) = (held.submission(), self.config.speed);
         self.held.insert(job, held);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
@@ -188,7 +193,7 @@ impl Server {
     fn take(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
         let Some(held) = self.held.remove(&id.job) else { return };
         let submission = held.submission();
-        let Held { handoff, number, estimate, turn, over, .. } = held;
+        let Held { handoff, number, estimate, turn, over, size_choice, .. } = held;
         let Handoff {
             key,
             owner,
@@ -233,6 +238,7 @@ impl Server {
             hops,
             taught: None,
             ran: None,
+            size_choice,
         };
         self.keys.insert(key, number);
         self.numbers.insert(id.job.clone(), number);

@@ -112,6 +112,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         hops: Vec::new(),
         taught: None,
         ran: None,
+        size_choice: None,
     }
 }
 

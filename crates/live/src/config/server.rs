@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pliant_control::foreign;
 use pliant_control::names::Name;
 use pliant_model::{Procs, Speed};
-use pliant_policy::tuning::Tuner;
+use pliant_policy::tuning::{Tuner, TunerError};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -90,8 +90,14 @@ pub struct ClusterFile {
     #[serde(default = "cbf")]
     pub batch: String,
     /// How moldable requests are sized.
-    #[serde(default = "exact")]
+    #[serde(default = "slack")]
     pub tuner: String,
+    /// With `tuner = "slack"`: by how much the promised response may exceed the earliest possible one, relative to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slack: Option<f64>,
+    /// With `tuner = "slack"`: the part of an equal share of the cluster that a request gets at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
     /// Whether jobs are bound to the processors they are given, by their numbers.
     #[serde(default)]
     pub pin: bool,
@@ -138,8 +144,8 @@ fn cbf() -> String {
     "cbf".to_owned()
 }
 
-fn exact() -> String {
-    "exact".to_owned()
+fn slack() -> String {
+    Tuner::default().name().to_owned()
 }
 
 fn grace_s() -> u32 {
@@ -280,7 +286,12 @@ impl ClusterFile {
 
     /// How requests are sized.
     pub fn tuner(&self) -> Result<Tuner, (&'static str, String)> {
-        self.tuner.parse().map_err(|error: pliant_policy::UnknownName| ("cluster.tuner", error.to_string()))
+        let tuner = self.tuner.parse().map_err(|error: TunerError| ("cluster.tuner", error.to_string()))?;
+        let given = [("cluster.slack", "slack", self.slack), ("cluster.share", "share", self.share)];
+        given.into_iter().try_fold(tuner, |tuner: Tuner, (place, key, value)| match value {
+            None => Ok(tuner),
+            Some(value) => tuner.with(key, value).map_err(|error| (place, error.to_string())),
+        })
     }
 }
 

@@ -166,7 +166,7 @@ impl TryFrom<proto::LocalPlace> for LocalPlace {
 impl From<&LocalsPage> for proto::LocalsReply {
     fn from(page: &LocalsPage) -> proto::LocalsReply {
         proto::LocalsReply {
-            tuner: page.tuner.name().to_owned(),
+            tuner: page.tuner.to_string(),
             nodes: page.nodes.as_ref().map(proto::NodesPicture::from),
             jobs: write::list(&page.jobs, bounds::QUEUE_MAX),
             next: page.next.map(proto::LocalPlace::from),

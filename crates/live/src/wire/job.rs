@@ -1,6 +1,6 @@
 //! Jobs as the federation keeps them.
 
-use pliant_control::job::{Compared, Exit, Hop, JobRecord, JobState};
+use pliant_control::job::{Compared, Exit, Hop, JobRecord, JobState, SizeChoice};
 use pliant_control::names::Handle;
 
 use super::proto::{self, exit::How};
@@ -91,6 +91,7 @@ impl From<&JobRecord> for proto::Job {
             hops: write::list(&record.hops, bounds::HOPS_MAX),
             taught_ms: record.taught.map(write::span_ms),
             ran_ms: record.ran.map(write::span_ms),
+            size_choice: record.size_choice.as_ref().map(proto::SizeChoice::from),
         }
     }
 }
@@ -118,7 +119,22 @@ impl TryFrom<proto::Job> for JobRecord {
             hops: read::list("hops", message.hops, bounds::HOPS_MAX, Hop::try_from)?,
             taught: message.taught_ms.map(|taught| read::span_ms("taught_ms", taught)).transpose()?,
             ran: message.ran_ms.map(|ran| read::span_ms("ran_ms", ran)).transpose()?,
+            size_choice: read::optional("size_choice", message.size_choice)?,
         })
+    }
+}
+
+impl From<&SizeChoice> for proto::SizeChoice {
+    fn from(choice: &SizeChoice) -> proto::SizeChoice {
+        proto::SizeChoice { earliest: Some((&choice.earliest).into()), other_jobs: choice.other_jobs }
+    }
+}
+
+impl TryFrom<proto::SizeChoice> for SizeChoice {
+    type Error = Malformed;
+    fn try_from(message: proto::SizeChoice) -> Result<SizeChoice, Malformed> {
+        let earliest = read::required("earliest", AN_ESTIMATE, message.earliest)?;
+        Ok(SizeChoice { earliest, other_jobs: message.other_jobs })
     }
 }
 

@@ -20,7 +20,7 @@ impl From<&Picture> for proto::Picture {
         };
         proto::Picture {
             info: Some(info.into()),
-            tuner: tuner.name().to_owned(),
+            tuner: tuner.to_string(),
             running: queue
                 .running
                 .iter()

@@ -67,6 +67,7 @@ fn record(
         hops: Vec::new(),
         taught: None,
         ran: None,
+        size_choice: None,
     }
 }
 

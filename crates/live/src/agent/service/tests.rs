@@ -28,6 +28,7 @@ fn record(number: u32, submitted: i64) -> JobRecord {
         hops: Vec::new(),
         taught: None,
         ran: None,
+        size_choice: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Values of every type that goes over the wire, within the bounds of the protocol.
 
 use pliant_control::explain::{Explanation, Release, Wait};
-use pliant_control::job::{Compared, Exit, JobRecord, JobState, Work};
+use pliant_control::job::{Compared, Exit, JobRecord, JobState, SizeChoice, Work};
 use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::reason::Cause;
 use pliant_control::server::Refused;
@@ -156,8 +156,10 @@ pub(super) fn job() -> impl Strategy<Value = JobRecord> {
     let course =
         (select(&JobState::ALL[..]), time(), option::of(time()), option::of(time()), option::of(exit()));
     let moves = (any::<bool>(), vec(hop(), 0..3), option::of(span_ms()), option::of(span_ms()));
-    (who, shape, course, vec(compared(), 0..3), survey(), moves).prop_map(
-        |(who, shape, course, compared, survey, (pinned, hops, taught, ran))| {
+    let choice =
+        (estimate(), any::<u32>()).prop_map(|(earliest, other_jobs)| SizeChoice { earliest, other_jobs });
+    (who, shape, course, vec(compared(), 0..3), survey(), moves, option::of(choice)).prop_map(
+        |(who, shape, course, compared, survey, (pinned, hops, taught, ran), size_choice)| {
             let (handle, key, owner, name) = who;
             let (work, expected, procs, walltime) = shape;
             let (state, submitted, started, ended, exit) = course;
@@ -181,6 +183,7 @@ pub(super) fn job() -> impl Strategy<Value = JobRecord> {
                 hops,
                 taught,
                 ran,
+                size_choice,
             }
         },
     )
