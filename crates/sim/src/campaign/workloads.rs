@@ -251,7 +251,7 @@ mod tests {
             assert!(error.contains(problem), "{error}");
         };
         let file = |keys: &str| format!("file = \"a.swf\"\n{keys}");
-        check(&file("load = 0.0"), "", "6:8: `load`: expected a load above 0 and at most 1000, found 0");
+        check(&file("load = 0.0"), "", "7:8: `load`: expected a load above 0 and at most 1000, found 0");
         check(&file("load = [0.5, nan]"), "", "`load`: expected a load above 0 and at most 1000, found NaN");
         check(&file("load = []"), "", "`load`: expected at least one, found none");
         check(&file("load = \"high\""), "", "`load`: expected a number or a list of numbers, found \"high\"");
