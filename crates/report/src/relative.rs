@@ -195,7 +195,7 @@ mod tests {
         let [one] = found.as_slice() else { panic!("expected one ratio, found {found:?}") };
         let (low, high) = one.interval.unwrap();
         assert_eq!((one.log.as_str(), one.workloads, one.worst), ("log-load-0.7", 6, 2.0));
-        assert!((one.ratio - 0.5).abs() < 1e-12 && 0.125 <= low && low < 0.5, "{one:?}");
+        assert!((one.ratio - 0.5).abs() < 1e-12 && (0.125..0.5).contains(&low), "{one:?}");
         assert!(0.5 < high && high <= 2.0, "{one:?}");
     }
 
