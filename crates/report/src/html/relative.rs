@@ -30,7 +30,7 @@ pub(super) fn render(
              are taken together: geometric means of the ratios of months, each of means over the seeds, with 95 % intervals \
              by a bootstrap of the months where there are {WORKLOADS_MIN} or more. <i>Worst</i> is the greatest ratio of a \
              single workload.</p>\n{}",
-            panels(&of_bases(&found))
+            panels(metric, &of_bases(&found))
         );
         let _ =
             writeln!(body, "<details open><summary>Numbers</summary>{}</details></section>", numbers(&found));
@@ -46,8 +46,8 @@ pub(super) fn render(
 
 /// The figure of the mean response as a file.
 pub(super) fn figure_file(table: &CampaignTable, compare_with: &BTreeMap<String, Vec<String>>) -> String {
-    let (key, _) = METRICS[0];
-    let mut file = panels(&of_bases(&relative(table, compare_with, key)));
+    let (key, metric) = METRICS[0];
+    let mut file = panels(metric, &of_bases(&relative(table, compare_with, key)));
     let opening = "<svg ";
     if let Some(rest) = file.strip_prefix(opening) {
         file = format!("{opening}xmlns=\"http://www.w3.org/2000/svg\" {rest}\n");

@@ -8,15 +8,15 @@ use super::page::escape;
 use super::relative::tip;
 use crate::relative::Relative;
 
-const PANEL: f64 = 470.0;
-const LEFT: f64 = 190.0;
+const PANEL: f64 = 520.0;
+const LEFT: f64 = 240.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 26.0;
 const LINE: f64 = 13.0;
 const COLUMNS: usize = 2;
 /// Letters of a name that fit beside the axis.
-const LETTERS: usize = 30;
+const LETTERS: usize = 38;
 const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#332288", "#7a4a21", "#667788"];
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
@@ -97,9 +97,16 @@ impl Axis {
     }
 }
 
-/// All panels as one picture.
-pub(super) fn panels(panels: &[Panel<'_>]) -> String {
+/// All panels as one picture; `metric` is what the ratios are of. A policy has the same colour in all of them.
+pub(super) fn panels(metric: &str, panels: &[Panel<'_>]) -> String {
     let axis = Axis::of(panels);
+    let mut policies: Vec<&str> = Vec::new();
+    for one in panels.iter().flat_map(|panel| &panel.ratios) {
+        if !policies.contains(&one.policy.as_str()) {
+            policies.push(&one.policy);
+        }
+    }
+    let colours = Colours(policies);
     let heights: Vec<f64> =
         panels.chunks(COLUMNS).map(|row| row.iter().map(Panel::height).fold(0.0, f64::max)).collect();
     let width = PANEL * panels.len().clamp(1, COLUMNS) as f64;
@@ -114,7 +121,7 @@ pub(super) fn panels(panels: &[Panel<'_>]) -> String {
     for (row, height) in panels.chunks(COLUMNS).zip(heights) {
         for (column, panel) in row.iter().enumerate() {
             let _ = write!(svg, "<g transform=\"translate({} {top})\">", column as f64 * PANEL);
-            draw(&mut svg, panel, &axis);
+            draw(&mut svg, metric, panel, &axis, &colours);
             svg.push_str("</g>");
         }
         top += height;
@@ -123,12 +130,12 @@ pub(super) fn panels(panels: &[Panel<'_>]) -> String {
     svg
 }
 
-fn draw(svg: &mut String, panel: &Panel<'_>, axis: &Axis) {
+fn draw(svg: &mut String, metric: &str, panel: &Panel<'_>, axis: &Axis, colours: &Colours<'_>) {
     let layout = panel.layout();
     let bottom = panel.height() - BOTTOM;
     let _ = write!(
         svg,
-        "<text x=\"8\" y=\"18\" font-size=\"13\" font-weight=\"600\" fill=\"var(--ink, #1b2430)\">relative to {}</text>",
+        "<text x=\"8\" y=\"18\" font-size=\"13\" font-weight=\"600\" fill=\"var(--ink, #1b2430)\">{metric} relative to {}</text>",
         escape(panel.base)
     );
     for value in axis.ticks() {
@@ -141,7 +148,7 @@ fn draw(svg: &mut String, panel: &Panel<'_>, axis: &Axis) {
             bottom + 16.0
         );
     }
-    legend(svg, &layout);
+    legend(svg, &layout, colours);
     for (at, row) in layout.rows.iter().enumerate() {
         let top = TOP + at as f64 * layout.row_height();
         let name: String = match row.char_indices().nth(LETTERS) {
@@ -161,22 +168,27 @@ fn draw(svg: &mut String, panel: &Panel<'_>, axis: &Axis) {
             .filter(|one| one.log == *row || layout.policies.is_empty() && one.policy == *row);
         for one in mine {
             let line = layout.policies.iter().position(|policy| one.policy == *policy).unwrap_or(0);
-            dot(svg, one, axis, top + 3.0 + LINE * (line as f64 + 0.5), line);
+            dot(svg, one, axis, top + 3.0 + LINE * (line as f64 + 0.5), &colours.of(&one.policy));
         }
     }
 }
 
 /// The policies in their colours, where there are several.
-fn legend(svg: &mut String, layout: &Layout<'_>) {
+fn legend(svg: &mut String, layout: &Layout<'_>, colours: &Colours<'_>) {
     let mut x = LEFT;
-    for (at, policy) in layout.policies.iter().enumerate() {
-        let _ = write!(svg, "<text x=\"{x:.0}\" y=\"36\" fill=\"{}\">{}</text>", colour(at), escape(policy));
+    for policy in &layout.policies {
+        let _ = write!(
+            svg,
+            "<text x=\"{x:.0}\" y=\"36\" fill=\"{}\">{}</text>",
+            colours.of(policy),
+            escape(policy)
+        );
         x += 7.0 * policy.chars().count() as f64 + 16.0;
     }
 }
 
-fn dot(svg: &mut String, one: &Relative, axis: &Axis, y: f64, line: usize) {
-    let (x, colour) = (axis.place(one.ratio), colour(line));
+fn dot(svg: &mut String, one: &Relative, axis: &Axis, y: f64, colour: &str) {
+    let x = axis.place(one.ratio);
     if let Some((low, high)) = one.interval {
         let _ = write!(
             svg,
@@ -192,7 +204,12 @@ fn dot(svg: &mut String, one: &Relative, axis: &Axis, y: f64, line: usize) {
     );
 }
 
-fn colour(at: usize) -> String {
-    let at = at % COLOURS.len();
-    format!("var(--c{at}, {})", COLOURS[at])
+/// The policies in the order of their colours.
+struct Colours<'a>(Vec<&'a str>);
+
+impl Colours<'_> {
+    fn of(&self, policy: &str) -> String {
+        let at = self.0.iter().position(|one| *one == policy).unwrap_or(0) % COLOURS.len();
+        format!("var(--c{at}, {})", COLOURS[at])
+    }
 }
