@@ -46,6 +46,11 @@ pub fn mean_difference(differences: &[f64], seed: u64) -> Option<Interval> {
         .flatten()
 }
 
+/// The mean of values that do not depend on each other, with its interval. The same seed gives the same interval.
+pub(crate) fn mean_of_independent(values: &[f64], seed: u64) -> Option<Interval> {
+    if values.is_empty() { None } else { resampled(values, 1, seed) }
+}
+
 /// With blocks of that length.
 fn resampled(differences: &[f64], block: usize, seed: u64) -> Option<Interval> {
     let count = differences.len();

@@ -12,6 +12,7 @@ pub mod html;
 mod metrics;
 pub mod plot;
 mod quantile;
+mod relative;
 
 pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
 pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
@@ -22,3 +23,4 @@ pub use files::{
 };
 pub use metrics::{ClusterRow, SUMMARY_SCHEMA, Summary, summarize};
 pub use quantile::{Quartiles, quantile};
+pub use relative::{Relative, WORKLOADS_MIN, relative};

@@ -16,7 +16,7 @@ use std::collections::BinaryHeap;
 
 use pliant_model::{
     ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Owner, Platform, Reason,
-    RefusalCause, Request, Run, Span, Time, rng::stream_seed, runtime_at,
+    RefusalCause, Request, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
 };
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
@@ -29,7 +29,7 @@ use rustc_hash::FxHashMap;
 use self::copies::Copies;
 use self::planning::{Planning, Ran};
 use crate::ready::NextStarts;
-use crate::{Observer, Policies, SimError, SimJob, Ties};
+use crate::{Observer, Policies, SimError, SimJob, Ties, folding};
 
 /// How many instants pass between two reports to the observer.
 const REPORT_EVERY: u32 = 4096;
@@ -41,6 +41,8 @@ type Finish = Reverse<(Time, u64, JobId, ClusterId)>;
 struct Submitted {
     job: Job,
     managed: bool,
+    /// How the job scales, where that is not what is believed.
+    true_speedup: Option<Speedup>,
 }
 
 pub(crate) struct Engine<'a, I: Iterator> {
@@ -56,6 +58,8 @@ pub(crate) struct Engine<'a, I: Iterator> {
     next_starts: NextStarts,
     copies: Copies,
     planning: Planning,
+    /// A batch policy of the platform that folds jobs.
+    folding: Option<&'static str>,
     next_event: Time,
     started: Vec<Start>,
     starts: u64,
@@ -95,6 +99,7 @@ where
             next_starts: NextStarts::new(federation.len()),
             copies: Copies::new(federation.len()),
             planning: Planning::new(policies.plan_by),
+            folding: folding(platform).unwrap_or(None),
             federation,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
             finishes: BinaryHeap::new(),
@@ -188,7 +193,7 @@ where
             self.last_submit = next.job.submit;
             let id = JobId(position as u32);
             self.outcomes.push(None);
-            self.submitted.insert(id, Submitted { job: next.job.clone(), managed: next.managed });
+            self.submitted.insert(id, self.submitted(next)?);
             let placed =
                 if next.managed { self.map(now, id, next) } else { self.submit_locally(now, id, next) };
             match placed {
@@ -201,6 +206,15 @@ where
             }
         }
         Ok(())
+    }
+
+    /// What is kept of a job that arrives; an error if the clusters cannot run it as it is.
+    fn submitted(&self, next: &SimJob) -> Result<Submitted, SimError> {
+        let SimJob { job, managed, true_speedup, .. } = next;
+        if let (Some(batch), Some(_)) = (self.folding, true_speedup) {
+            return Err(SimError::FoldingMisjudged { batch });
+        }
+        Ok(Submitted { job: job.clone(), managed: *managed, true_speedup: true_speedup.clone() })
     }
 
     /// A request of a client: tuned and mapped by the federation.
@@ -262,12 +276,13 @@ where
 
     /// A job starts, or `copy` of one that waits elsewhere.
     fn start(&mut self, now: Time, cluster: ClusterId, start: Start, copy: Option<&Move>) {
-        let Some(Submitted { job, managed }) = self.submitted.remove(&start.job) else {
+        let Some(submitted) = self.submitted.remove(&start.job) else {
             debug_assert!(false, "job {} started twice", start.job);
             return;
         };
         let tracked = self.federation.started(start.job);
-        let limit = self.limit(&job, tracked.as_ref(), cluster, start);
+        let limit = self.limit(&submitted, tracked.as_ref(), cluster, start);
+        let Submitted { job, managed, .. } = submitted;
         let end = now + runtime_at(&job, limit);
         self.watch(now, start.job, cluster, &job, Ran { planned: start.walltime, limit, end });
         self.finishes.push(Reverse((end, self.starts, start.job, cluster)));

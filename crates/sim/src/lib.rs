@@ -35,8 +35,11 @@ pub use stream::{StreamError, simulate_stream};
 pub struct SimJob {
     /// The job.
     pub job: Job,
-    /// How it scales. [`Speedup::Rigid`] keeps the log's size.
+    /// How it scales, as its user and so all plans believe. [`Speedup::Rigid`] keeps the log's size.
     pub speedup: Speedup,
+    /// How it really scales, where that is not what is believed: decides its limit and its end in the size that it
+    /// gets. Only clusters that can plan a job longer when it outlives its plan take such jobs.
+    pub true_speedup: Option<Speedup>,
     /// True if it goes through the federation; false if its user submits it straight, and rigid, to its
     /// origin cluster (non-dedicated platforms, paper 000, section 4.3.2).
     pub managed: bool,
@@ -88,18 +91,24 @@ impl Default for Policies {
 impl Policies {
     /// Fails if the clusters cannot do what is asked of them.
     fn check(&self, platform: &Platform) -> Result<(), SimError> {
-        if self.plan_by == PlanBy::Walltimes {
-            return Ok(());
-        }
-        for cluster in platform.clusters() {
-            let local: LocalPolicy = cluster.batch.parse().map_err(SimError::Batch)?;
-            let batch = local.batch();
-            if batch.folds {
-                return Err(SimError::Folding { batch: batch.name, plan_by: self.plan_by.basis() });
+        match folding(platform)? {
+            Some(batch) if self.plan_by != PlanBy::Walltimes => {
+                Err(SimError::Folding { batch, plan_by: self.plan_by.basis() })
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// The first batch policy of a platform that folds jobs.
+fn folding(platform: &Platform) -> Result<Option<&'static str>, SimError> {
+    for cluster in platform.clusters() {
+        let local: LocalPolicy = cluster.batch.parse().map_err(SimError::Batch)?;
+        if local.batch().folds {
+            return Ok(Some(local.batch().name));
+        }
+    }
+    Ok(None)
 }
 
 /// What plans are made by ([`pliant_policy::predicted`]). The user's walltime is the limit in any case.
@@ -152,6 +161,11 @@ pub enum SimError {
         /// What it was to plan by.
         plan_by: Basis,
     },
+    /// A batch policy that folds jobs is to run a job that scales otherwise than is believed.
+    FoldingMisjudged {
+        /// The policy.
+        batch: &'static str,
+    },
     /// The workload is not sorted by submission: the job at this position comes before its predecessor.
     Unsorted(usize),
     /// The observer stopped the run.
@@ -169,6 +183,10 @@ impl fmt::Display for SimError {
             Self::Folding { batch, plan_by } => write!(
                 f,
                 "expected a batch policy that does not fold jobs to plan by {plan_by}, found `{batch}`"
+            ),
+            Self::FoldingMisjudged { batch } => write!(
+                f,
+                "expected a batch policy that does not fold jobs for jobs whose speedup is misjudged, found `{batch}`"
             ),
             Self::Unsorted(position) => {
                 write!(f, "expected jobs sorted by submission, found job {position} before its predecessor")

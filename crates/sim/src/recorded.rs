@@ -97,7 +97,7 @@ pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Op
         executable: -1,
         origin,
     };
-    SimJob { job, speedup: work.speedup.clone(), managed: true }
+    SimJob { job, speedup: work.speedup.clone(), true_speedup: None, managed: true }
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ fn gains(fifo: &Run, other: &Run) -> Vec<i64> {
 fn whole_nasa_log() {
     let Some(log) = pliant_testing::log("NASA-iPSC-1993-3.1-cln.swf.gz") else { return };
     let jobs = load(&log, &LoadOptions::default()).unwrap().jobs.into_iter();
-    let jobs: Vec<SimJob> = jobs.map(|job| SimJob { job, speedup: Speedup::Rigid, managed: true }).collect();
+    let jobs: Vec<SimJob> =
+        jobs.map(|job| SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }).collect();
     assert_eq!(jobs.len(), 18_066);
     let fifo = run("fcfs", &jobs);
     let makespan_s = |run: &Run| run.jobs.iter().map(|ran| ran.end.0).max();

@@ -56,18 +56,28 @@ fn clusters() -> impl Strategy<Value = Vec<(u32, f64, &'static str)>> {
     prop::collection::vec((8..24_u32, 0.5..2.0, select(vec!["cbf", "easy", "fcfs", "backfill"])), 1..4)
 }
 
-/// Jobs of a few users, whose walltimes tell little of their runtimes. All fit on every cluster.
+/// The same with another parallel fraction, if it is Amdahl's law.
+fn misjudged(speedup: &Speedup, parallel: Option<f64>) -> Option<Speedup> {
+    match (speedup, parallel) {
+        (Speedup::Amdahl { limit, .. }, Some(parallel)) => Some(Speedup::Amdahl { parallel, limit: *limit }),
+        _ => None,
+    }
+}
+
+/// Jobs of a few users, whose walltimes tell little of their runtimes, some with a speedup that is misjudged. All fit on
+/// every cluster.
 fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
-    let one =
-        (0..30_i64, 1..=8_u32, 1..400_i64, 1..=100_i64, speedups(), prop::bool::weighted(0.8), 0..4_i32);
+    let real = prop::option::of(0.5..=1.0);
+    let scales = (speedups(), real).prop_map(|(speedup, real)| (misjudged(&speedup, real), speedup));
+    let one = (0..30_i64, 1..=8_u32, 1..400_i64, 1..=100_i64, scales, prop::bool::weighted(0.8), 0..4_i32);
     prop::collection::vec(one, 1..80).prop_map(|drawn| {
         let mut submit = 0;
         let jobs = drawn.into_iter().enumerate().map(|(index, one)| {
-            let (gap, procs, walltime, percent, speedup, managed, user) = one;
+            let (gap, procs, walltime, percent, (true_speedup, speedup), managed, user) = one;
             submit += gap;
             let mut one = job(index as u64, submit, procs, walltime, (walltime * percent / 100).max(1));
             (one.job.user, one.job.origin) = (user, Some(ClusterId(0)));
-            SimJob { speedup, managed, ..one }
+            SimJob { speedup, true_speedup, managed, ..one }
         });
         jobs.collect()
     })
@@ -77,7 +87,8 @@ fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
 fn check_limits(run: &Run, jobs: &[SimJob]) {
     assert_eq!(run.jobs.len(), jobs.len(), "every job runs once");
     for (ran, one) in run.jobs.iter().zip(jobs) {
-        let SimJob { job, speedup, managed } = one;
+        let SimJob { job, speedup, true_speedup, managed } = one;
+        let speedup = true_speedup.as_ref().unwrap_or(speedup);
         let (id, submit, walltime) = (JobId(0), job.submit, job.walltime);
         let asked = Request {
             id,
@@ -123,6 +134,16 @@ proptest! {
         prop_assert_eq!(first, run(&clusters, &jobs, &policies));
     }
 
+    /// Neither do wrong beliefs about speedups, where plans go by walltimes.
+    #[test]
+    fn beliefs_only_plan(clusters in clusters(), jobs in workloads(), policies in policies()) {
+        let policies = Policies { plan_by: PlanBy::Walltimes, ..policies };
+        let first = run(&clusters, &jobs, &policies);
+        check_limits(&first, &jobs);
+        check_capacity(&first);
+        prop_assert_eq!(first, run(&clusters, &jobs, &policies));
+    }
+
     /// Until a job has ended nothing tells how long it runs.
     #[test]
     fn the_future_is_out_of_reach(
@@ -142,7 +163,9 @@ proptest! {
     #[test]
     fn walltimes_that_are_true_are_runtimes(clusters in clusters(), jobs in workloads(), policies in policies()) {
         let mut jobs = jobs;
-        jobs.iter_mut().for_each(|one| one.job.walltime = one.job.runtime);
+        for one in &mut jobs {
+            (one.job.walltime, one.true_speedup) = (one.job.runtime, None);
+        }
         let by = |plan_by| run(&clusters, &jobs, &Policies { plan_by, ..policies.clone() });
         prop_assert_eq!(by(PlanBy::Walltimes), by(PlanBy::Runtimes));
     }
@@ -195,4 +218,34 @@ fn policies_that_fold_plan_by_walltimes() {
             format!("expected a batch policy that does not fold jobs to plan by runtimes, found `{batch}`");
         assert_eq!(error.to_string(), expected);
     }
+}
+
+/// A request for 4 processors and 400 s, of which all are used, on an idle cluster of 16: it gets all of them. Behind it
+/// waits a job for all processors.
+#[test]
+fn the_believed_speedup_plans_and_the_true_one_ends() {
+    let amdahl = |parallel| Speedup::Amdahl { parallel, limit: Procs(16) };
+    let check = |believed: f64, real: f64, batch: &'static str, expected: [(i64, i64, i64); 2]| {
+        let first =
+            SimJob { speedup: amdahl(believed), true_speedup: Some(amdahl(real)), ..job(1, 0, 4, 400, 400) };
+        let ran = run(&[(16, 1.0, batch)], &[first, job(2, 10, 16, 100, 100)], &Policies::default());
+        let found = ran.jobs.iter().map(|ran| (ran.start.0, ran.end.0, ran.walltime.0));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{believed} instead of {real} under {batch}");
+    };
+    for batch in ["cbf", "easy"] {
+        // Planned for 250 s, it takes 400 (1/2 + 1/32) / (1/2 + 1/8) = 340.
+        check(0.8, 0.5, batch, [(0, 340, 340), (340, 440, 100)]);
+        // Planned for 340 s, it takes 400 (1/5 + 4/80) / (1/5 + 4/20) = 250.
+        check(0.5, 0.8, batch, [(0, 250, 250), (250, 350, 100)]);
+    }
+}
+
+#[test]
+fn policies_that_fold_take_no_job_whose_speedup_is_misjudged() {
+    let amdahl = |parallel| Speedup::Amdahl { parallel, limit: Procs(4) };
+    let one = SimJob { speedup: amdahl(0.5), true_speedup: Some(amdahl(0.8)), ..job(1, 0, 2, 10, 10) };
+    let error = simulate(&platform([(4, 1.0, "h1")]), &[one], &Policies::default(), &mut Silent).unwrap_err();
+    let expected =
+        "expected a batch policy that does not fold jobs for jobs whose speedup is misjudged, found `h1`";
+    assert_eq!(error.to_string(), expected);
 }

@@ -16,7 +16,7 @@ fn job(id: i64) -> SimJob {
         executable: -1,
         origin: None,
     };
-    SimJob { job, speedup: Speedup::Rigid, managed: true }
+    SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }
 
 fn platform() -> Platform {

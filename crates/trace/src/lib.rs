@@ -5,6 +5,7 @@
 //! its jobs scale.
 
 mod batsim;
+mod calendar;
 mod error;
 pub mod generate;
 pub mod gwf;
@@ -28,6 +29,7 @@ pub mod tig;
 pub mod toml_file;
 mod workload;
 
+pub use calendar::CalendarMonth;
 pub use error::{Problem, TraceError};
 pub use info::{Info, Spread, info};
 pub use left_out::{LeftOut, left_out};

@@ -30,6 +30,63 @@ impl Types {
     }
 }
 
+/// Draws which jobs are moldable at all, one job after the other.
+#[derive(Clone, Debug)]
+pub struct MoldableShare {
+    rng: ChaCha8Rng,
+    share: f64,
+}
+
+impl MoldableShare {
+    /// Drawn from `seed`: a job is moldable with probability `share`.
+    pub fn new(share: f64, seed: u64) -> MoldableShare {
+        MoldableShare { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "moldable jobs")), share }
+    }
+
+    /// Whether the next job is moldable.
+    pub fn draw(&mut self) -> bool {
+        self.rng.random::<f64>() < self.share
+    }
+}
+
+/// By which factors the sequential fraction of a job is misjudged, all equally likely.
+pub const MISJUDGED: [f64; 4] = [0.25, 0.5, 2.0, 4.0];
+
+/// Draws how wrong users are about the speedups of their jobs, one job after the other.
+#[derive(Clone, Debug)]
+pub struct Beliefs {
+    rng: ChaCha8Rng,
+}
+
+impl Beliefs {
+    /// Drawn from `seed`.
+    pub fn new(seed: u64) -> Beliefs {
+        Beliefs { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "beliefs about speedups")) }
+    }
+
+    /// What is believed of the next job, which scales by `speedup`: Amdahl's law with a sequential fraction that is one of
+    /// [`MISJUDGED`] times the true one, and the same limit of processors. Other models are known.
+    pub fn draw(&mut self, speedup: &Speedup) -> Speedup {
+        let factor = MISJUDGED[self.rng.random_range(0..MISJUDGED.len())];
+        match speedup {
+            Speedup::Amdahl { parallel, limit } => {
+                let sequential = ((1.0 - parallel) * factor).min(1.0);
+                Speedup::Amdahl { parallel: 1.0 - sequential, limit: *limit }
+            }
+            known => known.clone(),
+        }
+    }
+}
+
+/// The same speedup, but only for sizes from half (rounded up) to twice `requested`, as far as the model's limit goes. The
+/// requested size is possible in any case.
+pub fn within_twice(speedup: &Speedup, requested: Procs) -> Speedup {
+    let Speedup::Amdahl { limit, .. } = speedup else { return speedup.clone() };
+    let most = requested.0.saturating_mul(2).min(limit.0).max(requested.0);
+    let sizes = (requested.0.div_ceil(2)..=most).map(Procs);
+    Speedup::Table(sizes.map(|procs| (procs, speedup.relative_time(procs, requested))).collect())
+}
+
 /// Draws which jobs come through the federation, one job after the other.
 #[derive(Clone, Debug)]
 pub struct Locality {

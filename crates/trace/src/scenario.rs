@@ -32,14 +32,13 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
+use crate::calendar::{DAY_S, day_of, days_since_1970};
 use crate::error::TraceError;
 use crate::generate::{DAYS_MAX, JOBS_MAX, LOAD_MAX, Site, site};
 use crate::logs;
 use crate::repair::RepairReport;
 use crate::toml_file::{Source, unknown_word};
 use crate::workload::{Format, LoadOptions, Workload};
-
-const DAY_S: i64 = 86_400;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -230,28 +229,6 @@ fn window_end(
     }
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the leap day is the last one.
-    let year = if month <= 2 { year - 1 } else { year };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
-}
-
-/// The day of a Unix time (UTC), as 1996-09-30.
-fn day_of(unix: i64) -> String {
-    let days = unix.div_euclid(DAY_S) + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = (shifted_month + 2) % 12 + 1;
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
 fn generate(source: &Source<'_>, one: &Generate, report: &mut RepairReport) -> Result<Part, TraceError> {
     let positive = |value: &Spanned<f64>, key: &str, most: f64| {
         let found = *value.get_ref();
@@ -359,15 +336,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_of_the_calendar() {
-        assert_eq!(days_since_1970(1970, 1, 1), 0);
-        assert_eq!(days_since_1970(1996, 9, 30), 9_769);
-        assert_eq!(days_since_1970(2000, 2, 29), 11_016);
-        assert_eq!(days_since_1970(2000, 3, 1), 11_017);
-        assert_eq!(days_since_1970(2008, 1, 1), 13_879);
-    }
-
-    #[test]
     fn numbers_of_different_clusters_are_kept_apart() {
         let part = |cluster: &str, users: &[i32]| {
             let wanted = Site {
@@ -385,14 +353,5 @@ mod tests {
         keep_apart(&mut parts);
         let users = parts.map(|part| part.jobs.iter().map(|job| job.user).collect::<Vec<_>>());
         assert_eq!(users, [vec![2, -1, 1], vec![4, 9], vec![3, 2], vec![10, i32::MAX, -1]]);
-    }
-
-    #[test]
-    fn days_there_and_back() {
-        for (year, month, day) in [(1969, 12, 31), (1970, 1, 1), (1996, 9, 30), (2000, 2, 29), (2100, 3, 1)] {
-            let unix = days_since_1970(year, month, day) * DAY_S;
-            assert_eq!(day_of(unix), format!("{year}-{month:02}-{day:02}"));
-            assert_eq!(day_of(unix + DAY_S - 1), format!("{year}-{month:02}-{day:02}"));
-        }
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use pliant_model::{ClusterId, Job, Platform, Time};
 
+use crate::calendar::{CalendarMonth, day_of};
+use crate::generate::offered_load;
 use crate::origins::Origins;
 use crate::repair::{RepairOptions, RepairReport};
 
@@ -84,6 +86,41 @@ impl Workload {
             missing += usize::from(job.origin.is_none());
         }
         missing
+    }
+
+    /// Keeps the jobs that were submitted in a calendar month (UTC, by the log's UnixStartTime), the first at 0. An
+    /// error is a sentence for the user.
+    pub fn keep_month(&mut self, month: CalendarMonth) -> Result<(), String> {
+        let Some(origin) = self.unix_start else {
+            return Err("expected a log with UnixStartTime to cut months out of, found none".to_owned());
+        };
+        let unix = month.unix();
+        let last = origin + self.last_submit().0;
+        let within = |job: &Job| unix.contains(&(origin + job.submit.0));
+        let Some(first) = self.jobs.iter().position(within) else {
+            let (from, to) = (day_of(origin), day_of(last));
+            return Err(format!("expected jobs in {month}, found them from {from} to {to} only"));
+        };
+        let count = self.jobs[first..].iter().take_while(|job| within(job)).count();
+        self.jobs = self.jobs.drain(first..first + count).collect();
+        self.partitions = self.partitions.drain(first..first + count).collect();
+        let begin = self.jobs[0].submit;
+        for job in &mut self.jobs {
+            job.submit = Time((job.submit - begin).0);
+        }
+        self.unix_start = Some(origin + begin.0);
+        (self.report.read, self.report.kept) = (count as u64, count as u64);
+        Ok(())
+    }
+
+    /// Moves submissions closer together or further apart, all by the same factor, so that the [`offered_load`] up to the
+    /// last one becomes `load`. Runtimes stay.
+    pub fn offer(&mut self, capacity: f64, load: f64) {
+        let natural = offered_load(&self.jobs, capacity, self.last_submit() - Time::ZERO);
+        let factor = natural / load;
+        for job in &mut self.jobs {
+            job.submit = Time((job.submit.0 as f64 * factor).round() as i64);
+        }
     }
 
     /// Submission of the last job.

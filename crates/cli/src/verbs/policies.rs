@@ -27,11 +27,7 @@ fn registries() -> Vec<Registry> {
             "order",
             ORDERS.iter().map(|one| (one.name, one.summary)).collect(),
         ),
-        (
-            "Moldable jobs",
-            "moldable",
-            Moldable::ALL.iter().map(|one| (one.name(), of_moldable(*one))).collect(),
-        ),
+        ("Moldable jobs", "moldable", Moldable::ALL.iter().map(|one| (one.name(), one.summary())).collect()),
         (
             "Tuners of moldable jobs",
             "tuner",
@@ -54,15 +50,6 @@ fn registries() -> Vec<Registry> {
 fn reallocations() -> Vec<(&'static str, &'static str)> {
     let none = ("none", "waiting jobs stay where they were sent");
     std::iter::once(none).chain(Algorithm::ALL.iter().map(|one| (one.name(), of_algorithm(*one)))).collect()
-}
-
-fn of_moldable(moldable: Moldable) -> &'static str {
-    match moldable {
-        Moldable::None => "every job keeps the size that its log says",
-        Moldable::Paper => {
-            "jobs of two processors and more scale by Amdahl's law, in four types drawn from the seed"
-        }
-    }
 }
 
 fn of_mapping(mapping: Mapping) -> &'static str {

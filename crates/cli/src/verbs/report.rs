@@ -4,7 +4,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pliant_report::html::{CampaignRow, CampaignTable, NamedRun, render_campaign, render_runs};
+use pliant_report::html::{
+    CampaignRow, CampaignTable, NamedRun, comparison_figure, render_campaign, render_comparison, render_runs,
+};
 use pliant_report::{Summary, read_folder};
 use pliant_sim::campaign::{self, Kind, Record, Results};
 use serde_json::{Value, json};
@@ -23,6 +25,9 @@ pub(crate) struct Arguments {
     /// The page [default: report.html in DIR].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Writes the figure of a campaign with `compare_with` there, as an SVG file.
+    #[arg(long, value_name = "FILE.svg")]
+    figure: Option<PathBuf>,
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
@@ -33,6 +38,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         Kind::MultiJob => Some((campaign_multi_job::page(dir)?, campaign_multi_job::told)),
         Kind::Simulations => None,
     };
+    arguments.check_figure(dir.join("campaign.json").is_file() && other.is_none())?;
     if let Some((page, told)) = other {
         let out = arguments.out.clone().unwrap_or_else(|| dir.join("report.html"));
         write_page(&out, &page)?;
@@ -43,6 +49,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let results = campaign::read_results(dir)?;
         warnings.damaged(&results.damaged, "the page leaves the run out");
         warnings.refused(&results);
+        if let Some(path) = &arguments.figure {
+            write_figure(path, &results)?;
+        }
         ("campaign", campaign_page(&results))
     } else if dir.join("summary.json").is_file() {
         ("run", run_page(dir)?)
@@ -53,6 +62,19 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     write_page(&out, &page)?;
     let value = json!({ "kind": kind, "page": out, "bytes": page.len(), "warnings": warnings.all() });
     output.print("report", || format!("wrote {}\n", out.display()), value)
+}
+
+impl Arguments {
+    /// Only a campaign of simulations has the figure.
+    fn check_figure(&self, is_campaign: bool) -> Result<(), Failure> {
+        let Some(figure) = self.figure.as_ref().filter(|_| !is_campaign) else { return Ok(()) };
+        let problem = format!(
+            "{}: expected a folder of a campaign of simulations for --figure {}",
+            self.dir.display(),
+            figure.display()
+        );
+        Err(Failure::input(problem).hint("leave --figure out"))
+    }
 }
 
 /// What is wrong with a folder without results: it is not there, is none, or holds something else.
@@ -101,15 +123,33 @@ fn note(summary: &Summary) -> String {
     }
 }
 
+/// Writes the figure of a campaign whose policies are compared with others by name.
+fn write_figure(path: &Path, results: &Results) -> Result<(), Failure> {
+    if results.compare_with.is_empty() {
+        let problem =
+            format!("expected a campaign with `compare_with` for --figure, found `{}`", results.name);
+        return Err(Failure::input(problem)
+            .hint("leave --figure out, or name policies to compare with in the campaign"));
+    }
+    let figure = comparison_figure(&table(results), &results.compare_with);
+    std::fs::write(path, figure).map_err(|source| Failure::io(path, "write this file", &source))
+}
+
+fn table(results: &Results) -> CampaignTable {
+    CampaignTable { rows: results.runs.iter().map(|run| row(run, results)).collect() }
+}
+
 fn campaign_page(results: &Results) -> String {
-    let rows = results.runs.iter().map(|run| row(run, results)).collect();
     let note = format!(
         "{} of {}, compared with policy {} under the same seed.",
         grouped(results.runs.len() as u64),
         counted(results.planned as u64, "run"),
         results.reference
     );
-    render_campaign(&results.name, &note, &CampaignTable { rows })
+    match results.compare_with.is_empty() {
+        true => render_campaign(&results.name, &note, &table(results)),
+        false => render_comparison(&results.name, &note, &table(results), &results.compare_with),
+    }
 }
 
 /// A row of the page, which knows workloads and two kinds of platforms only: what else varies is put into

@@ -8,7 +8,7 @@ use pliant_control::agent::Found;
 use pliant_control::handoff::{Movable, Picture};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
-use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Owner, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
 use pliant_policy::tuning::Tuner;
 use prost::Message;
@@ -282,6 +282,7 @@ fn queue(waiting: u32) -> Found {
         key: Key([7; 16]),
         work: Work { procs: Procs(8), walltime: Span(86_400), speedup: Speedup::Rigid },
         submitted: Time(1_795_258_985),
+        owner: Owner::UNKNOWN,
         moves: 0,
         avoids: Vec::new(),
         copies: Vec::new(),

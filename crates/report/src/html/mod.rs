@@ -18,6 +18,8 @@ mod metric;
 mod number;
 mod pack;
 mod page;
+mod relative;
+mod relative_figure;
 mod runs;
 mod series;
 mod table;
@@ -79,6 +81,22 @@ pub struct CampaignRow {
 /// the runs are not of one workload; no runs make a page that says so.
 pub fn render_runs(title: &str, note: &str, runs: &[NamedRun<'_>]) -> Result<String, ComparisonError> {
     runs::render(title, note, runs)
+}
+
+/// The page of a campaign whose policies are compared with others by name (`compare_with`: of each policy, those that it is
+/// divided by): ratios of the mean response and of the mean bounded slowdown, log by log, with intervals, then the summary.
+pub fn render_comparison(
+    title: &str,
+    note: &str,
+    table: &CampaignTable,
+    compare_with: &BTreeMap<String, Vec<String>>,
+) -> String {
+    relative::render(title, note, table, compare_with)
+}
+
+/// The figure of the mean response on that page, as an SVG file of its own.
+pub fn comparison_figure(table: &CampaignTable, compare_with: &BTreeMap<String, Vec<String>>) -> String {
+    relative::figure_file(table, compare_with)
 }
 
 /// The page of a campaign: a summary of what each policy was worth, then box plots over the seeds, for each

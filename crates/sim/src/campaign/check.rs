@@ -9,16 +9,11 @@ use pliant_policy::UnknownName;
 use pliant_policy::batch::{self, order::Change};
 use pliant_policy::reallocation::{Heuristic, Reallocation};
 use pliant_policy::tuning::{Tuner, TunerError};
-use pliant_trace::platform::BUILT_IN;
 use pliant_trace::toml_file::Source;
 use toml::Spanned;
 
-use super::file::{File, Kind, Move, PolicyTable, Repair, Word, WorkloadTable};
-use super::recipe::Misfit;
-use super::{
-    Campaign, CampaignError, Generator, JobSource, Moldable, PlatformChoice, Recipe, Treatment, Variant,
-    Workload,
-};
+use super::file::{File, Kind, Move, PolicyTable, Word};
+use super::{Campaign, CampaignError, Moldable, Sizes, Treatment, Variant};
 use crate::{Policies, limits};
 
 /// Where readers find every key.
@@ -107,138 +102,6 @@ impl Reader<'_> {
         Ok(moldable)
     }
 
-    fn workloads(&self, file: &File) -> Checked<Vec<Workload>> {
-        self.filled(&file.workload, file.workload.get_ref().is_empty(), "add a [[workload]]")?;
-        let mut workloads: Vec<Workload> = Vec::new();
-        for table in file.workload.get_ref() {
-            let given = table.get_ref();
-            self.name(&given.name)?;
-            if workloads.iter().any(|other| &other.name == given.name.get_ref()) {
-                return Err(self.repeated(&given.name));
-            }
-            workloads.push(Workload {
-                name: given.name.get_ref().clone(),
-                source: self.jobs(table.span(), given)?,
-                optional: self.optional(given)?,
-                platforms: self.platforms(file, table.span(), given)?,
-            });
-        }
-        Ok(workloads)
-    }
-
-    fn optional(&self, given: &WorkloadTable) -> Checked<bool> {
-        match &given.optional {
-            Some(key) if given.file.is_none() => {
-                let problem = "expected `optional` beside `file`, found no `file`".to_owned();
-                Err(self.at(key.span(), problem, "only a file can be absent: remove the key"))
-            }
-            optional => Ok(optional.as_ref().is_some_and(|key| *key.get_ref())),
-        }
-    }
-
-    fn jobs(&self, place: Range<usize>, given: &WorkloadTable) -> Checked<JobSource> {
-        match (&given.file, &given.generate) {
-            (Some(path), None) => {
-                let stray = given.generator_keys().into_iter().find_map(|(key, place)| Some((key, place?)));
-                if let Some((key, place)) = stray {
-                    let problem = format!("expected `file` without keys of a generator, found `{key}`");
-                    let hint =
-                        "month, jobs, days, load, walltime_max_s, seed and per_seed go with `generate`";
-                    return Err(self.at(place, problem, hint));
-                }
-                let keep_bad = given.repair.as_ref().is_some_and(|word| word.get_ref().0 == Repair::KeepBad);
-                Ok(JobSource::File { path: path.clone(), keep_bad })
-            }
-            (None, Some(generate)) => {
-                if let Some(repair) = &given.repair {
-                    let problem = "expected no `repair` beside `generate`".to_owned();
-                    return Err(self.at(
-                        repair.span(),
-                        problem,
-                        "generated jobs need no repair: remove the key",
-                    ));
-                }
-                self.generated(generate, given)
-            }
-            (Some(_), Some(generate)) => {
-                let problem = "expected either `file` or `generate`, found both".to_owned();
-                Err(self.at(generate.span(), problem, "remove one of them"))
-            }
-            (None, None) => {
-                let problem = "expected either `file` or `generate`, found neither".to_owned();
-                Err(self.at(place, problem, "file = \"log.swf.gz\", or generate = \"grid5000\""))
-            }
-        }
-    }
-
-    fn generated(&self, generate: &Spanned<Word<Generator>>, given: &WorkloadTable) -> Checked<JobSource> {
-        let recipe = Recipe {
-            generator: generate.get_ref().0,
-            month: given.month.as_ref().map(|name| name.get_ref().0),
-            jobs: value(&given.jobs),
-            days: value(&given.days),
-            load: value(&given.load),
-            walltime_max_s: value(&given.walltime_max_s),
-        };
-        recipe.check().map_err(|Misfit { key, problem }| {
-            let keys = given.generator_keys();
-            let place = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, place)| place);
-            let hint = "docs/workloads.md describes generators";
-            self.at(place.unwrap_or_else(|| generate.span()), problem, hint)
-        })?;
-        let (seed, per_seed) = (value(&given.seed).unwrap_or(1), value(&given.per_seed).unwrap_or(false));
-        Ok(JobSource::Generated { recipe, seed, per_seed })
-    }
-
-    fn platforms(
-        &self,
-        file: &File,
-        place: Range<usize>,
-        given: &WorkloadTable,
-    ) -> Checked<Vec<PlatformChoice>> {
-        match (&given.platform, &given.procs, &file.platforms) {
-            (Some(_), Some(procs), _) => {
-                let problem = "expected either `platform` or `procs`, found both".to_owned();
-                Err(self.at(procs.span(), problem, "procs = 128 is one cluster of 128 processors"))
-            }
-            (Some(platform), None, _) => Ok(vec![self.platform(platform)?]),
-            (None, Some(procs), _) if *procs.get_ref() == 0 => {
-                let problem = "expected at least 1 processor, found 0".to_owned();
-                Err(self.at(procs.span(), problem, ""))
-            }
-            (None, Some(procs), _) => Ok(vec![PlatformChoice::Procs(*procs.get_ref())]),
-            (None, None, Some(all)) if !all.get_ref().is_empty() => {
-                let platforms: Vec<PlatformChoice> =
-                    all.get_ref().iter().map(|one| self.platform(one)).collect::<Checked<_>>()?;
-                let labels: Vec<String> = platforms.iter().map(PlatformChoice::label).collect();
-                self.distinct(all, &labels)?;
-                Ok(platforms)
-            }
-            (None, None, _) => {
-                let problem = format!("expected workload `{}` to have a platform", given.name.get_ref());
-                Err(self.at(place, problem, "platform = \"grid5000\", procs = 128, or `platforms` for all"))
-            }
-        }
-    }
-
-    fn platform(&self, given: &Spanned<String>) -> Checked<PlatformChoice> {
-        let word = given.get_ref();
-        let choice = PlatformChoice::Named(word.clone());
-        if choice.file().is_some() && !word.ends_with(".toml") {
-            let names = BUILT_IN.join(", ");
-            let problem = format!("expected a platform ({names}) or a file NAME.toml, found `{word}`");
-            return Err(self.at(given.span(), problem, "docs/workloads.md describes platform files"));
-        }
-        if !is_name(&choice.label()) {
-            return Err(self.at(
-                given.span(),
-                format!("expected a name, found `{}`", choice.label()),
-                NAME_HINT,
-            ));
-        }
-        Ok(choice)
-    }
-
     fn policies(&self, file: &File) -> Checked<Vec<Variant>> {
         self.filled(&file.policy, file.policy.get_ref().is_empty(), "add a [[policy]]")?;
         let mut policies: Vec<Variant> = Vec::new();
@@ -258,10 +121,39 @@ impl Reader<'_> {
                 plan_by: self.plan_by(given)?,
                 ..usual
             };
-            let treatment = Treatment::Jobs { policies: chosen, local };
-            policies.push(Variant { name: given.name.get_ref().clone(), treatment });
+            let sizes = self.sizes(given)?;
+            let treatment = Treatment::Jobs { policies: chosen, local, sizes };
+            let compare_with = self.compare_with(file, given)?;
+            policies.push(Variant { name: given.name.get_ref().clone(), treatment, compare_with });
         }
         Ok(policies)
+    }
+
+    fn compare_with(&self, file: &File, given: &PolicyTable) -> Checked<Vec<String>> {
+        let Some(others) = &given.compare_with else { return Ok(Vec::new()) };
+        let own = given.name.get_ref();
+        let known = |name: &String| {
+            name != own && file.policy.get_ref().iter().any(|one| one.get_ref().name.get_ref() == name)
+        };
+        if let Some(unknown) = others.get_ref().iter().find(|name| !known(name.get_ref())) {
+            let problem = format!("expected the name of another [[policy]], found `{}`", unknown.get_ref());
+            return Err(self.at(unknown.span(), problem, ""));
+        }
+        let names: Vec<String> = others.get_ref().iter().map(|name| name.get_ref().clone()).collect();
+        self.distinct(others, &names)?;
+        Ok(names)
+    }
+
+    fn sizes(&self, given: &PolicyTable) -> Checked<Sizes> {
+        let Some(word) = &given.sizes else { return Ok(Sizes::Chosen) };
+        let of_tuners = given.tuner_keys().into_iter().find_map(|(_, value)| Some(value.as_ref()?.span()));
+        match given.tuner.as_ref().map(Spanned::span).or(of_tuners) {
+            Some(place) if word.get_ref().0 == Sizes::Asked => {
+                let problem = "expected no tuner where jobs keep the size that was asked for".to_owned();
+                Err(self.at(place, problem, "remove it, or `sizes = \"asked\"`"))
+            }
+            _ => Ok(word.get_ref().0),
+        }
     }
 
     fn tuner(&self, file: &File, given: &PolicyTable, usual: Tuner) -> Checked<Tuner> {
@@ -387,16 +279,11 @@ impl Reader<'_> {
     }
 }
 
-/// The value of a key that may be missing.
-fn value<T: Copy>(given: &Option<Spanned<T>>) -> Option<T> {
-    given.as_ref().map(|given| *given.get_ref())
-}
-
 /// What a name may be.
-const NAME_HINT: &str =
+pub(super) const NAME_HINT: &str =
     "names are made of letters, digits, `-` and `.`, because they become parts of file names";
 
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.';
     !text.is_empty() && text.len() <= 64 && !text.starts_with('.') && text.chars().all(allowed)
 }

@@ -41,6 +41,13 @@ pub enum CampaignError {
     Absent(PathBuf),
     /// The campaign file, a workload or a platform cannot be read or understood.
     Trace(TraceError),
+    /// A log has no jobs in a month of the campaign.
+    Month {
+        /// The log.
+        path: PathBuf,
+        /// What was expected and what was found.
+        problem: String,
+    },
     /// A run cannot be simulated.
     Run {
         /// Its key.
@@ -118,6 +125,7 @@ impl CampaignError {
             Self::NoStart { .. } => {
                 "shorten `delays_s`, cut the log into fewer `stretches`, or take a longer log".into()
             }
+            Self::Month { .. } => "`months` names calendar months (UTC) by the log's UnixStartTime".into(),
             Self::NoWorkload => {
                 "put the files of the workloads beside the campaign file, or in PLIANT_TRACES".into()
             }
@@ -146,6 +154,7 @@ impl fmt::Display for CampaignError {
                 write!(f, "{}: expected a campaign folder, found no campaign.json", dir.display())
             }
             Self::Trace(error) => write!(f, "{error}"),
+            Self::Month { path, problem } => write!(f, "{}: {problem}", path.display()),
             Self::Run { key, source } => write!(f, "run {key}: {source}"),
             Self::Measure { key, problem } => write!(f, "run {key}: {problem}"),
             Self::NoStart { key, delay, span } => write!(

@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use pliant_model::{Platform, Run};
+use pliant_model::{Platform, Run, Speedup};
 use pliant_policy::batch::order::Change;
 use rayon::prelude::*;
 
 use super::jobs::{Cache, sim_jobs};
 use super::store::{Manifest, Store, Stored};
 use super::{
-    Campaign, CampaignError, Damage, Group, JobSource, Measure, Measured, Record, Results, Shard, Treatment,
+    Campaign, CampaignError, Damage, Group, JobSource, Measure, Measured, Record, Results, Shard, Sizes,
+    Treatment,
 };
 use crate::optional::{self, Scenario, System};
 use crate::{Policies, Silent, SimError, SimJob, simulate};
@@ -199,9 +200,9 @@ impl Shared<'_> {
     }
 
     /// What is done with jobs.
-    fn policies(&self, policy: usize) -> (Policies, &Change) {
+    fn policies(&self, policy: usize) -> (Policies, &Change, Sizes) {
         match &self.campaign.policies[policy].treatment {
-            Treatment::Jobs { policies, local } => (policies.clone(), local),
+            Treatment::Jobs { policies, local, sizes } => (policies.clone(), local, *sizes),
             Treatment::Requests(_) => unreachable!("workloads are read with policies only"),
         }
     }
@@ -213,15 +214,18 @@ impl Shared<'_> {
         platform: &Platform,
         jobs: &[SimJob],
     ) -> Result<(Run, f64), CampaignError> {
-        let (mut policies, local) = self.policies(policy);
+        let (mut policies, local, sizes) = self.policies(policy);
         policies.seed = group.seed;
         // Moves are counted; which job moved where is not kept in a campaign.
         policies.keep_moves = false;
         let begun = Instant::now();
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
         let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
-        let run = simulate(&platform, jobs, &policies, &mut Silent).map_err(failed)?;
-        Ok((run, begun.elapsed().as_secs_f64()))
+        let run = match sizes {
+            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut Silent),
+            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut Silent),
+        };
+        Ok((run.map_err(failed)?, begun.elapsed().as_secs_f64()))
     }
 
     fn record(&self, group: &Group, policy: usize, metrics: BTreeMap<String, f64>) -> Record {
@@ -237,4 +241,9 @@ impl Shared<'_> {
             metrics,
         }
     }
+}
+
+/// The job in the size that its user asked for.
+fn rigid(one: &SimJob) -> SimJob {
+    SimJob { speedup: Speedup::Rigid, true_speedup: None, ..one.clone() }
 }

@@ -208,7 +208,7 @@ impl Reader<'_> {
             let legacy = |guess: &Spanned<i64>| {
                 let guess = self.within(guess, 1..=MOST)?;
                 let treatment = Treatment::Requests(System::legacy(guess as u32));
-                Ok(Variant { name: format!("{name}-{guess}"), treatment })
+                Ok(Variant { name: format!("{name}-{guess}"), treatment, compare_with: Vec::new() })
             };
             return guesses.get_ref().iter().map(legacy).collect();
         }
@@ -223,7 +223,8 @@ impl Reader<'_> {
         let fairness = given.fairness.map_or(Fairness::VirtualTime, |word| word.0);
         let (order, dispatch) = (Order::Fair { fairness, grace }, Dispatch::Window(window));
         let system = System { order, dispatch, reallocation: self.moving(given)? };
-        Ok(vec![Variant { name: name.clone(), treatment: Treatment::Requests(system) }])
+        let treatment = Treatment::Requests(system);
+        Ok(vec![Variant { name: name.clone(), treatment, compare_with: Vec::new() }])
     }
 }
 

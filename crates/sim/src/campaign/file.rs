@@ -14,13 +14,14 @@ use pliant_policy::predicted::Basis;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 use pliant_policy::runtimes::Level;
 use pliant_policy::tuning::Tuner;
+use pliant_trace::CalendarMonth;
 use pliant_trace::generate::Month;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
 use super::words::{EstimatorWord, find};
-use super::{Generator, Moldable, month};
+use super::{Generator, Moldable, Sizes, month};
 use crate::Ties;
 
 /// What tells campaigns of optional computations from those of jobs.
@@ -59,7 +60,8 @@ pub(super) struct WorkloadTable {
     pub(super) month: Option<Spanned<MonthName>>,
     pub(super) jobs: Option<Spanned<u32>>,
     pub(super) days: Option<Spanned<f64>>,
-    pub(super) load: Option<Spanned<f64>>,
+    pub(super) months: Option<Spanned<Months>>,
+    pub(super) load: Option<Spanned<Loads>>,
     pub(super) walltime_max_s: Option<Spanned<i64>>,
     pub(super) seed: Option<Spanned<u64>>,
     pub(super) per_seed: Option<Spanned<bool>>,
@@ -74,6 +76,8 @@ pub(super) struct PolicyTable {
     pub(super) batch: Option<Spanned<String>>,
     pub(super) order: Option<Spanned<String>>,
     pub(super) aging: Option<Spanned<Word<Aging>>>,
+    pub(super) compare_with: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) sizes: Option<Spanned<Word<Sizes>>>,
     pub(super) tuner: Option<Spanned<Word<Tuner>>>,
     pub(super) slack: Option<Spanned<f64>>,
     pub(super) share: Option<Spanned<f64>>,
@@ -215,6 +219,46 @@ impl<'de> Deserialize<'de> for Seeds {
                 let end = from.checked_add(count).filter(|_| count <= 1_000_000);
                 let end = end.ok_or_else(|| de::Error::custom("expected at most 1000000 seeds"))?;
                 Ok(Seeds((from..end).collect()))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// `months = { from = "1996-10", count = 8 }`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Months {
+    pub(super) from: Word<CalendarMonth>,
+    pub(super) count: Spanned<i64>,
+}
+
+/// `load = 0.7` or `load = [0.4, 0.7]`.
+pub(super) enum Loads {
+    One(f64),
+    List(Vec<f64>),
+}
+
+impl<'de> Deserialize<'de> for Loads {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Loads, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Loads;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number or a list of numbers")
+            }
+
+            fn visit_f64<E>(self, load: f64) -> Result<Loads, E> {
+                Ok(Loads::One(load))
+            }
+
+            fn visit_i64<E>(self, load: i64) -> Result<Loads, E> {
+                Ok(Loads::One(load as f64))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Loads, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(list)).map(Loads::List)
             }
         }
         deserializer.deserialize_any(Visitor)

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use pliant_model::{Job, Platform, Procs, Speedup};
 use pliant_policy::batch::order::local_policy;
-use pliant_trace::moldable::{Locality, Types};
+use pliant_trace::moldable::{Beliefs, Locality, MoldableShare, Types, within_twice};
 use pliant_trace::platform;
 use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, TraceError};
 
@@ -16,24 +16,54 @@ use crate::SimJob;
 /// come through the federation, are drawn from a seed (paper 000, sections 4.2.1 and 4.3.2).
 #[derive(Clone, Debug)]
 pub struct SimJobs {
-    types: Option<Types>,
+    types: Types,
+    freedom: Freedom,
     locality: Locality,
+}
+
+/// What is done with the type of a job.
+#[derive(Clone, Debug)]
+enum Freedom {
+    /// Every job keeps its size.
+    None,
+    /// The type holds.
+    Whole,
+    /// It holds from half to twice the requested size.
+    WithinTwice,
+    /// It holds for some jobs.
+    Share(MoldableShare),
+    /// Something else is believed.
+    Misjudged(Beliefs),
 }
 
 impl SimJobs {
     /// Begins with the first job of a workload.
     pub fn new(moldable: Moldable, dedicated_share: f64, seed: u64) -> SimJobs {
-        let types = match moldable {
-            Moldable::None => None,
-            Moldable::Paper => Some(Types::new(seed)),
+        let freedom = match moldable {
+            Moldable::None => Freedom::None,
+            Moldable::Paper => Freedom::Whole,
+            Moldable::PaperWithin2x => Freedom::WithinTwice,
+            Moldable::PaperThird => Freedom::Share(MoldableShare::new(1.0 / 3.0, seed)),
+            Moldable::PaperMisjudged => Freedom::Misjudged(Beliefs::new(seed)),
         };
-        SimJobs { types, locality: Locality::new(dedicated_share, seed) }
+        SimJobs { types: Types::new(seed), freedom, locality: Locality::new(dedicated_share, seed) }
     }
 
     /// The next job as a run treats it.
     pub fn take(&mut self, job: Job) -> SimJob {
-        let speedup = self.types.as_mut().map_or(Speedup::Rigid, |types| types.draw(&job));
-        SimJob { job, speedup, managed: self.locality.draw() }
+        let managed = self.locality.draw();
+        let drawn = self.types.draw(&job);
+        let (speedup, true_speedup) = match &mut self.freedom {
+            Freedom::None => (Speedup::Rigid, None),
+            Freedom::Whole => (drawn, None),
+            Freedom::WithinTwice => (within_twice(&drawn, job.procs), None),
+            Freedom::Share(share) => (if share.draw() { drawn } else { Speedup::Rigid }, None),
+            Freedom::Misjudged(beliefs) => match beliefs.draw(&drawn) {
+                believed if believed == drawn => (drawn, None),
+                believed => (believed, Some(drawn)),
+            },
+        };
+        SimJob { job, speedup, true_speedup, managed }
     }
 }
 
@@ -83,11 +113,18 @@ impl<'a> Cache<'a> {
         let base = &self.campaign.base;
         let platform = platforms[group.platform].load(base)?;
         let mut workload = match source {
-            JobSource::File { path, keep_bad } => {
+            JobSource::File { path, keep_bad, month, load } => {
                 let policy = if *keep_bad { RepairPolicy::KeepBad } else { RepairPolicy::Clean };
                 let repair = RepairOptions { policy, strict: false };
                 let path = self.campaign.log(path)?;
-                pliant_trace::load(&path, &LoadOptions { repair, log_dirs: log_dirs() })?
+                let mut workload = pliant_trace::load(&path, &LoadOptions { repair, log_dirs: log_dirs() })?;
+                if let Some(month) = month {
+                    workload.keep_month(*month).map_err(|problem| CampaignError::Month { path, problem })?;
+                }
+                if let Some(load) = load {
+                    workload.offer(platform.capacity(), *load);
+                }
+                workload
             }
             JobSource::Generated { recipe, seed, per_seed } => {
                 recipe.generate(&platform, if *per_seed { group.seed } else { *seed })

@@ -38,12 +38,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod words;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pliant_model::{ExplorationRun, Run};
 use pliant_policy::batch::order::Change;
+use pliant_trace::CalendarMonth;
 use serde::{Deserialize, Serialize};
 
 pub use error::CampaignError;
@@ -103,6 +105,10 @@ pub enum JobSource {
         path: PathBuf,
         /// Keeps jobs without processors or runtime instead of dropping them.
         keep_bad: bool,
+        /// The calendar month that is cut out of it; none takes the whole.
+        month: Option<CalendarMonth>,
+        /// Offered load on the platform, to which submissions are moved; none leaves them where they are.
+        load: Option<f64>,
     },
     /// A generator.
     Generated {
@@ -133,6 +139,18 @@ pub struct Variant {
     pub name: String,
     /// What is done with jobs or requests.
     pub treatment: Treatment,
+    /// Policies whose metrics the page of the campaign divides its metrics by.
+    pub compare_with: Vec<String>,
+}
+
+/// Which sizes a policy gives to moldable jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Sizes {
+    /// Those that its tuner chooses.
+    #[default]
+    Chosen,
+    /// Those that users asked for: every job is rigid, as with [`Moldable::None`].
+    Asked,
 }
 
 /// What a policy of the matrix does.
@@ -144,6 +162,8 @@ pub enum Treatment {
         policies: Policies,
         /// What is changed of the local policy of every cluster.
         local: Change,
+        /// Which sizes moldable jobs get.
+        sizes: Sizes,
     },
     /// With the requests of a scenario.
     Requests(System),

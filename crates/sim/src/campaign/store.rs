@@ -34,6 +34,9 @@ pub(super) struct Manifest {
     pub(super) fingerprint: String,
     /// The policy that the others are compared with.
     pub(super) reference: String,
+    /// Of each policy that has them, the policies that it is compared with beside the reference.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) compare_with: BTreeMap<String, Vec<String>>,
     /// Every key, in the order of the matrix.
     pub(super) runs: Vec<String>,
 }
@@ -47,6 +50,9 @@ pub struct Results {
     pub name: String,
     /// The policy that the others are compared with.
     pub reference: String,
+    /// Of each policy that has them, the policies that it is compared with beside the reference.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub compare_with: BTreeMap<String, Vec<String>>,
     /// How many runs the whole campaign has.
     pub planned: usize,
     /// Those that are there, in the order of the matrix.
@@ -98,6 +104,12 @@ impl Manifest {
             name: campaign.name.clone(),
             fingerprint: fingerprint(campaign)?,
             reference: campaign.policies[campaign.reference].name.clone(),
+            compare_with: campaign
+                .policies
+                .iter()
+                .filter(|one| !one.compare_with.is_empty())
+                .map(|one| (one.name.clone(), one.compare_with.clone()))
+                .collect(),
             runs: campaign.keys(),
         })
     }
@@ -238,6 +250,7 @@ impl Store {
             schema: SCHEMA.to_owned(),
             name: self.manifest.name.clone(),
             reference: self.manifest.reference.clone(),
+            compare_with: self.manifest.compare_with.clone(),
             planned: self.manifest.runs.len(),
             runs,
             damaged,

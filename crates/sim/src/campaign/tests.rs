@@ -77,7 +77,8 @@ fn errors_tell_line_column_and_key() {
     check(
         "\"exact\"",
         "\"exactly\"",
-        "5:9: `tuner`: expected a tuner (exhaustive, binary, exact), found `exactly`",
+        "5:9: `tuner`: expected a tuner (slack, exact, binary, exhaustive, equal-share, hesrpt, fair-share, knee, efficiency, \
+         lpa, price), found `exactly`",
     );
     check("\"MinMin-can\"", "\"MCT-reg\"", "21:8: `name`: expected unique names, found `MCT-reg` twice");
     for found in [0, -5, 1_000_000_001] {

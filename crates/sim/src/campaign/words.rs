@@ -6,26 +6,52 @@ use pliant_policy::UnknownName;
 use pliant_policy::history::Choice;
 use pliant_policy::runtimes::Estimator;
 
+use super::Sizes;
 use crate::Ties;
 
-/// Which jobs are moldable.
+/// Which jobs are moldable, and how (`docs/workloads.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moldable {
     /// None: every job keeps the size that its log says.
     None,
     /// Those of more than one processor, with the four types of paper 000 (section 4.2.1).
     Paper,
+    /// The same, from half to twice the requested size.
+    PaperWithin2x,
+    /// A third of them.
+    PaperThird,
+    /// All of them, with wrong beliefs about the speedups: plans are made by the beliefs.
+    PaperMisjudged,
 }
 
 impl Moldable {
     /// Every one, in the order in which they are listed to users.
-    pub const ALL: &'static [Moldable] = &[Moldable::None, Moldable::Paper];
+    pub const ALL: &'static [Moldable] =
+        &[Self::None, Self::Paper, Self::PaperWithin2x, Self::PaperThird, Self::PaperMisjudged];
 
     /// The stable name, as in options and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Paper => "paper",
+            Self::PaperWithin2x => "paper-within-2x",
+            Self::PaperThird => "paper-third",
+            Self::PaperMisjudged => "paper-misjudged",
+        }
+    }
+
+    /// What it means, in a line.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::None => "every job keeps the size that its log says",
+            Self::Paper => {
+                "jobs of two processors and more scale by Amdahl's law, in four types drawn from the seed"
+            }
+            Self::PaperWithin2x => "the same types, with sizes from half to twice the requested one",
+            Self::PaperThird => "the same types for a third of these jobs, drawn from the seed",
+            Self::PaperMisjudged => {
+                "the same types; plans believe in a sequential fraction of 1/4, 1/2, 2 or 4 times the true one"
+            }
         }
     }
 }
@@ -36,6 +62,14 @@ impl FromStr for Moldable {
     fn from_str(text: &str) -> Result<Moldable, UnknownName> {
         let words = Self::ALL.iter().map(|one| (one.name(), *one)).collect();
         find("choice of moldable jobs", words, text)
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Sizes, UnknownName> {
+        find("choice of sizes", vec![("chosen", Sizes::Chosen), ("asked", Sizes::Asked)], text)
     }
 }
 

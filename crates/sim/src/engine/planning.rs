@@ -1,6 +1,9 @@
 //! Plans by predictions in a direct simulation: what jobs are planned for when they are submitted, and what happens to
 //! plans that are outlived (`policy::predicted`).
 //!
+//! A job whose speedup is misjudged ([`SimJob::true_speedup`]) outlives or undercuts its plan in the same way: the believed
+//! speedup plans, the true one gives limit and end, and nobody is ended for a wrong belief.
+//!
 //! Only jobs that have ended are told to the predictor; that of the bound ([`Basis::Runtimes`]) is not asked.
 
 use std::borrow::Borrow;
@@ -13,7 +16,7 @@ use pliant_policy::predicted::{Basis, Predictor, categories, corrected};
 use pliant_policy::runtimes::Categories;
 use rustc_hash::FxHashMap;
 
-use super::Engine;
+use super::{Engine, Submitted};
 use crate::{PlanBy, SimJob};
 
 /// A job that will outlive its plan: when that ends (`0`), and what is known of the job.
@@ -76,20 +79,24 @@ where
     I: Iterator,
     I::Item: Borrow<SimJob>,
 {
-    /// The walltime at which a job would be ended that starts in a shape which is planned for `planned`: what its user
-    /// asked for, in that shape.
+    /// The walltime at which a job would be ended that starts in a shape which is planned for less or more: what its user
+    /// asked for, in that shape, as the job really scales.
     pub(super) fn limit(
         &self,
-        job: &Job,
+        submitted: &Submitted,
         tracked: Option<&Tracked>,
         cluster: ClusterId,
         start: pliant_policy::batch::Start,
     ) -> Span {
-        if self.planning.by == PlanBy::Walltimes {
+        let Submitted { job, true_speedup, .. } = submitted;
+        if self.planning.by == PlanBy::Walltimes && true_speedup.is_none() {
             return start.walltime;
         }
         let Some(tracked) = tracked else { return job.walltime };
-        let asked = Request { walltime: job.walltime, ..tracked.request.clone() };
+        let mut asked = Request { walltime: job.walltime, ..tracked.request.clone() };
+        if let Some(speedup) = true_speedup {
+            asked.speedup = speedup.clone();
+        }
         let there = &self.run.platform.clusters()[cluster.index()];
         asked.on(there.procs, there.speed).map_or(start.walltime, |walltimes| walltimes.at(start.procs))
     }

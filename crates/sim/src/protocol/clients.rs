@@ -10,6 +10,7 @@ use pliant_control::server::{self, Refused, Submit, Token};
 use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time};
 
 use super::Unplaced;
+use super::Unsupported;
 use super::driver::{Driver, Submitted};
 use super::dues::Peer;
 use super::network::{Letter, Link};
@@ -41,7 +42,10 @@ pub(super) enum Client {
 impl Driver<'_> {
     /// A job arrives.
     pub(super) fn submit(&mut self, now: Time, number: u32, next: &SimJob) -> Result<(), SimError> {
-        let SimJob { job, speedup, managed } = next;
+        let SimJob { job, speedup, true_speedup, managed } = next;
+        if true_speedup.is_some() {
+            return Err(SimError::Protocol(Unsupported::Misjudged));
+        }
         self.submitted.insert(number, Submitted { job: job.clone(), managed: *managed });
         if !managed {
             return self.submit_locally(now, number, job);

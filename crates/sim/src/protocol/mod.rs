@@ -58,6 +58,8 @@ pub enum Unsupported {
     Mapping(Mapping),
     /// Servers plan by walltimes only.
     PlanBy(Basis),
+    /// Jobs scale as is believed.
+    Misjudged,
 }
 
 impl fmt::Display for Unsupported {
@@ -66,6 +68,11 @@ impl fmt::Display for Unsupported {
             Self::Mapping(found) => write!(
                 f,
                 "expected mapping `mct` in a protocol simulation, found `{found}`: simulate directly"
+            ),
+            Self::Misjudged => write!(
+                f,
+                "expected jobs that scale as is believed in a protocol simulation, found one that does not: simulate \
+                 directly"
             ),
             Self::PlanBy(found) => write!(
                 f,

@@ -179,7 +179,7 @@ fn rigid(submit: Time, procs: Procs, walltime: Span, took: Span, place: ClusterI
         executable: -1,
         origin: Some(place),
     };
-    SimJob { job, speedup: Speedup::Rigid, managed: false }
+    SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: false }
 }
 
 /// What a job was live.

@@ -50,7 +50,7 @@ pub(crate) fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: 
         executable: -1,
         origin: None,
     };
-    SimJob { job, speedup: Speedup::Rigid, managed: true }
+    SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }
 
 pub(crate) fn speedups() -> impl Strategy<Value = Speedup> {

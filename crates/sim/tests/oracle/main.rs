@@ -34,7 +34,7 @@ const CTC: Log = Log { name: "ctc", file: "CTC-SP2-1996-3.1-cln.swf.gz", procs: 
 fn jobs(log_of: Log, managed: bool) -> Option<Vec<SimJob>> {
     let workload = load(&log(log_of.file)?, &LoadOptions::default()).unwrap();
     assert_eq!(workload.jobs.len(), log_of.jobs, "{}: jobs after repairs", log_of.name);
-    let rigid = |job| SimJob { job, speedup: Speedup::Rigid, managed };
+    let rigid = |job| SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed };
     Some(workload.jobs.into_iter().map(rigid).collect())
 }
 

@@ -1,0 +1,294 @@
+//! What the workloads of a campaign file mean: one table may be several, by months and by loads.
+
+use std::ops::Range;
+
+use pliant_trace::CalendarMonth;
+use pliant_trace::generate::LOAD_MAX;
+use pliant_trace::platform::BUILT_IN;
+use toml::Spanned;
+
+use super::check::{Checked, NAME_HINT, Reader, is_name};
+use super::file::{File, Loads, Months, Repair, Word, WorkloadTable};
+use super::recipe::Misfit;
+use super::{Generator, JobSource, PlatformChoice, Recipe, Workload};
+
+/// The most months that one table cuts a log into: a century.
+const MONTHS_MAX: usize = 1_200;
+
+impl Reader<'_> {
+    pub(super) fn workloads(&self, file: &File) -> Checked<Vec<Workload>> {
+        self.filled(&file.workload, file.workload.get_ref().is_empty(), "add a [[workload]]")?;
+        let mut workloads: Vec<Workload> = Vec::new();
+        for table in file.workload.get_ref() {
+            let given = table.get_ref();
+            self.name(&given.name)?;
+            let optional = self.optional(given)?;
+            let platforms = self.platforms(file, table.span(), given)?;
+            for (suffix, source) in self.jobs(table.span(), given)? {
+                let name = format!("{}{suffix}", given.name.get_ref());
+                if workloads.iter().any(|other| other.name == name) {
+                    return Err(self.repeated(&given.name));
+                }
+                workloads.push(Workload { name, source, optional, platforms: platforms.clone() });
+            }
+        }
+        Ok(workloads)
+    }
+
+    fn optional(&self, given: &WorkloadTable) -> Checked<bool> {
+        match &given.optional {
+            Some(key) if given.file.is_none() => {
+                let problem = "expected `optional` beside `file`, found no `file`".to_owned();
+                Err(self.at(key.span(), problem, "only a file can be absent: remove the key"))
+            }
+            optional => Ok(optional.as_ref().is_some_and(|key| *key.get_ref())),
+        }
+    }
+
+    /// Where the jobs of a table come from: one source, or one for each month and load, with what that adds to the name.
+    fn jobs(&self, place: Range<usize>, given: &WorkloadTable) -> Checked<Vec<(String, JobSource)>> {
+        match (&given.file, &given.generate) {
+            (Some(_), None) => self.logged(given),
+            (None, Some(generate)) => {
+                let of_files = [
+                    ("repair", given.repair.as_ref().map(Spanned::span)),
+                    ("months", given.months.as_ref().map(Spanned::span)),
+                ];
+                if let Some((key, place)) = of_files.into_iter().find_map(|(key, place)| Some((key, place?)))
+                {
+                    let problem = format!("expected no `{key}` beside `generate`");
+                    let hint = "generated jobs need no repair and have no calendar: remove the key";
+                    return Err(self.at(place, problem, hint));
+                }
+                Ok(vec![(String::new(), self.generated(generate, given)?)])
+            }
+            (Some(_), Some(generate)) => {
+                let problem = "expected either `file` or `generate`, found both".to_owned();
+                Err(self.at(generate.span(), problem, "remove one of them"))
+            }
+            (None, None) => {
+                let problem = "expected either `file` or `generate`, found neither".to_owned();
+                Err(self.at(place, problem, "file = \"log.swf.gz\", or generate = \"grid5000\""))
+            }
+        }
+    }
+
+    /// The jobs of a file: the whole, or each of its `months`; as they came, or at each `load`.
+    fn logged(&self, given: &WorkloadTable) -> Checked<Vec<(String, JobSource)>> {
+        let stray = given.generator_keys().into_iter().find_map(|(key, place)| Some((key, place?)));
+        if let Some((key, place)) = stray.filter(|(key, _)| *key != "load") {
+            let problem = format!("expected `file` without keys of a generator, found `{key}`");
+            let hint = "month, jobs, days, walltime_max_s, seed and per_seed go with `generate`";
+            return Err(self.at(place, problem, hint));
+        }
+        let keep_bad = given.repair.as_ref().is_some_and(|word| word.get_ref().0 == Repair::KeepBad);
+        let path = given.file.clone().unwrap_or_default();
+        let (months, loads) = (self.months(given)?, self.loads(given)?);
+        let mut sources = Vec::new();
+        for (month_suffix, month) in &months {
+            for (load_suffix, load) in &loads {
+                let source = JobSource::File { path: path.clone(), keep_bad, month: *month, load: *load };
+                sources.push((format!("{month_suffix}{load_suffix}"), source));
+            }
+        }
+        Ok(sources)
+    }
+
+    fn months(&self, given: &WorkloadTable) -> Checked<Vec<(String, Option<CalendarMonth>)>> {
+        let Some(months) = &given.months else { return Ok(vec![(String::new(), None)]) };
+        let Months { from, count } = months.get_ref();
+        let count = self.within(count, 1..=MONTHS_MAX)?;
+        let months = std::iter::successors(Some(from.0), |month| Some(month.next()));
+        Ok(months.take(count).map(|month| (format!("-{month}"), Some(month))).collect())
+    }
+
+    fn loads(&self, given: &WorkloadTable) -> Checked<Vec<(String, Option<f64>)>> {
+        let Some(load) = &given.load else { return Ok(vec![(String::new(), None)]) };
+        let (loads, list) = match load.get_ref() {
+            Loads::One(load) => (vec![*load], false),
+            Loads::List(loads) => (loads.clone(), true),
+        };
+        self.filled(load, loads.is_empty(), "load = [0.4, 0.7]")?;
+        if let Some(found) = loads.iter().find(|found| !(**found > 0.0 && **found <= LOAD_MAX)) {
+            let problem = format!("expected a load above 0 and at most {LOAD_MAX}, found {found}");
+            return Err(self.at(load.span(), problem, "at 1.0 the platform can just keep up"));
+        }
+        let suffix = |load: f64| if list { format!("-load-{load}") } else { String::new() };
+        Ok(loads.into_iter().map(|load| (suffix(load), Some(load))).collect())
+    }
+
+    fn generated(&self, generate: &Spanned<Word<Generator>>, given: &WorkloadTable) -> Checked<JobSource> {
+        let recipe = Recipe {
+            generator: generate.get_ref().0,
+            month: given.month.as_ref().map(|name| name.get_ref().0),
+            jobs: value(&given.jobs),
+            days: value(&given.days),
+            load: self.load_of_generator(given)?,
+            walltime_max_s: value(&given.walltime_max_s),
+        };
+        recipe.check().map_err(|Misfit { key, problem }| {
+            let keys = given.generator_keys();
+            let place = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, place)| place);
+            let hint = "docs/workloads.md describes generators";
+            self.at(place.unwrap_or_else(|| generate.span()), problem, hint)
+        })?;
+        let (seed, per_seed) = (value(&given.seed).unwrap_or(1), value(&given.per_seed).unwrap_or(false));
+        Ok(JobSource::Generated { recipe, seed, per_seed })
+    }
+
+    fn load_of_generator(&self, given: &WorkloadTable) -> Checked<Option<f64>> {
+        match given.load.as_ref().map(|load| (load, load.get_ref())) {
+            None => Ok(None),
+            Some((_, Loads::One(load))) => Ok(Some(*load)),
+            Some((load, Loads::List(_))) => {
+                let problem = "expected a number beside `generate`, found a list".to_owned();
+                Err(self.at(load.span(), problem, "write one [[workload]] for each load"))
+            }
+        }
+    }
+
+    fn platforms(
+        &self,
+        file: &File,
+        place: Range<usize>,
+        given: &WorkloadTable,
+    ) -> Checked<Vec<PlatformChoice>> {
+        match (&given.platform, &given.procs, &file.platforms) {
+            (Some(_), Some(procs), _) => {
+                let problem = "expected either `platform` or `procs`, found both".to_owned();
+                Err(self.at(procs.span(), problem, "procs = 128 is one cluster of 128 processors"))
+            }
+            (Some(platform), None, _) => Ok(vec![self.platform(platform)?]),
+            (None, Some(procs), _) if *procs.get_ref() == 0 => {
+                let problem = "expected at least 1 processor, found 0".to_owned();
+                Err(self.at(procs.span(), problem, ""))
+            }
+            (None, Some(procs), _) => Ok(vec![PlatformChoice::Procs(*procs.get_ref())]),
+            (None, None, Some(all)) if !all.get_ref().is_empty() => {
+                let platforms: Vec<PlatformChoice> =
+                    all.get_ref().iter().map(|one| self.platform(one)).collect::<Checked<_>>()?;
+                let labels: Vec<String> = platforms.iter().map(PlatformChoice::label).collect();
+                self.distinct(all, &labels)?;
+                Ok(platforms)
+            }
+            (None, None, _) => {
+                let problem = format!("expected workload `{}` to have a platform", given.name.get_ref());
+                Err(self.at(place, problem, "platform = \"grid5000\", procs = 128, or `platforms` for all"))
+            }
+        }
+    }
+
+    fn platform(&self, given: &Spanned<String>) -> Checked<PlatformChoice> {
+        let word = given.get_ref();
+        let choice = PlatformChoice::Named(word.clone());
+        if choice.file().is_some() && !word.ends_with(".toml") {
+            let names = BUILT_IN.join(", ");
+            let problem = format!("expected a platform ({names}) or a file NAME.toml, found `{word}`");
+            return Err(self.at(given.span(), problem, "docs/workloads.md describes platform files"));
+        }
+        if !is_name(&choice.label()) {
+            return Err(self.at(
+                given.span(),
+                format!("expected a name, found `{}`", choice.label()),
+                NAME_HINT,
+            ));
+        }
+        Ok(choice)
+    }
+}
+
+/// The value of a key that may be missing.
+fn value<T: Copy>(given: &Option<Spanned<T>>) -> Option<T> {
+    given.as_ref().map(|given| *given.get_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{Campaign, Sizes, Treatment};
+    use super::*;
+
+    fn read(workload: &str, policy: &str) -> Result<Campaign, String> {
+        let text = format!(
+            "name = \"c\"\nseeds = [1]\n[[workload]]\nname = \"w\"\nprocs = 9\n{workload}\n[[policy]]\nname = \"p\"\n{policy}\n"
+        );
+        Campaign::parse(&text, Path::new("c.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn months_and_loads_make_workloads() {
+        let check = |keys: &str, expected: &[(&str, Option<&str>, Option<f64>)]| {
+            let campaign = read(&format!("file = \"a.swf\"\n{keys}"), "").unwrap();
+            let found = campaign.workloads.iter().map(|one| match &one.source {
+                JobSource::File { month, load, .. } => {
+                    (one.name.clone(), month.map(|month| month.to_string()), *load)
+                }
+                other => panic!("expected a file, found {other:?}"),
+            });
+            let expected = expected
+                .iter()
+                .map(|(name, month, load)| (name.to_string(), month.map(str::to_owned), *load));
+            assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        };
+        check("", &[("w", None, None)]);
+        check("load = 1", &[("w", None, Some(1.0))]);
+        check("load = [0.4, 1.1]", &[("w-load-0.4", None, Some(0.4)), ("w-load-1.1", None, Some(1.1))]);
+        check(
+            "months = { from = \"1996-12\", count = 2 }",
+            &[("w-1996-12", Some("1996-12"), None), ("w-1997-01", Some("1997-01"), None)],
+        );
+        check(
+            "months = { from = \"1996-12\", count = 1 }\nload = [0.7]",
+            &[("w-1996-12-load-0.7", Some("1996-12"), Some(0.7))],
+        );
+    }
+
+    #[test]
+    fn workloads_and_sizes_that_mean_nothing_are_refused() {
+        let check = |workload: &str, policy: &str, problem: &str| {
+            let error = read(workload, policy).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        };
+        let file = |keys: &str| format!("file = \"a.swf\"\n{keys}");
+        check(&file("load = 0.0"), "", "7:8: `load`: expected a load above 0 and at most 1000, found 0");
+        check(&file("load = [0.5, nan]"), "", "`load`: expected a load above 0 and at most 1000, found NaN");
+        check(&file("load = []"), "", "`load`: expected at least one, found none");
+        check(&file("load = \"high\""), "", "`load`: expected a number or a list of numbers, found \"high\"");
+        check(&file("load = [0.5, 0.5]"), "", "expected unique names, found `w` twice");
+        let months =
+            |month: &str, count: &str| file(&format!("months = {{ from = \"{month}\", count = {count} }}"));
+        check(&months("1996-13", "2"), "", "expected a month such as 1996-10, found `1996-13`");
+        check(&months("1996-10", "0"), "", "expected a whole number from 1 to 1200, found 0");
+        let lublin = "generate = \"lublin\"\n";
+        check(
+            &format!("{lublin}load = [0.5]"),
+            "",
+            "`load`: expected a number beside `generate`, found a list",
+        );
+        check(
+            &format!("{lublin}months = {{ from = \"1996-10\", count = 2 }}"),
+            "",
+            "`months`: expected no `months` beside `generate`",
+        );
+        check(&file(""), "sizes = \"own\"", "expected a choice of sizes (chosen, asked), found `own`");
+        check(
+            &file(""),
+            "sizes = \"asked\"\nslack = 0.5",
+            "`slack`: expected no tuner where jobs keep the size that was asked for",
+        );
+        check(
+            &file(""),
+            "compare_with = [\"p\"]",
+            "`compare_with`: expected the name of another [[policy]], found `p`",
+        );
+        let sizes = |keys: &str| match &read(&file(""), keys).unwrap().policies[0].treatment {
+            Treatment::Jobs { sizes, .. } => *sizes,
+            Treatment::Requests(_) => panic!("expected a policy of jobs"),
+        };
+        assert_eq!(
+            ["", "sizes = \"chosen\"", "sizes = \"asked\""].map(sizes),
+            [Sizes::Chosen, Sizes::Chosen, Sizes::Asked]
+        );
+    }
+}
