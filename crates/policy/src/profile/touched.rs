@@ -134,8 +134,7 @@ impl Touched {
         let mut from = now;
         let mut found = None;
         let mut stretches = 0..0;
-        loop {
-            let Some(next) = next_at_least(row, stretches.end, length) else { break };
+        while let Some(next) = next_at_least(row, stretches.end, length) {
             stretches = next;
             from = from.max(Time(self.begins[stretches.start]));
             if from > latest {
