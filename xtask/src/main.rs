@@ -58,6 +58,6 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Fuzz { seconds } => fuzz::run(seconds),
         Verb::Paper004 => paper::run(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
-        Verb::WorthIt { rounds, seed, seconds } => worth_it::run(rounds, seed, seconds),
+        Verb::WorthIt { sizes, rounds, seed, seconds } => worth_it::run(sizes, rounds, seed, seconds),
     }
 }

@@ -15,11 +15,12 @@ Usage: cargo xtask VERB
   soak [--seeds N] [--from S]
                    run N fault schedules (default 10000) of agents, servers and clients, from seed S on (default 0); says
                    which fail and shows the first one, which then becomes a row of crates/sim/tests/faults.rs
-  worth-it [--rounds N] [--seed S] [--seconds T]
+  worth-it [--sizes] [--rounds N] [--seed S] [--seconds T]
                    gives the same work to three federations of three real Slurm clusters each at the same time, one without
                    moves, one with reallocation, one with copies, N times (default 1) from seed S on (default 60), and prints
                    the mean responses beside what the simulator predicted; the work comes within T seconds (default 60): the
-                   fewer, the longer are the queues; needs root, Debian and some minutes a round
+                   fewer, the longer are the queues; needs root, Debian and some minutes a round. --sizes compares how moldable
+                   jobs are sized instead (tuners exact and slack), on Pliant's own batch system and then on Slurm
   paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), beside their simulation
   ci               lint, then test
   help             this text
@@ -69,6 +70,8 @@ pub(crate) enum Verb {
     },
     /// Compares policies on real clusters.
     WorthIt {
+        /// Compares how moldable jobs are sized, not what becomes of waiting ones.
+        sizes: bool,
         /// How many times.
         rounds: u64,
         /// The first seed.
@@ -124,10 +127,11 @@ impl Verb {
                 (Verb::Soak { seeds, from }, "soak", rest)
             }
             "worth-it" => {
-                let (rounds, rest) = number("--rounds", rest, WORTH_IT.0)?;
+                let sizes = rest.first().is_some_and(|first| first == "--sizes");
+                let (rounds, rest) = number("--rounds", &rest[usize::from(sizes)..], WORTH_IT.0)?;
                 let (seed, rest) = number("--seed", rest, WORTH_IT.1)?;
                 let (seconds, rest) = number("--seconds", rest, WORTH_IT.2)?;
-                (Verb::WorthIt { rounds, seed, seconds }, "worth-it", rest)
+                (Verb::WorthIt { sizes, rounds, seed, seconds }, "worth-it", rest)
             }
             _ => return Err(UsageError::UnknownVerb(first.clone())),
         };
@@ -212,10 +216,14 @@ mod tests {
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
         check("soak --seeds 5 --from 7", Ok(Verb::Soak { seeds: 5, from: 7 }));
-        check("worth-it", Ok(Verb::WorthIt { rounds: 1, seed: 60, seconds: 60 }));
+        check("worth-it", Ok(Verb::WorthIt { sizes: false, rounds: 1, seed: 60, seconds: 60 }));
+        check(
+            "worth-it --sizes --seed 7",
+            Ok(Verb::WorthIt { sizes: true, rounds: 1, seed: 7, seconds: 60 }),
+        );
         check(
             "worth-it --rounds 3 --seed 7 --seconds 20",
-            Ok(Verb::WorthIt { rounds: 3, seed: 7, seconds: 20 }),
+            Ok(Verb::WorthIt { sizes: false, rounds: 3, seed: 7, seconds: 20 }),
         );
     }
 

@@ -1,12 +1,15 @@
-//! `cargo xtask worth-it`: what moves of waiting jobs are worth on real Slurm clusters, beside what the simulator predicts.
+//! `cargo xtask worth-it`: what moves of waiting jobs, or sizes, are worth on real clusters, beside what the simulator predicts.
 
 use crate::step::{Failure, Step};
 
-/// Gives the work of that many seeds, from that one on, to three federations at a time, all of it within so many seconds.
-pub(crate) fn run(rounds: u64, seed: u64, seconds: u64) -> Result<(), Failure> {
+/// Gives the work of that many seeds, from that one on, to several federations at a time, all of it within so many seconds.
+pub(crate) fn run(sizes: bool, rounds: u64, seed: u64, seconds: u64) -> Result<(), Failure> {
     let test =
         ["test", "--package", "pliant", "--test", "federation", "--", "--ignored", "--exact", "--nocapture"];
-    let name = "together::worth_it::moves_and_copies_against_neither";
+    let name = match sizes {
+        true => "together::worth_it::bounded_slack_against_sizes_that_complete_first",
+        false => "together::worth_it::moves_and_copies_against_neither",
+    };
     Step::cargo(&[&test[..], &[name]].concat())
         .env("PLIANT_WORTH_IT", format!("{rounds} {seed} {seconds}"))
         .run()

@@ -3,6 +3,7 @@
 use pliant_policy::batch;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::tuning::Tuner;
 use pliant_sim::Policies;
 use serde_json::{Value, json};
 
@@ -20,12 +21,14 @@ pub(crate) struct WhatIf {
     pub(crate) reallocation: Option<Reallocation>,
     /// The batch policy of the clusters of Pliant's own batch system, if it is to be another one.
     pub(crate) batch: Option<String>,
+    /// How every server sizes moldable requests, if not as it does now.
+    pub(crate) tuner: Option<Tuner>,
 }
 
 impl WhatIf {
     /// The policy in force: agents map by the earliest completion.
     pub(crate) fn in_force(reallocation: Option<Reallocation>) -> WhatIf {
-        WhatIf { name: "now".to_owned(), mapping: Mapping::Mct, reallocation, batch: None }
+        WhatIf { name: "now".to_owned(), mapping: Mapping::Mct, reallocation, batch: None, tuner: None }
     }
 
     /// What `words` mean where `in_force` is the policy in force: a policy, then what is different in it.
@@ -51,18 +54,25 @@ impl WhatIf {
         match key {
             "mapping" => self.mapping = value.parse().map_err(Failure::input)?,
             "batch" => {
-                self.batch = Some(batch::by_name(value).map_err(Failure::input)?.name.to_owned());
+                self.batch = Some(value.parse::<batch::LocalPolicy>().map_err(Failure::input)?.to_string());
+            }
+            "tuner" => self.tuner = Some(value.parse().map_err(Failure::input)?),
+            "slack" | "share" => {
+                let number = value.parse().map_err(|_| {
+                    Failure::input(format!("{words}: `{key}`: expected a number, found `{value}`"))
+                })?;
+                self.tuner = Some(self.tuner.unwrap_or_default().with(key, number).map_err(Failure::input)?);
             }
             _ => {
                 let Some(reallocation) = &mut self.reallocation else {
                     let found =
-                        format!("{words}: expected mapping or batch, found `{key}`: nothing is moved");
+                        format!("{words}: expected mapping, batch or tuner, found `{key}`: nothing is moved");
                     return Err(
                         Failure::input(found).hint("say how waiting jobs are moved: regular/mct,period=5m")
                     );
                 };
                 if !set(reallocation, key, value)? {
-                    let expected = "mapping, batch, algorithm, heuristic, period, threshold or window";
+                    let expected = "mapping, batch, tuner, algorithm, heuristic, period, threshold or window";
                     return Err(Failure::input(format!(
                         "{words}: expected one of {expected}, found `{key}`"
                     )));
@@ -94,7 +104,13 @@ impl WhatIf {
                 "window": policy.window,
             })
         });
-        json!({ "name": self.name, "mapping": self.mapping.name(), "batch": self.batch, "moving": moving })
+        json!({
+            "name": self.name,
+            "mapping": self.mapping.name(),
+            "batch": self.batch,
+            "tuner": self.tuner.map(|tuner| tuner.to_string()),
+            "moving": moving,
+        })
     }
 }
 
@@ -150,6 +166,8 @@ mod tests {
         let expected = Reallocation { period: Span(300), threshold: Span(30), window: 7, ..policy };
         assert_eq!(found.reallocation, Some(expected), "the period is the one in force");
         assert_eq!((found.mapping, found.batch.as_deref()), (Mapping::Random, Some("easy")));
+        assert_eq!(read("none,tuner=exact").tuner, Some(Tuner::Exact));
+        assert_eq!(read("none,slack=0.4").tuner, Tuner::default().with("slack", 0.4).ok());
         let nothing = WhatIf::in_force(None);
         let found = WhatIf::read("regular", &nothing).unwrap();
         assert_eq!(found.reallocation, Some(Reallocation::new(Algorithm::Regular, Heuristic::Mct)));
@@ -172,6 +190,9 @@ mod tests {
             "now,x=1",
             "now,mapping=best",
             "now,batch=slurm",
+            "now,tuner=greedy",
+            "now,tuner=exact,slack=0.5",
+            "now,slack=much",
         ] {
             assert!(WhatIf::read(words, &in_force()).is_err(), "{words}");
         }

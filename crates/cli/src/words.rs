@@ -5,6 +5,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pliant_policy::UnknownName;
 use pliant_policy::allocation::Strategy;
+use pliant_policy::batch::order::Aging;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::predicted::Basis;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
@@ -51,6 +52,15 @@ pub(crate) fn ties() -> impl TypedValueParser<Value = Ties> {
 
 pub(crate) fn batch() -> PossibleValuesParser {
     PossibleValuesParser::new(pliant_policy::batch::names())
+}
+
+pub(crate) fn order() -> PossibleValuesParser {
+    PossibleValuesParser::new(pliant_policy::batch::order::ORDERS.iter().map(|one| one.name))
+}
+
+/// `--aging`: a bound, or `none`.
+pub(crate) fn aging() -> impl TypedValueParser<Value = Aging> {
+    |text: &str| text.parse::<Aging>()
 }
 
 /// `--realloc`: an algorithm, or `none`.

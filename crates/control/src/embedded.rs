@@ -9,7 +9,7 @@ use std::fmt;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::UnknownName;
-use pliant_policy::batch::{self, BatchScheduler, Start, Submission, Waiting};
+use pliant_policy::batch::{self, BatchScheduler, LocalPolicy, Start, Submission, Waiting};
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ impl Embedded {
     /// An empty cluster under the policy of that name.
     pub fn new(policy: &str, procs: Procs, now: Time) -> Result<Embedded, UnknownName> {
         Ok(Embedded {
-            scheduler: (batch::by_name(policy)?.new)(procs, now),
+            scheduler: policy.parse::<LocalPolicy>()?.scheduler(procs, now),
             asked: BTreeMap::new(),
             held: BTreeMap::new(),
             tentative: BTreeSet::new(),

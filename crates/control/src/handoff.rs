@@ -32,7 +32,7 @@
 //! queue and keeps it in mind until the source can be asked; it never forgets it by itself, since a commit may be on
 //! its way. If nothing is decided by then, it queues the copy again.
 
-use pliant_model::{Estimate, MoveReason, Span, Time};
+use pliant_model::{Estimate, MoveReason, Owner, Span, Time};
 use pliant_policy::batch::Dump;
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
@@ -280,6 +280,9 @@ pub struct Movable {
     pub work: Work,
     /// When the federation accepted it.
     pub submitted: Time,
+    /// Stands for its owner in queue orders.
+    #[serde(default = "unknown")]
+    pub owner: Owner,
     /// How often it was moved.
     pub moves: u32,
     /// The servers that have a copy of it.
@@ -288,4 +291,9 @@ pub struct Movable {
     /// The servers that it is not to go back to for now ([`crate::job::avoided`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoids: Vec<Name>,
+}
+
+/// The owner of jobs whose server does not say whose they are.
+fn unknown() -> Owner {
+    Owner::UNKNOWN
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use pliant_model::Owner;
 use serde::{Deserialize, Serialize};
 
 /// The name of a daemon: 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or a digit
@@ -143,6 +144,13 @@ impl fmt::Display for Handle {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl User {
+    /// Stands for the user in queue orders.
+    pub fn owner(&self) -> Owner {
+        Owner::named(&self.0)
     }
 }
 

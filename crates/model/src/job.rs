@@ -1,6 +1,6 @@
 //! Jobs as logs tell them, and requests as policies see them.
 
-use crate::{ClusterId, JobId, Procs, Span, Speed, Speedup, Time};
+use crate::{ClusterId, JobId, Owner, Procs, Span, Speed, Speedup, Time};
 
 /// One job of a workload, after repairs: what a user asked for and, because it comes from a log, how long
 /// it really ran. Only drivers see [`Job::runtime`]; policies get a [`Request`].
@@ -41,15 +41,24 @@ pub struct Request {
     pub speedup: Speedup,
     /// The cluster that the user chose, if any.
     pub origin: Option<ClusterId>,
+    /// The user.
+    pub owner: Owner,
 }
 
 impl Request {
+    /// The same request of that user.
+    #[must_use]
+    pub fn owned_by(self, owner: Owner) -> Request {
+        Request { owner, ..self }
+    }
+
     /// The walltimes of this request on a cluster of `speed` and `cluster_procs`; none if it cannot run there.
     pub fn on(&self, cluster_procs: Procs, speed: Speed) -> Option<Walltimes<'_>> {
         let (least, most) = self.speedup.sizes(self.procs, cluster_procs)?;
         let reference = self.speedup.relative_time(self.procs, self.procs);
         let scale = self.walltime.0 as f64 / speed.get();
-        Some(Walltimes { speedup: &self.speedup, requested: self.procs, scale, reference, least, most })
+        let (submit, owner, requested) = (self.submit, self.owner, self.procs);
+        Some(Walltimes { speedup: &self.speedup, requested, scale, reference, least, most, submit, owner })
     }
 }
 
@@ -64,9 +73,29 @@ pub struct Walltimes<'a> {
     reference: f64,
     least: Procs,
     most: Procs,
+    submit: Time,
+    owner: Owner,
 }
 
 impl Walltimes<'_> {
+    /// When the request was submitted to the federation.
+    pub fn submit(&self) -> Time {
+        self.submit
+    }
+
+    /// Whose request it is.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The same for the sizes from `least` to `most` that may be tried.
+    #[must_use]
+    pub fn between(mut self, least: Procs, most: Procs) -> Self {
+        debug_assert!(self.least <= least && least <= most && most <= self.most);
+        (self.least, self.most) = (least, most);
+        self
+    }
+
     /// The smallest size that may be tried.
     pub fn least(&self) -> Procs {
         self.least
@@ -131,7 +160,15 @@ mod tests {
 
     fn request(procs: u32, walltime: i64, speedup: Speedup) -> Request {
         let (procs, walltime) = (Procs(procs), Span(walltime));
-        Request { id: JobId(0), submit: Time::ZERO, procs, walltime, speedup, origin: None }
+        Request {
+            id: JobId(0),
+            submit: Time::ZERO,
+            procs,
+            walltime,
+            speedup,
+            origin: None,
+            owner: Owner::UNKNOWN,
+        }
     }
 
     fn speed(factor: f64) -> Speed {

@@ -17,7 +17,7 @@ mod time;
 
 pub use decision::{Estimate, MapReason, MoveReason, Reason, Refusal, RefusalCause};
 pub use exploration::{Capacity, Exploration, ExplorationRun};
-pub use ids::{ClusterId, JobId, Procs};
+pub use ids::{ClusterId, JobId, Owner, Procs};
 pub use job::{Job, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};

@@ -68,7 +68,8 @@ pub struct Cluster {
     pub procs: Procs,
     /// How fast they are.
     pub speed: Speed,
-    /// The local batch policy, by its registered name (`cbf`, `easy`, ...).
+    /// The local batch policy, by its registered name, with its queue order and aging if these are not the usual ones
+    /// (`cbf`, `easy`, `easy/f1`, `easy/f1/none`, ...).
     pub batch: String,
 }
 
@@ -180,6 +181,12 @@ impl Platform {
     pub fn with_batch(&self, batch: &str) -> Platform {
         let under = |cluster: &Cluster| Cluster { batch: batch.to_owned(), ..cluster.clone() };
         Platform { clusters: self.clusters.iter().map(under).collect() }
+    }
+
+    /// The same clusters, each under the local batch policy that `choose` says; fails where that does.
+    pub fn with_batches<E>(&self, choose: impl Fn(&str) -> Result<String, E>) -> Result<Platform, E> {
+        let under = |cluster: &Cluster| Ok(Cluster { batch: choose(&cluster.batch)?, ..cluster.clone() });
+        Ok(Platform { clusters: self.clusters.iter().map(under).collect::<Result<_, E>>()? })
     }
 
     /// The clusters, by [`ClusterId`].

@@ -7,13 +7,13 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
+    Cluster, ClusterId, JobId, MapReason, Owner, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
 };
 use pliant_policy::allocation::{self, ClusterState, Free, Offer, Strategy, levels};
 use pliant_policy::batch::{self, BatchScheduler, Submission};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::profile::{Profile, StartBounds};
-use pliant_policy::tuning::{Present, Tuner, tune};
+use pliant_policy::tuning::{OtherJobs, Present, Tuner, tune};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -30,7 +30,10 @@ fn loaded(queue: usize) -> (Box<dyn BatchScheduler>, Vec<JobId>) {
     let mut cluster = (batch::by_name("cbf").expect("registered").new)(PROCS, Time::ZERO);
     for job in 0..queue as u32 + 40 {
         let (procs, walltime) = shape(&mut rng);
-        cluster.submit(Time::ZERO, Submission { job: JobId(job), procs, walltime });
+        cluster.submit(
+            Time::ZERO,
+            Submission { job: JobId(job), procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN },
+        );
     }
     let mut started = Vec::new();
     cluster.start_due(Time::ZERO, &mut started);
@@ -52,7 +55,15 @@ fn profile(steps: usize) -> Profile {
 fn request(id: u32, rng: &mut ChaCha8Rng) -> Request {
     let (procs, walltime) = shape(rng);
     let speedup = Speedup::Amdahl { parallel: 0.99, limit: Procs(256) };
-    Request { id: JobId(id), submit: Time::ZERO, procs, walltime, speedup, origin: None }
+    Request {
+        id: JobId(id),
+        submit: Time::ZERO,
+        procs,
+        walltime,
+        speedup,
+        origin: None,
+        owner: Owner::UNKNOWN,
+    }
 }
 
 /// A termination long before its walltime, with the compression of the queue behind it.
@@ -82,8 +93,10 @@ fn tuning(criterion: &mut Criterion) {
         let profile = profile(steps);
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let requests: Vec<Request> = (0..64).map(|id| request(id, &mut rng)).collect();
-        for tuner in Tuner::ALL {
-            if *tuner == Tuner::Exhaustive && steps > 3_000 {
+        let others = OtherJobs { count: steps / 2, shapes: &|_| {} };
+        let present = Present { now: Time::ZERO, others };
+        for tuner in [Tuner::default(), Tuner::Exact, Tuner::Binary, Tuner::Exhaustive] {
+            if tuner == Tuner::Exhaustive && steps > 3_000 {
                 continue;
             }
             let mut bounds = StartBounds::new(PROCS);
@@ -92,14 +105,7 @@ fn tuning(criterion: &mut Criterion) {
                 bencher.iter(|| {
                     next = (next + 1) % requests.len();
                     let walltimes = requests[next].on(PROCS, Speed::REFERENCE).expect("it fits");
-                    black_box(tune(
-                        *tuner,
-                        &profile,
-                        Some(&mut bounds),
-                        Time::ZERO,
-                        &Present::alone(Time::ZERO),
-                        &walltimes,
-                    ))
+                    black_box(tune(tuner, &profile, Some(&mut bounds), Time::ZERO, &present, &walltimes))
                 });
             });
         }
@@ -109,7 +115,13 @@ fn tuning(criterion: &mut Criterion) {
 
 /// The earliest completion over a federation, with a queue on every cluster.
 fn earliest(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("earliest_completion");
+    for tuner in [Tuner::Exact, Tuner::default()] {
+        earliest_with(criterion, tuner);
+    }
+}
+
+fn earliest_with(criterion: &mut Criterion, tuner: Tuner) {
+    let mut group = criterion.benchmark_group(format!("earliest_completion_{tuner}"));
     for clusters in [3_u32, 30, 300] {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         let all = (0..clusters).map(|index| Cluster {
@@ -119,7 +131,7 @@ fn earliest(criterion: &mut Criterion) {
             batch: "cbf".to_owned(),
         });
         let platform = Platform::new(all.collect()).expect("a valid platform");
-        let mut federation = Federation::new(&platform, Tuner::Exact, Time::ZERO).expect("cbf is registered");
+        let mut federation = Federation::new(&platform, tuner, Time::ZERO).expect("cbf is registered");
         for id in 0..clusters * 60 {
             let request = request(id, &mut rng);
             let cluster = ClusterId(id % clusters);

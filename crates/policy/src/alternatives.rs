@@ -61,13 +61,21 @@ fn thinned(sizes: Vec<Alternative>) -> Vec<Alternative> {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{JobId, Request, Speed, Speedup, Time};
+    use pliant_model::{JobId, Owner, Request, Speed, Speedup, Time};
 
     use super::*;
 
     fn offered(procs: u32, walltime: i64, speedup: Speedup, capacity: u32) -> Vec<(u32, i64)> {
         let (procs, walltime) = (Procs(procs), Span(walltime));
-        let request = Request { id: JobId(0), submit: Time::ZERO, procs, walltime, speedup, origin: None };
+        let request = Request {
+            id: JobId(0),
+            submit: Time::ZERO,
+            procs,
+            walltime,
+            speedup,
+            origin: None,
+            owner: Owner::UNKNOWN,
+        };
         let walltimes = request.on(Procs(capacity), Speed::REFERENCE);
         let sizes = walltimes.map(|walltimes| worth_trying(&walltimes, Procs(capacity))).unwrap_or_default();
         sizes.iter().map(|size| (size.procs.0, size.walltime.0)).collect()

@@ -178,7 +178,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{JobId, Request, Time};
+    use pliant_model::{JobId, Owner, Request, Time};
     use proptest::prelude::*;
 
     use super::*;
@@ -323,7 +323,7 @@ mod tests {
             history.tell("a", &FinishedRun { runtime, procs, speed, requested, speedup: &speedup });
             let walltime = history.predict("a", choice(1.0, 1.0)).unwrap();
             let (id, submit) = (JobId(0), Time::ZERO);
-            let request = Request { id, submit, procs: requested, walltime, speedup, origin: None };
+            let request = Request { id, submit, procs: requested, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
             let walltimes = request.on(Procs(64), speed).unwrap();
             let found = walltimes.at(procs).0 as u64;
             let rounding = (1.001 * walltimes.ratio(procs) / speed.get()).ceil() as u64;

@@ -115,7 +115,7 @@ fn too_large(federation: &Federation, request: &Request) -> RefusalCause {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{Cluster, JobId, Platform, Reason, Span, Speed, Speedup};
+    use pliant_model::{Cluster, JobId, Owner, Platform, Reason, Span, Speed, Speedup};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
@@ -191,8 +191,7 @@ mod tests {
                     procs: Procs(procs),
                     walltime: Span(walltime * 10),
                     speedup: if moldable { amdahl } else { Speedup::Rigid },
-                    origin: Some(ClusterId(origin % federation.len() as u32)),
-                };
+                    origin: Some(ClusterId(origin % federation.len() as u32)), owner: Owner::UNKNOWN };
                 let mut copy = federation.clone();
                 let offer = |id| Some((id, copy.estimate(now, &request, id)?));
                 let offers: Vec<(ClusterId, Estimate)> = federation.ids().filter_map(offer).collect();

@@ -5,7 +5,7 @@ mod driver;
 
 use driver::reference::{self, Fold, Rule};
 use driver::{Moment, Ran, TestJob, Ties, replay, replay_watched, table};
-use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{self, BatchScheduler, Waiting};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -20,9 +20,10 @@ enum Slow {
     Elsewhere,
 }
 
-/// Every registered policy has one: a new one fails here until it has.
+/// Every registered policy has one: a new one fails here until it has. Queue orders have theirs in `orders.rs`.
 fn slow(policy: &str) -> Slow {
     Slow::Events(match policy {
+        ordered if ordered.contains('/') => return Slow::Elsewhere,
         "fcfs" => Rule::InOrder(Fold::Never),
         "easy" => Rule::Easy,
         "backfill" => Rule::AtReleases(Fold::Never),
@@ -85,7 +86,7 @@ fn estimate(
     shape: (Procs, Span),
     cluster: u32,
 ) -> Option<Estimate> {
-    moldable(scheduler, now, shape, Speedup::Rigid, cluster)
+    moldable(scheduler, now, shape, Speedup::Rigid, cluster, Owner::UNKNOWN)
 }
 
 fn moldable(
@@ -94,8 +95,9 @@ fn moldable(
     (procs, walltime): (Procs, Span),
     speedup: Speedup,
     cluster: u32,
+    owner: Owner,
 ) -> Option<Estimate> {
-    let request = Request { id: JobId(0), submit: now, procs, walltime, speedup, origin: None };
+    let request = Request { id: JobId(0), submit: now, procs, walltime, speedup, origin: None, owner };
     scheduler.estimate(now, &request.on(Procs(cluster), Speed::REFERENCE)?, Tuner::Exhaustive)
 }
 
@@ -110,7 +112,7 @@ proptest! {
 
     #[test]
     fn every_job_runs_once_or_was_withdrawn((procs, jobs) in workloads(), ties in ties()) {
-        for policy in batch::names() {
+        for policy in &batch::local_names() {
             // The driver checks sizes, walltimes, overbooking, second starts and lost jobs.
             let ran = replay(policy, procs, &jobs, ties);
             for (job, ran) in jobs.iter().zip(ran) {
@@ -150,7 +152,7 @@ proptest! {
 
     #[test]
     fn questions_change_nothing((procs, jobs) in workloads(), ties in ties()) {
-        for policy in batch::names() {
+        for policy in &batch::local_names() {
             let asked = replay_watched(policy, procs, &jobs, ties, &mut |scheduler, now, _| {
                 let before = listed(scheduler, now);
                 for size in 1..=procs {
@@ -164,7 +166,7 @@ proptest! {
 
     #[test]
     fn plans_fit_the_cluster((procs, jobs) in workloads(), ties in ties()) {
-        for policy in batch::names() {
+        for policy in &batch::local_names() {
             let mut plans = Vec::new();
             let ran = replay_watched(policy, procs, &jobs, ties, &mut |scheduler, now, moment| {
                 let waiting = listed(scheduler, now);
@@ -196,11 +198,13 @@ proptest! {
 
     #[test]
     fn a_submission_gets_what_was_estimated((procs, jobs) in workloads(), ties in ties()) {
-        for policy in batch::names().into_iter().filter(|policy| !NO_PROMISE.contains(policy)) {
+        let promises = |policy: &&String| !NO_PROMISE.contains(&policy.split('/').next().unwrap());
+        for policy in batch::local_names().iter().filter(promises) {
             let mut expected = None;
             replay_watched(policy, procs, &jobs, ties, &mut |scheduler, now, moment| match moment {
                 Moment::BeforeSubmit(next) => {
-                    let estimate = estimate(scheduler, now, (next.procs, next.walltime), procs).unwrap();
+                    let shape = (next.procs, next.walltime);
+                    let estimate = moldable(scheduler, now, shape, Speedup::Rigid, procs, next.owner).unwrap();
                     assert_eq!((estimate.procs, estimate.walltime), (next.procs, next.walltime), "{policy}");
                     expected = Some(estimate.completion());
                 }
@@ -233,17 +237,18 @@ proptest! {
     #[test]
     fn the_best_size_is_found((procs, jobs) in workloads(), ties in ties()) {
         let speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(12) };
-        for policy in batch::names() {
+        for policy in &batch::local_names() {
             replay_watched(policy, procs, &jobs, ties, &mut |scheduler, now, moment| {
                 let Moment::BeforeSubmit(next) = moment else { return };
                 let shape = (next.procs, next.walltime);
                 let request =
-                    Request { id: next.job, submit: now, procs: shape.0, walltime: shape.1, speedup: speedup.clone(), origin: None };
+                    Request { id: next.job, submit: now, procs: shape.0, walltime: shape.1, speedup: speedup.clone(), origin: None, owner: Owner::UNKNOWN };
                 let walltimes = request.on(Procs(procs), Speed::REFERENCE).unwrap();
                 let sizes = (1..=walltimes.most().0).map(Procs);
                 let each = sizes.filter_map(|n| estimate(scheduler, now, (n, walltimes.at(n)), procs));
                 let best = each.min_by_key(|one| (one.completion(), one.procs));
-                assert_eq!(moldable(scheduler, now, shape, speedup.clone(), procs), best, "{policy}");
+                let found = moldable(scheduler, now, shape, speedup.clone(), procs, Owner::UNKNOWN);
+                assert_eq!(found, best, "{policy}");
             });
         }
     }

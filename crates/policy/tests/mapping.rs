@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use pliant_model::{
-    Cluster, ClusterId, Estimate, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
-    Time,
+    Cluster, ClusterId, Estimate, JobId, MapReason, Owner, Platform, Procs, Reason, Request, Span, Speed,
+    Speedup, Time,
 };
 use pliant_policy::batch::{self, Start};
 use pliant_policy::federation::{Federation, Tracked};
@@ -106,6 +106,7 @@ impl World {
             walltime: Span(*walltime),
             speedup: speedup.clone(),
             origin: Some(ClusterId(origin % self.federation.len() as u32)),
+            owner: Owner::UNKNOWN,
         }
     }
 

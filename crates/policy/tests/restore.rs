@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{
-    self, BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting,
+    self, BatchScheduler, Dump, LocalPolicy, RestoreError, RunningJob, Start, Submission, Waiting,
 };
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -52,9 +52,19 @@ struct Tally {
     folded: usize,
 }
 
+/// Every local policy, some with an aging that matters within a script.
+fn policies() -> Vec<String> {
+    let aging = ["fcfs/shortest/20s", "easy/f1/20s", "easy/wfp3/none", "backfill/fair-share/20s"];
+    batch::local_names().into_iter().chain(aging.map(str::to_owned)).collect()
+}
+
+fn scheduler(policy: &str, procs: u32, now: i64) -> Box<dyn BatchScheduler> {
+    policy.parse::<LocalPolicy>().unwrap().scheduler(Procs(procs), Time(now))
+}
+
 /// The original and its restored copies, fed with the same events.
 struct World<'a> {
-    policy: &'static str,
+    policy: &'a str,
     procs: u32,
     /// The original, the copy restored first and the one restored last.
     clusters: Vec<Box<dyn BatchScheduler>>,
@@ -66,12 +76,12 @@ struct World<'a> {
     tally: &'a mut Tally,
 }
 
-impl World<'_> {
-    fn new<'a>(policy: &'static str, procs: u32, tally: &'a mut Tally) -> World<'a> {
+impl<'a> World<'a> {
+    fn new(policy: &'a str, procs: u32, tally: &'a mut Tally) -> World<'a> {
         World {
             policy,
             procs,
-            clusters: vec![(batch::by_name(policy).unwrap().new)(Procs(procs), Time::ZERO)],
+            clusters: vec![scheduler(policy, procs, 0)],
             jobs: Vec::new(),
             finishes: BTreeSet::new(),
             starts: 0,
@@ -97,7 +107,9 @@ impl World<'_> {
             Action::Submit { procs, walltime, percent } => {
                 let job = JobId(self.jobs.len() as u32);
                 self.jobs.push((*procs, *walltime, *percent));
-                let submission = Submission { job, procs: Procs(*procs), walltime: Span(*walltime) };
+                let (submit, owner) = (Time(now), Owner(u64::from(job.0 % 3)));
+                let submission =
+                    Submission { job, procs: Procs(*procs), walltime: Span(*walltime), submit, owner };
                 self.each(now, |cluster| cluster.submit(Time(now), submission));
             }
             Action::Cancel { divisor, remainder, others } => {
@@ -107,8 +119,15 @@ impl World<'_> {
             }
             Action::Ask { procs, walltime, speedup, tuner } => {
                 let (procs, walltime, speedup) = (Procs(*procs), Span(*walltime), speedup.clone());
-                let request =
-                    Request { id: JobId(0), submit: Time(now), procs, walltime, speedup, origin: None };
+                let request = Request {
+                    id: JobId(0),
+                    submit: Time(now),
+                    procs,
+                    walltime,
+                    speedup,
+                    origin: None,
+                    owner: Owner::UNKNOWN,
+                };
                 let Some(walltimes) = request.on(Procs(self.procs), Speed::REFERENCE) else { return };
                 self.each(now, |cluster| cluster.estimate(Time(now), &walltimes, *tuner));
             }
@@ -138,8 +157,17 @@ impl World<'_> {
         let folded = |head: Start| dump.line[0].procs > head.procs;
         self.tally.folded += usize::from(dump.head.is_some_and(folded));
         // What it held before does not matter.
-        let mut restored = (batch::by_name(self.policy).unwrap().new)(Procs(self.procs), Time::ZERO);
-        restored.submit(Time(now), Submission { job: JobId(7), procs: Procs::ONE, walltime: Span(9) });
+        let mut restored = scheduler(self.policy, self.procs, now);
+        restored.submit(
+            Time(now),
+            Submission {
+                job: JobId(7),
+                procs: Procs::ONE,
+                walltime: Span(9),
+                submit: Time::ZERO,
+                owner: Owner::UNKNOWN,
+            },
+        );
         assert_eq!(restored.restore(Time(now), &dump), Ok(()), "{} at {now}: {dump:?}", self.policy);
         self.clusters.truncate(2);
         self.clusters.push(restored);
@@ -177,7 +205,7 @@ impl World<'_> {
 }
 
 /// Plays a script to its end and until the cluster is empty.
-fn play(policy: &'static str, procs: u32, script: &[Step], tally: &mut Tally) {
+fn play(policy: &str, procs: u32, script: &[Step], tally: &mut Tally) {
     let mut world = World::new(policy, procs, tally);
     let mut steps = script.iter().peekable();
     let mut last = 0;
@@ -206,7 +234,11 @@ fn play(policy: &'static str, procs: u32, script: &[Step], tally: &mut Tally) {
         world.start(now);
     }
     let dump = world.clusters[0].dump();
-    assert_eq!(dump, Dump::default(), "{policy}: something is left");
+    assert!(
+        dump.shares.as_ref().is_none_or(|shares| shares.running.is_empty()),
+        "{policy}: a job is charged for"
+    );
+    assert_eq!(Dump { shares: None, ..dump }, Dump::default(), "{policy}: something is left");
 }
 
 fn speedup() -> impl Strategy<Value = Speedup> {
@@ -254,7 +286,7 @@ proptest! {
 
     #[test]
     fn a_restored_scheduler_goes_on_like_the_original((procs, script) in scripts()) {
-        for policy in batch::names() {
+        for policy in &policies() {
             play(policy, procs, &script, &mut Tally::default());
         }
     }
@@ -265,7 +297,7 @@ proptest! {
 
     #[test]
     fn so_it_does_with_long_queues(script in script(12, 1, 350..450)) {
-        for policy in batch::names() {
+        for policy in &policies() {
             play(policy, 12, &script, &mut Tally::default());
         }
     }
@@ -277,9 +309,9 @@ fn the_scripts_restore_what_they_should() {
     let mut runner = TestRunner::deterministic();
     let scripts: Vec<(u32, Vec<Step>)> =
         (0..60).map(|_| scripts().new_tree(&mut runner).unwrap().current()).collect();
-    for policy in batch::names() {
-        let reserves = ["cbf", "h3"].contains(&policy);
-        let folds = ["h1", "h1-completion", "h2"].contains(&policy);
+    for policy in &policies() {
+        let reserves = ["cbf", "h3"].contains(&policy.as_str());
+        let folds = ["h1", "h1-completion", "h2"].contains(&policy.as_str());
         let mut tally = Tally::default();
         scripts.iter().for_each(|(procs, script)| play(policy, *procs, script, &mut tally));
         assert!(tally.running > 50 && tally.overdue > 10 && tally.due > 10, "{policy}: {tally:?}");
@@ -300,7 +332,13 @@ fn running(job: u32, procs: u32, end: i64) -> RunningJob {
 }
 
 fn submitted(job: u32, procs: u32, walltime: i64) -> Submission {
-    Submission { job: JobId(job), procs: Procs(procs), walltime: Span(walltime) }
+    Submission {
+        job: JobId(job),
+        procs: Procs(procs),
+        walltime: Span(walltime),
+        submit: Time::ZERO,
+        owner: Owner::UNKNOWN,
+    }
 }
 
 /// A policy is changed by restoring what runs and submitting the rest again.
@@ -309,10 +347,10 @@ fn running_jobs_alone_suit_every_policy() {
     // The third one is overdue, and its successor has its processors already.
     let dump =
         Dump { running: vec![running(1, 3, 40), running(2, 5, 30), running(3, 4, 10)], ..Dump::default() };
-    for policy in batch::names() {
-        let mut cluster = (batch::by_name(policy).unwrap().new)(Procs(8), Time(0));
+    for policy in &policies() {
+        let mut cluster = scheduler(policy, 8, 0);
         assert_eq!(cluster.restore(Time(20), &dump), Ok(()), "{policy}");
-        assert_eq!(cluster.dump(), dump, "{policy}");
+        assert_eq!(Dump { shares: None, ..cluster.dump() }, dump, "{policy}");
         cluster.submit(Time(20), submitted(4, 8, 60));
         assert!(cluster.next_start().is_none_or(|start| start == Time(40)), "{policy}");
         for (end, job) in [(25, 3), (30, 2), (40, 1)] {
@@ -328,7 +366,7 @@ fn running_jobs_alone_suit_every_policy() {
 fn dumps_that_cannot_be_are_refused() {
     let check = |policies: &[&str], dump: &Dump, expected: &str| {
         for policy in policies {
-            let mut cluster = (batch::by_name(policy).unwrap().new)(Procs(8), Time(0));
+            let mut cluster = scheduler(policy, 8, 0);
             cluster.submit(Time(20), submitted(77, 8, 60));
             let before = cluster.dump();
             let error: RestoreError = cluster.restore(Time(20), dump).unwrap_err();
@@ -336,7 +374,8 @@ fn dumps_that_cannot_be_are_refused() {
             assert_eq!(cluster.dump(), before, "{policy}: changed by a refused dump");
         }
     };
-    let all = batch::names();
+    let all = policies();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let in_line: Vec<&str> = all.iter().copied().filter(|name| !["cbf", "h3"].contains(name)).collect();
     let nothing = Dump::default;
     let dump = Dump { running: vec![running(1, 1, 30)], placed: vec![placed(1, 1, 20, 5)], ..nothing() };

@@ -15,8 +15,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use pliant_model::{
-    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Platform, Reason, RefusalCause,
-    Request, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
+    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Owner, Platform, Reason,
+    RefusalCause, Request, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
 };
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
@@ -238,7 +238,13 @@ where
             return Err(RefusalCause::LargerThanCluster { cluster, requested: next.job.procs, available });
         }
         let walltime = self.planning.planned(&next.job);
-        let submission = Submission { job: id, procs: next.job.procs, walltime };
+        let submission = Submission {
+            job: id,
+            procs: next.job.procs,
+            walltime,
+            submit: next.job.submit,
+            owner: Owner::numbered(next.job.user),
+        };
         self.federation.scheduler(cluster).submit(now, submission);
         Ok(cluster)
     }
@@ -336,6 +342,6 @@ where
 
 fn request(id: JobId, next: &SimJob, walltime: Span) -> Request {
     let SimJob { job, speedup, .. } = next;
-    let speedup = speedup.clone();
-    Request { id, submit: job.submit, procs: job.procs, walltime, speedup, origin: job.origin }
+    let (speedup, owner) = (speedup.clone(), Owner::numbered(job.user));
+    Request { id, submit: job.submit, procs: job.procs, walltime, speedup, origin: job.origin, owner }
 }

@@ -22,6 +22,7 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use pliant_model::{Job, Platform, Run, Speedup, Time};
+use pliant_policy::batch::LocalPolicy;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::predicted::{Basis, Prediction};
 use pliant_policy::reallocation::Reallocation;
@@ -102,7 +103,8 @@ impl Policies {
 /// The first batch policy of a platform that folds jobs.
 fn folding(platform: &Platform) -> Result<Option<&'static str>, SimError> {
     for cluster in platform.clusters() {
-        let batch = pliant_policy::batch::by_name(&cluster.batch).map_err(SimError::Batch)?;
+        let local: LocalPolicy = cluster.batch.parse().map_err(SimError::Batch)?;
+        let batch = local.batch();
         if batch.folds {
             return Ok(Some(batch.name));
         }

@@ -147,6 +147,14 @@ impl Twin {
         other
     }
 
+    /// The same with another tuner at every server.
+    #[must_use]
+    pub fn with_tuner(&self, tuner: Tuner) -> Twin {
+        let mut other = self.clone();
+        other.clusters.iter_mut().for_each(|cluster| cluster.tuner = tuner);
+        other
+    }
+
     /// Replays all of it. Each server sizes as it does, whatever `policies` say.
     ///
     /// # Errors
@@ -174,9 +182,9 @@ impl Twin {
                 Box::new(nodes)
             }
             None => {
-                let policy = batch::by_name(&info.policy);
+                let policy = info.policy.parse::<batch::LocalPolicy>();
                 let policy = policy.map_err(|unknown| TwinError::Sim(SimError::Batch(unknown)))?;
-                (policy.new)(info.procs, Time::ZERO)
+                policy.scheduler(info.procs, Time::ZERO)
             }
         };
         Ok(Pictured { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler, open: true })

@@ -6,6 +6,8 @@
 //! procs = 640
 //! speed = 1.0     # optional, 0.001 to 1000; times are divided by it
 //! batch = "cbf"   # optional; a local batch policy
+//! order = "f1"    # optional; in which order its waiting jobs are served
+//! aging = "24h"   # optional, beside `order`; after which wait a job goes before all others
 //! ```
 
 use std::path::Path;
@@ -17,7 +19,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::TraceError;
-use crate::toml_file::{Source, unknown_word};
+use crate::toml_file::Source;
 
 /// The local batch policy of clusters that name none.
 pub const DEFAULT_BATCH: &str = "cbf";
@@ -35,19 +37,29 @@ struct Entry {
     procs: Spanned<i64>,
     speed: Option<Spanned<f64>>,
     batch: Option<Spanned<String>>,
+    order: Option<Spanned<String>>,
+    aging: Option<Spanned<String>>,
 }
 
-/// Reads a platform file. `batches` are the local batch policies that a cluster may name.
-pub fn load(path: &Path, batches: &[&str]) -> Result<Platform, TraceError> {
+/// A key of a cluster whose value cannot be, and what is wrong with it.
+pub type WrongKey = (&'static str, String);
+
+/// Makes the name of a local policy of what `batch`, `order` and `aging` say.
+pub type LocalPolicyOf = fn(&str, Option<&str>, Option<&str>) -> Result<String, WrongKey>;
+
+/// Reads a platform file. `local_policy` knows which local policies there are.
+pub fn load(path: &Path, local_policy: LocalPolicyOf) -> Result<Platform, TraceError> {
     let source = Source::read(path)?;
-    parse(&source, batches)
+    parse(&source, local_policy)
 }
 
-fn parse(source: &Source<'_>, batches: &[&str]) -> Result<Platform, TraceError> {
-    let file: File = source.parse("a platform is a list of [[cluster]] with name, procs, speed and batch")?;
+fn parse(source: &Source<'_>, local_policy: LocalPolicyOf) -> Result<Platform, TraceError> {
+    let file: File = source.parse(
+        "a platform is a list of [[cluster]] with name, procs, and optionally speed, batch, order and aging",
+    )?;
     let mut clusters: Vec<Cluster> = Vec::with_capacity(file.cluster.len());
     for entry in &file.cluster {
-        let cluster = read_cluster(source, entry.get_ref(), batches)?;
+        let cluster = read_cluster(source, entry.get_ref(), local_policy)?;
         if clusters.iter().any(|other| other.name == cluster.name) {
             let message = format!("`name`: expected unique cluster names, found `{}` twice", cluster.name);
             return Err(source.error(entry.get_ref().name.span(), message, "rename one of them".to_owned()));
@@ -58,7 +70,11 @@ fn parse(source: &Source<'_>, batches: &[&str]) -> Result<Platform, TraceError> 
         .map_err(|error| source.error(0..0, error.to_string(), "add a [[cluster]]".to_owned()))
 }
 
-fn read_cluster(source: &Source<'_>, entry: &Entry, batches: &[&str]) -> Result<Cluster, TraceError> {
+fn read_cluster(
+    source: &Source<'_>,
+    entry: &Entry,
+    local_policy: LocalPolicyOf,
+) -> Result<Cluster, TraceError> {
     check_name(entry.name.get_ref()).map_err(|error| {
         let hint = "logs and results name clusters by it".to_owned();
         source.error(entry.name.span(), format!("`name`: {error}"), hint)
@@ -74,14 +90,13 @@ fn read_cluster(source: &Source<'_>, entry: &Entry, batches: &[&str]) -> Result<
             source.error(speed.span(), format!("`speed`: {error}"), hint)
         })?,
     };
-    let batch = match &entry.batch {
-        None => DEFAULT_BATCH.to_owned(),
-        Some(batch) if batches.contains(&batch.get_ref().as_str()) => batch.get_ref().clone(),
-        Some(batch) => {
-            let message = unknown_word("batch", "a batch policy", batch.get_ref(), batches);
-            return Err(source.error(batch.span(), message, "`pliant policies` lists them".to_owned()));
-        }
-    };
+    let keys = [("batch", &entry.batch), ("order", &entry.order), ("aging", &entry.aging)];
+    let [batch, order, aging] = keys.map(|(_, value)| value.as_ref().map(|value| value.get_ref().as_str()));
+    let batch = local_policy(batch.unwrap_or(DEFAULT_BATCH), order, aging).map_err(|(key, problem)| {
+        let given = keys.iter().find(|(name, _)| *name == key).and_then(|(_, value)| value.as_ref());
+        let place = given.map_or(0..0, Spanned::span);
+        source.error(place, format!("`{key}`: {problem}"), "`pliant policies` lists them".to_owned())
+    })?;
     Ok(Cluster { name: entry.name.get_ref().clone(), procs: Procs(procs), speed, batch })
 }
 
@@ -90,10 +105,12 @@ pub fn to_toml(platform: &Platform) -> String {
     let mut text = String::new();
     for cluster in platform.clusters() {
         let name = toml::Value::String(cluster.name.clone());
-        let (procs, speed, batch) = (cluster.procs, cluster.speed.get(), &cluster.batch);
-        text.push_str(&format!(
-            "[[cluster]]\nname = {name}\nprocs = {procs}\nspeed = {speed:?}\nbatch = \"{batch}\"\n\n"
-        ));
+        let (procs, speed) = (cluster.procs, cluster.speed.get());
+        text.push_str(&format!("[[cluster]]\nname = {name}\nprocs = {procs}\nspeed = {speed:?}\n"));
+        for (key, word) in ["batch", "order", "aging"].into_iter().zip(cluster.batch.split('/')) {
+            text.push_str(&format!("{key} = \"{word}\"\n"));
+        }
+        text.push('\n');
     }
     text
 }
@@ -147,9 +164,16 @@ pub fn generated(clusters: u32, total_procs: u64, seed: u64) -> Platform {
 mod tests {
     use super::*;
 
+    fn two_policies(batch: &str, order: Option<&str>, aging: Option<&str>) -> Result<String, WrongKey> {
+        if !["cbf", "easy"].contains(&batch) {
+            return Err(("batch", format!("expected a batch policy (cbf, easy), found `{batch}`")));
+        }
+        Ok([Some(batch), order, aging].into_iter().flatten().collect::<Vec<_>>().join("/"))
+    }
+
     fn check(text: &str, expected: &str) {
         let path = Path::new("platform.toml");
-        let error = parse(&Source::of(path, text), &["cbf", "easy"]).expect_err("a bad platform");
+        let error = parse(&Source::of(path, text), two_policies).expect_err("a bad platform");
         assert_eq!(format!("{error}\n{}", error.hint().unwrap_or_default()), expected);
     }
 
@@ -158,8 +182,15 @@ mod tests {
         for name in BUILT_IN {
             let platform = built_in(name).expect("built in");
             let text = to_toml(&platform);
-            assert_eq!(parse(&Source::of(Path::new("p.toml"), &text), &["cbf"]).expect("valid"), platform);
+            assert_eq!(
+                parse(&Source::of(Path::new("p.toml"), &text), two_policies).expect("valid"),
+                platform
+            );
         }
+        let ordered = built_in("grid5000").expect("built in").with_batch("easy/f1/none");
+        let text = to_toml(&ordered);
+        assert!(text.contains("batch = \"easy\"\norder = \"f1\"\naging = \"none\"\n"), "{text}");
+        assert_eq!(parse(&Source::of(Path::new("p.toml"), &text), two_policies).expect("valid"), ordered);
         let large = generated(300, 240_000, 1);
         assert_eq!((large.clusters().len(), large.total_procs()), (300, 240_000));
     }
@@ -207,8 +238,8 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_errors() {
-        let hint = "a platform is a list of [[cluster]] with name, procs, speed and batch";
-        let known = "`name`, `procs`, `speed`, `batch`";
+        let hint = "a platform is a list of [[cluster]] with name, procs, and optionally speed, batch, order and aging";
+        let known = "`name`, `procs`, `speed`, `batch`, `order`, `aging`";
         check(
             "[[cluster]]\nname = \"a\"\nprocs = 4\ncores = 4\n",
             &format!("platform.toml:4:1: unknown key `cores`, expected one of {known}\n{hint}"),

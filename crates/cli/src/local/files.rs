@@ -72,7 +72,7 @@ pub(crate) fn server_infos(folder: &Folder) -> Result<Vec<ServerInfo>, Failure> 
             rank: file.rank,
             procs: file.cluster.procs(),
             speed,
-            policy: file.cluster.batch.clone(),
+            policy: file.cluster.policy(),
             services: Vec::new(),
             scripts: file.scripts,
             optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),

@@ -1,6 +1,7 @@
 //! `pliant policies`: every name that options and files take, with what it does.
 
 use pliant_policy::batch::REGISTRY;
+use pliant_policy::batch::order::ORDERS;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 use pliant_policy::tuning::Tuner;
@@ -21,6 +22,11 @@ pub(crate) fn run(output: Output) -> Result<(), Failure> {
 fn registries() -> Vec<Registry> {
     vec![
         ("Local batch policies", "batch", REGISTRY.iter().map(|one| (one.name, one.summary)).collect()),
+        (
+            "Queue orders, under fcfs, easy and backfill",
+            "order",
+            ORDERS.iter().map(|one| (one.name, one.summary)).collect(),
+        ),
         ("Moldable jobs", "moldable", Moldable::ALL.iter().map(|one| (one.name(), one.summary())).collect()),
         (
             "Tuners of moldable jobs",

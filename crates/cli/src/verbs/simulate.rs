@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use indicatif::ProgressBar;
 use pliant_model::{Run, Span};
+use pliant_policy::batch::order::{Aging, Change};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::predicted::{Basis, Prediction};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
@@ -44,6 +45,12 @@ pub(crate) struct Arguments {
     /// The local batch policy of every cluster [default: the platform's, or cbf].
     #[arg(long, value_name = "NAME", value_parser = words::batch())]
     batch: Option<String>,
+    /// In which order clusters serve waiting jobs [default: the platform's, or first-come]
+    #[arg(long, value_name = "NAME", value_parser = words::order())]
+    order: Option<String>,
+    /// After which wait a job goes before all others whatever its rank: none, or a time like 24h [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = words::aging())]
+    aging: Option<Aging>,
     /// What comes first among the events of one second: terminations or submissions.
     #[arg(long, value_name = "ORDER", value_parser = words::ties(), default_value = "finish-first")]
     ties: Ties,
@@ -128,10 +135,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     arguments.check_reallocation()?;
     arguments.check_out()?;
     let platform = input::platform_of(arguments.procs, arguments.platform.as_deref())?;
-    let platform = match &arguments.batch {
-        Some(batch) => platform.with_batch(batch),
-        None => platform,
-    };
+    let platform = arguments.local_policy().made_to(&platform).map_err(|unknown| {
+        Failure::input(unknown).hint("`pliant policies` lists batch policies and queue orders")
+    })?;
     let workload = Request {
         workload: &arguments.workload,
         platform: &platform,
@@ -162,6 +168,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 impl Arguments {
+    /// What is changed of the local policies of the platform's clusters.
+    fn local_policy(&self) -> Change {
+        Change { batch: self.batch.clone(), order: self.order.clone(), aging: self.aging }
+    }
+
     /// Parameters of a reallocation that there is not would be ignored: they are a mistake.
     fn check_reallocation(&self) -> Result<(), Failure> {
         let given = [

@@ -120,6 +120,7 @@ fn twin(history: &History) -> Result<Twin, TwinError> {
 
 fn replay(twin: &Twin, what_if: &WhatIf, seed: u64) -> Result<Replayed, Failure> {
     let policies = what_if.policies(seed);
+    let twin = what_if.tuner.map_or_else(|| twin.clone(), |tuner| twin.with_tuner(tuner));
     let replayed = match &what_if.batch {
         Some(batch) => twin.with_batch(batch).replay(&policies),
         None => twin.replay(&policies),

@@ -31,9 +31,19 @@ struct Behind {
 
 impl Behind {
     async fn start(nodes: u32, cpus: u32, others: &[Cluster]) -> Option<Behind> {
+        Behind::with_keys(nodes, cpus, "", others).await
+    }
+
+    /// The same with further keys in the table `[cluster]` of the server's file.
+    async fn with_keys(
+        nodes: u32,
+        cpus: u32,
+        cluster_keys: &'static str,
+        others: &[Cluster],
+    ) -> Option<Behind> {
         let oar = OarCluster::start(nodes, cpus)?;
         let cluster = Oar { commands: oar.commands.clone(), user: oar.user.clone() };
-        let mut clusters = vec![Cluster { oar: Some(cluster), ..Cluster::new(NANCY, 0, 1.0) }];
+        let mut clusters = vec![Cluster { oar: Some(cluster), cluster_keys, ..Cluster::new(NANCY, 0, 1.0) }];
         clusters.extend_from_slice(others);
         Some(Behind { federation: Federation::start(&clusters).await, oar })
     }
@@ -97,7 +107,7 @@ async fn is_moved(operator: &Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_moldable_job_runs_in_the_size_that_oar_chose() {
-    let Some(behind) = Behind::start(2, 2, &[]).await else { return };
+    let Some(behind) = Behind::with_keys(2, 2, "tuner = \"exact\"\n", &[]).await else { return };
     let federation = &behind.federation;
     let alice = federation.client("alice");
     let servers = alice.servers().await.unwrap().servers;

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pliant_model::{ClusterId, Estimate, JobId, Reason, Span, Time};
-use pliant_policy::batch::{self, BatchScheduler};
+use pliant_policy::batch::{BatchScheduler, LocalPolicy};
 use pliant_policy::federation::{Federation, Pictured, Tracked};
 use pliant_policy::nodes::Nodes;
 use pliant_policy::reallocation::{Algorithm, Reallocation, reallocate};
@@ -366,7 +366,7 @@ fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
         }
     }
     let tracked = (0..).zip(&jobs).filter_map(|(number, (cluster, job))| {
-        let request = job.work.request(JobId(number), job.submitted);
+        let request = job.work.request(JobId(number), job.submitted).owned_by(job.owner);
         let reason = Reason::Mapped(pliant_model::MapReason::EarliestCompletion);
         Some(Tracked { request, cluster: places[*cluster]?, moves: job.moves, reason })
     });
@@ -401,7 +401,8 @@ fn scheduler(
         return Some(Box::new(Nodes::from_picture(now, &nodes).ok()?));
     }
     let queue = picture.queue.clone().renumbered(number);
-    let mut scheduler = (batch::by_name(&picture.info.policy).ok()?.new)(picture.info.procs, now);
+    let policy: LocalPolicy = picture.info.policy.parse().ok()?;
+    let mut scheduler = policy.scheduler(picture.info.procs, now);
     scheduler.restore(now, &queue).ok()?;
     Some(scheduler)
 }

@@ -68,7 +68,7 @@ pub(super) fn draw(
             pending.push(one);
         }
     }
-    pending.extend(unlisted.map(|Submission { job, procs, walltime }| Pending {
+    pending.extend(unlisted.map(|Submission { job, procs, walltime, .. }| Pending {
         blocked: target.is_stopped(),
         ..Pending::of(job, Shape::of(procs), walltime)
     }));

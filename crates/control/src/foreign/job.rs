@@ -357,13 +357,13 @@ impl Job {
     pub(super) fn starts(&mut self, at: Time, effects: &mut Effects) {
         if !self.started {
             self.started = true;
-            let Submission { job, procs, walltime } = self.submission;
+            let Submission { job, procs, walltime, .. } = self.submission;
             effects.news.push(News::Started { job, procs, walltime, at });
         }
     }
 
     pub(super) fn queue(&self) -> Command {
-        let Submission { job, procs, walltime } = self.submission;
+        let Submission { job, procs, walltime, .. } = self.submission;
         let (alternatives, tentative) = (self.alternatives.clone(), self.is_tentative());
         let walltime = if tentative { walltime + DECIDED_WITHIN } else { walltime };
         let held = self.held && !tentative;

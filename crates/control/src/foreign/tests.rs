@@ -6,7 +6,7 @@ mod planning;
 mod tentative;
 mod unplanned;
 
-use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, Owner, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Submission};
 use pliant_policy::nodes::Nodes;
 use pliant_policy::tuning::Tuner;
@@ -21,7 +21,7 @@ mod again;
 const JOB: JobId = JobId(7);
 
 fn submission() -> Submission {
-    Submission { job: JOB, procs: Procs(2), walltime: Span(600) }
+    Submission { job: JOB, procs: Procs(2), walltime: Span(600), submit: Time::ZERO, owner: Owner::UNKNOWN }
 }
 
 fn node(name: &str, cores: u32) -> listing::Node {
@@ -317,6 +317,7 @@ fn request() -> Request {
         walltime: Span(300),
         speedup: Speedup::Rigid,
         origin: None,
+        owner: Owner::UNKNOWN,
     }
 }
 

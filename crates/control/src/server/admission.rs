@@ -133,7 +133,7 @@ impl Server {
             return self.known(*number, &submit);
         }
         let Submit { owner, work, own_time, latest, .. } = &submit;
-        match self.shape_for(now, owner, work, *own_time, *latest) {
+        match self.shape_for(now, owner, now, work, *own_time, *latest) {
             Ok(estimate) => self.accept(now, submit, estimate, commands),
             Err(refused) => Answer::Refused(refused),
         }
@@ -155,6 +155,7 @@ impl Server {
         &mut self,
         now: Time,
         owner: &User,
+        submitted: Time,
         work: &Work,
         own_time: bool,
         latest: Option<Time>,
@@ -166,7 +167,8 @@ impl Server {
         if self.waiting_of(owner) >= limit as usize {
             return Err(Refused::TooMany { limit });
         }
-        let estimate = self.estimate_at(now, work, self.speed_for(own_time))?;
+        let request = work.request(JobId(self.next), submitted).owned_by(owner.owner());
+        let estimate = self.estimate_at(now, &request, self.speed_for(own_time))?;
         if latest.is_some_and(|latest| estimate.completion() > latest) {
             return Err(Refused::Stale { now: estimate });
         }
@@ -185,7 +187,8 @@ impl Server {
         expected: Estimate,
         commands: &mut Vec<Command>,
     ) -> Answer {
-        let size_choice = self.size_choice(now, &submit.work, self.speed_for(submit.own_time), &expected);
+        let request = submit.work.request(JobId(self.next), now).owned_by(submit.owner.owner());
+        let size_choice = self.size_choice(now, &request, self.speed_for(submit.own_time), &expected);
         let number = self.next;
         self.next += 1;
         self.numbered = true;
@@ -219,8 +222,9 @@ impl Server {
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
         tell(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
+        let (submit, owner) = (record.submitted, record.owner.owner());
         self.jobs.insert(number, Kept::new(record, launch, lesson));
-        let submission = Submission { job: JobId(number), procs, walltime };
+        let submission = Submission { job: JobId(number), procs, walltime, submit, owner };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
             Some(sizes) => batch.submit_moldable(now, submission, sizes, effects),

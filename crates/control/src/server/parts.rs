@@ -154,7 +154,13 @@ impl Server {
         self.next += 1;
         // What it is held counts for its batch system.
         let walltime = Span(part.walltime.0.saturating_add(part.patience.0));
-        let submission = Submission { job: JobId(number), procs: part.procs, walltime };
+        let submission = Submission {
+            job: JobId(number),
+            procs: part.procs,
+            walltime,
+            submit: now,
+            owner: part.owner.owner(),
+        };
         self.parts.here.push(Taken::new(now, part, number));
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }
@@ -166,9 +172,10 @@ impl Server {
         }
         let walltime = Span(part.walltime.0.saturating_add(part.patience.0));
         let work = Work { procs: part.procs, walltime, speedup: Speedup::Rigid };
+        let request = work.request(JobId(self.next), now).owned_by(part.owner.owner());
         // The walltime of tasks is for all clusters the same.
         let estimate =
-            self.estimate_at(now, &work, Speed::REFERENCE).map_err(|refused| refused.to_string())?;
+            self.estimate_at(now, &request, Speed::REFERENCE).map_err(|refused| refused.to_string())?;
         match estimate.start {
             start if start > now + part.patience => Err(format!(
                 "its {} processors are free in {} s, and all parts are to be held within {} s",

@@ -67,7 +67,8 @@ impl Server {
         let speed = self.config.speed;
         let Work { procs, walltime, speedup } = instance.work.clone();
         let alone = Work { procs, walltime: walltime + instance.spare, speedup };
-        let pack = self.estimate_at(now, &alone, speed)?.walltime;
+        let request = alone.request(JobId(self.next), now).owned_by(user.owner());
+        let pack = self.estimate_at(now, &request, speed)?.walltime;
         let spare = Span((instance.spare.0 as f64 / speed.get()).ceil() as i64);
         let walltime = Span((pack - spare).0.max(1));
         let pack_most = self.batch.bounds().walltime.map(|most| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{Estimate, JobId, Procs, Speed, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 
@@ -23,19 +23,24 @@ use crate::vector::Vector;
 impl Server {
     /// What the work would get if it were submitted now; none if it never fits.
     pub fn estimate(&mut self, now: Time, work: &Work) -> Option<Estimate> {
-        self.estimate_at(now, work, self.config.speed).ok()
+        self.estimate_at(now, &work.request(JobId(self.next), now), self.config.speed).ok()
     }
 
-    /// The same, as if the cluster had that speed.
-    pub(super) fn estimate_at(&mut self, now: Time, work: &Work, speed: Speed) -> Result<Estimate, Refused> {
-        self.estimate_with(self.config.tuner, now, work, speed)
+    /// What a request would get if it came now, as if the cluster had that speed.
+    pub(super) fn estimate_at(
+        &mut self,
+        now: Time,
+        request: &Request,
+        speed: Speed,
+    ) -> Result<Estimate, Refused> {
+        self.estimate_with(self.config.tuner, now, request, speed)
     }
 
     fn estimate_with(
         &mut self,
         tuner: Tuner,
         now: Time,
-        work: &Work,
+        request: &Request,
         speed: Speed,
     ) -> Result<Estimate, Refused> {
         if let Some(why) = self.batch.closed() {
@@ -43,16 +48,15 @@ impl Server {
         }
         let bounds = self.batch.bounds();
         let available = bounds.procs.unwrap_or(self.procs());
-        let too_large = Refused::TooLarge { needed: work.procs, available };
+        let too_large = Refused::TooLarge { needed: request.procs, available };
         // A foreign batch system may have the processors, and none of them up.
         let no_room = match self.batch.mirror() {
             None => too_large.clone(),
             Some(_) => Refused::Other(Cause::BatchSystem.because(format!(
                 "the nodes that can be used at the moment have no room for {} processors",
-                work.procs
+                request.procs
             ))),
         };
-        let request = work.request(JobId(self.next), now);
         let Some(mut walltimes) = request.on(available, speed) else { return Err(too_large) };
         if let Some(most) = bounds.walltime {
             let walltime = walltimes.at(walltimes.most());
@@ -65,27 +69,28 @@ impl Server {
         }
     }
 
-    /// What work gives up for other jobs if it is queued as chosen; none if nothing completes it earlier.
+    /// What a request gives up for other jobs if it is queued as chosen; none if nothing completes it earlier.
     pub(super) fn size_choice(
         &mut self,
         now: Time,
-        work: &Work,
+        request: &Request,
         speed: Speed,
         chosen: &Estimate,
     ) -> Option<SizeChoice> {
         if self.config.tuner.is_greedy() {
             return None;
         }
-        let earliest = self.estimate_with(Tuner::Exact, now, work, speed).ok()?;
+        let earliest = self.estimate_with(Tuner::Exact, now, request, speed).ok()?;
         let Usage { running, waiting, .. } = self.usage();
         let choice = SizeChoice { earliest, other_jobs: running + waiting };
         (earliest.completion() < chosen.completion()).then_some(choice)
     }
 
-    /// The answer to a question, `needed` being what it would run: an estimation vector, or why not.
-    pub fn answer(&mut self, now: Time, info: &ServerInfo, needed: &Work) -> Found {
+    /// The answer to a user's question, `needed` being what it would run: an estimation vector, or why not.
+    pub fn answer(&mut self, now: Time, info: &ServerInfo, user: &User, needed: &Work) -> Found {
         let Usage { free, waiting, .. } = self.usage();
-        let estimate = match self.estimate_at(now, needed, self.config.speed) {
+        let request = needed.request(JobId(self.next), now).owned_by(user.owner());
+        let estimate = match self.estimate_at(now, &request, self.config.speed) {
             Ok(estimate) => estimate,
             Err(refused) => {
                 let refusals = vec![(info.name.clone(), refused.reason())];
@@ -169,6 +174,7 @@ impl Server {
                 key: record.key,
                 work: record.work.clone(),
                 submitted: record.submitted,
+                owner: record.owner.owner(),
                 moves: record.hops.len() as u32,
                 copies: self.copies_of(*number).cloned().collect(),
                 avoids: avoided(&record.hops, now),

@@ -85,7 +85,8 @@ impl Server {
             return Err("it has waited here without a plan, and does not come back so soon".to_owned());
         }
         let latest = (!handoff.copy).then_some(handoff.latest);
-        let shape = self.shape_for(now, &handoff.owner, &handoff.work, false, latest);
+        let Handoff { owner, submitted, work, .. } = handoff;
+        let shape = self.shape_for(now, owner, *submitted, work, false, latest);
         shape.map(Some).map_err(|refused| refused.to_string())
     }
 
@@ -98,7 +99,9 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         self.drop_held(now, &handoff.id, commands);
-        let size_choice = self.size_choice(now, &handoff.work, self.config.speed, &estimate);
+        let request = handoff.work.request(JobId(self.next), handoff.submitted);
+        let request = request.owned_by(handoff.owner.owner());
+        let size_choice = self.size_choice(now, &request, self.config.speed, &estimate);
         let number = self.next;
         self.next += 1;
         let work = handoff.work.clone();

@@ -1,5 +1,6 @@
 mod foreign_copies;
 mod foreign_parts;
+mod sizes;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;

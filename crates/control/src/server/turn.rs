@@ -77,8 +77,14 @@ impl Server {
         let Some(mut kept) = self.jobs.remove(&number) else { return };
         kept.number = self.next;
         self.next += 1;
-        let JobRecord { handle, key, procs, walltime, .. } = &kept.record;
-        let submission = Submission { job: JobId(kept.number), procs: *procs, walltime: *walltime };
+        let JobRecord { handle, key, procs, walltime, submitted, owner, .. } = &kept.record;
+        let submission = Submission {
+            job: JobId(kept.number),
+            procs: *procs,
+            walltime: *walltime,
+            submit: *submitted,
+            owner: owner.owner(),
+        };
         self.keys.insert(*key, kept.number);
         self.numbers.insert(handle.clone(), kept.number);
         // It may be about to go on, or have copies.
@@ -97,7 +103,8 @@ impl Held {
     /// It as the batch system gets it.
     pub(super) fn submission(&self) -> Submission {
         let Estimate { procs, walltime, .. } = self.estimate;
-        Submission { job: JobId(self.number), procs, walltime }
+        let (submit, owner) = (self.handoff.submitted, self.handoff.owner.owner());
+        Submission { job: JobId(self.number), procs, walltime, submit, owner }
     }
 
     /// It is not in the batch system any more; when it comes back, it does so under the next number.

@@ -89,6 +89,12 @@ pub struct ClusterFile {
     /// The local batch policy.
     #[serde(default = "cbf")]
     pub batch: String,
+    /// In which order waiting jobs are served; in order of submission without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// After which wait a job goes before all others: `none` or a time like `24h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aging: Option<String>,
     /// How moldable requests are sized.
     #[serde(default = "slack")]
     pub tuner: String,
@@ -191,8 +197,7 @@ impl ServerFile {
         self.optional.as_ref().map_or(Ok(()), OptionalFile::check)?;
         self.cluster.speed()?;
         self.cluster.tuner()?;
-        let policy = pliant_policy::batch::by_name(&self.cluster.batch);
-        policy.map_err(|error| ("cluster.batch", error.to_string()))?;
+        self.cluster.local_policy()?;
         if let Some(share) = self.cluster.cpu_share
             && !(0.01..=1.0).contains(&share)
         {
@@ -242,10 +247,12 @@ impl ClusterFile {
 
     /// What the batch system does itself is not said here.
     fn check_foreign(&self, settings: &cluster::Settings) -> Result<(), (&'static str, String)> {
-        let ClusterFile { procs, batch, pin, first_core, cpu_share, .. } = self;
+        let ClusterFile { procs, batch, order, aging, pin, first_core, cpu_share, .. } = self;
         let said = [
             ("cluster.procs", *procs != 0),
             ("cluster.batch", *batch != cbf()),
+            ("cluster.order", order.is_some()),
+            ("cluster.aging", aging.is_some()),
             ("cluster.pin", *pin),
             ("cluster.first_core", *first_core != 0),
             ("cluster.cpu_share", cpu_share.is_some()),
@@ -266,12 +273,23 @@ impl ClusterFile {
     }
 
     /// The name of the policy by which the cluster is planned.
-    pub fn policy(&self) -> &str {
+    pub fn policy(&self) -> String {
         match self.foreign() {
-            Some(cluster::Settings::Slurm(_)) => foreign::SLURM,
-            Some(cluster::Settings::Oar(_)) => foreign::OAR,
-            None => &self.batch,
+            Some(cluster::Settings::Slurm(_)) => foreign::SLURM.to_owned(),
+            Some(cluster::Settings::Oar(_)) => foreign::OAR.to_owned(),
+            None => self.local_policy().unwrap_or_else(|_| self.batch.clone()),
         }
+    }
+
+    /// The local policy, with its queue order and aging.
+    fn local_policy(&self) -> Result<String, (&'static str, String)> {
+        let (order, aging) = (self.order.as_deref(), self.aging.as_deref());
+        let wrong = |(key, problem)| match key {
+            "order" => ("cluster.order", problem),
+            "aging" => ("cluster.aging", problem),
+            _ => ("cluster.batch", problem),
+        };
+        pliant_policy::batch::order::local_policy(&self.batch, order, aging).map_err(wrong)
     }
 
     /// Processors.

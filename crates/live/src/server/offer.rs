@@ -240,7 +240,8 @@ impl Below {
         };
         let work = self.shop.work(&ask.what, &ask.caller.user, learned)?;
         let info = self.shop.info.clone();
-        let question = move |server: &mut Server, now| server.answer(now, &info, &work);
+        let user = ask.caller.user.clone();
+        let question = move |server: &mut Server, now| server.answer(now, &info, &user, &work);
         self.mailbox.glance(question).await.map_err(|_| Cause::Stopping.because("is stopping"))
     }
 }

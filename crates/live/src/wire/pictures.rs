@@ -2,7 +2,8 @@
 
 use pliant_control::handoff::{Movable, Picture};
 use pliant_control::names::Name;
-use pliant_model::JobId;
+use pliant_model::{JobId, Owner};
+use pliant_policy::batch::order::{Charge, Shares, UserUsage};
 use pliant_policy::batch::{Dump, RunningJob, Start, Submission, Waiting};
 
 use super::proto;
@@ -13,10 +14,19 @@ impl From<&Picture> for proto::Picture {
     fn from(picture: &Picture) -> proto::Picture {
         let Picture { info, tuner, queue, nodes, movable, closed } = picture;
         let planned = |one: &Waiting| proto::Planned { job: one.job.0, plan: Some((&one.plan).into()) };
-        let in_line = |job: JobId, procs, walltime| proto::InLine {
-            job: job.0,
-            procs: write::procs(procs),
-            walltime_s: write::scaled_walltime(walltime),
+        let head = |one: &Start| proto::InLine {
+            job: one.job.0,
+            procs: write::procs(one.procs),
+            walltime_s: write::scaled_walltime(one.walltime),
+            submitted: 0,
+            owner: None,
+        };
+        let in_line = |one: &Submission| proto::InLine {
+            job: one.job.0,
+            procs: write::procs(one.procs),
+            walltime_s: write::scaled_walltime(one.walltime),
+            submitted: write::time(one.submit),
+            owner: Some(one.owner.0),
         };
         proto::Picture {
             info: Some(info.into()),
@@ -31,8 +41,9 @@ impl From<&Picture> for proto::Picture {
                 })
                 .collect(),
             placed: queue.placed.iter().map(planned).collect(),
-            line: queue.line.iter().map(|one| in_line(one.job, one.procs, one.walltime)).collect(),
-            head: queue.head.as_ref().map(|one| in_line(one.job, one.procs, one.walltime)),
+            line: queue.line.iter().map(in_line).collect(),
+            head: queue.head.as_ref().map(head),
+            shares: queue.shares.as_ref().map(proto::Shares::from),
             movable: movable.iter().map(proto::Movable::from).collect(),
             nodes: nodes.as_ref().map(proto::NodesPicture::from),
             closed: write::optional_text(closed.as_deref()),
@@ -56,7 +67,8 @@ impl TryFrom<proto::Picture> for Picture {
             Ok((JobId(one.job), procs, read::scaled_walltime("walltime_s", one.walltime_s)?))
         };
         let in_line = |one: proto::InLine| {
-            shape(&one).map(|(job, procs, walltime)| Submission { job, procs, walltime })
+            let (submit, owner) = (read::time("submitted", one.submitted)?, owner(one.owner));
+            shape(&one).map(|(job, procs, walltime)| Submission { job, procs, walltime, submit, owner })
         };
         let head = message.head.as_ref().map(shape).transpose();
         let head = head.map_err(|malformed: Malformed| malformed.under("head"))?;
@@ -66,6 +78,7 @@ impl TryFrom<proto::Picture> for Picture {
             placed: read::list("placed", message.placed, bounds::QUEUE_MAX, planned)?,
             line: read::list("line", message.line, bounds::QUEUE_MAX, in_line)?,
             head: head.map(|(job, procs, walltime)| Start { job, procs, walltime }),
+            shares: read::optional("shares", message.shares)?,
         };
         Ok(Picture {
             info: read::required("info", "a server", message.info)?,
@@ -74,6 +87,45 @@ impl TryFrom<proto::Picture> for Picture {
             nodes: read::optional("nodes", message.nodes)?,
             movable: read::list("movable", message.movable, bounds::QUEUE_MAX, Movable::try_from)?,
             closed: read::optional_text("closed", message.closed)?,
+        })
+    }
+}
+
+/// Whose a job is; nobody knows if its server does not say.
+fn owner(number: Option<u64>) -> Owner {
+    number.map_or(Owner::UNKNOWN, Owner)
+}
+
+impl From<&Shares> for proto::Shares {
+    fn from(shares: &Shares) -> proto::Shares {
+        let usage = |one: &UserUsage| proto::UserUsage { owner: one.owner.0, used: one.used, hour: one.hour };
+        let charge = |one: &Charge| proto::Charge {
+            job: one.job.0,
+            owner: one.owner.0,
+            procs: write::procs(one.procs),
+            start: write::time(one.start),
+        };
+        proto::Shares {
+            since: write::time(shares.since),
+            users: shares.users.iter().map(usage).collect(),
+            running: shares.running.iter().map(charge).collect(),
+        }
+    }
+}
+
+impl TryFrom<proto::Shares> for Shares {
+    type Error = Malformed;
+    fn try_from(message: proto::Shares) -> Result<Shares, Malformed> {
+        let usage =
+            |one: proto::UserUsage| Ok(UserUsage { owner: Owner(one.owner), used: one.used, hour: one.hour });
+        let charge = |one: proto::Charge| {
+            let (procs, start) = (read::procs("procs", one.procs)?, read::time("start", one.start)?);
+            Ok(Charge { job: JobId(one.job), owner: Owner(one.owner), procs, start })
+        };
+        Ok(Shares {
+            since: read::time("since", message.since)?,
+            users: read::list("users", message.users, bounds::QUEUE_MAX, usage)?,
+            running: read::list("running", message.running, bounds::QUEUE_MAX, charge)?,
         })
     }
 }
@@ -89,6 +141,7 @@ impl From<&Movable> for proto::Movable {
             moves: job.moves,
             copies: job.copies.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
             avoids: job.avoids.iter().take(bounds::SERVERS_MAX).map(Name::to_string).collect(),
+            owner: Some(job.owner.0),
         }
     }
 }
@@ -102,6 +155,7 @@ impl TryFrom<proto::Movable> for Movable {
             key: read::key("key", &message.key)?,
             work: read::required("work", "the work", message.work)?,
             submitted: read::time("submitted", message.submitted)?,
+            owner: owner(message.owner),
             moves: message.moves,
             copies: read::list("copies", message.copies, bounds::SERVERS_MAX, |name| read::name("", &name))?,
             avoids: read::list("avoids", message.avoids, bounds::SERVERS_MAX, |name| read::name("", &name))?,

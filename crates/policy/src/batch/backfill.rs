@@ -8,6 +8,7 @@ use pliant_model::{Procs, Time};
 
 use super::BatchScheduler;
 use super::event_driven::{EventDriven, Occupied, Rule};
+use super::order::Ordering;
 use super::overtaking;
 
 #[derive(Clone, Debug)]
@@ -15,6 +16,10 @@ struct ReleaseDriven;
 
 pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
     EventDriven::boxed(procs, ReleaseDriven)
+}
+
+pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
+    EventDriven::ordered(procs, now, ordering, ReleaseDriven)
 }
 
 impl Rule for ReleaseDriven {

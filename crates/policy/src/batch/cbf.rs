@@ -284,7 +284,7 @@ fn join_overlapping(intervals: &mut Vec<Freed>) {
 
 impl BatchScheduler for ConservativeBackfilling {
     fn submit(&mut self, now: Time, submission: Submission) {
-        let Submission { job, procs, walltime } = submission;
+        let Submission { job, procs, walltime, .. } = submission;
         self.profile.advance(now);
         let from = self.bounds.as_ref().map_or(now, |bounds| bounds.at_least(procs, walltime, now));
         let start = self.profile.earliest_fit(from, procs, walltime);

@@ -8,6 +8,7 @@ use std::fmt;
 
 use pliant_model::{JobId, Procs, Span, Time};
 
+use super::order::Shares;
 use super::{Start, Submission, Waiting};
 
 /// A job that was handed out and whose end was not told yet.
@@ -41,6 +42,9 @@ pub struct Dump {
     /// The job at the head of the line with the shape in which it will start, where a policy chooses that
     /// once and keeps it.
     pub head: Option<Start>,
+    /// What a queue order other than that of submission remembers.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub shares: Option<Shares>,
 }
 
 /// Why a scheduler cannot be restored from a [`Dump`].
@@ -111,8 +115,10 @@ impl Dump {
     /// The same with other numbers for the jobs.
     #[must_use]
     pub fn renumbered(mut self, mut number: impl FnMut(JobId) -> JobId) -> Dump {
-        let Dump { running, placed, line, head } = &mut self;
+        let Dump { running, placed, line, head, shares } = &mut self;
         let jobs = running.iter_mut().map(|one| &mut one.job);
+        let jobs =
+            jobs.chain(shares.iter_mut().flat_map(|shares| &mut shares.running).map(|one| &mut one.job));
         let jobs = jobs.chain(placed.iter_mut().map(|one| &mut one.job));
         // The head is in the line as well, or a job that is nowhere else.
         for job in

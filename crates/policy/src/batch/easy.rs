@@ -4,11 +4,15 @@
 //! Only the head has a guarantee, and only until another job comes to the head. Estimates and plans are
 //! those of conservative backfilling over the present line: what to expect, not a promise. Jobs may start
 //! earlier or later than planned.
+//!
+//! In a queue order other than that of submission ([`super::order`]) the head is the job with the lowest rank, and the
+//! others overtake it in the order of theirs. Another job may become the head whenever ranks change.
 
 use pliant_model::{Procs, Time};
 
 use super::BatchScheduler;
 use super::event_driven::{EventDriven, Occupied, Rule};
+use super::order::Ordering;
 use super::overtaking;
 
 #[derive(Clone, Debug)]
@@ -18,11 +22,15 @@ pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
     EventDriven::boxed(procs, Easy)
 }
 
+pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
+    EventDriven::ordered(procs, now, ordering, Easy)
+}
+
 impl Rule for Easy {
     const IN_ORDER: bool = false;
 
     fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
-        if cluster.processors.awaits_end(now) {
+        if cluster.processors.awaits_end(now) || cluster.line.ranked().is_some() {
             self.freed(now, cluster);
         } else {
             overtaking::serve_last(now, cluster);

@@ -5,13 +5,17 @@
 //! due. Plans are made only when somebody asks: the waiting jobs, in order, on the profile of what runs
 //! ([`Plan`]). A submission extends a plan that is there; a termination, a cancellation or a start that was
 //! planned differently discards it, so a plan costs O(queue) searches after a change and O(1) otherwise,
-//! and a log that nobody asks about is replayed without any.
+//! and a log that nobody asks about is replayed without any. In a queue order other than that of submission every
+//! event discards it, since the next job may go before others ([`by_rank`]).
+
+mod by_rank;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::line::{Line, Slot};
 use super::occupancy::Occupancy;
+use super::order::{Ordering, Ranking};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::Profile;
 use crate::tuning::{self, OtherJobs, Present, Tuner};
@@ -68,8 +72,8 @@ pub(super) struct Occupied {
 }
 
 impl Occupied {
-    fn empty(procs: Procs) -> Occupied {
-        Occupied { processors: Occupancy::new(procs), line: Line::default(), due: Vec::new() }
+    fn empty(procs: Procs, line: Line) -> Occupied {
+        Occupied { processors: Occupancy::new(procs), line, due: Vec::new() }
     }
 
     fn is_head(&self, job: JobId) -> bool {
@@ -85,8 +89,11 @@ impl Occupied {
 
     /// Starts a waiting job on `procs` processors, for `walltime`.
     pub(super) fn start(&mut self, now: Time, slot: Slot, procs: Procs, walltime: Span) {
-        let Some(Submission { job, .. }) = self.line.remove(slot) else { return };
+        let Some(Submission { job, owner, .. }) = self.line.remove(slot) else { return };
         self.processors.start(job, procs, now + walltime);
+        if let Some(line) = self.line.ranked_mut() {
+            line.ranking_mut().started(now, job, owner, procs);
+        }
         self.due.push(Waiting { job, plan: Estimate { procs, walltime, start: now } });
     }
 }
@@ -119,22 +126,29 @@ impl Horizon {
 /// The expected starts of the jobs in line.
 #[derive(Clone, Debug)]
 struct Plan {
+    /// When it was made.
+    at: Time,
     horizon: Horizon,
     places: FxHashMap<JobId, Estimate>,
 }
 
 impl Plan {
     fn new<R: Rule>(now: Time, rule: &R, cluster: &Occupied) -> Plan {
+        let mut plan = Plan::without_jobs(now, rule, cluster);
+        for job in cluster.line.iter() {
+            plan.push(rule, job);
+        }
+        plan
+    }
+
+    /// What the running jobs leave.
+    fn without_jobs<R: Rule>(now: Time, rule: &R, cluster: &Occupied) -> Plan {
         let mut profile = Profile::new(cluster.processors.capacity(), now);
         for (end, procs) in cluster.processors.releases() {
             profile.reserve(now, end, procs);
         }
         let horizon = Horizon { profile, from: rule.not_before(now, cluster) };
-        let mut plan = Plan { horizon, places: FxHashMap::default() };
-        for job in cluster.line.iter() {
-            plan.push(rule, job);
-        }
-        plan
+        Plan { at: now, horizon, places: FxHashMap::default() }
     }
 
     fn push<R: Rule>(&mut self, rule: &R, job: Submission) {
@@ -166,11 +180,27 @@ pub(super) struct EventDriven<R> {
 
 impl<R: Rule> EventDriven<R> {
     pub(super) fn boxed(procs: Procs, rule: R) -> Box<dyn BatchScheduler> {
-        Box::new(EventDriven { rule, cluster: Occupied::empty(procs), plan: None })
+        let cluster = Occupied::empty(procs, Line::by_submission());
+        Box::new(EventDriven { rule, cluster, plan: None })
+    }
+
+    /// A cluster that serves its line in a queue order.
+    pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering, rule: R) -> Box<dyn BatchScheduler> {
+        let line = Line::by_rank(Ranking::new(ordering, procs, now));
+        Box::new(EventDriven { rule, cluster: Occupied::empty(procs, line), plan: None })
     }
 
     /// Lets the rule decide, and keeps the plan if what it started is what was planned.
-    fn decide(&mut self, decision: impl FnOnce(&mut R, &mut Occupied)) {
+    fn decide(&mut self, now: Time, decision: impl FnOnce(&mut R, &mut Occupied)) {
+        if self.cluster.line.ranked().is_some() {
+            // Any event may change who is served next.
+            self.plan = None;
+            let free = self.cluster.processors.free(now);
+            if self.cluster.line.next_where(0, |procs, _| procs <= free).is_none() {
+                return;
+            }
+            self.cluster.line.arrange(now);
+        }
         let before = self.cluster.due.len();
         decision(&mut self.rule, &mut self.cluster);
         let Some(plan) = &mut self.plan else { return };
@@ -182,9 +212,12 @@ impl<R: Rule> EventDriven<R> {
 }
 
 /// The plan at `now`.
-fn planned<'a, R: Rule>(now: Time, rule: &R, cluster: &Occupied, plan: &'a mut Option<Plan>) -> &'a Plan {
+fn planned<'a, R: Rule>(now: Time, rule: &R, cluster: &mut Occupied, plan: &'a mut Option<Plan>) -> &'a Plan {
+    cluster.line.arrange(now);
+    // Ranks change with time, and with them what is planned to start at once.
+    let has_other_ranks = plan.as_ref().is_some_and(|plan| plan.at < now && cluster.line.ranked().is_some());
     // Starts are planned for the ends of jobs: once one is overdue, so may they be.
-    if cluster.processors.releases().next().is_some_and(|(end, _)| end < now) {
+    if has_other_ranks || cluster.processors.releases().next().is_some_and(|(end, _)| end < now) {
         *plan = None;
     }
     let plan = plan.get_or_insert_with(|| Plan::new(now, rule, cluster));
@@ -198,8 +231,8 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             plan.advance(self.rule.not_before(now, &self.cluster));
             plan.push(&self.rule, submission);
         }
-        self.cluster.line.push(submission);
-        self.decide(|rule, cluster| rule.submitted(now, cluster));
+        self.cluster.line.push(now, submission);
+        self.decide(now, |rule, cluster| rule.submitted(now, cluster));
     }
 
     fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
@@ -217,15 +250,18 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
                 self.rule.keep(None);
             }
             self.plan = None;
-            self.decide(|rule, cluster| rule.freed(now, cluster));
+            self.decide(now, |rule, cluster| rule.freed(now, cluster));
         }
         cancelled
     }
 
     fn finish(&mut self, now: Time, job: JobId) {
         if self.cluster.processors.finish(job).is_some() {
+            if let Some(line) = self.cluster.line.ranked_mut() {
+                line.ranking_mut().finished(now, job);
+            }
             self.plan = None;
-            self.decide(|rule, cluster| rule.freed(now, cluster));
+            self.decide(now, |rule, cluster| rule.freed(now, cluster));
         }
     }
 
@@ -235,7 +271,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         }
         self.plan = None;
         // The head of the line starts later than it was to, so others may overtake it.
-        self.decide(|rule, cluster| rule.freed(now, cluster));
+        self.decide(now, |rule, cluster| rule.freed(now, cluster));
     }
 
     fn start_due(&mut self, _now: Time, started: &mut Vec<Start>) {
@@ -251,7 +287,13 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
     }
 
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
-        let plan = planned(now, &self.rule, &self.cluster, &mut self.plan);
+        if self.cluster.line.ranked().is_some_and(|_| self.cluster.line.len() > 0) {
+            self.cluster.line.arrange(now);
+        }
+        let plan = match self.cluster.line.ranked() {
+            Some(_) if self.cluster.line.len() > 0 => None,
+            _ => Some(planned(now, &self.rule, &mut self.cluster, &mut self.plan)),
+        };
         // Jobs that are due hold their processors already.
         let Occupied { processors, line, .. } = &self.cluster;
         let shapes = |each: &mut dyn FnMut(Procs, Span)| {
@@ -259,12 +301,16 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             line.iter().for_each(|job| each(job.procs, job.walltime));
         };
         let others = OtherJobs { count: processors.jobs() + line.len(), shapes: &shapes };
-        self.rule.tune(&plan.horizon, tuner, &Present { now, others }, walltimes)
+        let present = Present { now, others };
+        match plan {
+            Some(plan) => self.rule.tune(&plan.horizon, tuner, &present, walltimes),
+            None => by_rank::estimate(&self.rule, &self.cluster, walltimes, tuner, &present),
+        }
     }
 
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {
         waiting.extend_from_slice(&self.cluster.due);
-        let plan = planned(now, &self.rule, &self.cluster, &mut self.plan);
+        let plan = planned(now, &self.rule, &mut self.cluster, &mut self.plan);
         let place = |job: Submission| Some(Waiting { job: job.job, plan: *plan.places.get(&job.job)? });
         waiting.extend(self.cluster.line.iter().filter_map(place));
     }
@@ -274,7 +320,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             return Some(due.plan);
         }
         self.cluster.line.slot(job)?;
-        planned(now, &self.rule, &self.cluster, &mut self.plan).places.get(&job).copied()
+        planned(now, &self.rule, &mut self.cluster, &mut self.plan).places.get(&job).copied()
     }
 
     fn queue_length(&self) -> usize {
@@ -287,7 +333,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         let mut running = processors.running();
         running.retain(|one| !not_handed_out.contains(&one.job));
         let head = self.rule.chosen().filter(|head| self.cluster.is_head(head.job));
-        Dump { running, placed: due.clone(), line: line.iter().collect(), head }
+        Dump { running, placed: due.clone(), line: line.submissions(), head, shares: line.shares() }
     }
 
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
@@ -297,14 +343,18 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         if let Some(later) = dump.placed.iter().find(|one| one.plan.start > now) {
             return other_policy(later.job, "places for started jobs only");
         }
-        let mut cluster = Occupied { due: dump.placed.clone(), ..Occupied::empty(capacity) };
+        let line = self.cluster.line.emptied();
+        let mut cluster = Occupied { due: dump.placed.clone(), ..Occupied::empty(capacity, line) };
+        if let (Some(line), Some(shares)) = (cluster.line.ranked_mut(), &dump.shares) {
+            line.ranking_mut().restore(shares);
+        }
         for RunningJob { job, procs, end } in &dump.running {
             cluster.processors.start(*job, *procs, *end);
         }
         for Waiting { job, plan } in &dump.placed {
             cluster.processors.start(*job, plan.procs, plan.completion());
         }
-        dump.line.iter().for_each(|job| cluster.line.push(*job));
+        dump.line.iter().for_each(|job| cluster.line.push(now, *job));
         let mut rule = self.rule.clone();
         rule.keep(dump.head);
         if let Some(head) = dump.head

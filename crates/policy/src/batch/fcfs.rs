@@ -1,5 +1,6 @@
 //! First come, first served: the job at the head of the line starts as soon as enough processors are free,
-//! and nobody overtakes it (paper 001's FIFO; spec A.1.2).
+//! and nobody overtakes it (paper 001's FIFO; spec A.1.2). In another queue order ([`super::order`]) the head is the
+//! job with the lowest rank.
 //!
 //! A decision costs O(1) per started job. In a plan each job starts at the earliest time, not before its
 //! predecessor's start, at which its processors are free by the walltimes.
@@ -8,12 +9,17 @@ use pliant_model::{Procs, Time};
 
 use super::BatchScheduler;
 use super::event_driven::{EventDriven, Occupied, Rule};
+use super::order::Ordering;
 
 #[derive(Clone, Debug)]
 struct FirstComeFirstServed;
 
 pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
     EventDriven::boxed(procs, FirstComeFirstServed)
+}
+
+pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
+    EventDriven::ordered(procs, now, ordering, FirstComeFirstServed)
 }
 
 impl Rule for FirstComeFirstServed {

@@ -5,7 +5,8 @@
 //! system runs one for real. From outside it can be asked what a real batch system can be asked: submit,
 //! cancel while waiting, list, estimate (ARCHITECTURE.md, invariant 6).
 //!
-//! To add a policy: one file here, one line in [`REGISTRY`].
+//! To add a policy: one file here, one line in [`REGISTRY`]. In which order waiting jobs are served is a matter of its
+//! own ([`order`]); [`LocalPolicy`] is the two together.
 
 mod backfill;
 mod cbf;
@@ -20,15 +21,17 @@ mod h3;
 mod h3_head;
 mod line;
 mod occupancy;
+pub mod order;
 mod overtaking;
 mod running;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
-use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
 pub use dump::{Dump, RestoreError, RunningJob};
+pub use order::LocalPolicy;
 
 use crate::UnknownName;
 use crate::profile::StartBounds;
@@ -44,6 +47,18 @@ pub struct Submission {
     pub procs: Procs,
     /// Walltime asked for; at least 1 s.
     pub walltime: Span,
+    /// When it was submitted to the federation, which a move does not change.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub submit: Time,
+    /// Whose it is.
+    #[cfg_attr(feature = "serde", serde(default = "unknown"))]
+    pub owner: Owner,
+}
+
+/// The owner of submissions that were recorded before owners were.
+#[cfg(feature = "serde")]
+fn unknown() -> Owner {
+    Owner::UNKNOWN
 }
 
 /// A job that starts now.
@@ -126,6 +141,9 @@ pub trait BatchScheduler: Send {
 /// Makes a scheduler for a cluster of that many processors, empty at that time.
 pub type Constructor = fn(Procs, Time) -> Box<dyn BatchScheduler>;
 
+/// The same in a queue order.
+pub type OrderedConstructor = fn(Procs, Time, order::Ordering) -> Box<dyn BatchScheduler>;
+
 /// A registered policy.
 pub struct Registered {
     /// Its name in options and files.
@@ -136,6 +154,8 @@ pub struct Registered {
     pub folds: bool,
     /// Makes one.
     pub new: Constructor,
+    /// Makes one that serves its line in another order than that of submission, if it can.
+    pub ordered: Option<OrderedConstructor>,
 }
 
 /// Every local batch policy, in the order in which they are listed to users.
@@ -145,56 +165,74 @@ pub const REGISTRY: &[Registered] = &[
         summary: "first come, first served: strict order of submission",
         folds: false,
         new: fcfs::new,
+        ordered: Some(fcfs::ordered),
     },
     Registered {
         name: "cbf",
         summary: "conservative backfilling: a reservation for every job",
         folds: false,
         new: cbf::new,
+        ordered: None,
     },
     Registered {
         name: "easy",
         summary: "aggressive backfilling: a reservation for the job at the head only",
         folds: false,
         new: easy::new,
+        ordered: Some(easy::ordered),
     },
     Registered {
         name: "backfill",
         summary: "paper 001's backfilling: EASY's rule, when processors are released",
         folds: false,
         new: backfill::new,
+        ordered: Some(backfill::ordered),
     },
     Registered {
         name: "h1",
         summary: "strict order with integer folding: a folded job ends before it could have started unfolded",
         folds: true,
         new: h1::new,
+        ordered: None,
     },
     Registered {
         name: "h1-completion",
         summary: "H1 with folded jobs that end no later than unfolded ones",
         folds: true,
         new: h1::by_completion,
+        ordered: None,
     },
     Registered {
         name: "h2",
         summary: "strict order with non-integer folding: the earliest completion",
         folds: true,
         new: h2::new,
+        ordered: None,
     },
     Registered {
         name: "h3",
         summary: "H1 with backfilling: jobs are folded into a table of reservations",
         folds: true,
         new: h3::new,
+        ordered: None,
     },
     Registered {
         name: "h3-head",
         summary: "H1 with backfilling, without a table: only the job at the head is folded",
         folds: true,
         new: h3_head::new,
+        ordered: None,
     },
 ];
+
+/// Names of every local policy: of each batch policy, and of it in each queue order that it can serve.
+pub fn local_names() -> Vec<String> {
+    let in_order = |batch: &'static Registered| {
+        let orders = order::ORDERS.iter().filter(|order| batch.ordered.is_some() && !order.is_first_come());
+        orders.map(|order| format!("{}/{}", batch.name, order.name))
+    };
+    REGISTRY.iter().flat_map(|one| std::iter::once(one.name.to_owned()).chain(in_order(one))).collect()
+}
 
 /// Names of the registered policies.
 pub fn names() -> Vec<&'static str> {

@@ -14,7 +14,7 @@ use pliant_model::{ClusterId, Estimate, JobId, Platform, Procs, Reason, Request,
 
 use self::groups::Groups;
 use crate::UnknownName;
-use crate::batch::{self, BatchScheduler, Submission};
+use crate::batch::{BatchScheduler, LocalPolicy, Submission};
 use crate::tuning::{ClassTimes, Tuner};
 
 /// One cluster as the agent sees it.
@@ -64,6 +64,14 @@ pub struct Tracked {
     pub reason: Reason,
 }
 
+impl Tracked {
+    /// What is submitted to a cluster that gives that estimate.
+    fn submission(&self, estimate: Estimate) -> Submission {
+        let Request { id: job, submit, owner, .. } = self.request;
+        Submission { job, procs: estimate.procs, walltime: estimate.walltime, submit, owner }
+    }
+}
+
 /// The clusters, and the requests waiting on them that came through the federation. Jobs that local users
 /// submitted are seen through the schedulers only, and never touched.
 #[derive(Clone)]
@@ -89,7 +97,7 @@ impl Federation {
             .clusters()
             .iter()
             .map(|cluster| {
-                let scheduler = (batch::by_name(&cluster.batch)?.new)(cluster.procs, now);
+                let scheduler = cluster.batch.parse::<LocalPolicy>()?.scheduler(cluster.procs, now);
                 Ok(Pictured { procs: cluster.procs, speed: cluster.speed, tuner, scheduler, open: true })
             })
             .collect::<Result<Vec<_>, UnknownName>>()?;
@@ -238,7 +246,7 @@ impl Federation {
     /// Submits a request in the shape of an estimate just made, and keeps track of it while it waits.
     pub fn submit(&mut self, now: Time, tracked: Tracked, estimate: Estimate) {
         let job = tracked.request.id;
-        let submission = Submission { job, procs: estimate.procs, walltime: estimate.walltime };
+        let submission = tracked.submission(estimate);
         self.scheduler(tracked.cluster).submit(now, submission);
         self.waiting.insert(job, tracked);
     }
@@ -260,7 +268,9 @@ impl Federation {
 
     /// Submits a copy of a waiting request in the shape of an estimate just made.
     pub fn submit_copy(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
-        let submission = Submission { job, procs: estimate.procs, walltime: estimate.walltime };
+        let Some(submission) = self.waiting.get(&job).map(|tracked| tracked.submission(estimate)) else {
+            return;
+        };
         self.scheduler(cluster).submit(now, submission);
         self.has_copy(job, cluster);
     }

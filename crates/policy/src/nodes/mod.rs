@@ -35,7 +35,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
 pub use picture::{Holder, Node, Pending, Picture, PictureError, Published, Reserve, Rules, Shape, Share};
 
@@ -225,7 +225,7 @@ impl Nodes {
 impl BatchScheduler for Nodes {
     fn submit(&mut self, now: Time, submission: Submission) {
         self.advance(now);
-        let Submission { job, procs, walltime } = submission;
+        let Submission { job, procs, walltime, .. } = submission;
         let shape = self.shapes.get(&job).copied().unwrap_or(Shape::of(procs));
         let pending = Pending::of(job, shape, walltime);
         if let Some(plan) = self.plan.get_mut() {
@@ -330,7 +330,9 @@ impl BatchScheduler for Nodes {
                 Some(plan) => dump.placed.push(Waiting { job: one.job, plan }),
                 None => {
                     let (procs, walltime) = (one.shape.cores, one.walltime);
-                    dump.line.push(Submission { job: one.job, procs, walltime });
+                    // Nobody ranks it.
+                    let (submit, owner) = (Time::ZERO, Owner::UNKNOWN);
+                    dump.line.push(Submission { job: one.job, procs, walltime, submit, owner });
                 }
             }
         }

@@ -8,8 +8,8 @@ pub(crate) mod table;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use pliant_model::{JobId, Procs, Span, Time};
-use pliant_policy::batch::{self, BatchScheduler, Submission};
+use pliant_model::{JobId, Owner, Procs, Span, Time};
+use pliant_policy::batch::{BatchScheduler, LocalPolicy, Submission};
 
 /// A job of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,8 @@ pub(crate) fn replay_watched(
     ties: Ties,
     watch: &mut dyn FnMut(&mut dyn BatchScheduler, Time, Moment),
 ) -> Vec<Option<Ran>> {
-    let scheduler = (batch::by_name(policy).unwrap().new)(Procs(procs), Time(jobs[0].submit));
+    let policy_of: LocalPolicy = policy.parse().unwrap();
+    let scheduler = policy_of.scheduler(Procs(procs), Time(jobs[0].submit));
     let cancels = jobs.iter().enumerate().filter_map(|(id, job)| Some((job.cancel?, id)));
     let mut driver = Driver {
         jobs,
@@ -90,6 +91,11 @@ pub(crate) fn replay_watched(
         assert!(driver.ran[id].is_some() != driver.withdrawn[id], "{policy}: job {id} is lost: {job:?}");
     }
     driver.ran
+}
+
+/// The user whose job that is: of three who take turns.
+pub(crate) fn owner_of(job: usize) -> Owner {
+    Owner(job as u64 % 3)
 }
 
 struct Driver<'a> {
@@ -128,7 +134,13 @@ impl Driver<'_> {
             && job.submit == now
         {
             let (procs, walltime) = (Procs(job.procs), Span(job.walltime));
-            let submission = Submission { job: JobId(self.next as u32), procs, walltime };
+            let submission = Submission {
+                job: JobId(self.next as u32),
+                procs,
+                walltime,
+                submit: Time(now),
+                owner: owner_of(self.next),
+            };
             self.next += 1;
             watch(self.scheduler.as_mut(), Time(now), Moment::BeforeSubmit(submission));
             self.scheduler.submit(Time(now), submission);

@@ -5,7 +5,8 @@ use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use pliant_model::Span;
-use pliant_policy::batch;
+use pliant_policy::UnknownName;
+use pliant_policy::batch::{self, order::Change};
 use pliant_policy::reallocation::{Heuristic, Reallocation};
 use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_trace::toml_file::Source;
@@ -110,14 +111,8 @@ impl Reader<'_> {
             if policies.iter().any(|other| &other.name == given.name.get_ref()) {
                 return Err(self.repeated(&given.name));
             }
-            if let Some(name) = &given.batch {
-                let batch = batch::by_name(name.get_ref()).map_err(|unknown| {
-                    self.at(name.span(), unknown.to_string(), "pliant policies lists them")
-                })?;
-                self.plannable(name, batch, given)?;
-            }
+            let local = self.local(given)?;
             let usual = Policies::default();
-            let batch = given.batch.as_ref().map(|name| name.get_ref().clone());
             let chosen = Policies {
                 tuner: self.tuner(file, given, usual.tuner)?,
                 mapping: given.mapping.or(file.mapping).map_or(usual.mapping, |word| word.0),
@@ -127,7 +122,7 @@ impl Reader<'_> {
                 ..usual
             };
             let sizes = self.sizes(given)?;
-            let treatment = Treatment::Jobs { policies: chosen, batch, sizes };
+            let treatment = Treatment::Jobs { policies: chosen, local, sizes };
             let compare_with = self.compare_with(file, given)?;
             policies.push(Variant { name: given.name.get_ref().clone(), treatment, compare_with });
         }
@@ -175,6 +170,32 @@ impl Reader<'_> {
             };
             tuner.with(key, *value.get_ref()).map_err(wrong)
         })
+    }
+
+    /// What is changed of clusters' local policies: `batch`, `order`, `aging`.
+    fn local(&self, given: &PolicyTable) -> Checked<Change> {
+        let wrong = |place: Range<usize>| {
+            move |unknown: UnknownName| self.at(place, unknown.to_string(), "pliant policies lists them")
+        };
+        if let Some(name) = &given.batch {
+            let batch = batch::by_name(name.get_ref()).map_err(wrong(name.span()))?;
+            self.plannable(name, batch, given)?;
+        }
+        let batch = given.batch.as_ref().map(|name| name.get_ref().clone());
+        let mut change = Change { batch, ..Change::default() };
+        // A batch policy that serves every order: the platform's own are known when it is read.
+        let present = change.batch.clone().unwrap_or_else(|| "easy".to_owned());
+        if let Some(order) = &given.order {
+            change.order = Some(order.get_ref().clone());
+            change.changed(&present).map_err(wrong(order.span()))?;
+        }
+        if let Some(aging) = &given.aging {
+            change.aging = Some(aging.get_ref().0);
+            if change.order.is_some() {
+                change.changed(&present).map_err(wrong(aging.span()))?;
+            }
+        }
+        Ok(change)
     }
 
     fn reallocation(&self, place: Range<usize>, given: &PolicyTable) -> Checked<Option<Reallocation>> {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use pliant_model::{Platform, Run, Speedup};
+use pliant_policy::batch::order::Change;
 use rayon::prelude::*;
 
 use super::jobs::{Cache, sim_jobs};
@@ -15,7 +16,7 @@ use super::{
     Treatment,
 };
 use crate::optional::{self, Scenario, System};
-use crate::{Policies, Silent, SimJob, simulate};
+use crate::{Policies, Silent, SimError, SimJob, simulate};
 
 /// The most threads that a campaign is run on: more than any machine has cores. Each costs memory even if
 /// there is nothing for it to do.
@@ -199,9 +200,9 @@ impl Shared<'_> {
     }
 
     /// What is done with jobs.
-    fn policies(&self, policy: usize) -> (Policies, Option<&str>, Sizes) {
+    fn policies(&self, policy: usize) -> (Policies, &Change, Sizes) {
         match &self.campaign.policies[policy].treatment {
-            Treatment::Jobs { policies, batch, sizes } => (policies.clone(), batch.as_deref(), *sizes),
+            Treatment::Jobs { policies, local, sizes } => (policies.clone(), local, *sizes),
             Treatment::Requests(_) => unreachable!("workloads are read with policies only"),
         }
     }
@@ -213,13 +214,13 @@ impl Shared<'_> {
         platform: &Platform,
         jobs: &[SimJob],
     ) -> Result<(Run, f64), CampaignError> {
-        let (mut policies, batch, sizes) = self.policies(policy);
+        let (mut policies, local, sizes) = self.policies(policy);
         policies.seed = group.seed;
         // Moves are counted; which job moved where is not kept in a campaign.
         policies.keep_moves = false;
         let begun = Instant::now();
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
-        let platform = batch.map_or_else(|| platform.clone(), |batch| platform.with_batch(batch));
+        let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
         let run = match sizes {
             Sizes::Chosen => simulate(&platform, jobs, &policies, &mut Silent),
             Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut Silent),

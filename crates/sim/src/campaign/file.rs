@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use pliant_policy::UnknownName;
+use pliant_policy::batch::order::Aging;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::predicted::Basis;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
@@ -73,6 +74,8 @@ pub(super) struct WorkloadTable {
 pub(super) struct PolicyTable {
     pub(super) name: Spanned<String>,
     pub(super) batch: Option<Spanned<String>>,
+    pub(super) order: Option<Spanned<String>>,
+    pub(super) aging: Option<Spanned<Word<Aging>>>,
     pub(super) compare_with: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) sizes: Option<Spanned<Word<Sizes>>>,
     pub(super) tuner: Option<Spanned<Word<Tuner>>>,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use pliant_model::{Job, Platform, Procs, Speedup};
-use pliant_policy::batch;
+use pliant_policy::batch::order::local_policy;
 use pliant_trace::moldable::{Beliefs, Locality, MoldableShare, Types, within_twice};
 use pliant_trace::platform;
 use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, TraceError};
@@ -189,7 +189,7 @@ impl PlatformChoice {
             Self::Procs(procs) => Ok(Platform::single(Procs((*procs).max(1)), platform::DEFAULT_BATCH)
                 .expect("one cluster with processors is a platform")),
             Self::Named(word) => {
-                platform::built_in(word).map_or_else(|| platform::load(&base.join(word), &batch::names()), Ok)
+                platform::built_in(word).map_or_else(|| platform::load(&base.join(word), local_policy), Ok)
             }
         }
     }

@@ -44,6 +44,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pliant_model::{ExplorationRun, Run};
+use pliant_policy::batch::order::Change;
 use pliant_trace::CalendarMonth;
 use serde::{Deserialize, Serialize};
 
@@ -159,8 +160,8 @@ pub enum Treatment {
     Jobs {
         /// The policies of its runs; the seed is set for each run.
         policies: Policies,
-        /// The batch policy of every cluster, where it is not the platform's.
-        batch: Option<String>,
+        /// What is changed of the local policy of every cluster.
+        local: Change,
         /// Which sizes moldable jobs get.
         sizes: Sizes,
     },

@@ -266,7 +266,7 @@ impl World {
         let daemon = &mut self.servers[index].daemon;
         let now = daemon.clock.now(now);
         let found = match &ask.what {
-            What::Work(work) => daemon.machine.answer(now, &info, work),
+            What::Work(work) => daemon.machine.answer(now, &info, &ask.caller.user, work),
             What::Pictures => {
                 Found { pictures: vec![daemon.machine.picture(now, &info)], ..Found::default() }
             }

@@ -7,6 +7,7 @@ use pliant_control::names::{Key, User};
 use pliant_model::rng::stream_seed;
 use pliant_model::{Cluster, Platform, Procs, Span, Speed, Speedup};
 use pliant_policy::batch;
+use pliant_policy::batch::order::{ORDERS, local_policy};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
 use rand::{Rng, SeedableRng};
@@ -157,12 +158,22 @@ fn pick<A: Copy>(rng: &mut ChaCha8Rng, all: &[A]) -> A {
 
 fn cluster(rng: &mut ChaCha8Rng, index: usize) -> Cluster {
     let speed = pick(rng, &[1.0, 1.0, 0.5, 1.3, 2.0]);
+    let procs = rng.random_range(1..=8);
+    let batch = pick(rng, &batch::names());
     Cluster {
         name: format!("c{index}"),
-        procs: Procs(rng.random_range(1..=8)),
+        procs: Procs(procs),
         speed: Speed::new(speed).expect("a positive number is a speed"),
-        batch: pick(rng, &batch::names()).to_owned(),
+        batch: in_some_order(batch, index + procs as usize),
     }
+}
+
+/// The batch policy in a queue order that follows from what was drawn already: a seed keeps the rest of its schedule.
+fn in_some_order(batch: &str, number: usize) -> String {
+    let order = &ORDERS[number % ORDERS.len()];
+    let aging = ["none", "5s", "24h"][number % 3];
+    let ordered = local_policy(batch, Some(order.name), (!order.is_first_come()).then_some(aging));
+    ordered.unwrap_or_else(|_| batch.to_owned())
 }
 
 /// How waiting jobs are moved.

@@ -43,7 +43,7 @@ impl Driver<'_> {
                 Found { pictures, ..Found::default() }
             }
             What::Order(order) => return self.ordered(now, index, discovery, order.clone()),
-            What::Work(work) => self.servers[index].machine.answer(now, &info, work),
+            What::Work(work) => self.servers[index].machine.answer(now, &info, &ask.caller.user, work),
             What::Service { .. } => {
                 let refusals = vec![(info.name, Cause::NotOffered.because("offers no services"))];
                 Found { refusals, ..Found::default() }

@@ -6,14 +6,24 @@ use pliant_sim::SimJob;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-pub(crate) fn platform(clusters: impl IntoIterator<Item = (u32, f64, &'static str)>) -> Platform {
-    let cluster = |(index, (procs, speed, batch)): (usize, (u32, f64, &str))| Cluster {
+pub(crate) fn platform<B: Into<String>>(clusters: impl IntoIterator<Item = (u32, f64, B)>) -> Platform {
+    let cluster = |(index, (procs, speed, batch)): (usize, (u32, f64, B))| Cluster {
         name: format!("cluster {index}"),
         procs: Procs(procs),
         speed: Speed::new(speed).unwrap(),
-        batch: batch.to_owned(),
+        batch: batch.into(),
     };
     Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
+}
+
+/// Every local policy; in half of the cases one in a queue order, with an aging that matters within a test.
+fn local_policies() -> impl Strategy<Value = String> {
+    let ordered: Vec<String> = batch::local_names().into_iter().filter(|name| name.contains('/')).collect();
+    let aging = select(&["none", "90s", "24h"][..]);
+    prop_oneof![
+        select(batch::names()).prop_map(str::to_owned),
+        (select(ordered), aging).prop_map(|(name, aging)| format!("{name}/{aging}")),
+    ]
 }
 
 /// Up to `most` clusters under any policy.
@@ -23,14 +33,23 @@ pub(crate) fn platforms(
     speed: impl Strategy<Value = f64>,
     most: usize,
 ) -> impl Strategy<Value = Platform> {
-    prop::collection::vec((procs, speed, select(batch::names())), 1..=most).prop_map(platform)
+    prop::collection::vec((procs, speed, local_policies()), 1..=most).prop_map(platform)
 }
 
-/// Managed and rigid, of nobody in particular.
+/// Managed and rigid, of one of three users.
 pub(crate) fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: i64) -> SimJob {
     let (submit, procs, walltime, runtime) = (Time(submit), Procs(procs), Span(walltime), Span(runtime));
-    let job =
-        Job { log_id, submit, procs, walltime, runtime, user: -1, group: -1, executable: -1, origin: None };
+    let job = Job {
+        log_id,
+        submit,
+        procs,
+        walltime,
+        runtime,
+        user: (log_id % 3) as i32,
+        group: -1,
+        executable: -1,
+        origin: None,
+    };
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }
 

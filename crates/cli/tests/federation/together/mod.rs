@@ -20,12 +20,13 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::harness::*;
 use site::{SERVERS, Site};
-use workload::{Amount, Workload};
+use workload::{Amount, Scaling, Workload};
 
 /// As long as somebody is killed in each round, no round begins by itself: there would be nothing left to move.
 const MOVING: &str =
     "[reallocation]\nalgorithm = \"regular\"\nperiod_s = 86400\nthreshold_s = 5\nearly_s = 0\n";
-const AMOUNT: Amount = Amount { clusters: SERVERS.len(), locals: 6, moldable: 60, seconds: 40 };
+const AMOUNT: Amount =
+    Amount { clusters: SERVERS.len(), locals: 6, moldable: 60, seconds: 40, scaling: Scaling::Narrow };
 
 /// Who is killed in the middle of a round, as seen from the first move that it proposes.
 #[derive(Clone, Copy, Debug)]

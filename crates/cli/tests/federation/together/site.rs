@@ -26,13 +26,33 @@ pub(crate) struct Site {
 impl Site {
     /// An agent with these further tables in its file, and a server in front of each cluster.
     pub(crate) async fn start(slurm: &[SlurmCluster], tables: &str) -> Site {
+        Site::with_keys(slurm, tables, "").await
+    }
+
+    /// The same with further keys in the table `[cluster]` of each server's file.
+    pub(crate) async fn with_keys(slurm: &[SlurmCluster], tables: &str, cluster_keys: &'static str) -> Site {
         let mut federation = Federation::agent_only(tables);
         for (name, cluster) in SERVERS.into_iter().zip(slurm) {
-            federation
-                .add_server(&Cluster { slurm: Some(cluster.conf.clone()), ..Cluster::new(name, 0, 1.0) });
+            let slurm = Some(cluster.conf.clone());
+            federation.add_server(&Cluster { slurm, cluster_keys, ..Cluster::new(name, 0, 1.0) });
         }
         federation.sized(slurm.len()).await;
         Site { federation, slurm: slurm.to_vec() }
+    }
+
+    /// Servers with so many processors each under their own batch system.
+    pub(crate) async fn embedded(procs: u32, cluster_keys: &'static str) -> Site {
+        let mut federation = Federation::agent_only("");
+        for name in SERVERS {
+            federation.add_server(&Cluster { cluster_keys, ..Cluster::new(name, procs, 1.0) });
+        }
+        federation.sized(SERVERS.len()).await;
+        Site { federation, slurm: Vec::new() }
+    }
+
+    /// Whether it stands in front of Slurm clusters.
+    pub(crate) fn has_slurm(&self) -> bool {
+        !self.slurm.is_empty()
     }
 
     /// Where each run of a job leaves a line.

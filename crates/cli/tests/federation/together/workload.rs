@@ -2,6 +2,7 @@
 
 use pliant_control::job::Work;
 use pliant_model::{Procs, Span, Speedup};
+use pliant_trace::moldable::TYPES;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
@@ -42,6 +43,29 @@ pub(crate) struct Amount {
     pub(crate) locals: usize,
     pub(crate) moldable: usize,
     pub(crate) seconds: u64,
+    pub(crate) scaling: Scaling,
+}
+
+/// How moldable jobs scale, and how much of their walltimes they take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scaling {
+    /// On up to eight processors, of which most are of use; users ask for a multiple of what their jobs need.
+    Narrow,
+    /// By paper 000's four types (section 4.2.1) on as many processors as a cluster has; they take a third of their
+    /// walltimes to all of it.
+    Types,
+}
+
+/// A type of paper 000, by a number of ten-thousandths.
+fn assign_type(mut drawn: u32) -> Speedup {
+    for (parallel, limit, share) in TYPES {
+        let share = (share * 10_000.0) as u32;
+        if drawn < share {
+            return Speedup::Amdahl { parallel, limit: Procs(limit) };
+        }
+        drawn -= share;
+    }
+    unreachable!("the shares add up to one")
 }
 
 impl Workload {
@@ -67,10 +91,19 @@ impl Workload {
         let mut moldable = Vec::new();
         for _ in 0..amount.moldable {
             let at = draw(0, amount.seconds as u32).into();
-            let speedup =
-                Speedup::Amdahl { parallel: f64::from(draw(80, 99)) / 100.0, limit: Procs(draw(2, 8)) };
-            let work = Work { procs: Procs(1), walltime: Span(draw(90, 600).into()), speedup };
-            moldable.push(Moldable { at, work, share: draw(30, 150) });
+            moldable.push(match amount.scaling {
+                Scaling::Narrow => {
+                    let parallel = f64::from(draw(80, 99)) / 100.0;
+                    let speedup = Speedup::Amdahl { parallel, limit: Procs(draw(2, 8)) };
+                    let work = Work { procs: Procs(1), walltime: Span(draw(90, 600).into()), speedup };
+                    Moldable { at, work, share: draw(30, 150) }
+                }
+                Scaling::Types => {
+                    let speedup = assign_type(draw(0, 9_999));
+                    let work = Work { procs: Procs(1), walltime: Span(draw(20, 200).into()), speedup };
+                    Moldable { at, work, share: draw(330, 1_000) }
+                }
+            });
         }
         locals.sort_by_key(|local| local.at);
         moldable.sort_by_key(|job| job.at);

@@ -1,5 +1,5 @@
-//! What moves are worth on real Slurm clusters: the same work, at the same time, for three federations that differ in
-//! nothing but what becomes of waiting jobs, beside what the simulator makes of the recorded work (`cargo xtask worth-it`).
+//! What a policy is worth on real clusters: the same work, at the same time, for federations that differ in nothing but the
+//! policy, beside what the simulator makes of the recorded work (`cargo xtask worth-it`).
 
 use std::path::Path;
 use std::process::Command;
@@ -14,34 +14,58 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::site::{SERVERS, Site};
-use super::workload::{Amount, Workload};
+use super::workload::{Amount, Scaling, Workload};
 use crate::harness::*;
 
 /// How many times, with which seeds, and in how many seconds the work comes: `ROUNDS FIRST SECONDS`.
 const ROUNDS: &str = "PLIANT_WORTH_IT";
+/// Moldable jobs of a round.
 const MOLDABLE: usize = 60;
+/// Jobs of local users of each Slurm cluster.
+const LOCALS: usize = 10;
 
-/// What becomes of waiting jobs.
+/// What the federations differ in.
+#[derive(Clone, Copy)]
 struct Policy {
     name: &'static str,
-    /// As a table of the agent's file.
+    /// A table of the agent's file.
     table: &'static str,
-    /// As `pliant twin` is told.
+    /// Keys of the table `[cluster]` of the servers' files.
+    cluster_keys: &'static str,
+    /// As `pliant twin` names it.
     words: &'static str,
 }
 
-/// The first is what the others are compared with.
-const POLICIES: [Policy; 3] = [
-    Policy { name: "no moves", table: "", words: "none" },
+/// What becomes of waiting jobs. The first is what the others are compared with.
+const MOVES: &[Policy] = &[
+    Policy { name: "no moves", table: "", cluster_keys: "", words: "none" },
     Policy {
         name: "MCT, regular reallocation",
         table: "[reallocation]\nalgorithm = \"regular\"\nheuristic = \"mct\"\nperiod_s = 10\nthreshold_s = 5\nearly_s = 5\n",
+        cluster_keys: "",
         words: "regular/mct,period=10s,threshold=5s",
     },
     Policy {
         name: "held copies",
         table: "[reallocation]\nalgorithm = \"copies\"\nperiod_s = 10\n",
+        cluster_keys: "",
         words: "copies,period=10s",
+    },
+];
+
+/// How moldable jobs are sized.
+const SIZES: &[Policy] = &[
+    Policy {
+        name: "sizes that complete first",
+        table: "",
+        cluster_keys: "tuner = \"exact\"\n",
+        words: "none,tuner=exact",
+    },
+    Policy {
+        name: "sizes with bounded slack",
+        table: "",
+        cluster_keys: "tuner = \"slack\"\n",
+        words: "none,tuner=slack",
     },
 ];
 
@@ -52,6 +76,8 @@ struct Measured {
     responses: Vec<f64>,
     /// How many ran elsewhere than where they were submitted.
     elsewhere: usize,
+    /// What the jobs held while they ran.
+    processor_s: f64,
     /// What the simulator made of the mean response, round by round.
     predicted: Vec<f64>,
 }
@@ -67,16 +93,46 @@ fn response(job: &JobRecord) -> f64 {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes and nine clusters: `cargo xtask worth-it`"]
 async fn moves_and_copies_against_neither() {
-    let (rounds, first, seconds) = rounds();
-    let amount = Amount { clusters: SERVERS.len(), locals: 10, moldable: MOLDABLE, seconds };
     let wanted =
-        Wanted { clusters: (POLICIES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
+        Wanted { clusters: (MOVES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
-    let mut sites = Vec::new();
-    for (policy, clusters) in POLICIES.iter().zip(slurm.clusters().chunks(SERVERS.len())) {
-        sites.push(Site::start(clusters, policy.table).await);
+    let sites = slurm_sites(&slurm, MOVES).await;
+    compare("waiting jobs", MOVES, &sites, MOLDABLE, Scaling::Narrow).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes and six clusters: `cargo xtask worth-it --sizes`"]
+async fn bounded_slack_against_sizes_that_complete_first() {
+    let mut embedded = Vec::new();
+    for policy in SIZES {
+        embedded.push(Site::embedded(16, policy.cluster_keys).await);
     }
-    let mut all: [Measured; 3] = Default::default();
+    println!("Three servers with 16 processors each under Pliant's own batch system:");
+    compare("sizes", SIZES, &embedded, 90, Scaling::Types).await;
+    drop(embedded);
+    let wanted =
+        Wanted { clusters: (SIZES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
+    let Some(slurm) = SlurmClusters::start(wanted) else { return };
+    println!("Three Slurm clusters of two nodes with 8 processors:");
+    let sites = slurm_sites(&slurm, SIZES).await;
+    compare("sizes", SIZES, &sites, MOLDABLE, Scaling::Types).await;
+}
+
+/// A federation for each policy, in front of three clusters.
+async fn slurm_sites(slurm: &SlurmClusters, policies: &'static [Policy]) -> Vec<Site> {
+    let mut sites = Vec::new();
+    for (policy, clusters) in policies.iter().zip(slurm.clusters().chunks(SERVERS.len())) {
+        sites.push(Site::with_keys(clusters, policy.table, policy.cluster_keys).await);
+    }
+    sites
+}
+
+/// Gives the same work to a site for each policy, and prints what came of it after each round.
+async fn compare(title: &str, policies: &[Policy], sites: &[Site], moldable: usize, scaling: Scaling) {
+    let (rounds, first, seconds) = rounds();
+    let locals = if sites[0].has_slurm() { LOCALS } else { 0 };
+    let amount = Amount { clusters: SERVERS.len(), locals, moldable, seconds, scaling };
+    let mut all: Vec<Measured> = policies.iter().map(|_| Measured::default()).collect();
     println!("{}", machine("at the beginning"));
     for seed in first..first + rounds {
         let began = Instant::now();
@@ -87,24 +143,27 @@ async fn moves_and_copies_against_neither() {
             assert!(ended.iter().all(|job| job.exit == Some(Exit::Code(0))), "{ended:?}");
             measured.responses.extend(ended.iter().map(response));
             measured.elsewhere += ended.iter().filter(|job| job.server() != &job.handle.server).count();
+            let seconds = |job: &JobRecord| (job.ended.unwrap() - job.started.unwrap()).0 as f64;
+            measured.processor_s +=
+                ended.iter().map(|job| f64::from(job.procs.0) * seconds(job)).sum::<f64>();
         }
-        for site in &sites {
+        for site in sites {
             while !site.left().is_empty() {
                 sleep(Duration::from_secs(1)).await;
             }
         }
         recorded(&sites[0], began, work.locals.len()).await;
-        let told = replayed(&sites[0], began).await;
-        for (measured, policy) in all.iter_mut().zip(POLICIES) {
+        let told = replayed(&sites[0], began, policies).await;
+        for (measured, policy) in all.iter_mut().zip(policies) {
             measured.predicted.push(predicted(&told, policy.words));
         }
-        println!("seed {seed}, after {} s:\n{}", began.elapsed().as_secs(), table(&all));
+        println!("seed {seed}, after {} s:\n{}", began.elapsed().as_secs(), table(title, policies, &all));
     }
     println!("{}", machine("at the end"));
-    for (site, policy) in sites.iter().zip(POLICIES) {
+    for (site, policy) in sites.iter().zip(policies) {
         let runs = runs(&site.lines());
         let once = runs.values().all(|count| *count == 1);
-        assert!(once && runs.len() == MOLDABLE * rounds as usize, "{}: {runs:?}", policy.name);
+        assert!(once && runs.len() == moldable * rounds as usize, "{}: {runs:?}", policy.name);
     }
 }
 
@@ -136,13 +195,14 @@ fn since(began: Instant) -> Span {
 }
 
 /// What `pliant twin` makes of a round.
-async fn replayed(site: &Site, began: Instant) -> Value {
+async fn replayed(site: &Site, began: Instant, policies: &[Policy]) -> Value {
     let config = site.federation.client_file(Role::Operator, "root");
     let since = format!("{}s", since(began).0);
+    let words: Vec<&str> = policies.iter().flat_map(|policy| ["--policy", policy.words]).collect();
     let run = move || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
         command.args(["twin", "--output", "json", "--since", &since]);
-        command.args(POLICIES.iter().flat_map(|policy| ["--policy", policy.words]));
+        command.args(words);
         command.arg("--config").arg(config).output().unwrap()
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();
@@ -157,17 +217,18 @@ fn predicted(told: &Value, words: &str) -> f64 {
 }
 
 /// All rounds so far, for docs/validation.md.
-fn table(all: &[Measured; 3]) -> String {
-    let mut text = "| waiting jobs | mean response | difference, 95 % interval | ran elsewhere | simulated | difference |\n\
-                    |---|---|---|---|---|---|\n"
-        .to_owned();
+fn table(title: &str, policies: &[Policy], all: &[Measured]) -> String {
+    let mut text = format!(
+        "| {title} | mean response | difference, 95 % interval | ran elsewhere | processor-hours | simulated | difference |\n\
+         |---|---|---|---|---|---|---|\n"
+    );
     let (base, simulated) = (&all[0], mean(&all[0].predicted));
-    for (measured, policy) in all.iter().zip(POLICIES) {
+    for (measured, policy) in all.iter().zip(policies) {
         let pairs = measured.responses.iter().zip(&base.responses);
         let differences: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
         let share = |difference: f64, of: f64| format!("{:+.1} %", 100.0 * difference / of);
         let (live, again) = (mean(&measured.responses), mean(&measured.predicted));
-        let interval = mean_difference(&differences, 1).filter(|_| policy.words != POLICIES[0].words);
+        let interval = mean_difference(&differences, 1).filter(|_| policy.words != policies[0].words);
         let difference = interval.map_or_else(String::new, |found| {
             let part = share(found.mean, mean(&base.responses));
             format!("{:+.1} s ({part}), {:+.1} to {:+.1} s", found.mean, found.low, found.high)
@@ -177,10 +238,11 @@ fn table(all: &[Measured; 3]) -> String {
             false => format!("{:+.1} s ({})", again - simulated, share(again - simulated, simulated)),
         };
         text += &format!(
-            "| {} | {live:.1} s | {difference} | {} of {} | {again:.1} s | {simulated_difference} |\n",
+            "| {} | {live:.1} s | {difference} | {} of {} | {:.2} | {again:.1} s | {simulated_difference} |\n",
             policy.name,
             measured.elsewhere,
-            measured.responses.len()
+            measured.responses.len(),
+            measured.processor_s / 3600.0
         );
     }
     text

@@ -4,7 +4,13 @@ use super::*;
 use crate::listing::Node;
 
 fn submit(foreign: &mut Foreign, now: Time, number: u32) {
-    let submission = Submission { job: JobId(number), procs: Procs(4), walltime: Span(600) };
+    let submission = Submission {
+        job: JobId(number),
+        procs: Procs(4),
+        walltime: Span(600),
+        submit: Time::ZERO,
+        owner: Owner::UNKNOWN,
+    };
     foreign.submit(now, submission, &mut Effects::default());
 }
 

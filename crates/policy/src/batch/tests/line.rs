@@ -1,10 +1,10 @@
 //! The chunked line against a plain vector.
 
-use pliant_model::{JobId, Procs, Span};
+use pliant_model::{JobId, Owner, Procs, Span, Time};
 use proptest::prelude::*;
 
 use super::super::Submission;
-use super::super::line::Line;
+use super::super::line::SubmissionLine;
 
 #[derive(Clone, Debug)]
 enum Action {
@@ -30,13 +30,13 @@ proptest! {
 
     #[test]
     fn equals_a_vector(actions in prop::collection::vec(action(), 1..600)) {
-        let mut line = Line::default();
+        let mut line = SubmissionLine::default();
         let mut plain: Vec<Submission> = Vec::new();
         let mut next = 0;
         for action in actions {
             match action {
                 Action::Push(procs, walltime) => {
-                    let job = Submission { job: JobId(next), procs: Procs(procs), walltime: Span(walltime) };
+                    let job = Submission { job: JobId(next), procs: Procs(procs), walltime: Span(walltime), submit: Time::ZERO, owner: Owner::UNKNOWN };
                     next += 1;
                     line.push(job);
                     plain.push(job);

@@ -3,7 +3,8 @@
 use pliant_control::agent::{Moving, Proposal, Report};
 use pliant_control::handoff::{HandoffId, Movable, MoveOutcome, Order, Picture, Reply, Stays};
 use pliant_control::job::Hop;
-use pliant_model::{JobId, MoveReason, Span};
+use pliant_model::{JobId, MoveReason, Owner, Span};
+use pliant_policy::batch::order::{Charge, Shares, UserUsage};
 use pliant_policy::batch::{Dump, RunningJob, Start, Submission as InLine, Waiting};
 use pliant_policy::nodes;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
@@ -80,30 +81,31 @@ pub(in super::super) fn picture() -> impl Strategy<Value = Picture> {
     let number = || any::<u32>().prop_map(JobId);
     let running = (number(), procs(), time()).prop_map(|(job, procs, end)| RunningJob { job, procs, end });
     let placed = (number(), estimate()).prop_map(|(job, plan)| Waiting { job, plan });
-    let line = (number(), procs(), scaled_walltime()).prop_map(|(job, procs, walltime)| InLine {
-        job,
-        procs,
-        walltime,
-    });
+    let owner = || any::<u64>().prop_map(Owner);
+    let line = (number(), procs(), scaled_walltime(), time(), owner())
+        .prop_map(|(job, procs, walltime, submit, owner)| InLine { job, procs, walltime, submit, owner });
     let head = (number(), procs(), scaled_walltime()).prop_map(|(job, procs, walltime)| Start {
         job,
         procs,
         walltime,
     });
-    let movable = (any::<u32>(), handle(), key(), work(), time(), any::<u32>(), vec(name(), 0..3)).prop_map(
-        |(number, job, key, work, submitted, moves, copies)| Movable {
+    let whose = (time(), owner());
+    let movable = (any::<u32>(), handle(), key(), work(), whose, any::<u32>(), vec(name(), 0..3)).prop_map(
+        |(number, job, key, work, (submitted, owner), moves, copies)| Movable {
             avoids: copies.iter().rev().cloned().collect(),
             number,
             job,
             key,
             work,
             submitted,
+            owner,
             moves,
             copies,
         },
     );
-    let queue = (vec(running, 0..3), vec(placed, 0..3), vec(line, 0..3), option::of(head))
-        .prop_map(|(running, placed, line, head)| Dump { running, placed, line, head });
+    let queue =
+        (vec(running, 0..3), vec(placed, 0..3), vec(line, 0..3), option::of(head), option::of(shares()))
+            .prop_map(|(running, placed, line, head, shares)| Dump { running, placed, line, head, shares });
     let closed = option::of(word());
     (server_info(), select(Tuner::ALL), queue, option::of(nodes_picture()), vec(movable, 0..3), closed)
         .prop_map(|(info, tuner, queue, nodes, movable, closed)| Picture {
@@ -114,6 +116,19 @@ pub(in super::super) fn picture() -> impl Strategy<Value = Picture> {
             movable,
             closed,
         })
+}
+
+fn shares() -> impl Strategy<Value = Shares> {
+    let owner = || any::<u64>().prop_map(Owner);
+    let user =
+        (owner(), any::<u64>(), any::<i64>()).prop_map(|(owner, used, hour)| UserUsage { owner, used, hour });
+    let charge = (any::<u32>().prop_map(JobId), owner(), procs(), time())
+        .prop_map(|(job, owner, procs, start)| Charge { job, owner, procs, start });
+    (time(), vec(user, 0..3), vec(charge, 0..3)).prop_map(|(since, users, running)| Shares {
+        since,
+        users,
+        running,
+    })
 }
 
 /// What is written is taken: the window of rules without an end is cut to the end of time.

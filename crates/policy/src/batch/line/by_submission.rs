@@ -1,22 +1,19 @@
-//! The waiting line of the policies that serve jobs in order of submission: jobs in chunks, each with its
-//! least size and walltime, so that a search for a job that could start passes over chunks without one.
+//! A line in order of submission: jobs in chunks, each with its least size and walltime, so that a search for a job
+//! that could start passes over chunks without one.
 
 use std::collections::VecDeque;
 
 use pliant_model::{JobId, Procs, Span};
 use rustc_hash::FxHashMap;
 
-use super::Submission;
+use super::{Slot, Submission};
 
 /// Jobs per chunk.
 const CHUNK: u64 = 64;
 
-/// The position of a job in the line. Never given twice; removed jobs leave gaps.
-pub(super) type Slot = u64;
-
 /// Jobs in order of submission.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Line {
+pub(in crate::batch) struct SubmissionLine {
     /// The first one, if any, has a waiting job.
     chunks: VecDeque<Chunk>,
     /// Number of the first chunk.
@@ -33,13 +30,13 @@ struct Chunk {
     least_walltime: Span,
 }
 
-impl Line {
-    pub(super) fn len(&self) -> usize {
+impl SubmissionLine {
+    pub(in crate::batch) fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// Appends a job.
-    pub(super) fn push(&mut self, job: Submission) {
+    pub(in crate::batch) fn push(&mut self, job: Submission) {
         let slot = self.next;
         self.next += 1;
         if slot / CHUNK - self.first == self.chunks.len() as u64 {
@@ -50,26 +47,26 @@ impl Line {
     }
 
     /// The job at the head of the line.
-    pub(super) fn head(&self) -> Option<(Slot, Submission)> {
+    pub(in crate::batch) fn head(&self) -> Option<(Slot, Submission)> {
         let chunk = self.chunks.front()?;
         let (offset, job) = chunk.iter().next()?;
         Some((self.first * CHUNK + offset, job))
     }
 
     /// The job that was appended last, unless it left the line.
-    pub(super) fn last(&self) -> Option<(Slot, Submission)> {
+    pub(in crate::batch) fn last(&self) -> Option<(Slot, Submission)> {
         let slot = self.next.checked_sub(1)?;
         let job = *self.chunks.back()?.jobs.last()?;
         Some((slot, job?))
     }
 
     /// Where a job waits.
-    pub(super) fn slot(&self, job: JobId) -> Option<Slot> {
+    pub(in crate::batch) fn slot(&self, job: JobId) -> Option<Slot> {
         self.slots.get(&job).copied()
     }
 
     /// Takes a job out.
-    pub(super) fn remove(&mut self, slot: Slot) -> Option<Submission> {
+    pub(in crate::batch) fn remove(&mut self, slot: Slot) -> Option<Submission> {
         let job = self.chunk_mut(slot).take(slot)?;
         self.slots.remove(&job.job);
         while self.chunks.front().is_some_and(|chunk| chunk.waiting == 0) {
@@ -82,13 +79,13 @@ impl Line {
     }
 
     /// The jobs in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Submission> + '_ {
+    pub(in crate::batch) fn iter(&self) -> impl Iterator<Item = Submission> + '_ {
         self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(_, job)| job))
     }
 
     /// The first job at or behind `from` that `admits` lets through. What admits a size and walltime must
     /// admit smaller and shorter ones too: whole chunks are judged by their least.
-    pub(super) fn next_where(
+    pub(in crate::batch) fn next_where(
         &self,
         from: Slot,
         admits: impl Fn(Procs, Span) -> bool,

@@ -1,0 +1,114 @@
+//! A line in a queue order: a vector that is sorted again before decisions, since ranks change with time. It stays
+//! nearly sorted, which makes sorting cheap: O(jobs) as a rule.
+
+use pliant_model::{JobId, Procs, Span, Time};
+
+use super::{Slot, Submission};
+use crate::batch::order::{Ranking, Standing};
+
+/// Jobs by rank.
+#[derive(Clone, Debug)]
+pub(in crate::batch) struct RankedLine {
+    ranking: Ranking,
+    /// In the order of the last [`RankedLine::arrange`], jobs that came since behind them; none where one has left.
+    jobs: Vec<Option<Ranked>>,
+    waiting: usize,
+    arrivals: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ranked {
+    job: Submission,
+    standing: Standing,
+}
+
+impl RankedLine {
+    pub(super) fn new(ranking: Ranking) -> RankedLine {
+        RankedLine { ranking, jobs: Vec::new(), waiting: 0, arrivals: 0 }
+    }
+
+    /// The same without a job.
+    pub(super) fn emptied(&self) -> RankedLine {
+        RankedLine::new(self.ranking.clone())
+    }
+
+    pub(super) fn ranking(&self) -> &Ranking {
+        &self.ranking
+    }
+
+    /// What ranks the jobs.
+    pub(in crate::batch) fn ranking_mut(&mut self) -> &mut Ranking {
+        &mut self.ranking
+    }
+
+    /// Puts the jobs in their order at `now`.
+    pub(super) fn arrange(&mut self, now: Time) {
+        self.ranking.settle(now);
+        if self.jobs.len() > self.waiting {
+            self.jobs.retain(Option::is_some);
+        }
+        let ranking = &self.ranking;
+        for one in self.jobs.iter_mut().flatten() {
+            one.standing = ranking.standing(now, &one.job, one.standing.arrival(), Some(&one.standing));
+        }
+        let compare = |a: &Option<Ranked>, b: &Option<Ranked>| match (a, b) {
+            (Some(a), Some(b)) => a.standing.compare(&b.standing),
+            _ => std::cmp::Ordering::Equal,
+        };
+        self.jobs.sort_by(compare);
+    }
+
+    /// How many of the jobs are served before one that is submitted now: an arranged line at `now`.
+    pub(in crate::batch) fn place_of(&self, now: Time, job: &Submission) -> usize {
+        let standing = self.ranking.standing(now, job, self.arrivals, None);
+        let is_before =
+            |one: &Option<Ranked>| one.as_ref().is_none_or(|one| one.standing.compare(&standing).is_lt());
+        self.jobs.partition_point(is_before)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting
+    }
+
+    pub(super) fn push(&mut self, now: Time, job: Submission) {
+        let standing = self.ranking.standing(now, &job, self.arrivals, None);
+        self.arrivals += 1;
+        self.waiting += 1;
+        self.jobs.push(Some(Ranked { job, standing }));
+    }
+
+    pub(super) fn head(&self) -> Option<(Slot, Submission)> {
+        self.next_where(0, |_, _| true)
+    }
+
+    pub(super) fn slot(&self, job: JobId) -> Option<Slot> {
+        let is_it = |one: &Option<Ranked>| one.as_ref().is_some_and(|one| one.job.job == job);
+        Some(self.jobs.iter().position(is_it)? as Slot)
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<Submission> {
+        let Ranked { job, .. } = self.jobs.get_mut(slot as usize)?.take()?;
+        self.waiting -= 1;
+        Some(job)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Submission> + '_ {
+        self.jobs.iter().flatten().map(|one| one.job)
+    }
+
+    pub(super) fn by_arrival(&self) -> Vec<Submission> {
+        let mut jobs: Vec<&Ranked> = self.jobs.iter().flatten().collect();
+        jobs.sort_unstable_by_key(|one| one.standing.arrival());
+        jobs.into_iter().map(|one| one.job).collect()
+    }
+
+    pub(super) fn next_where(
+        &self,
+        from: Slot,
+        admits: impl Fn(Procs, Span) -> bool,
+    ) -> Option<(Slot, Submission)> {
+        let behind = self.jobs.iter().enumerate().skip(from as usize);
+        let waiting = behind.filter_map(|(slot, one)| Some((slot as Slot, one.as_ref()?.job)));
+        waiting.into_iter().find(|(_, job)| admits(job.procs, job.walltime))
+    }
+}

@@ -1,0 +1,140 @@
+//! A local policy: a batch policy together with its queue order and aging, in one name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pliant_model::{Platform, Procs, Time};
+
+use super::{Aging, ORDERS, Order, Ordering};
+use crate::UnknownName;
+use crate::batch::{self, BatchScheduler, Registered};
+
+/// What decides on one cluster. Its name is that of the batch policy, followed by that of the queue order and the
+/// aging where these are not the usual ones: `easy`, `easy/f1`, `easy/f1/none`, `fcfs/wfp3/7d`.
+#[derive(Clone, Copy)]
+pub struct LocalPolicy {
+    batch: &'static Registered,
+    ordering: Ordering,
+}
+
+impl LocalPolicy {
+    /// The batch policy under that order.
+    pub fn new(batch: &'static Registered, ordering: Ordering) -> Result<LocalPolicy, UnknownName> {
+        if batch.ordered.is_none() && !ordering.order.is_first_come() {
+            return Err(UnknownName {
+                what: "queue order that its batch policy can serve",
+                found: format!("{} under {}", ordering.order.name, batch.name),
+                expected: vec!["first-come"],
+            });
+        }
+        Ok(LocalPolicy { batch, ordering })
+    }
+
+    /// The batch policy.
+    pub fn batch(&self) -> &'static Registered {
+        self.batch
+    }
+
+    /// The queue order.
+    pub fn ordering(&self) -> Ordering {
+        self.ordering
+    }
+
+    /// The same with another order, or another aging, where one is given.
+    pub fn with(
+        self,
+        order: Option<&'static Order>,
+        aging: Option<Aging>,
+    ) -> Result<LocalPolicy, UnknownName> {
+        let ordering = Ordering {
+            order: order.unwrap_or(self.ordering.order),
+            aging: aging.unwrap_or(self.ordering.aging),
+        };
+        LocalPolicy::new(self.batch, ordering)
+    }
+
+    /// A cluster of that many processors under it, empty at that time.
+    pub fn scheduler(&self, procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
+        match self.batch.ordered {
+            Some(ordered) if !self.ordering.order.is_first_come() => ordered(procs, now, self.ordering),
+            _ => (self.batch.new)(procs, now),
+        }
+    }
+}
+
+impl FromStr for LocalPolicy {
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<LocalPolicy, UnknownName> {
+        let mut words = text.splitn(3, '/');
+        let batch = batch::by_name(words.next().unwrap_or_default())?;
+        let order = Order::by_name(words.next().unwrap_or("first-come"))?;
+        let aging = words.next().map_or(Ok(Aging::default()), str::parse)?;
+        LocalPolicy::new(batch, Ordering { order, aging })
+    }
+}
+
+impl fmt::Display for LocalPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LocalPolicy { batch, ordering: Ordering { order, aging } } = self;
+        match (order.is_first_come(), *aging == Aging::default()) {
+            (true, _) => f.write_str(batch.name),
+            (false, true) => write!(f, "{}/{}", batch.name, order.name),
+            (false, false) => write!(f, "{}/{}/{aging}", batch.name, order.name),
+        }
+    }
+}
+
+/// Another local policy for the clusters of a platform: what is given is changed, the rest stays.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Change {
+    /// The batch policy, or a whole local policy.
+    pub batch: Option<String>,
+    /// The queue order.
+    pub order: Option<String>,
+    /// The aging.
+    pub aging: Option<Aging>,
+}
+
+impl Change {
+    /// The platform with this change made to all its clusters.
+    ///
+    /// # Errors
+    ///
+    /// If a name is unknown, or a batch policy cannot serve the order, or aging is to change where nobody waits in
+    /// another order than that of submission.
+    pub fn made_to(&self, platform: &Platform) -> Result<Platform, UnknownName> {
+        platform.with_batches(|present| self.changed(present))
+    }
+
+    /// What becomes of a local policy.
+    pub fn changed(&self, present: &str) -> Result<String, UnknownName> {
+        let Change { batch, order, aging } = self;
+        let local: LocalPolicy = batch.as_deref().unwrap_or(present).parse()?;
+        let order = order.as_deref().map(Order::by_name).transpose()?;
+        let local = local.with(order, *aging)?;
+        if let Some(aging) = aging.filter(|_| local.ordering.order.is_first_come()) {
+            let orders = ORDERS.iter().filter(|order| !order.is_first_come()).map(|order| order.name);
+            return Err(UnknownName {
+                what: "queue order that lets jobs overtake others beside aging",
+                found: format!("first-come with aging {aging}"),
+                expected: orders.collect(),
+            });
+        }
+        Ok(local.to_string())
+    }
+}
+
+/// The name of the local policy of which a file says this; an error names the key that is wrong.
+pub fn local_policy(
+    batch: &str,
+    order: Option<&str>,
+    aging: Option<&str>,
+) -> Result<String, (&'static str, String)> {
+    let wrong = |key: &'static str| move |unknown: UnknownName| (key, unknown.to_string());
+    batch::by_name(batch).map_err(wrong("batch"))?;
+    let order = order.map(str::to_owned);
+    let change = Change { order, ..Change::default() };
+    change.changed(batch).map_err(wrong("order"))?;
+    let aging = aging.map(str::parse).transpose().map_err(wrong("aging"))?;
+    Change { aging, ..change }.changed(batch).map_err(wrong("aging"))
+}
