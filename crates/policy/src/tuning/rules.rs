@@ -1,4 +1,4 @@
-//! Published rules for the sizes of moldable jobs, to compare [`super::slack`] with (`campaigns/sizing.toml`).
+//! Published rules for the sizes of moldable jobs, to compare [`super::slack`] with (`campaigns/sizing`).
 //!
 //! Most of them limit the processors of a request; within the limit the size that completes first is taken. `C` is the
 //! number of processors of the cluster, `N` the number of other jobs that run or wait there, and the area of a size is

@@ -17,8 +17,12 @@ const LINE: f64 = 13.0;
 const COLUMNS: usize = 2;
 /// Letters of a name that fit beside the axis.
 const LETTERS: usize = 38;
-const COLOURS: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#332288", "#7a4a21", "#667788"];
+const COLOURS: [&str; 12] = [
+    "#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#332288", "#7a4a21", "#667788", "#e0218a",
+    "#4d9221", "#00857a", "#444444",
+];
+/// How wide a letter of the legend is, and the gap between two names.
+const LEGEND: (f64, f64) = (6.6, 14.0);
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 
 /// What is divided by one policy.
@@ -97,7 +101,8 @@ impl Axis {
     }
 }
 
-/// All panels as one picture; `metric` is what the ratios are of. A policy has the same colour in all of them.
+/// All panels as one picture; `metric` is what the ratios are of. Where rows are logs a policy has the same colour in all of
+/// them.
 pub(super) fn panels(metric: &str, panels: &[Panel<'_>]) -> String {
     let axis = Axis::of(panels);
     let mut policies: Vec<&str> = Vec::new();
@@ -168,14 +173,17 @@ fn draw(svg: &mut String, metric: &str, panel: &Panel<'_>, axis: &Axis, colours:
             .filter(|one| one.log == *row || layout.policies.is_empty() && one.policy == *row);
         for one in mine {
             let line = layout.policies.iter().position(|policy| one.policy == *policy).unwrap_or(0);
-            dot(svg, one, axis, top + 3.0 + LINE * (line as f64 + 0.5), &colours.of(&one.policy));
+            let colour = colours.of(if layout.policies.is_empty() { "" } else { &one.policy });
+            dot(svg, one, axis, top + 3.0 + LINE * (line as f64 + 0.5), &colour);
         }
     }
 }
 
 /// The policies in their colours, where there are several.
 fn legend(svg: &mut String, layout: &Layout<'_>, colours: &Colours<'_>) {
-    let mut x = LEFT;
+    let width = |policy: &&str| LEGEND.0 * policy.chars().count() as f64 + LEGEND.1;
+    let all: f64 = layout.policies.iter().map(width).sum();
+    let mut x = (PANEL - all).clamp(8.0, LEFT);
     for policy in &layout.policies {
         let _ = write!(
             svg,
@@ -183,7 +191,7 @@ fn legend(svg: &mut String, layout: &Layout<'_>, colours: &Colours<'_>) {
             colours.of(policy),
             escape(policy)
         );
-        x += 7.0 * policy.chars().count() as f64 + 16.0;
+        x += width(policy);
     }
 }
 
