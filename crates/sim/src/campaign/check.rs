@@ -119,6 +119,7 @@ impl Reader<'_> {
                 name: given.name.get_ref().clone(),
                 source: self.jobs(table.span(), given)?,
                 optional: self.optional(given)?,
+                sequence: self.sequence(file, given)?,
                 platforms: self.platforms(file, table.span(), given)?,
             });
         }
