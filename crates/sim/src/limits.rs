@@ -14,3 +14,6 @@ pub const WINDOW: RangeInclusive<u32> = 1..=u32::MAX;
 
 /// How many of the last jobs of a category a prediction may be of: each costs a number in memory per category.
 pub const LAST_JOBS: RangeInclusive<i64> = 1..=100_000;
+
+/// Jobs of a sequence of a log.
+pub const SEQUENCE_JOBS: RangeInclusive<i64> = 1..=100_000_000;

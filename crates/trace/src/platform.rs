@@ -7,7 +7,7 @@
 //! speed = 1.0     # optional, 0.001 to 1000; times are divided by it
 //! batch = "cbf"   # optional; a local batch policy
 //! order = "f1"    # optional; in which order its waiting jobs are served
-//! aging = "24h"   # optional, beside `order`; after which wait a job goes before all others
+//! aging = "7d"    # optional, beside `order`; after which wait a job goes before all others
 //! ```
 
 use std::path::Path;

@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// In which order clusters serve waiting jobs [default: the platform's, or first-come]
     #[arg(long, value_name = "NAME", value_parser = words::order())]
     order: Option<String>,
-    /// After which wait a job goes before all others whatever its rank: none, or a time like 24h [default: 24h]
+    /// After which wait a job goes before all others whatever its rank: none, or a time like 24h [default: 7d]
     #[arg(long, value_name = "TIME", value_parser = words::aging())]
     aging: Option<Aging>,
     /// What comes first among the events of one second: terminations or submissions.

@@ -1,5 +1,6 @@
 mod foreign_copies;
 mod foreign_parts;
+mod orders;
 mod sizes;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
@@ -191,7 +192,7 @@ fn cancelling_ends_a_waiting_job_and_terminates_a_running_one() {
 
 #[test]
 fn a_job_that_has_come_due_is_cancelled_before_it_runs() {
-    for policy in pliant_policy::batch::names() {
+    for policy in &pliant_policy::batch::local_names() {
         let mut bench = Bench::new(policy, 4);
         bench.accepted(rigid(1, 4, 10));
         assert!(matches!(bench.cancel(1, "alice"), Answer::Cancelling(_)));
@@ -297,7 +298,7 @@ fn a_pack_teaches_walltimes_by_its_longest_instance() {
 #[test]
 fn a_server_made_again_from_data_goes_on_the_same() {
     use crate::replay::Machine;
-    for policy in pliant_policy::batch::names() {
+    for policy in &pliant_policy::batch::local_names() {
         let mut bench = Bench::new(policy, 4);
         bench.accepted(rigid(1, 3, 10));
         bench.accepted(rigid(2, 4, 10));
@@ -359,7 +360,7 @@ fn an_end_that_was_seen_late_was_not_late() {
 #[test]
 fn what_is_refused_or_repeated_changes_nothing() {
     use crate::replay::Machine;
-    for policy in pliant_policy::batch::names() {
+    for policy in &pliant_policy::batch::local_names() {
         let state = |bench: &mut Bench| serde_json::to_string(&bench.server.dump(bench.now)).unwrap();
         let (mut bench, mut other) = (Bench::new(policy, 4), Bench::new(policy, 4));
         for bench in [&mut bench, &mut other] {

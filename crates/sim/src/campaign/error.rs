@@ -71,6 +71,13 @@ pub enum CampaignError {
         /// How long it is, or a stretch of it.
         span: Span,
     },
+    /// A workload has no such sequence.
+    Sequence {
+        /// The workload.
+        workload: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The operating system gave no threads.
     Threads(String),
     /// More threads than [`super::THREADS_MAX`] were asked for.
@@ -126,6 +133,9 @@ impl CampaignError {
                 "shorten `delays_s`, cut the log into fewer `stretches`, or take a longer log".into()
             }
             Self::Month { .. } => "`months` names calendar months (UTC) by the log's UnixStartTime".into(),
+            Self::Sequence { .. } => {
+                "positions count the jobs that are left after repairs, from 0: docs/campaigns.md".into()
+            }
             Self::NoWorkload => {
                 "put the files of the workloads beside the campaign file, or in PLIANT_TRACES".into()
             }
@@ -162,6 +172,7 @@ impl fmt::Display for CampaignError {
                 "{key}: expected a log, or stretches of one, of which nine tenths are longer than the delay of {delay}, \
                  found {span}"
             ),
+            Self::Sequence { workload, problem } => write!(f, "workload {workload}: {problem}"),
             Self::Threads(problem) => write!(f, "cannot start threads: {problem}"),
             Self::TooManyThreads(found) => {
                 write!(f, "expected at most {THREADS_MAX} threads, found {found}")

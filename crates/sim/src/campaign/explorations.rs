@@ -81,6 +81,7 @@ impl Reader<'_> {
                 name: given.name.get_ref().clone(),
                 source: JobSource::Scenario(Box::new(scenario)),
                 optional: false,
+                sequence: None,
                 platforms: vec![PlatformChoice::Procs(procs)],
             });
         }

@@ -20,6 +20,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
+use super::sequence::Times;
 use super::words::{EstimatorWord, find};
 use super::{Generator, Moldable, Sizes, month};
 use crate::Ties;
@@ -65,6 +66,9 @@ pub(super) struct WorkloadTable {
     pub(super) walltime_max_s: Option<Spanned<i64>>,
     pub(super) seed: Option<Spanned<u64>>,
     pub(super) per_seed: Option<Spanned<bool>>,
+    pub(super) sequence_jobs: Option<Spanned<i64>>,
+    pub(super) sequence_first: Option<Spanned<Vec<usize>>>,
+    pub(super) sequence_times: Option<Spanned<Word<Times>>>,
     pub(super) platform: Option<Spanned<String>>,
     pub(super) procs: Option<Spanned<u32>>,
 }

@@ -93,8 +93,18 @@ impl<'a> Cache<'a> {
         Cache { campaign, loaded }
     }
 
-    /// The workload of a group.
+    /// The workload of a group, or the sequence of it that the group's seed sees.
     pub(super) fn get(&self, group: &Group) -> Result<Arc<Loaded>, CampaignError> {
+        let loaded = self.whole(group)?;
+        let workload = &self.campaign.workloads[group.workload];
+        let Some(sequence) = &workload.sequence else { return Ok(loaded) };
+        let position = self.campaign.seeds.iter().position(|seed| *seed == group.seed).unwrap_or_default();
+        let too_short = |problem| CampaignError::Sequence { workload: workload.name.clone(), problem };
+        let jobs = sequence.of(&loaded.jobs, position, group.seed).map_err(too_short)?;
+        Ok(Arc::new(Loaded { platform: loaded.platform.clone(), jobs }))
+    }
+
+    fn whole(&self, group: &Group) -> Result<Arc<Loaded>, CampaignError> {
         let workload = &self.campaign.workloads[group.workload];
         if let JobSource::Generated { per_seed: true, .. } = workload.source {
             return self.load(group).map(Arc::new);

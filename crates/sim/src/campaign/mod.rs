@@ -33,6 +33,7 @@ mod merge;
 pub mod multi_job;
 mod planning;
 mod recipe;
+mod sequence;
 mod store;
 mod table;
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub use kind::Kind;
 pub use matrix::{Group, Shard};
 pub use merge::{Merged, merge};
 pub use recipe::{Generator, LONGEST_RANGE_S, Misfit, Recipe, month};
+pub use sequence::{Sequence, Times};
 pub use store::{Damage, Results, read_results};
 pub use table::{Cell, Spread, cells};
 pub use words::Moldable;
@@ -92,6 +94,8 @@ pub struct Workload {
     pub source: JobSource,
     /// True if the campaign may be run without it where its file is absent ([`Campaign::skip_absent`]).
     pub optional: bool,
+    /// Which of its jobs the runs of a seed see; all of them without it.
+    pub sequence: Option<Sequence>,
     /// The platforms.
     pub platforms: Vec<PlatformChoice>,
 }

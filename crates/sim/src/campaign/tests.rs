@@ -170,6 +170,28 @@ fn errors_about_generators_tell_the_key() {
 }
 
 #[test]
+fn orders_and_sequences_are_checked() {
+    let policy = |keys: &str, expected: &str| {
+        let found = problem(&GOOD.replacen("realloc = \"regular\"\nheuristic = \"mct\"", keys, 1));
+        assert!(found.contains(expected), "{keys}: {found}");
+    };
+    policy("order = \"lifo\"", "17:9: `order`: expected a queue order (first-come, shortest, ");
+    policy("batch = \"h1\"\norder = \"f1\"", "(first-come), found `f1 under h1`");
+    policy("batch = \"cbf\"\norder = \"f1\"", "(first-come), found `f1 under cbf`");
+    policy("order = \"f1\"\naging = \"soon\"", "`aging`: expected a bound of aging (none, 24h, ");
+    policy("order = \"first-come\"\naging = \"1h\"", "found `first-come with aging 1h`");
+    let workload = |keys: &str, expected: &str| {
+        let found = problem(&GOOD.replacen("name = \"log\"\n", &format!("name = \"log\"\n{keys}\n"), 1));
+        assert!(found.contains(expected), "{keys}: {found}");
+    };
+    workload("sequence_jobs = 0", "expected a whole number from 1 to 100000000, found 0");
+    workload("sequence_jobs = 5\nsequence_first = [7]", "expected a position for each of 2 seeds, found 1");
+    workload("sequence_first = [7, 8]", "expected `sequence_first` beside `sequence_jobs`");
+    workload("sequence_times = \"log\"", "expected `sequence_times` beside `sequence_jobs`");
+    workload("sequence_jobs = 5\nsequence_times = \"never\"", "expected a time of submission (shifted, log)");
+}
+
+#[test]
 fn unknown_and_missing_keys_are_errors() {
     let unknown = problem(&GOOD.replacen("moldable", "moldabel", 1));
     assert!(unknown.starts_with("3:1: unknown key `moldabel`, expected one of `name`"), "{unknown}");

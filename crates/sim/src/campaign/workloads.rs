@@ -23,13 +23,15 @@ impl Reader<'_> {
             let given = table.get_ref();
             self.name(&given.name)?;
             let optional = self.optional(given)?;
+            let sequence = self.sequence(file, given)?;
             let platforms = self.platforms(file, table.span(), given)?;
             for (suffix, source) in self.jobs(table.span(), given)? {
                 let name = format!("{}{suffix}", given.name.get_ref());
                 if workloads.iter().any(|other| other.name == name) {
                     return Err(self.repeated(&given.name));
                 }
-                workloads.push(Workload { name, source, optional, platforms: platforms.clone() });
+                let (sequence, platforms) = (sequence.clone(), platforms.clone());
+                workloads.push(Workload { name, source, optional, sequence, platforms });
             }
         }
         Ok(workloads)

@@ -125,7 +125,8 @@ pub struct Aging(pub Option<Span>);
 
 impl Default for Aging {
     fn default() -> Aging {
-        Aging(Some(Span(24 * 3600)))
+        // A shorter one makes overloaded clusters serve by submission (docs/orders.md).
+        Aging(Some(Span(7 * 86_400)))
     }
 }
 
@@ -146,7 +147,7 @@ impl FromStr for Aging {
         let count = digits.parse::<i64>().ok().filter(|_| is_plain);
         let bound = count.and_then(|count| count.checked_mul(unit)).filter(|bound| *bound <= Span::MAX.0);
         let unknown = UnknownName {
-            what: "aging",
+            what: "bound of aging",
             found: text.to_owned(),
             expected: vec!["none", "24h", "7d", "90m", "3600s"],
         };

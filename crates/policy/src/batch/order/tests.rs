@@ -95,7 +95,8 @@ fn a_local_policy_is_called_by_what_differs_from_the_usual() {
     check("cbf", "cbf");
     check("easy/first-come", "easy");
     check("easy/f1", "easy/f1");
-    check("easy/f1/24h", "easy/f1");
+    check("easy/f1/168h", "easy/f1");
+    check("easy/f1/24h", "easy/f1/1d");
     check("fcfs/wfp3/none", "fcfs/wfp3/none");
     check("easy/f1/3600", "easy/f1/1h");
     let refused = |text: &str, expected: &str| {
@@ -104,8 +105,8 @@ fn a_local_policy_is_called_by_what_differs_from_the_usual() {
     };
     refused("lifo", "expected a batch policy (fcfs, ");
     refused("easy/lifo", "expected a queue order (first-come, ");
-    refused("easy/f1/soon", "expected a aging (none, ");
-    refused("easy/f1/24h/x", "expected a aging (none, ");
+    refused("easy/f1/soon", "expected a bound of aging (none, ");
+    refused("easy/f1/24h/x", "expected a bound of aging (none, ");
     refused(
         "h2/f1",
         "expected a queue order that its batch policy can serve (first-come), found `f1 under h2`",

@@ -1,0 +1,75 @@
+//! Queue orders of an embedded batch system: whose jobs they are, when they came, and that estimates know both.
+
+use super::*;
+use crate::replay::Machine;
+
+fn of(owner: &str, key: u8, procs: u32, walltime: i64) -> Submit {
+    Submit { owner: user(owner), ..rigid(key, procs, walltime) }
+}
+
+/// Which jobs run next when the first one has ended.
+fn after_the_first(policy: &str, submits: &[Submit]) -> Vec<u32> {
+    let mut bench = Bench::new(policy, 4);
+    bench.accepted(of("alice", 200, 4, 20));
+    bench.at(100);
+    bench.now = Time(101);
+    submits.iter().for_each(|submit| {
+        bench.accepted(submit.clone());
+    });
+    bench.now = Time(110);
+    bench.ended(1, Exit::Code(0));
+    bench.at(110).iter().map(|run| run.job.0).collect()
+}
+
+#[test]
+fn the_order_decides_who_is_next() {
+    let check = |policy: &str, submits: &[Submit], expected: &[u32]| {
+        assert_eq!(after_the_first(policy, submits), expected, "{policy}");
+    };
+    let submits = [of("alice", 1, 4, 20), of("bob", 2, 2, 9), of("alice", 3, 2, 30)];
+    check("fcfs", &submits, &[2]);
+    check("fcfs/shortest", &submits, &[3]);
+    check("easy/smallest-area/none", &submits, &[3, 4]);
+    // Alice has used 40 processor seconds, Bob none.
+    check("fcfs/fair-share", &submits, &[3]);
+    check("fcfs/fair-share", &[of("alice", 1, 4, 20), of("alice", 2, 2, 9)], &[2]);
+    // All have waited longer than that: the first goes first.
+    check("fcfs/shortest/5s", &submits, &[2]);
+}
+
+#[test]
+fn users_are_told_what_they_may_expect_by_what_they_have_used() {
+    let mut bench = Bench::new("fcfs/fair-share", 4);
+    bench.accepted(of("alice", 1, 4, 20));
+    bench.at(100);
+    bench.now = Time(110);
+    bench.accepted(of("alice", 2, 4, 50));
+    let info = crate::agent::ServerInfo {
+        name: "lyon".parse().unwrap(),
+        address: String::new(),
+        rank: 0,
+        procs: Procs(4),
+        speed: Speed::REFERENCE,
+        policy: "fcfs/fair-share".to_owned(),
+        services: Vec::new(),
+        scripts: true,
+        optional_cores: 0,
+        optional_per_core: 0,
+    };
+    let work = Work { procs: Procs(4), walltime: Span(7), speedup: Speedup::Rigid };
+    let start = |bench: &mut Bench, who: &str| {
+        bench.server.answer(bench.now, &info, &user(who), &work).vectors[0].estimate.start
+    };
+    assert_eq!(start(&mut bench, "bob"), Time(120), "before Alice's second job");
+    assert_eq!(start(&mut bench, "alice"), Time(170), "behind it");
+    let accepted = bench.accepted(of("bob", 3, 4, 7));
+    assert_eq!(accepted.expected.start, Time(120));
+    // What users have used outlives the server.
+    let text = serde_json::to_string(&bench.server.dump(bench.now)).unwrap();
+    let state: ServerState = serde_json::from_str(&text).unwrap();
+    bench.server = Server::from_state(bench.server.config().clone(), state).unwrap();
+    assert_eq!(start(&mut bench, "carol"), Time(127), "as little as Bob has, who came first");
+    bench.now = Time(120);
+    bench.ended(1, Exit::Code(0));
+    assert_eq!(bench.at(120).iter().map(|run| run.job.0).collect::<Vec<_>>(), [3]);
+}
