@@ -152,8 +152,9 @@ fn an_idle_log_loses_little() {
     let Some(workloads) = months("nasa", "NASA-iPSC-1993-3.1-cln.swf.gz", 128, "1993-10", 1) else { return };
     let means = means(&workloads, POLICIES);
     for batch in ["cbf", "easy"] {
-        for base in ["exact", "asked"] {
-            check(&means, &format!("slack-{batch}"), &format!("{base}-{batch}"), 1.05, 1.05, 1.05);
-        }
+        let names = ["slack", "exact", "asked"].map(|name| format!("{name}-{batch}"));
+        check(&means, &names[0], &names[1], 1.05, 1.05, 1.05);
+        // Nobody waits in the sizes that users asked for: the mean bounded slowdown is 1 there.
+        check(&means, &names[0], &names[2], 1.05, 1.05, 2.0);
     }
 }

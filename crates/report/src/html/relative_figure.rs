@@ -3,6 +3,7 @@
 //! Colours are those of the page, with what they are in a file of its own behind them.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use super::page::escape;
 use super::relative::tip;
@@ -23,7 +24,11 @@ const COLOURS: [&str; 12] = [
 ];
 /// How wide a letter of the legend is, and the gap between two names.
 const LEGEND: (f64, f64) = (6.6, 14.0);
+/// Ticks of an axis over a few powers of ten, and over less than one.
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
+const CLOSE_STEPS: [f64; 9] = [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0];
+/// An axis has that many ticks, as far as the steps give them.
+const TICKS: RangeInclusive<usize> = 4..=8;
 
 /// What is divided by one policy.
 pub(super) struct Panel<'a> {
@@ -90,14 +95,26 @@ impl Axis {
         LEFT + (PANEL - LEFT - RIGHT) * (value.ln() - self.low) / (self.high - self.low)
     }
 
-    /// 1, 2 and 5 times the powers of ten, or the powers only where there are many.
+    /// 1, 2 and 5 times the powers of ten; the powers only where these are many, and more where they are few.
     fn ticks(&self) -> Vec<f64> {
-        let all = (-6..=6).flat_map(|power| STEPS.map(|step| step * 10_f64.powi(power)));
-        let shown: Vec<f64> = all.filter(|value| (self.low..=self.high).contains(&value.ln())).collect();
-        if shown.len() <= 8 {
-            return shown;
+        let shown = self.multiples(&STEPS);
+        if shown.len() < *TICKS.start() {
+            self.multiples(&CLOSE_STEPS)
+        } else if shown.len() > *TICKS.end() {
+            self.multiples(&STEPS[..1])
+        } else {
+            shown
         }
-        shown.into_iter().filter(|value| (value.log10() - value.log10().round()).abs() < 1e-9).collect()
+    }
+
+    fn multiples(&self, steps: &[f64]) -> Vec<f64> {
+        // In powers of ten that are whole numbers, so that 0.6 is written as 0.6.
+        let times = |power: i32, step: f64| match power {
+            0.. => step * 10_f64.powi(power),
+            _ => step / 10_f64.powi(-power),
+        };
+        let all = (-6..=6).flat_map(|power| steps.iter().map(move |step| times(power, *step)));
+        all.filter(|value| (self.low..=self.high).contains(&value.ln())).collect()
     }
 }
 
@@ -219,5 +236,22 @@ impl Colours<'_> {
     fn of(&self, policy: &str) -> String {
         let at = self.0.iter().position(|one| *one == policy).unwrap_or(0) % COLOURS.len();
         format!("var(--c{at}, {})", COLOURS[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_short_numbers_whatever_the_range() {
+        let check = |low: f64, high: f64, expected: &str| {
+            let ticks = Axis { low: low.ln(), high: high.ln() }.ticks();
+            let written = ticks.iter().map(f64::to_string).collect::<Vec<_>>().join(" ");
+            assert_eq!(written, expected, "{low} to {high}");
+        };
+        check(0.46, 1.35, "0.5 0.6 0.8 1 1.2");
+        check(0.04, 6.0, "0.05 0.1 0.2 0.5 1 2 5");
+        check(0.0009, 600.0, "0.001 0.01 0.1 1 10 100");
     }
 }
