@@ -92,7 +92,8 @@ pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Op
         procs: work.procs,
         walltime: work.walltime,
         runtime: Span(runtime.clamp(1, work.walltime.0)),
-        user: -1,
+        // Who is the same as whom is all that counts: 31 bits of what stands for the owner.
+        user: (record.owner.owner().0 >> 33) as i32,
         group: -1,
         executable: -1,
         origin,

@@ -75,7 +75,7 @@ pub(crate) fn server(file: &ServerFile) -> ServerConfig {
         name: file.name.clone(),
         procs: file.cluster.procs(),
         speed: file.cluster.speed().unwrap(),
-        policy: file.cluster.policy().to_owned(),
+        policy: file.cluster.policy(),
         tuner: file.cluster.tuner().unwrap(),
         waiting_per_user: file.waiting_per_user,
     }

@@ -308,7 +308,7 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
         address: file.address(),
         procs: file.cluster.procs(),
         speed: file.cluster.speed().map_err(value)?,
-        policy: file.cluster.policy().to_owned(),
+        policy: file.cluster.policy(),
         tuner: file.cluster.tuner().map_err(value)?,
         waiting_per_user: file.waiting_per_user,
     })
@@ -327,7 +327,7 @@ fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString
         rank: file.rank,
         procs,
         speed: file.cluster.speed().unwrap_or(pliant_model::Speed::REFERENCE),
-        policy: file.cluster.policy().to_owned(),
+        policy: file.cluster.policy(),
         services,
         scripts: catalogue.takes_scripts(),
         optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),

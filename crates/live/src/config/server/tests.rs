@@ -19,13 +19,21 @@ fn a_slurm_cluster_is_read() {
                partition = \"main\"\naccount = \"grid\"\nqos = \"low\"\nextra = [\"--constraint=fast\"]\n\
                deadline_s = 30\nperiod_s = 5\nnodes_every_s = 0\nexpect = \"history\"\n";
     let file = read_with(all).unwrap();
-    assert_eq!((file.cluster.policy(), file.cluster.procs()), (foreign::SLURM.to_owned(), Procs(0)));
+    assert_eq!((file.cluster.policy().as_str(), file.cluster.procs()), (foreign::SLURM, Procs(0)));
     let slurm = file.cluster.slurm.as_ref().unwrap();
     assert!(slurm.conf.as_ref().unwrap().is_absolute(), "relative to the file: {slurm:?}");
     let written = toml::to_string(&file.cluster).unwrap();
     assert_eq!(toml::from_str::<ClusterFile>(&written).unwrap(), file.cluster);
     let none = read_with("[cluster.slurm]\n").unwrap();
     assert_eq!(none.cluster.slurm, Some(slurm::Settings::default()));
+}
+
+#[test]
+fn a_queue_order_belongs_to_the_local_policy() {
+    let policy = |keys: &str| read_with(&format!("[cluster]\nprocs = 4\n{keys}")).unwrap().cluster.policy();
+    assert_eq!(policy(""), "cbf");
+    assert_eq!(policy("batch = \"easy\"\norder = \"fair-share\"\n"), "easy/fair-share");
+    assert_eq!(policy("batch = \"fcfs\"\norder = \"f1\"\naging = \"none\"\n"), "fcfs/f1/none");
 }
 
 #[test]
@@ -37,6 +45,12 @@ fn what_cannot_be_is_told_by_its_key() {
     let beside = "none beside [cluster.slurm]";
     check("[cluster]\nprocs = 4\n[cluster.slurm]\n", &["cluster.procs", beside]);
     check("[cluster]\nbatch = \"easy\"\n[cluster.slurm]\n", &["cluster.batch", beside]);
+    check("[cluster]\norder = \"f1\"\n[cluster.slurm]\n", &["cluster.order", beside]);
+    check("[cluster]\naging = \"1h\"\n[cluster.slurm]\n", &["cluster.aging", beside]);
+    let easy = "[cluster]\nprocs = 4\nbatch = \"easy\"\n";
+    check(&format!("{easy}order = \"lifo\"\n"), &["cluster.order", "first-come, ", "`lifo`"]);
+    check(&format!("{easy}aging = \"1h\"\n"), &["cluster.aging", "first-come with aging 1h"]);
+    check("[cluster]\nprocs = 4\norder = \"f1\"\n", &["cluster.order", "`f1 under cbf`"]);
     check("[cluster]\npin = true\n[cluster.slurm]\n", &["cluster.pin", beside]);
     check("[cluster]\nfirst_core = 2\n[cluster.slurm]\n", &["cluster.first_core", beside]);
     check("[cluster]\ncpu_share = 0.5\n[cluster.slurm]\n", &["cluster.cpu_share", beside]);
