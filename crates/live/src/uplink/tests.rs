@@ -281,7 +281,6 @@ fn queue(waiting: u32) -> Found {
         job: Handle { server: "lyon".parse().unwrap(), number },
         key: Key([7; 16]),
         work: Work { procs: Procs(8), walltime: Span(86_400), speedup: Speedup::Rigid },
-        owner: pliant_model::Owner::UNKNOWN,
         submitted: Time(1_795_258_985),
         owner: Owner::UNKNOWN,
         moves: 0,
