@@ -82,7 +82,6 @@ fn ratio(means: &Means, policy: &str, base: &str, of: fn(&(f64, f64)) -> f64) ->
 fn check(means: &Means, policy: &str, base: &str, mean_response: f64, worst: f64, slowdown: f64) {
     let (found, found_worst) = ratio(means, policy, base, |mean| mean.0);
     let (found_slowdown, _) = ratio(means, policy, base, |mean| mean.1);
-    println!("{policy} / {base}: {found:.3}, worst {found_worst:.3}; slowdown {found_slowdown:.3}");
     assert!(found <= mean_response, "{policy} / {base}: response {found} above {mean_response}");
     assert!(found_worst <= worst, "{policy} / {base}: worst month {found_worst} above {worst}");
     assert!(found_slowdown <= slowdown, "{policy} / {base}: slowdown {found_slowdown} above {slowdown}");
@@ -100,7 +99,6 @@ fn months(name: &str, file: &str, procs: u32, from: &str, count: u32) -> Option<
 fn single_logs_respond_sooner_than_in_the_sizes_that_users_asked_for() {
     let check_log = |file: &str, procs: u32, from: &str| {
         let Some(workloads) = months("log", file, procs, from, 2) else { return };
-        println!("{file}");
         let means = means(&workloads, POLICIES);
         for batch in ["cbf", "easy"] {
             let names = ["slack", "exact", "asked"].map(|name| format!("{name}-{batch}"));

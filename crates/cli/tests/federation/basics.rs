@@ -264,8 +264,9 @@ async fn a_job_of_another_user_looks_like_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_moldable_job_gets_the_size_that_completes_first() {
-    let federation = Federation::start(&[Cluster::new("lyon", 4, 1.0)]).await;
+async fn a_moldable_job_gets_the_size_that_completes_first_where_that_is_wanted() {
+    let greedy = Cluster { cluster_keys: "tuner = \"exact\"\n", ..Cluster::new("lyon", 4, 1.0) };
+    let federation = Federation::start(&[greedy]).await;
     let alice = federation.client("alice");
     // Processors taken by others for how long, walltime on one processor; what it gets.
     for (busy, busy_s, walltime_s, procs, waits) in
@@ -290,6 +291,23 @@ async fn a_moldable_job_gets_the_size_that_completes_first() {
         }
         alice.wait(&accepted.handle, |_| {}).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moldable_job_leaves_processors_to_others_and_explains_it() {
+    let federation = Federation::start(&[Cluster::new("lyon", 16, 1.0)]).await;
+    let alice = federation.client("alice");
+    for _ in 0..2 {
+        submit(&alice, &order(rigid("sleep 1000", 4, 1000))).await;
+    }
+    // 400 s on four processors, 300 s on the eight that are left.
+    let speedup = Speedup::Amdahl { parallel: 0.8, limit: Procs(16) };
+    let accepted = submit(&alice, &order(script("true", 4, 400, speedup))).await;
+    assert_eq!((accepted.expected.procs, accepted.expected.walltime), (Procs(4), Span(400)), "{accepted:?}");
+    let explanation = alice.explain(&accepted.handle).await.unwrap();
+    let choice = explanation.record.size_choice.expect("eight would have completed it first");
+    assert_eq!((choice.earliest.procs, choice.earliest.walltime), (Procs(8), Span(300)));
+    assert_eq!(choice.other_jobs, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,7 +21,7 @@ use pliant_model::{Estimate, Time, Walltimes};
 
 pub use class_times::ClassTimes;
 pub(crate) use plan::EveryPlace;
-pub use plan::{OtherJobs, Present, SizePlan};
+pub use plan::{EachShape, OtherJobs, Present, SizePlan};
 pub(crate) use search::fewest_with;
 pub use search::{binary, exhaustive};
 pub use tuner::{Thousandths, Tuner, TunerError};

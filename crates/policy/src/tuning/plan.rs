@@ -9,13 +9,16 @@ use crate::profile::{Fit, Profile, StartBounds};
 /// From this many steps on, searches use bounds: the bookkeeping pays only on long profiles (docs/performance.md).
 const LONG_PROFILE: usize = 8;
 
+/// Takes the processors and the remaining walltime of a job.
+pub type EachShape<'a> = &'a mut dyn FnMut(Procs, Span);
+
 /// The other jobs of a cluster.
 #[derive(Clone, Copy)]
 pub struct OtherJobs<'a> {
     /// How many run or wait, those of local users included.
     pub count: usize,
-    /// Calls a function with the processors and the remaining walltime of each, in any order.
-    pub shapes: &'a dyn Fn(&mut dyn FnMut(Procs, Span)),
+    /// Calls a function with each of them, in any order.
+    pub shapes: &'a dyn Fn(EachShape<'_>),
 }
 
 /// What a tuner knows of the present beside the plan.

@@ -8,7 +8,7 @@
 //! To add an order: one line in [`ORDERS`] and the function that it names.
 //!
 //! Ranks must have the same bits on every machine, since simulations and journals are replayed. They use the
-//! operations that IEEE 754 defines exactly (`+ - * /` and square roots) and [`log2`], which counts in integers; the
+//! operations that IEEE 754 defines exactly (`+ - * /` and square roots) and a logarithm (`log2`) that counts in integers; the
 //! logarithms and powers of the standard library may differ between systems.
 
 mod formulas;
