@@ -78,6 +78,11 @@ pub(crate) fn ran(record: &JobRecord) -> bool {
     record.started.is_some() && record.ended.is_some()
 }
 
+/// A number for the owner of a job. Who is the same as whom is all that counts: 31 bits of what stands for the owner.
+pub(crate) fn user(record: &JobRecord) -> i32 {
+    (record.owner.owner().0 >> 33) as i32
+}
+
 /// A job that ran, as the simulator takes it.
 pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Option<ClusterId>) -> SimJob {
     let JobRecord { work, started, ended, walltime, .. } = record;
@@ -92,8 +97,7 @@ pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Op
         procs: work.procs,
         walltime: work.walltime,
         runtime: Span(runtime.clamp(1, work.walltime.0)),
-        // Who is the same as whom is all that counts: 31 bits of what stands for the owner.
-        user: (record.owner.owner().0 >> 33) as i32,
+        user: user(record),
         group: -1,
         executable: -1,
         origin,

@@ -92,6 +92,17 @@ fn what_failed_once_ends_well() {
 }
 
 /// Mistakes that are put in on purpose are found among those seeds, by one of these checkers.
+/// With every tuner and queue order, which seeds draw from a million on.
+#[test]
+fn schedules_with_every_tuner_and_order_end_well() {
+    let seeds = || 9_100_000..9_100_040;
+    let embedded = seeds().map(|seed| check(seed, Batch::Embedded));
+    let total = embedded
+        .chain(seeds().map(|seed| check(seed, Batch::Mixed)))
+        .fold(Summary::default(), |total, one| total + one);
+    assert!(total.jobs > 1_000 && total.moves > 100 && total.crashes > 200, "{total}");
+}
+
 #[test]
 fn the_checkers_find_bugs() {
     use Batch::{Embedded, Launching, Mixed};

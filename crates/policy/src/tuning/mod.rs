@@ -17,7 +17,7 @@ pub mod slack;
 mod tests;
 mod tuner;
 
-use pliant_model::{Estimate, Time, Walltimes};
+use pliant_model::{Estimate, Procs, Time, Walltimes};
 
 pub use class_times::ClassTimes;
 pub(crate) use plan::EveryPlace;
@@ -52,17 +52,19 @@ pub fn choose(tuner: Tuner, plan: &mut impl SizePlan, present: &Present<'_>) -> 
     if least == most {
         return plan.place(least);
     }
+    // What a rule allows may be more than the request can use, or less than it needs.
+    let allowed = |procs: Procs| procs.clamp(least, most);
     match tuner {
         Tuner::Exhaustive => exhaustive(least, most, |n| plan.place(n)),
         Tuner::Binary => binary(least, most, |n| plan.place(n)),
         Tuner::Exact => plan.earliest(most),
         Tuner::Slack { slack, share } => slack::choose(slack, share, plan, present),
-        Tuner::EqualShare => plan.earliest(rules::equal_share(plan, present)),
-        Tuner::HeSrpt => plan.earliest(rules::he_srpt(plan, present)),
-        Tuner::FairShare => plan.earliest(rules::fair_share(plan, present)),
-        Tuner::Knee => plan.earliest(rules::knee(plan)),
-        Tuner::Efficiency { least } => plan.earliest(rules::efficient(least, plan)),
-        Tuner::Lpa => plan.place(rules::local_allocation(plan)),
+        Tuner::EqualShare => plan.earliest(allowed(rules::equal_share(plan, present))),
+        Tuner::HeSrpt => plan.earliest(allowed(rules::he_srpt(plan, present))),
+        Tuner::FairShare => plan.earliest(allowed(rules::fair_share(plan, present))),
+        Tuner::Knee => plan.earliest(allowed(rules::knee(plan))),
+        Tuner::Efficiency { least: efficiency } => plan.earliest(allowed(rules::efficient(efficiency, plan))),
+        Tuner::Lpa => plan.place(allowed(rules::local_allocation(plan))),
         Tuner::Price { weight } => rules::cheapest(weight, plan, present),
     }
 }

@@ -18,7 +18,7 @@ use pliant_policy::nodes::Shape;
 
 use super::TwinCluster;
 use crate::SimJob;
-use crate::recorded::{ran, sim_job};
+use crate::recorded::{ran, sim_job, user};
 
 /// How long a job runs of which neither its end nor its limit is known.
 const A_DAY: Span = Span(86_400);
@@ -119,7 +119,10 @@ fn federated(
             record.ended.zip(record.started).map_or(record.walltime, |(ended, started)| ended - started);
         // It ran folded if its limit is not the one it was queued with.
         let share = i128::from(took.0) * i128::from(walltime.0) / i128::from(record.walltime.0.max(1));
-        rigid(submit, procs, walltime, Span(i64::try_from(share).unwrap_or(i64::MAX)), place)
+        let took = Span(i64::try_from(share).unwrap_or(i64::MAX));
+        let mut job = rigid(submit, procs, walltime, took, place);
+        job.job.user = user(record);
+        job
     } else {
         sim_job(0, submit, record, origin)
     };
