@@ -198,8 +198,12 @@ impl Foreign {
             }
             Event::Released { job } => {
                 if let Some(job) = self.jobs.get_mut(&job) {
+                    let waited = job.releasing && job.withdrawing;
                     (job.held, job.releasing, job.released_at) = (false, false, now);
                     job.seen_free = false;
+                    if waited {
+                        give(job.withdraw(), effects);
+                    }
                 }
             }
             Event::Missed { job } => self.missed(job, effects),

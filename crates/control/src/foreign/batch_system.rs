@@ -68,7 +68,8 @@ impl BatchSystem for Foreign {
         match self.jobs.get_mut(&number) {
             Some(job) if !job.started => {
                 job.withdrawing = true;
-                if !job.queueing {
+                // A release that goes on beside it would prepare the job's folder again and start the job.
+                if !job.queueing && !job.releasing {
                     give(job.withdraw(), effects);
                 }
             }

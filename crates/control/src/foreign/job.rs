@@ -396,7 +396,8 @@ impl Job {
         }
         let steps = [
             (self.releasing, Job::release as fn(&Job) -> Command),
-            (self.withdrawing, Job::withdraw),
+            // A withdrawal follows the release that was asked for before it.
+            (self.withdrawing && !self.releasing, Job::withdraw),
             (self.terminating, Job::terminate),
         ];
         steps.iter().filter(|(asked, _)| *asked).map(|(_, step)| step(self)).collect()

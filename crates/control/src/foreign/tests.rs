@@ -287,6 +287,29 @@ fn a_job_is_withdrawn_or_stays() {
     assert_eq!(bench.act(withdraw), (vec![], vec![News::Stays { job: JOB }]));
 }
 
+/// Otherwise the release could prepare the folder that the withdrawal has put away, and start the job a second time.
+#[test]
+fn a_withdrawal_waits_for_the_release_before_it() {
+    let mut bench = Bench::queued(true);
+    let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
+    let withdraw = Command::Withdraw { job: JOB, ids: ids() };
+    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    assert_eq!(bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects)), (vec![], vec![]));
+    assert_eq!(
+        bench.foreign.unanswered(),
+        [Outer::Foreign(release)],
+        "one after the other after a restart, too"
+    );
+    assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![withdraw.clone()], vec![]));
+    assert_eq!(bench.foreign.unanswered(), [Outer::Foreign(withdraw)]);
+    let outcome = Withdrawal::Withdrawn;
+    assert_eq!(
+        bench.tell(Event::Withdrawal { job: JOB, outcome }),
+        (vec![], vec![News::Withdrawn { job: JOB }])
+    );
+    assert_eq!(bench.foreign.unanswered(), []);
+}
+
 /// By our own hand: that is no end of the job, which goes on elsewhere.
 #[test]
 fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
