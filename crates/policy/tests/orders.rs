@@ -4,9 +4,10 @@
 mod driver;
 
 use driver::{Ran, TestJob, Ties, owner_of, replay};
-use pliant_model::{Procs, Span};
-use pliant_policy::batch::LocalPolicy;
+use pliant_model::{Estimate, JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::order::{Aging, Candidate, ORDERS, Order};
+use pliant_policy::batch::{LocalPolicy, Submission};
+use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -216,6 +217,56 @@ proptest! {
                 let aged_at = jobs[earlier].submit + aging;
                 let overtaken = ran[later].start < ran[earlier].start && ran[later].start > aged_at;
                 prop_assert!(!overtaken, "{}: {} overtook {}", policy, later, earlier);
+            }
+        }
+    }
+}
+
+/// What a request of 80 % parallel work is expected to get at 0 s, behind and before jobs of one processor each and of some
+/// walltimes that were submitted then: by bounded slack and in the size that completes first.
+fn estimates(policy: &str, procs: u32, walltimes: &[i64], (size, walltime): (u32, i64)) -> [Estimate; 2] {
+    let local: LocalPolicy = policy.parse().unwrap();
+    let mut scheduler = local.scheduler(Procs(procs), Time::ZERO);
+    for (id, walltime) in walltimes.iter().enumerate() {
+        let (job, submit, owner) = (JobId(id as u32), Time::ZERO, Owner::UNKNOWN);
+        let submission = Submission { job, procs: Procs(1), walltime: Span(*walltime), submit, owner };
+        scheduler.submit(Time::ZERO, submission);
+        scheduler.start_due(Time::ZERO, &mut Vec::new());
+    }
+    let speedup = Speedup::Amdahl { parallel: 0.8, limit: Procs(procs) };
+    let (id, submit, walltime) = (JobId(u32::MAX - 1), Time::ZERO, Span(walltime));
+    let request =
+        Request { id, submit, procs: Procs(size), walltime, speedup, origin: None, owner: Owner::UNKNOWN };
+    let sizes = request.on(Procs(procs), Speed::REFERENCE).unwrap();
+    [Tuner::default(), Tuner::Exact].map(|tuner| scheduler.estimate(Time::ZERO, &sizes, tuner).unwrap())
+}
+
+/// A size that is small enough for all jobs would be served after all of them, and not within the promise.
+#[test]
+fn bounded_slack_promises_the_same_in_a_queue_order() {
+    let walltimes: Vec<i64> = [1_000; 4].into_iter().chain([300; 400]).collect();
+    let [slack, exact] = estimates("easy/shortest", 4, &walltimes, (4, 200));
+    assert_eq!((exact.procs, exact.completion()), (Procs(4), Time(1_200)));
+    // Three processors take 234 s, and go before the others too; two take 300 s and stand behind them.
+    assert_eq!((slack.procs, slack.completion()), (Procs(3), Time(1_234)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_estimate_in_a_queue_order_exceeds_the_slack(
+        procs in 1..24_u32,
+        walltimes in prop::collection::vec(1..2_000_i64, 0..60),
+        request in (1..24_u32, 1..2_000_i64),
+    ) {
+        for batch in ["fcfs", "easy", "backfill"] {
+            for order in ORDERS {
+                let policy = format!("{batch}/{}", order.name);
+                let [slack, exact] = estimates(&policy, procs, &walltimes, (request.0.min(procs), request.1));
+                let latest = 3 * exact.completion().0 / 2;
+                prop_assert!(slack.completion().0 <= latest, "{}: {:?}, {:?}", policy, slack, exact);
+                prop_assert!(slack.completion() >= exact.completion(), "{}: {:?}, {:?}", policy, slack, exact);
             }
         }
     }

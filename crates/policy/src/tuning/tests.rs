@@ -134,8 +134,8 @@ fn tuners_are_written_and_read() {
     check("greedy", "expected a tuner (slack, exact, binary, exhaustive,");
     check("exact(slack=1)", "expected no parameters for the tuner `exact`, found `slack`");
     check("slack(price=1)", "expected a parameter of the tuner `slack` (slack, share), found `price`");
-    check("slack(slack=-0.1)", "`slack`: expected a number from 0 to 1000, found -0.1");
-    check("slack(share=0)", "`share`: expected a number from 0.001 to 1, found 0");
+    check("slack(slack=-0.1)", "expected `slack` from 0 to 1000, found -0.1");
+    check("slack(share=0)", "expected `share` from 0.001 to 1, found 0");
     check("slack(slack)", "expected a tuner such as `slack` or");
     check("slack(slack=0.1", "expected a tuner such as `slack` or");
 }

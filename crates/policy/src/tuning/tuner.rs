@@ -285,7 +285,7 @@ impl fmt::Display for TunerError {
                 )
             }
             Self::Value { key, found, least, most } => {
-                write!(f, "`{key}`: expected a number from {least} to {most}, found {found}")
+                write!(f, "expected `{key}` from {least} to {most}, found {found}")
             }
             Self::Form(found) => {
                 write!(f, "expected a tuner such as `slack` or `slack(slack=0.4,share=0.5)`, found `{found}`")

@@ -1,17 +1,17 @@
 //! Estimates in a queue order: a request is expected to start at the place in line that its rank has now.
 //!
 //! The rank depends on the size. Neighbouring sizes that stand behind the same jobs are placed together, on what these
-//! jobs leave. Jobs that come later, and ranks that change,
-//! may make it start later: as without an order, an estimate is no promise.
+//! jobs leave. Jobs that come later, and ranks that change, may make it start later: as without an order, an
+//! estimate is no promise.
 
 use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
 
-use super::{Occupied, Plan, Rule};
+use super::{Horizon, Occupied, Plan, Rule};
 use crate::batch::Submission;
-use crate::tuning::{Present, Tuner};
+use crate::tuning::{Present, Tuner, slack};
 
 /// The sizes from `least` to `most`, which are served after `ahead` jobs.
-struct Place {
+struct RankedSizes {
     ahead: usize,
     least: Procs,
     most: Procs,
@@ -22,6 +22,9 @@ struct Place {
 /// Tuners that look for the earliest completion compare the sizes where each would stand in line. The others
 /// choose the size behind all jobs, as if it had no rank: what a size gains by its rank, other jobs lose, so that it is
 /// no reason to take it (docs/sizing-research.md has the figures). The estimate is that of the chosen size at its own place.
+///
+/// Bounded slack keeps its promise for that estimate too: if the chosen size would complete too late at its own place, the
+/// request takes the smallest size that does not.
 pub(super) fn estimate<R: Rule>(
     rule: &R,
     cluster: &Occupied,
@@ -29,13 +32,22 @@ pub(super) fn estimate<R: Rule>(
     tuner: Tuner,
     present: &Present<'_>,
 ) -> Option<Estimate> {
-    let (least, most) = (walltimes.least(), walltimes.most());
+    let (now, least, most) = (present.now, walltimes.least(), walltimes.most());
     if tuner.is_greedy() || least == most {
-        return earliest(present.now, rule, cluster, walltimes, tuner);
+        return earliest(now, rule, cluster, walltimes, tuner);
     }
-    let plan = Plan::new(present.now, rule, cluster);
+    let plan = Plan::new(now, rule, cluster);
     let size = rule.tune(&plan.horizon, tuner, present, walltimes)?.procs;
-    earliest(present.now, rule, cluster, &walltimes.between(size, size), tuner)
+    let chosen = earliest(now, rule, cluster, &walltimes.between(size, size), tuner)?;
+    let Tuner::Slack { slack, share } = tuner else { return Some(chosen) };
+    let first = earliest(now, rule, cluster, walltimes, Tuner::Exact)?;
+    let latest = slack::latest(slack, now, first.completion());
+    if chosen.completion() <= latest {
+        return Some(chosen);
+    }
+    let floor = slack::least_procs(share, plan.horizon.capacity(), present.others.count);
+    let floor = least.max(floor.min(first.procs));
+    Some(fewest(now, rule, cluster, &walltimes.between(floor, first.procs), first, latest))
 }
 
 /// The size that completes first where it would stand in line.
@@ -46,35 +58,68 @@ fn earliest<R: Rule>(
     walltimes: &Walltimes<'_>,
     tuner: Tuner,
 ) -> Option<Estimate> {
-    let mut plan = Plan::without_jobs(now, rule, cluster);
-    let mut line = cluster.line.iter();
-    let mut pushed = 0;
     let mut best: Option<Estimate> = None;
-    for Place { ahead, least, most } in places(now, cluster, walltimes) {
-        for job in line.by_ref().take(ahead - pushed) {
-            plan.push(rule, job);
-        }
-        pushed = ahead;
-        let found = rule.tune(&plan.horizon, tuner, &Present::alone(now), &walltimes.between(least, most));
+    at_each_place(now, rule, cluster, walltimes, |horizon, sizes| {
+        let found = rule.tune(horizon, tuner, &Present::alone(now), sizes);
         let is_better = |found: &Estimate| {
             best.is_none_or(|best| (found.completion(), found.procs) < (best.completion(), best.procs))
         };
         best = found.filter(is_better).or(best);
-    }
+    });
     best
 }
 
+/// The smallest size that completes by `latest` where it would stand in line; `known` is one that does.
+fn fewest<R: Rule>(
+    now: Time,
+    rule: &R,
+    cluster: &Occupied,
+    walltimes: &Walltimes<'_>,
+    known: Estimate,
+    latest: Time,
+) -> Estimate {
+    let mut best = known;
+    at_each_place(now, rule, cluster, walltimes, |horizon, sizes| {
+        let smaller = (sizes.least().0..=sizes.most().0).map(Procs).take_while(|size| *size < best.procs);
+        let mut placed = smaller.filter_map(|size| {
+            rule.tune(horizon, Tuner::Exact, &Present::alone(now), &sizes.between(size, size))
+        });
+        best = placed.find(|place| place.completion() <= latest).unwrap_or(best);
+    });
+    best
+}
+
+/// Calls `at` for the sizes of every place in line, with what the jobs ahead of them leave.
+fn at_each_place<R: Rule>(
+    now: Time,
+    rule: &R,
+    cluster: &Occupied,
+    walltimes: &Walltimes<'_>,
+    mut at: impl FnMut(&Horizon, &Walltimes<'_>),
+) {
+    let mut plan = Plan::without_jobs(now, rule, cluster);
+    let mut line = cluster.line.iter();
+    let mut pushed = 0;
+    for RankedSizes { ahead, least, most } in places(now, cluster, walltimes) {
+        for job in line.by_ref().take(ahead - pushed) {
+            plan.push(rule, job);
+        }
+        pushed = ahead;
+        at(&plan.horizon, &walltimes.between(least, most));
+    }
+}
+
 /// The places in line that the sizes would have, from the first on.
-fn places(now: Time, cluster: &Occupied, walltimes: &Walltimes<'_>) -> Vec<Place> {
+fn places(now: Time, cluster: &Occupied, walltimes: &Walltimes<'_>) -> Vec<RankedSizes> {
     let Some(line) = cluster.line.ranked() else { return Vec::new() };
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<RankedSizes> = Vec::new();
     for procs in (walltimes.least().0..=walltimes.most().0).map(Procs) {
         let (walltime, submit, owner) = (walltimes.at(procs), walltimes.submit(), walltimes.owner());
         let submission = Submission { job: JobId(u32::MAX), procs, walltime, submit, owner };
         let ahead = line.place_of(now, &submission);
         match places.last_mut() {
             Some(last) if last.ahead == ahead => last.most = procs,
-            _ => places.push(Place { ahead, least: procs, most: procs }),
+            _ => places.push(RankedSizes { ahead, least: procs, most: procs }),
         }
     }
     places.sort_by_key(|place| place.ahead);

@@ -86,7 +86,7 @@ impl fmt::Display for LocalPolicy {
 
 /// Another local policy for the clusters of a platform: what is given is changed, the rest stays.
 #[derive(Clone, Default, PartialEq, Debug)]
-pub struct Change {
+pub struct LocalPolicyChange {
     /// The batch policy, or a whole local policy.
     pub batch: Option<String>,
     /// The queue order.
@@ -95,7 +95,7 @@ pub struct Change {
     pub aging: Option<Aging>,
 }
 
-impl Change {
+impl LocalPolicyChange {
     /// The platform with this change made to all its clusters.
     ///
     /// # Errors
@@ -106,16 +106,21 @@ impl Change {
         platform.with_batches(|present| self.changed(present))
     }
 
-    /// What becomes of a local policy.
+    /// What becomes of a local policy. A batch policy alone keeps the order and the aging; `easy/first-come` also changes
+    /// the order.
     pub fn changed(&self, present: &str) -> Result<String, UnknownName> {
-        let Change { batch, order, aging } = self;
-        let local: LocalPolicy = batch.as_deref().unwrap_or(present).parse()?;
+        let LocalPolicyChange { batch, order, aging } = self;
+        let present: LocalPolicy = present.parse()?;
         let order = order.as_deref().map(Order::by_name).transpose()?;
-        let local = local.with(order, *aging)?;
+        let local = match batch.as_deref() {
+            None => present.with(order, *aging)?,
+            Some(whole) if whole.contains('/') => whole.parse::<LocalPolicy>()?.with(order, *aging)?,
+            Some(batch) => LocalPolicy { batch: batch::by_name(batch)?, ..present }.with(order, *aging)?,
+        };
         if let Some(aging) = aging.filter(|_| local.ordering.order.is_first_come()) {
             let orders = ORDERS.iter().filter(|order| !order.is_first_come()).map(|order| order.name);
             return Err(UnknownName {
-                what: "queue order that lets jobs overtake others beside aging",
+                what: "queue order other than first-come with an aging",
                 found: format!("first-come with aging {aging}"),
                 expected: orders.collect(),
             });
@@ -133,8 +138,8 @@ pub fn local_policy(
     let wrong = |key: &'static str| move |unknown: UnknownName| (key, unknown.to_string());
     batch::by_name(batch).map_err(wrong("batch"))?;
     let order = order.map(str::to_owned);
-    let change = Change { order, ..Change::default() };
+    let change = LocalPolicyChange { order, ..LocalPolicyChange::default() };
     change.changed(batch).map_err(wrong("order"))?;
     let aging = aging.map(str::parse).transpose().map_err(wrong("aging"))?;
-    Change { aging, ..change }.changed(batch).map_err(wrong("aging"))
+    LocalPolicyChange { aging, ..change }.changed(batch).map_err(wrong("aging"))
 }

@@ -23,7 +23,7 @@ use std::str::FromStr;
 
 use pliant_model::{JobId, Owner, Procs, Span, Time};
 
-pub use local::{Change, LocalPolicy, local_policy};
+pub use local::{LocalPolicy, LocalPolicyChange, local_policy};
 pub use usage::{Charge, Shares, UserUsage};
 
 pub(super) use usage::Usages;

@@ -114,6 +114,24 @@ fn a_local_policy_is_called_by_what_differs_from_the_usual() {
 }
 
 #[test]
+fn what_is_given_is_changed_and_the_rest_stays() {
+    let check = |present: &str, batch: &str, expected: Result<&str, &str>| {
+        let change = LocalPolicyChange { batch: Some(batch.to_owned()), ..LocalPolicyChange::default() };
+        match (change.changed(present), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
+            (found, _) => panic!("{present} with {batch}: {found:?}"),
+        }
+    };
+    check("cbf", "easy", Ok("easy"));
+    check("easy/f1/none", "fcfs", Ok("fcfs/f1/none"));
+    check("easy/f1/none", "fcfs/first-come", Ok("fcfs"));
+    check("easy/f1/none", "fcfs/wfp3", Ok("fcfs/wfp3"));
+    check("easy/f1/none", "cbf", Err("found `f1 under cbf`"));
+    check("easy/f1/none", "cbf/first-come", Ok("cbf"));
+}
+
+#[test]
 fn what_files_say_makes_a_local_policy_or_names_the_key_that_is_wrong() {
     let check = |batch, order, aging, expected: Result<&str, (&str, &str)>| {
         let found = local_policy(batch, order, aging);
