@@ -1,9 +1,11 @@
 //! The policies of a what-if, in words: `none`, `regular/minmin,period=5m`, `now,mapping=random`.
 
+use std::collections::BTreeMap;
+
 use pliant_policy::batch;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
-use pliant_policy::tuning::Tuner;
+use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_sim::Policies;
 use serde_json::{Value, json};
 
@@ -21,19 +23,42 @@ pub(crate) struct WhatIf {
     pub(crate) reallocation: Option<Reallocation>,
     /// The batch policy of the clusters of Pliant's own batch system, if it is to be another one.
     pub(crate) batch: Option<String>,
-    /// How every server sizes moldable requests, if not as it does now.
+    /// How servers size moldable requests, if not as they do now.
+    pub(crate) sizing: Sizing,
+}
+
+/// What is changed of the tuners of servers.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub(crate) struct Sizing {
+    /// The tuner of every server, if it is to be another one.
     pub(crate) tuner: Option<Tuner>,
+    /// Parameters that are changed, the rest stays.
+    pub(crate) parameters: Vec<(String, f64)>,
+}
+
+impl Sizing {
+    /// What becomes of the tuner of a server.
+    pub(crate) fn changed(&self, present: Tuner) -> Result<Tuner, TunerError> {
+        let tuner = self.tuner.unwrap_or(present);
+        self.parameters.iter().try_fold(tuner, |tuner, (key, value)| tuner.with(key, *value))
+    }
 }
 
 impl WhatIf {
     /// The policy in force: agents map by the earliest completion.
     pub(crate) fn in_force(reallocation: Option<Reallocation>) -> WhatIf {
-        WhatIf { name: "now".to_owned(), mapping: Mapping::Mct, reallocation, batch: None, tuner: None }
+        WhatIf {
+            name: "now".to_owned(),
+            mapping: Mapping::Mct,
+            reallocation,
+            batch: None,
+            sizing: Sizing::default(),
+        }
     }
 
     /// What `words` mean where `in_force` is the policy in force: a policy, then what is different in it.
     pub(crate) fn read(words: &str, in_force: &WhatIf) -> Result<WhatIf, Failure> {
-        let mut parts = words.split(',');
+        let mut parts = split(words).into_iter();
         let base = parts.next().unwrap_or_default();
         let mut what_if = WhatIf { name: words.to_owned(), ..in_force.clone() };
         match base {
@@ -56,12 +81,18 @@ impl WhatIf {
             "batch" => {
                 self.batch = Some(value.parse::<batch::LocalPolicy>().map_err(Failure::input)?.to_string());
             }
-            "tuner" => self.tuner = Some(value.parse().map_err(Failure::input)?),
+            "tuner" => {
+                let tuner = Some(value.parse().map_err(Failure::input)?);
+                self.sizing = Sizing { tuner, ..Sizing::default() };
+            }
             "slack" | "share" => {
                 let number = value.parse().map_err(|_| {
                     Failure::input(format!("{words}: `{key}`: expected a number, found `{value}`"))
                 })?;
-                self.tuner = Some(self.tuner.unwrap_or_default().with(key, number).map_err(Failure::input)?);
+                // On a server with another tuner it is found out when the recorded jobs are replayed.
+                let known = self.sizing.tuner.unwrap_or_default().with(key, number);
+                known.map_err(|error| Failure::input(format!("{words}: {error}")))?;
+                self.sizing.parameters.push((key.to_owned(), number));
             }
             _ => {
                 let Some(reallocation) = &mut self.reallocation else {
@@ -108,10 +139,25 @@ impl WhatIf {
             "name": self.name,
             "mapping": self.mapping.name(),
             "batch": self.batch,
-            "tuner": self.tuner.map(|tuner| tuner.to_string()),
+            "tuner": self.sizing.tuner.map(|tuner| tuner.to_string()),
+            "tuner_parameters": self.sizing.parameters.iter().cloned().collect::<BTreeMap<_, _>>(),
             "moving": moving,
         })
     }
+}
+
+/// The parts between commas, but for those within parentheses.
+fn split(words: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    let between = |letter: char| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    };
+    words.split(between).collect()
 }
 
 /// ALGORITHM or ALGORITHM/HEURISTIC, with the parameters in force, or the paper's if nothing is moved now.
@@ -166,8 +212,12 @@ mod tests {
         let expected = Reallocation { period: Span(300), threshold: Span(30), window: 7, ..policy };
         assert_eq!(found.reallocation, Some(expected), "the period is the one in force");
         assert_eq!((found.mapping, found.batch.as_deref()), (Mapping::Random, Some("easy")));
-        assert_eq!(read("none,tuner=exact").tuner, Some(Tuner::Exact));
-        assert_eq!(read("none,slack=0.4").tuner, Tuner::default().with("slack", 0.4).ok());
+        assert_eq!(read("none,tuner=exact").sizing.changed(Tuner::default()), Ok(Tuner::Exact));
+        let own = Tuner::default().with("share", 0.8).unwrap();
+        let expected = own.with("slack", 0.4);
+        assert_eq!(read("none,slack=0.4").sizing.changed(own), expected, "the share of the server stays");
+        assert_eq!(read("now,tuner=slack(slack=0.4,share=0.8)").sizing.changed(Tuner::Exact), expected);
+        assert!(read("now,slack=0.4").sizing.changed(Tuner::Exact).is_err());
         let nothing = WhatIf::in_force(None);
         let found = WhatIf::read("regular", &nothing).unwrap();
         assert_eq!(found.reallocation, Some(Reallocation::new(Algorithm::Regular, Heuristic::Mct)));

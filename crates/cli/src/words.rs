@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use pliant_policy::UnknownName;
 use pliant_policy::allocation::Strategy;
 use pliant_policy::batch::order::Aging;
@@ -22,8 +22,29 @@ where
 }
 
 pub(crate) fn tuner() -> impl TypedValueParser<Value = Tuner> {
-    let names = PossibleValuesParser::new(Tuner::ALL.iter().map(|one| one.name()));
-    names.try_map(|word| word.parse::<Tuner>())
+    TunerParser
+}
+
+/// `--tuner`: help and completion list the names, parameters may follow a name in parentheses.
+#[derive(Clone)]
+struct TunerParser;
+
+impl TypedValueParser for TunerParser {
+    type Value = Tuner;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        option: Option<&clap::Arg>,
+        text: &std::ffi::OsStr,
+    ) -> Result<Tuner, clap::Error> {
+        let parse = |text: &str| text.parse::<Tuner>();
+        parse.parse_ref(command, option, text)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Tuner::ALL.iter().map(|one| PossibleValue::new(one.name()))))
+    }
 }
 
 pub(crate) fn mapping() -> impl TypedValueParser<Value = Mapping> {

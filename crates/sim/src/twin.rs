@@ -22,6 +22,7 @@ use std::sync::Arc;
 use pliant_control::agent::ServerInfo;
 use pliant_control::job::JobRecord;
 use pliant_control::local::LocalJob;
+use pliant_control::names::Name;
 use pliant_model::{Cluster, JobId, JobOutcome, Platform, PlatformError, Time};
 use pliant_policy::batch;
 use pliant_policy::federation::{Federation, Pictured};
@@ -147,12 +148,17 @@ impl Twin {
         other
     }
 
-    /// The same with another tuner at every server.
-    #[must_use]
-    pub fn with_tuner(&self, tuner: Tuner) -> Twin {
+    /// The same with what `changed` makes of the tuner of each server, of which it gets the name.
+    ///
+    /// # Errors
+    ///
+    /// The first one of `changed`.
+    pub fn with_tuners<E>(&self, changed: impl Fn(&Name, Tuner) -> Result<Tuner, E>) -> Result<Twin, E> {
         let mut other = self.clone();
-        other.clusters.iter_mut().for_each(|cluster| cluster.tuner = tuner);
-        other
+        for cluster in &mut other.clusters {
+            cluster.tuner = changed(&cluster.info.name, cluster.tuner)?;
+        }
+        Ok(other)
     }
 
     /// Replays all of it. Each server sizes as it does, whatever `policies` say.

@@ -108,6 +108,7 @@ fn single_logs_respond_sooner_than_in_the_sizes_that_users_asked_for() {
     };
     check_log("KTH-SP2-1996-2.1-cln.swf.gz", 100, "1996-10");
     check_log("SDSC-SP2-1998-4.2-cln.swf.gz", 128, "1998-10");
+    check_log("CTC-SP2-1996-3.1-cln.swf.gz", 338, "1996-10");
 }
 
 /// A month of the federation, as a file in `folder` that names the logs where they are.
@@ -135,6 +136,43 @@ fn a_federation_responds_in_a_fraction_of_the_time_of_greedy_sizes() {
     check(&means, "slack-easy", "asked-easy", 0.85, 1.05, 0.5);
 }
 
+/// Reallocation repairs a part of what greedy sizes do; bounded slack responds sooner all the same.
+#[test]
+fn a_federation_that_reallocates_responds_sooner_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(month) = federation(folder.path(), "1996-10") else { return };
+    let policy = |name: &str, batch: &str, tuner: &str| {
+        format!(
+            "[[policy]]\nname = \"{name}\"\nbatch = \"{batch}\"\nrealloc = \"regular\"\ntuner = \"{tuner}\"\n"
+        )
+    };
+    let policies = [
+        policy("exact-cbf", "cbf", "exact"),
+        policy("slack-cbf", "cbf", "slack"),
+        policy("exact-easy", "easy", "exact"),
+        policy("slack-easy", "easy", "slack"),
+    ];
+    let means = means(&month, &policies.concat());
+    check(&means, "slack-cbf", "exact-cbf", 0.35, 1.05, 0.05);
+    check(&means, "slack-easy", "exact-easy", 0.55, 1.05, 0.1);
+}
+
+/// Workloads that need no logs: the first months of paper 000's Grid'5000, and Lublin's generator.
+#[test]
+fn generated_workloads_respond_sooner() {
+    let grid = "[[workload]]\nname = \"january\"\ngenerate = \"grid5000\"\nmonth = \"january\"\nplatform = \"grid5000\"\n";
+    let grid = means(grid, POLICIES);
+    check(&grid, "slack-cbf", "exact-cbf", 0.75, 1.05, 0.5);
+    check(&grid, "slack-cbf", "asked-cbf", 0.85, 1.05, 0.5);
+    let lublin = "[[workload]]\nname = \"lublin\"\ngenerate = \"lublin\"\njobs = 5000\nprocs = 256\n";
+    let lublin = means(lublin, POLICIES);
+    for batch in ["cbf", "easy"] {
+        let names = ["slack", "exact", "asked"].map(|name| format!("{name}-{batch}"));
+        check(&lublin, &names[0], &names[1], 0.6, 0.6, 0.1);
+        check(&lublin, &names[0], &names[2], 0.3, 0.3, 0.1);
+    }
+}
+
 /// Knowing more may not hurt, as it does with greedy sizes.
 #[test]
 fn better_plans_do_not_make_jobs_wait_longer() {
@@ -147,12 +185,12 @@ fn better_plans_do_not_make_jobs_wait_longer() {
 /// Where a machine is nearly idle little can be gained.
 #[test]
 fn an_idle_log_loses_little() {
-    let Some(workloads) = months("nasa", "NASA-iPSC-1993-3.1-cln.swf.gz", 128, "1993-10", 1) else { return };
+    let Some(workloads) = months("nasa", "NASA-iPSC-1993-3.1-cln.swf.gz", 128, "1993-10", 3) else { return };
     let means = means(&workloads, POLICIES);
     for batch in ["cbf", "easy"] {
         let names = ["slack", "exact", "asked"].map(|name| format!("{name}-{batch}"));
         check(&means, &names[0], &names[1], 1.05, 1.05, 1.05);
-        // Nobody waits in the sizes that users asked for: the mean bounded slowdown is 1 there.
-        check(&means, &names[0], &names[2], 1.05, 1.05, 2.0);
+        // No job waits in the sizes that users asked for: the mean bounded slowdown is 1 there.
+        check(&means, &names[0], &names[2], 1.05, 1.05, 2.5);
     }
 }

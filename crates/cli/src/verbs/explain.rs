@@ -285,14 +285,16 @@ fn size(choice: &SizeChoice, chosen: &Estimate) -> String {
     let SizeChoice { earliest, other_jobs } = choice;
     let Saving { later, processor_s } = slack::saving(chosen, earliest);
     let cost = match processor_s {
-        1.. => format!("that would have taken {processor_s} more processor-seconds from"),
-        _ => "it has fewer for the sake of".to_owned(),
+        1.. => format!(
+            " and take {processor_s} more processor-seconds from {} there",
+            counted((*other_jobs).into(), "other job")
+        ),
+        _ => String::new(),
     };
     format!(
-        "With {} it would complete {} earlier; {cost} {} there.\n",
+        "With {} it would complete {} earlier{cost}.\n",
         counted(earliest.procs.0.into(), "processor"),
         show_duration(later),
-        counted((*other_jobs).into(), "other job")
     )
 }
 

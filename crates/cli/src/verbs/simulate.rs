@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use indicatif::ProgressBar;
 use pliant_model::{Run, Span};
-use pliant_policy::batch::order::{Aging, Change};
+use pliant_policy::batch::order::{Aging, LocalPolicyChange};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::predicted::{Basis, Prediction};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
@@ -42,10 +42,12 @@ pub(crate) struct Arguments {
     /// A federation: a platform file, or the name of a built-in platform.
     #[arg(long, value_name = "FILE.toml")]
     platform: Option<String>,
-    /// The local batch policy of every cluster [default: the platform's, or cbf].
+    /// The local batch policy of every cluster; a queue order of the platform is kept. `pliant policies` explains the names
+    /// [default: the platform's, or cbf].
     #[arg(long, value_name = "NAME", value_parser = words::batch())]
     batch: Option<String>,
-    /// In which order clusters serve waiting jobs [default: the platform's, or first-come]
+    /// In which order clusters serve waiting jobs, with --batch easy, fcfs or backfill. `pliant policies` explains the names
+    /// [default: the platform's, or first-come]
     #[arg(long, value_name = "NAME", value_parser = words::order())]
     order: Option<String>,
     /// After which wait a job goes before all others whatever its rank: none, or a time like 24h [default: 7d]
@@ -57,9 +59,10 @@ pub(crate) struct Arguments {
     /// Which jobs may change their size.
     #[arg(long, value_name = "WHICH", value_parser = words::moldable(), default_value = "none")]
     moldable: Moldable,
-    /// How servers size moldable jobs.
-    #[arg(long, value_name = "NAME", value_parser = words::tuner(), default_value = "slack")]
-    tuner: Tuner,
+    /// How servers size moldable jobs, with parameters as in `price(price=2)`. `pliant policies` explains the names
+    /// [default: slack].
+    #[arg(long, value_name = "NAME", value_parser = words::tuner())]
+    tuner: Option<Tuner>,
     /// With --tuner slack: by how much the expected response may exceed the earliest possible one, relative to it
     /// [default: 0.5].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
@@ -133,10 +136,12 @@ fn formats() -> impl TypedValueParser<Value = FileFormat> {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let begun = Instant::now();
     arguments.check_reallocation()?;
+    arguments.check_sizing()?;
     arguments.check_out()?;
     let platform = input::platform_of(arguments.procs, arguments.platform.as_deref())?;
     let platform = arguments.local_policy().made_to(&platform).map_err(|unknown| {
-        Failure::input(unknown).hint("`pliant policies` lists batch policies and queue orders")
+        Failure::input(unknown)
+            .hint("`pliant policies` lists batch policies and queue orders; easy, fcfs and backfill serve every order")
     })?;
     let workload = Request {
         workload: &arguments.workload,
@@ -169,8 +174,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 
 impl Arguments {
     /// What is changed of the local policies of the platform's clusters.
-    fn local_policy(&self) -> Change {
-        Change { batch: self.batch.clone(), order: self.order.clone(), aging: self.aging }
+    fn local_policy(&self) -> LocalPolicyChange {
+        LocalPolicyChange { batch: self.batch.clone(), order: self.order.clone(), aging: self.aging }
     }
 
     /// Parameters of a reallocation that there is not would be ignored: they are a mistake.
@@ -190,6 +195,24 @@ impl Arguments {
                 Err(Failure::input(problem).hint(format!(
                     "leave {option} out, or say how waiting jobs are moved: --realloc regular"
                 )))
+            }
+        }
+    }
+
+    /// So are parameters of sizes that no job may change.
+    fn check_sizing(&self) -> Result<(), Failure> {
+        let given = [
+            ("--tuner", self.tuner.is_some()),
+            ("--slack", self.slack.is_some()),
+            ("--share", self.share.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given && self.moldable == Moldable::None) {
+            None => Ok(()),
+            Some((option, _)) => {
+                let problem =
+                    format!("expected --moldable with {option}, found none: no job may change its size");
+                Err(Failure::input(problem)
+                    .hint(format!("leave {option} out, or say which jobs are moldable: --moldable paper")))
             }
         }
     }
@@ -259,9 +282,11 @@ impl Arguments {
     /// How moldable jobs are sized: `--tuner` with its parameters.
     fn tuner(&self) -> Result<Tuner, Failure> {
         let given = [("slack", self.slack), ("share", self.share)];
-        given.into_iter().try_fold(self.tuner, |tuner, (key, value)| match value {
+        given.into_iter().try_fold(self.tuner.unwrap_or_default(), |tuner, (key, value)| match value {
             None => Ok(tuner),
-            Some(value) => tuner.with(key, value).map_err(Failure::input),
+            Some(value) => {
+                tuner.with(key, value).map_err(|error| Failure::input(format!("--{key}: {error}")))
+            }
         })
     }
 

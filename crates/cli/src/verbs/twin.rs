@@ -120,7 +120,12 @@ fn twin(history: &History) -> Result<Twin, TwinError> {
 
 fn replay(twin: &Twin, what_if: &WhatIf, seed: u64) -> Result<Replayed, Failure> {
     let policies = what_if.policies(seed);
-    let twin = what_if.tuner.map_or_else(|| twin.clone(), |tuner| twin.with_tuner(tuner));
+    let twin = twin.with_tuners(|server, present| {
+        what_if.sizing.changed(present).map_err(|error| {
+            Failure::input(format!("--policy {}: server {server}: {error}", what_if.name))
+                .hint("name the tuner as well: tuner=slack")
+        })
+    })?;
     let replayed = match &what_if.batch {
         Some(batch) => twin.with_batch(batch).replay(&policies),
         None => twin.replay(&policies),

@@ -270,6 +270,8 @@ impl Server {
         kept.record.expected = expected;
         kept.record.procs = expected.procs;
         kept.record.walltime = expected.walltime;
+        // It was chosen for this cluster.
+        kept.record.size_choice = None;
         tell(&kept.record, commands);
         commands.push(Command::Archive(Box::new(kept.record.clone())));
         self.ended.push_back((now, number));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pliant_model::Span;
 use pliant_policy::UnknownName;
-use pliant_policy::batch::{self, order::Change};
+use pliant_policy::batch::{self, order::LocalPolicyChange};
 use pliant_policy::reallocation::{Heuristic, Reallocation};
 use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_trace::toml_file::Source;
@@ -162,18 +162,21 @@ impl Reader<'_> {
         given.tuner_keys().into_iter().try_fold(tuner, |tuner, (key, value)| {
             let Some(value) = value else { return Ok(tuner) };
             let wrong = |error: TunerError| {
-                self.at(
-                    value.span(),
-                    error.to_string(),
-                    "pliant policies lists tuners; docs/campaigns.md their keys",
-                )
+                let problem = match error {
+                    // The place names the key.
+                    TunerError::Value { found, least, most, .. } => {
+                        format!("expected a number from {least} to {most}, found {found}")
+                    }
+                    _ => error.to_string(),
+                };
+                self.at(value.span(), problem, "pliant policies lists tuners; docs/campaigns.md their keys")
             };
             tuner.with(key, *value.get_ref()).map_err(wrong)
         })
     }
 
     /// What is changed of clusters' local policies: `batch`, `order`, `aging`.
-    fn local(&self, given: &PolicyTable) -> Checked<Change> {
+    fn local(&self, given: &PolicyTable) -> Checked<LocalPolicyChange> {
         let wrong = |place: Range<usize>| {
             move |unknown: UnknownName| self.at(place, unknown.to_string(), "pliant policies lists them")
         };
@@ -182,7 +185,7 @@ impl Reader<'_> {
             self.plannable(name, batch, given)?;
         }
         let batch = given.batch.as_ref().map(|name| name.get_ref().clone());
-        let mut change = Change { batch, ..Change::default() };
+        let mut change = LocalPolicyChange { batch, ..LocalPolicyChange::default() };
         // A batch policy that serves every order: the platform's own are known when it is read.
         let present = change.batch.clone().unwrap_or_else(|| "easy".to_owned());
         if let Some(order) = &given.order {
@@ -191,7 +194,8 @@ impl Reader<'_> {
         }
         if let Some(aging) = &given.aging {
             change.aging = Some(aging.get_ref().0);
-            if change.order.is_some() {
+            // Without either the platform says whether jobs may overtake others.
+            if change.order.is_some() || change.batch.is_some() {
                 change.changed(&present).map_err(wrong(aging.span()))?;
             }
         }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use pliant_model::{Platform, Run, Speedup};
-use pliant_policy::batch::order::Change;
+use pliant_policy::batch::order::LocalPolicyChange;
 use rayon::prelude::*;
 
 use super::jobs::{Cache, sim_jobs};
@@ -200,7 +200,7 @@ impl Shared<'_> {
     }
 
     /// What is done with jobs.
-    fn policies(&self, policy: usize) -> (Policies, &Change, Sizes) {
+    fn policies(&self, policy: usize) -> (Policies, &LocalPolicyChange, Sizes) {
         match &self.campaign.policies[policy].treatment {
             Treatment::Jobs { policies, local, sizes } => (policies.clone(), local, *sizes),
             Treatment::Requests(_) => unreachable!("workloads are read with policies only"),

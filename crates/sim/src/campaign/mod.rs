@@ -45,7 +45,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pliant_model::{ExplorationRun, Run};
-use pliant_policy::batch::order::Change;
+use pliant_policy::batch::order::LocalPolicyChange;
 use pliant_trace::CalendarMonth;
 use serde::{Deserialize, Serialize};
 
@@ -165,7 +165,7 @@ pub enum Treatment {
         /// The policies of its runs; the seed is set for each run.
         policies: Policies,
         /// What is changed of the local policy of every cluster.
-        local: Change,
+        local: LocalPolicyChange,
         /// Which sizes moldable jobs get.
         sizes: Sizes,
     },

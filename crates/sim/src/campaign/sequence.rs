@@ -72,8 +72,7 @@ impl Reader<'_> {
             return match first.or(times) {
                 None => Ok(None),
                 Some((key, place)) => {
-                    let problem =
-                        format!("expected `{key}` beside `sequence_jobs`, found no `sequence_jobs`");
+                    let problem = format!("expected `{key}` with `sequence_jobs`, found no `sequence_jobs`");
                     Err(self.at(place, problem, "sequence_jobs = 1024"))
                 }
             };

@@ -157,11 +157,11 @@ fn errors_about_generators_tell_the_key() {
     );
     generated(
         "generate = \"lublin\"\nrepair = \"clean\"",
-        "10:10: `repair`: expected no `repair` beside `generate`",
+        "10:10: `repair`: expected no `repair` with `generate`",
     );
     generated(
         "generate = \"lublin\"\noptional = true",
-        "10:12: `optional`: expected `optional` beside `file`, found no `file`",
+        "10:12: `optional`: expected `optional` with `file`, found no `file`",
     );
     generated(
         "generate = \"lublin\"\njobs = \"many\"",
@@ -186,8 +186,8 @@ fn orders_and_sequences_are_checked() {
     };
     workload("sequence_jobs = 0", "expected a whole number from 1 to 100000000, found 0");
     workload("sequence_jobs = 5\nsequence_first = [7]", "expected a position for each of 2 seeds, found 1");
-    workload("sequence_first = [7, 8]", "expected `sequence_first` beside `sequence_jobs`");
-    workload("sequence_times = \"log\"", "expected `sequence_times` beside `sequence_jobs`");
+    workload("sequence_first = [7, 8]", "expected `sequence_first` with `sequence_jobs`");
+    workload("sequence_times = \"log\"", "expected `sequence_times` with `sequence_jobs`");
     workload("sequence_jobs = 5\nsequence_times = \"never\"", "expected a time of submission (shifted, log)");
 }
 

@@ -40,7 +40,7 @@ impl Reader<'_> {
     fn optional(&self, given: &WorkloadTable) -> Checked<bool> {
         match &given.optional {
             Some(key) if given.file.is_none() => {
-                let problem = "expected `optional` beside `file`, found no `file`".to_owned();
+                let problem = "expected `optional` with `file`, found no `file`".to_owned();
                 Err(self.at(key.span(), problem, "only a file can be absent: remove the key"))
             }
             optional => Ok(optional.as_ref().is_some_and(|key| *key.get_ref())),
@@ -58,7 +58,7 @@ impl Reader<'_> {
                 ];
                 if let Some((key, place)) = of_files.into_iter().find_map(|(key, place)| Some((key, place?)))
                 {
-                    let problem = format!("expected no `{key}` beside `generate`");
+                    let problem = format!("expected no `{key}` with `generate`");
                     let hint = "generated jobs need no repair and have no calendar: remove the key";
                     return Err(self.at(place, problem, hint));
                 }
@@ -115,6 +115,7 @@ impl Reader<'_> {
             let problem = format!("expected a load above 0 and at most {LOAD_MAX}, found {found}");
             return Err(self.at(load.span(), problem, "at 1.0 the platform can just keep up"));
         }
+        self.distinct(load, &loads)?;
         let suffix = |load: f64| if list { format!("-load-{load}") } else { String::new() };
         Ok(loads.into_iter().map(|load| (suffix(load), Some(load))).collect())
     }
@@ -143,7 +144,7 @@ impl Reader<'_> {
             None => Ok(None),
             Some((_, Loads::One(load))) => Ok(Some(*load)),
             Some((load, Loads::List(_))) => {
-                let problem = "expected a number beside `generate`, found a list".to_owned();
+                let problem = "expected a number with `generate`, found a list".to_owned();
                 Err(self.at(load.span(), problem, "write one [[workload]] for each load"))
             }
         }
@@ -257,7 +258,7 @@ mod tests {
         check(&file("load = [0.5, nan]"), "", "`load`: expected a load above 0 and at most 1000, found NaN");
         check(&file("load = []"), "", "`load`: expected at least one, found none");
         check(&file("load = \"high\""), "", "`load`: expected a number or a list of numbers, found \"high\"");
-        check(&file("load = [0.5, 0.5]"), "", "expected unique names, found `w` twice");
+        check(&file("load = [0.5, 0.5]"), "", "7:8: `load`: expected each value once, found 0.5 twice");
         let months =
             |month: &str, count: &str| file(&format!("months = {{ from = \"{month}\", count = {count} }}"));
         check(&months("1996-13", "2"), "", "expected a month such as 1996-10, found `1996-13`");
@@ -266,12 +267,12 @@ mod tests {
         check(
             &format!("{lublin}load = [0.5]"),
             "",
-            "`load`: expected a number beside `generate`, found a list",
+            "`load`: expected a number with `generate`, found a list",
         );
         check(
             &format!("{lublin}months = {{ from = \"1996-10\", count = 2 }}"),
             "",
-            "`months`: expected no `months` beside `generate`",
+            "`months`: expected no `months` with `generate`",
         );
         check(&file(""), "sizes = \"own\"", "expected a choice of sizes (chosen, asked), found `own`");
         check(

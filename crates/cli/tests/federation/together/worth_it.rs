@@ -21,6 +21,10 @@ use crate::harness::*;
 const ROUNDS: &str = "PLIANT_WORTH_IT";
 /// Moldable jobs of a round.
 const MOLDABLE: usize = 60;
+/// Moldable jobs of a round that compares sizes.
+const SIZED: usize = 90;
+/// The key of servers whose jobs take the size that completes first for themselves.
+const GREEDY: &str = "tuner = \"exact\"\n";
 /// Jobs of local users of each Slurm cluster.
 const LOCALS: usize = 10;
 
@@ -36,31 +40,27 @@ struct Policy {
     words: &'static str,
 }
 
-/// What becomes of waiting jobs. The first is what the others are compared with.
+/// What becomes of waiting jobs. The first is what the others are compared with. Sizes are greedy: with bounded slack few jobs
+/// wait long enough to be moved.
 const MOVES: &[Policy] = &[
-    Policy { name: "no moves", table: "", cluster_keys: "", words: "none" },
+    Policy { name: "no moves", table: "", cluster_keys: GREEDY, words: "none,tuner=exact" },
     Policy {
         name: "MCT, regular reallocation",
         table: "[reallocation]\nalgorithm = \"regular\"\nheuristic = \"mct\"\nperiod_s = 10\nthreshold_s = 5\nearly_s = 5\n",
-        cluster_keys: "",
-        words: "regular/mct,period=10s,threshold=5s",
+        cluster_keys: GREEDY,
+        words: "regular/mct,period=10s,threshold=5s,tuner=exact",
     },
     Policy {
         name: "held copies",
         table: "[reallocation]\nalgorithm = \"copies\"\nperiod_s = 10\n",
-        cluster_keys: "",
-        words: "copies,period=10s",
+        cluster_keys: GREEDY,
+        words: "copies,period=10s,tuner=exact",
     },
 ];
 
 /// How moldable jobs are sized.
 const SIZES: &[Policy] = &[
-    Policy {
-        name: "sizes that complete first",
-        table: "",
-        cluster_keys: "tuner = \"exact\"\n",
-        words: "none,tuner=exact",
-    },
+    Policy { name: "sizes that complete first", table: "", cluster_keys: GREEDY, words: "none,tuner=exact" },
     Policy {
         name: "sizes with bounded slack",
         table: "",
@@ -108,14 +108,14 @@ async fn bounded_slack_against_sizes_that_complete_first() {
         embedded.push(Site::embedded(16, policy.cluster_keys).await);
     }
     println!("Three servers with 16 processors each under Pliant's own batch system:");
-    compare("sizes", SIZES, &embedded, 90, Scaling::Types).await;
+    compare("sizes", SIZES, &embedded, SIZED, Scaling::Types).await;
     drop(embedded);
     let wanted =
         Wanted { clusters: (SIZES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
     println!("Three Slurm clusters of two nodes with 8 processors:");
     let sites = slurm_sites(&slurm, SIZES).await;
-    compare("sizes", SIZES, &sites, MOLDABLE, Scaling::Types).await;
+    compare("sizes", SIZES, &sites, SIZED, Scaling::Types).await;
 }
 
 /// A federation for each policy, in front of three clusters.
