@@ -123,7 +123,7 @@ impl Schedule {
         let deadline = scenario.deadline.0;
         let is_calm = is_fair && !is_rough;
         let crashes = is_rough || (!is_fair && rng.random_bool(0.8));
-        Weather {
+        let drawn = Weather {
             latency: SpanMs(rng.random_range(1..=40)),
             spread: SpanMs(i64::from(share(rng, if is_fair { 100 } else { 400 }))),
             lost: if is_calm { 0 } else { share(rng, if is_rough { 60 } else { 150 }) },
@@ -140,7 +140,12 @@ impl Schedule {
             patience: SpanMs(if is_fair { 0 } else { i64::from(share(rng, 8_000)) }),
             mandatory_per_user: rng.random_bool(0.6).then(|| rng.random_range(1..=scenario.mandatory)),
             until: TimeMs(rng.random_range(deadline / 4..=deadline * 3 / 2)),
-        }
+        };
+        // A client that gives a server up before an answer can arrive never gets one, whatever it does.
+        let round_trip = SpanMs(2 * (drawn.latency.0 + drawn.spread.0) + 1);
+        let patience =
+            if drawn.patience == SpanMs::ZERO { SpanMs::ZERO } else { drawn.patience.max(round_trip) };
+        Weather { patience, ..drawn }
     }
 
     /// Runs it, with a mistake in it or without: what happened, and what was found wrong. `unfairness` is the metric of that

@@ -221,7 +221,14 @@ impl World {
                 None => self.tell_coordinator(Event::Launch { reply, wanted }),
             },
             (_, Asked::Cancel(launch)) => {
-                self.tell_coordinator(Event::Cancel { reply, launch, caller: operator() });
+                let is_known = self.launches.coordinator.machine.record(&launch, &operator()).is_some();
+                match self.launches.archive.get(&launch.key).filter(|_| !is_known).cloned() {
+                    // Long over: the agent finds it in the archive.
+                    Some(record) => {
+                        self.answer_launch(number, Answered::User(Answer::Launch(Box::new(record))));
+                    }
+                    None => self.tell_coordinator(Event::Cancel { reply, launch, caller: operator() }),
+                }
             }
             (_, Asked::Spawn(launch, spawn)) => {
                 self.tell_coordinator(Event::Spawn { reply, launch, caller: operator(), spawn });
