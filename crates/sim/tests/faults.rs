@@ -63,7 +63,7 @@ fn the_same_seed_gives_the_same_schedule() {
 /// Seeds that failed once, and what was wrong.
 #[test]
 fn what_failed_once_ends_well() {
-    use Batch::{Embedded, Mixed};
+    use Batch::{Embedded, Launching, Mixed};
     for (seed, batch, _what) in [
         (0, Embedded, "a restarted agent had forgotten since when jobs wait"),
         (3, Embedded, "a local agent kept a job as waiting for ever that had gone to another agent's server"),
@@ -86,12 +86,14 @@ fn what_failed_once_ends_well() {
             Mixed,
             "a job that had started, and was withdrawn before it had begun, was active for ever",
         ),
+        (7_000_131, Mixed, "a release that was tried again after its job was withdrawn started it"),
+        (7_003_802, Launching, "a cancelled launch was unknown where only the archive had it"),
+        (20_000_105, Launching, "a cancelled launch was unknown where only the archive had it"),
     ] {
         check(seed, batch);
     }
 }
 
-/// Mistakes that are put in on purpose are found among those seeds, by one of these checkers.
 /// With every tuner and queue order, which seeds draw from a million on.
 #[test]
 fn schedules_with_every_tuner_and_order_end_well() {
@@ -103,6 +105,7 @@ fn schedules_with_every_tuner_and_order_end_well() {
     assert!(total.jobs > 1_000 && total.moves > 100 && total.crashes > 200, "{total}");
 }
 
+/// Mistakes that are put in on purpose are found among those seeds, by one of these checkers.
 #[test]
 fn the_checkers_find_bugs() {
     use Batch::{Embedded, Launching, Mixed};

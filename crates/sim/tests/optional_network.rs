@@ -111,6 +111,22 @@ fn schedules_end_well() {
     assert!((0..400).map(Schedule::draw).filter(is_rough).count() > 50, "too few crash and are to be fair");
 }
 
+/// Seeds that failed once, and what was wrong.
+#[test]
+fn what_failed_once_ends_well() {
+    for (seed, what) in [
+        (7_000_059, "clients gave servers up before an answer could arrive"),
+        (7_000_482, "clients gave servers up before an answer could arrive"),
+        (7_000_548, "clients gave servers up before an answer could arrive"),
+        (7_000_861, "what ran after its user's deadline counted as the user's share"),
+        (7_002_543, "mandatory requests that take more than their user's share were held to be unfair"),
+        (20_001_249, "mandatory requests that take more than their user's share were held to be unfair"),
+    ] {
+        let schedule = Schedule::draw(seed);
+        assert_eq!(schedule.run(None, unfairness).1, Vec::<String>::new(), "{seed}: {what}: {schedule:?}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_schedule() {
     for seed in 0..5 {

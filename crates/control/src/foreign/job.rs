@@ -134,6 +134,9 @@ pub enum Command {
         job: JobId,
         /// What it is called there.
         ids: Vec<String>,
+        /// It is tentative, and begins in no folder of its own yet.
+        #[serde(default, skip_serializing_if = "is_false")]
+        tentative: bool,
     },
     /// Take out of the queue what is left of a job that is over for us: withdrawn, or run already.
     Remove {
@@ -376,7 +379,8 @@ impl Job {
     }
 
     pub(super) fn withdraw(&self) -> Command {
-        Command::Withdraw { job: self.submission.job, ids: self.ids.clone() }
+        let tentative = self.is_tentative();
+        Command::Withdraw { job: self.submission.job, ids: self.ids.clone(), tentative }
     }
 
     pub(super) fn terminate(&self) -> Command {

@@ -257,7 +257,11 @@ fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
         true,
         Command::Release { job: JOB, ids: ids.clone(), alternatives: Vec::new(), tentative: false },
     );
-    check(|f, now, e| f.withdraw(now, JOB, e), false, Command::Withdraw { job: JOB, ids: ids.clone() });
+    check(
+        |f, now, e| f.withdraw(now, JOB, e),
+        false,
+        Command::Withdraw { job: JOB, ids: ids.clone(), tentative: false },
+    );
     check(|f, now, e| f.cancel(now, JOB, e), false, Command::Terminate { job: JOB, ids });
 }
 
@@ -266,7 +270,7 @@ fn a_job_is_withdrawn_or_stays() {
     let withdraw = |foreign: &mut Foreign, now, effects: &mut Effects| foreign.withdraw(now, JOB, effects);
     let check = |outcome, expected: News| {
         let mut bench = Bench::queued(false);
-        let command = Command::Withdraw { job: JOB, ids: ids() };
+        let command = Command::Withdraw { job: JOB, ids: ids(), tentative: false };
         assert_eq!(bench.act(withdraw), (vec![command], vec![]));
         assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![expected]));
         assert_eq!(bench.foreign.unanswered(), []);
@@ -292,7 +296,7 @@ fn a_job_is_withdrawn_or_stays() {
 fn a_withdrawal_waits_for_the_release_before_it() {
     let mut bench = Bench::queued(true);
     let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
-    let withdraw = Command::Withdraw { job: JOB, ids: ids() };
+    let withdraw = Command::Withdraw { job: JOB, ids: ids(), tentative: false };
     bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
     assert_eq!(bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects)), (vec![], vec![]));
     assert_eq!(

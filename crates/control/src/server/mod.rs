@@ -62,6 +62,8 @@ use target::Held;
 const KEPT_AFTER_END: Span = Span(60);
 /// How long the key of an ended job stays in memory: longer than a client repeats itself.
 const KEY_KEPT_AFTER_END: Span = Span(3600);
+/// So many of the last keys stay longer: a clock that jumps makes a server forget no key of a submission that is on its way.
+const KEYS_KEPT: usize = 1_000;
 
 /// The numbers of a journal begin after a multiple of this.
 const NUMBERS: u32 = 100_000;
@@ -455,6 +457,7 @@ impl Server {
         }
         while let Some((at, key)) = self.ended_keys.front().copied()
             && at + KEY_KEPT_AFTER_END <= now
+            && self.ended_keys.len() > KEYS_KEPT
         {
             self.ended_keys.pop_front();
             // A job that went away may have come back.

@@ -169,8 +169,8 @@ impl Cluster {
                 own.clone()
                     .spawn(job(number), move |own, job| own.release(job, ids, alternatives, tentative));
             }
-            Command::Withdraw { job: number, ids } => {
-                own.clone().spawn(job(number), |own, job| own.withdraw(job, ids));
+            Command::Withdraw { job: number, ids, tentative } => {
+                own.clone().spawn(job(number), move |own, job| own.withdraw(job, ids, tentative));
             }
             Command::Remove { job: number, ids } => {
                 own.clone().spawn(job(number), |own, job| own.remove(job, ids));
@@ -334,13 +334,17 @@ impl Cluster {
         Event::Released { job: number }
     }
 
-    async fn withdraw(self, job: Job, ids: Vec<String>) -> Event {
+    async fn withdraw(self, job: Job, ids: Vec<String>, tentative: bool) -> Event {
         let (system, number) = (self.system().await, JobId(job.number));
         let mut outcome = Withdrawal::Withdrawn;
         for id in &ids {
             if self.keep_back(&system, &job, id).await == Kept::Started {
                 outcome = Withdrawal::Stays;
             }
+        }
+        if outcome == Withdrawal::Stays && !tentative && self.was_put_away(&job).await {
+            // By an earlier try of the same: what has started since found nothing to run.
+            outcome = Withdrawal::Withdrawn;
         }
         if outcome == Withdrawal::Withdrawn && !self.put_away(&job).await {
             outcome = Withdrawal::Stays;

@@ -65,10 +65,13 @@ impl Tally {
         self.stored -= 1;
     }
 
-    /// A run has ended.
+    /// A run has ended. What was cancelled because its user has left counts until the user's deadline: what it consumes until a
+    /// lost cancellation is sent again is of no use to others.
     pub(super) fn ran(&mut self, now: TimeMs, user: usize, took: SpanMs, speed: f64, end: RunEnd) {
-        let resources = SpanMs((took.0 as f64 * speed).round() as i64);
         let exploration = &mut self.explorations[user];
+        let late = (now - exploration.deadline).max(SpanMs::ZERO);
+        let took = if end == RunEnd::Cancelled { (took - late).max(SpanMs::ZERO) } else { took };
+        let resources = SpanMs((took.0 as f64 * speed).round() as i64);
         exploration.consumed = exploration.consumed + resources;
         match end {
             RunEnd::Completed(kind) => {

@@ -78,6 +78,13 @@ impl Cluster {
         matches!(found, Ok(Ok(Found::Running(_))))
     }
 
+    /// True if a job has no folder any more, though it was given one before it could start.
+    pub(super) async fn was_put_away(&self, job: &Job) -> bool {
+        let Some(dir) = job.dir.clone() else { return false };
+        let exists = tokio::task::spawn_blocking(move || dir.try_exists());
+        matches!(exists.await, Ok(Ok(false)))
+    }
+
     /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
     /// finds nothing to run. False if somebody has begun it.
     pub(super) async fn put_away(&self, job: &Job) -> bool {

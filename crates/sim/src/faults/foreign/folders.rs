@@ -69,6 +69,11 @@ impl Folders {
         self.0.entry(job.clone()).or_default();
     }
 
+    /// True if a job has one.
+    pub(super) fn has(&self, job: &Handle) -> bool {
+        self.0.contains_key(job)
+    }
+
     /// Takes one out of the way; false if somebody has begun it.
     pub(super) fn put_away(&mut self, job: &Handle) -> bool {
         if self.0.get(job).is_some_and(|folder| folder.claim.is_some()) {

@@ -209,21 +209,22 @@ impl World {
     /// A server wants something done.
     pub(super) fn foreign_wants(&mut self, index: usize, command: Command) {
         self.note(|_| format!("c{index} wants {}", super::trace::short(&command)));
-        let withdraw = |ids: Vec<String>, removes| Doing::Withdraw {
+        let withdraw = |ids: Vec<String>, removes, tentative| Doing::Withdraw {
             ids: ids.into(),
             step: Step::Look,
             stays: false,
             removes,
+            tentative,
         };
         let (job, doing) = match command {
             Command::Queue(queue) => (queue.job, Doing::Queue { queue, looks: false }),
             Command::Release { job, tentative: true, .. } => (job, Doing::Decide),
             Command::Release { job, ids, .. } => (job, Doing::Release { ids: ids.into(), looks: false }),
-            Command::Withdraw { job, ids } => (job, withdraw(ids, false)),
+            Command::Withdraw { job, ids, tentative } => (job, withdraw(ids, false, tentative)),
             Command::Remove { job, .. } if self.bug == Some(Bug::LeavesCopies) => {
-                (job, withdraw(vec![], true))
+                (job, withdraw(vec![], true, false))
             }
-            Command::Remove { job, ids } => (job, withdraw(ids, true)),
+            Command::Remove { job, ids } => (job, withdraw(ids, true, false)),
             Command::Terminate { job, ids } => (job, Doing::Terminate { ids: ids.into(), looks: false }),
             Command::Look { job, listed, .. } => (job, Doing::Look { listed }),
         };

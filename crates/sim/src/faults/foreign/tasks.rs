@@ -50,6 +50,8 @@ pub(super) enum Doing {
         step: Step,
         stays: bool,
         removes: bool,
+        /// It has no folder yet.
+        tentative: bool,
     },
     Terminate {
         ids: VecDeque<String>,
@@ -210,7 +212,7 @@ impl Task {
     }
 
     fn withdraw(&mut self, said: Option<Said>, folders: &mut Folders, rooms: &mut Rooms) -> Next {
-        let Doing::Withdraw { ids, step, stays, removes } = &mut self.doing else { return Next::Again };
+        let Doing::Withdraw { ids, step, stays, removes, .. } = &mut self.doing else { return Next::Again };
         let Some(id) = ids.front().cloned() else { return self.withdrawn(folders, rooms) };
         let look = Next::Ask(Ask::Look(self.number, id.clone()));
         let over: bool = match (*step, said) {
@@ -260,12 +262,15 @@ impl Task {
 
     fn withdrawn(&self, folders: &mut Folders, rooms: &mut Rooms) -> Next {
         let job = self.job();
-        let Doing::Withdraw { stays, removes, .. } = self.doing else { return Next::Again };
+        let Doing::Withdraw { stays, removes, tentative, .. } = self.doing else { return Next::Again };
         if removes {
             rooms.remove(self.number);
             return Next::Tell(Event::Removed { job });
         }
-        let is_away = !stays && self.folder.as_ref().is_none_or(|folder| folders.put_away(folder));
+        // By an earlier try of the same: what has started since found nothing to run.
+        let was_put_away = !tentative && self.folder.as_ref().is_some_and(|folder| !folders.has(folder));
+        let may_go = was_put_away || !stays;
+        let is_away = may_go && self.folder.as_ref().is_none_or(|folder| folders.put_away(folder));
         if is_away {
             rooms.remove(self.number);
         }
