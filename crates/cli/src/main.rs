@@ -18,6 +18,7 @@ mod multi_job_page;
 mod numbers;
 mod output;
 mod progress;
+mod read_ahead;
 mod refusals;
 mod sent;
 mod table;

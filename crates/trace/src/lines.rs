@@ -16,12 +16,12 @@ const BLOCK: usize = 256 * 1024;
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Opens a file; one that begins like gzip is decompressed on the way.
-pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     plain(BufReader::with_capacity(BLOCK, File::open(path)?))
 }
 
 /// The input; if it begins like gzip, what it holds.
-pub(crate) fn plain<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+pub(crate) fn plain<'a>(mut input: impl BufRead + Send + 'a) -> io::Result<Box<dyn BufRead + Send + 'a>> {
     let compressed = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     if compressed {
         Ok(Box::new(BufReader::with_capacity(BLOCK, Gunzip(MultiGzDecoder::new(input)))))

@@ -15,7 +15,11 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Workload, TraceError> 
 }
 
 /// Loads a workload that is open already, compressed or not. The name decides the format and appears in errors.
-pub fn load_from(path: &Path, input: impl BufRead, options: &LoadOptions) -> Result<Workload, TraceError> {
+pub fn load_from(
+    path: &Path,
+    input: impl BufRead + Send,
+    options: &LoadOptions,
+) -> Result<Workload, TraceError> {
     let input = plain(input).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
     match Format::of(path) {
         Format::Scenario => scenario::load(path, input, options),

@@ -19,7 +19,7 @@ pub(crate) fn load(path: &Path, options: &LoadOptions) -> Result<Workload, Trace
 /// Loads a log that is open already and plain, in the format that its name promises.
 pub(crate) fn load_from(
     path: &Path,
-    input: Box<dyn BufRead + '_>,
+    input: Box<dyn BufRead + Send + '_>,
     options: &LoadOptions,
 ) -> Result<Workload, TraceError> {
     let mut repairer = Repairer::new(path, options.repair);

@@ -47,8 +47,8 @@ impl std::error::Error for Interruption {
 }
 
 enum Reader<'a> {
-    Swf(Box<swf::Reader<Box<dyn BufRead + 'a>>>),
-    Gwf(Box<gwf::Reader<Box<dyn BufRead + 'a>>>),
+    Swf(Box<swf::Reader<Box<dyn BufRead + Send + 'a>>>),
+    Gwf(Box<gwf::Reader<Box<dyn BufRead + Send + 'a>>>),
 }
 
 /// Repaired jobs of a log, in order of submission, the first at 0, each with its origin on a platform.
@@ -89,7 +89,7 @@ pub fn stream(
 /// Streams a log that is open already, compressed or not. The name tells GWF from SWF and appears in errors.
 pub fn stream_from<'a>(
     path: &Path,
-    input: impl BufRead + 'a,
+    input: impl BufRead + Send + 'a,
     repair: RepairOptions,
     platform: &Platform,
 ) -> Result<JobStream<'a>, TraceError> {
@@ -100,7 +100,7 @@ pub fn stream_from<'a>(
 impl<'a> JobStream<'a> {
     fn new(
         path: &Path,
-        input: Box<dyn BufRead + 'a>,
+        input: Box<dyn BufRead + Send + 'a>,
         repair: RepairOptions,
         platform: &Platform,
     ) -> Result<JobStream<'a>, TraceError> {

@@ -25,6 +25,7 @@ use crate::input::{self, Jobs, Repair, Request, repair_counts};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::{JobsOn, bar};
+use crate::read_ahead::read_ahead;
 use crate::refusals::Refusals;
 use crate::table::{grouped, grouped_tenths};
 use crate::verbs::report::write_page;
@@ -256,8 +257,10 @@ impl Arguments {
         match jobs {
             Jobs::Stream(mut stream) => {
                 let progress = bar_of_unknown(stream.promised());
-                let taken = stream.by_ref().map(|job| job.map(|job| drawn.take(job)));
-                let ended = simulate_stream(workload.platform, taken, policies, &mut JobsOn::new(&progress));
+                let ended = read_ahead(stream.by_ref(), |jobs| {
+                    let taken = jobs.map(|job| job.map(|job| drawn.take(job)));
+                    simulate_stream(workload.platform, taken, policies, &mut JobsOn::new(&progress))
+                });
                 progress.finish_and_clear();
                 match ended {
                     Ok(run) => Ok((run, stream.report())),

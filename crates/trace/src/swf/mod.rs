@@ -50,7 +50,7 @@ pub struct Reader<R> {
     extra_columns: u64,
 }
 
-impl Reader<Box<dyn BufRead>> {
+impl Reader<Box<dyn BufRead + Send>> {
     /// Opens a plain or gzipped file and reads its header.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let input = open(path).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
