@@ -85,6 +85,43 @@ impl StartBounds {
         Time(found)
     }
 
+    /// The same answer as [`Profile::fewest_by`], found class by class, the smallest sizes first: classes that start too late to
+    /// complete by `latest` are left out.
+    pub(crate) fn fewest_by(
+        &mut self,
+        profile: &Profile,
+        now: Time,
+        least: Procs,
+        latest: Time,
+        walltime: &dyn Fn(Procs) -> Span,
+        known: Fit,
+    ) -> Fit {
+        let (low, high) = (i64::from(least.0), i64::from(known.procs.0) - 1);
+        if low > high {
+            return known;
+        }
+        // Class 1 holds no value.
+        for class in (class_of(low)..=class_of(high)).filter(|class| *class != 1) {
+            let largest = largest(class).min(high) as u32;
+            let quickest = walltime(Procs(largest));
+            let last = latest - quickest;
+            if self.at_least(Procs(corner(class) as u32), quickest, now) > last {
+                continue;
+            }
+            let start = self.advance(profile, corner(class), quickest, now);
+            if start > last {
+                continue;
+            }
+            let smallest = Procs(corner(class).max(low) as u32);
+            let larger = Fit { procs: Procs(largest + 1), ..known };
+            let found = profile.fewest_by(start, smallest, latest, walltime, larger);
+            if found.procs.0 <= largest {
+                return found;
+            }
+        }
+        known
+    }
+
     /// The completion-minimal shape with at least `least` and at most `most` processors: the same answer
     /// as one pass of `Profile::best_shape` over the whole profile, found class by class.
     ///

@@ -194,12 +194,24 @@ impl Profile {
         known: Fit,
     ) -> Fit {
         let mut best = known;
+        if least >= known.procs {
+            return best;
+        }
+        let quickest = walltime(Procs(known.procs.0 - 1));
         let (mut cursor, mut low, mut before) = (self.locate(from.0), least.0, -1);
         while let Some(candidate) = self.next_with_at_least(cursor, low.into()) {
             if candidate != cursor {
                 before = 0;
             }
             let start = self.time(candidate).max(from.0);
+            if start > latest.0 - quickest.0 {
+                break;
+            }
+            if let Some(narrower) = self.next_below(candidate, low.into(), plus(start, quickest)) {
+                // Not even the quickest size starts before that.
+                (cursor, before) = (narrower, 0);
+                continue;
+            }
             let shortest = smallest_within(low..best.procs.0, latest.0 - start, walltime);
             let Some(smallest) = shortest else { break };
             low = smallest;

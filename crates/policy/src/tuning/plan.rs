@@ -138,15 +138,19 @@ impl SizePlan for ProfilePlan<'_, '_> {
             return known;
         }
         let least = fewest_with(latest - self.from, least, known.procs, self.walltimes);
-        let walltime = self.walltimes.at(least);
-        let from = self.start_bound(least, walltime);
+        let at = |n: Procs| self.walltimes.at(n);
+        if let Some(bounds) = &mut self.bounds {
+            let known = Fit { start: known.start, procs: known.procs, walltime: known.walltime };
+            let Fit { start, procs, walltime } =
+                bounds.fewest_by(self.profile, self.from, least, latest, &at, known);
+            return Estimate { procs, walltime, start };
+        }
+        let (from, walltime) = (self.from, self.walltimes.at(least));
         // As a rule the smallest size that is short enough fits; only if it does not, the sizes above it are looked at together.
         if let Some(start) = self.profile.earliest_fit_ending_by(from, least, walltime, latest) {
             return Estimate { procs: least, walltime, start };
         }
-        let from = self.start_bound(least, known.walltime);
         let known = Fit { start: known.start, procs: known.procs, walltime: known.walltime };
-        let at = |n: Procs| self.walltimes.at(n);
         let Fit { start, procs, walltime } = self.profile.fewest_by(from, least, latest, &at, known);
         Estimate { procs, walltime, start }
     }
