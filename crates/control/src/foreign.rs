@@ -200,7 +200,7 @@ impl Foreign {
                 if let Some(job) = self.jobs.get_mut(&job) {
                     let waited = job.releasing && job.withdrawing;
                     (job.held, job.releasing, job.released_at) = (false, false, now);
-                    job.seen_free = false;
+                    job.seen_free = None;
                     if waited {
                         give(job.withdraw(), effects);
                     }
@@ -350,7 +350,7 @@ impl Foreign {
             }
             Withdrawal::Stays => {
                 // A controller that is killed may go on with the hold that the withdrawal began with.
-                (job.was_held, job.seen_free, job.released_at) = (true, false, now);
+                (job.was_held, job.seen_free, job.released_at) = (true, None, now);
                 effects.news.push(News::Stays { job: number });
             }
         }

@@ -118,6 +118,7 @@ fn what_failed_once_ends_well() {
         (7_000_059, "clients gave servers up before an answer could arrive"),
         (7_000_482, "clients gave servers up before an answer could arrive"),
         (7_000_548, "clients gave servers up before an answer could arrive"),
+        (7_005_808, "a late answer to a submission was taken for that to a cancellation"),
         (7_000_861, "what ran after its user's deadline counted as the user's share"),
         (7_002_543, "mandatory requests that take more than their user's share were held to be unfair"),
         (20_001_249, "mandatory requests that take more than their user's share were held to be unfair"),

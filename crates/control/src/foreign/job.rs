@@ -221,9 +221,9 @@ pub(super) struct Job {
     /// It waits, and has no plan: since which listing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unplanned: Option<Time>,
-    /// A listing has shown that it waits and is not held, since it was released.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub(super) seen_free: bool,
+    /// The first listing since it was released that has shown that it waits and is not held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seen_free: Option<Time>,
     /// The last listing had it.
     pub(super) is_listed: bool,
     /// It has started, and that was told.
@@ -264,7 +264,7 @@ impl Job {
             queued_at: LONG_AGO,
             released_at: LONG_AGO,
             unplanned: None,
-            seen_free: false,
+            seen_free: None,
             is_listed: false,
             started: false,
             held,
@@ -334,9 +334,12 @@ impl Job {
         // A listing that is older than the release says nothing of it.
         if !self.started && at > self.released_at {
             let is_held = listed.iter().any(|one| is_held_by_us(one));
-            self.seen_free |= waits && !is_held;
-            // One that was free for long is held by somebody since.
-            if !self.seen_free || at <= self.released_at + FORGETS_WITHIN {
+            if waits && !is_held {
+                self.seen_free.get_or_insert(at);
+            }
+            // One that was free for long is held by somebody since. Counted from a listing: the clock may have jumped since
+            // it was released.
+            if self.seen_free.is_none_or(|since| at <= since + FORGETS_WITHIN) {
                 self.release_again(is_held, effects);
             }
         }

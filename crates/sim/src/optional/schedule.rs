@@ -94,9 +94,11 @@ impl Schedule {
         if is_crowded {
             weather.mandatory_per_user = Some(rng.random_range(1..=2));
         }
-        // Shares cannot be told more finely than by requests.
+        // Shares cannot be told more finely than by requests, and each server shares by itself.
         let requests = two_requests(&scenario);
-        let most = if is_rough { UNFAIRNESS_ROUGH_MOST + requests } else { UNFAIRNESS_MOST.max(requests) };
+        let on_all_servers = requests * scenario.speeds.len() as f64;
+        let most =
+            if is_rough { UNFAIRNESS_ROUGH_MOST + requests } else { UNFAIRNESS_MOST.max(on_all_servers) };
         let most = most + unfairness_of_mandatory(&scenario);
         Schedule { scenario, system, weather, unfairness_most: is_fair.then_some(most), seed }
     }

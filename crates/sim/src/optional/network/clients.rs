@@ -201,7 +201,10 @@ impl World<'_> {
             }
             ToClient::Stands(server, id, standing) => {
                 self.hears(user, server);
-                self.clients[user].cancelling_one.remove(&(server, id.0));
+                // A late answer to a submission is no answer to the cancellation that followed it.
+                if !matches!(standing, Standing::Waiting | Standing::Running) {
+                    self.clients[user].cancelling_one.remove(&(server, id.0));
+                }
                 match standing {
                     Standing::Waiting | Standing::Running => {}
                     Standing::Cancelled => self.told_withdrawn(user, server, id),
