@@ -435,9 +435,11 @@ mod tests {
         let mut job = job(&[("lyon", 1_100, 100)]);
         let earliest = Estimate { procs: Procs(8), walltime: Span(60), start: Time(1_100) };
         let choice = SizeChoice { earliest, other_jobs: 3 };
-        let expected = "With 8 processors it would complete 40s earlier; that would have taken 80 more processor-seconds from \
-                        3 other jobs there.\n";
+        let expected = "With 8 processors it would complete 40s earlier and take 80 more processor-seconds from 3 other jobs there.\n";
         assert_eq!(size(&choice, &job.expected), expected);
+        // A tuner may also choose more processors than what completes first has.
+        let wider = SizeChoice { earliest: Estimate { procs: Procs(1), ..earliest }, ..choice };
+        assert_eq!(size(&wider, &job.expected), "With 1 processor it would complete 40s earlier.\n");
         let value = size_value(&choice, &job.expected);
         assert_eq!((&value["later_s"], &value["saved_processor_s"]), (&json!(40), &json!(80)));
         job.size_choice = Some(choice);

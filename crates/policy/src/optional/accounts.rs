@@ -241,3 +241,49 @@ impl Account {
         self.consumed(now).0.unsigned_abs() * PARTS / u64::from(self.weight)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: UserId = UserId(0);
+    const BOB: UserId = UserId(1);
+
+    /// One core, of which Alice had 100 ms and then Bob 300 ms, and where Bob's next request has just started at 400 ms; Alice
+    /// has been away since 100 ms.
+    fn accounts() -> Accounts {
+        let mut accounts = Accounts::new(Fairness::VirtualTime, 1);
+        let mut run = |user, from, until| {
+            let (from, until) = (TimeMs(from), TimeMs(until));
+            accounts.came(from, user, 1);
+            accounts.started(from, user, true);
+            accounts.stopped(until, user, from);
+            accounts.left(until, user);
+        };
+        run(ALICE, 0, 100);
+        run(BOB, 100, 400);
+        accounts.came(TimeMs(400), BOB, 1);
+        accounts.started(TimeMs(400), BOB, true);
+        accounts
+    }
+
+    #[test]
+    fn who_returns_begins_where_the_others_are_and_what_was_had_before_counts_once() {
+        let (mut accounts, back) = (accounts(), TimeMs(100) + BETWEEN_REQUESTS);
+        let others = accounts.virtual_time;
+        assert!(others > 100 * PARTS);
+        accounts.came(back, ALICE, 1);
+        assert_eq!(accounts.rank(back, ALICE), u128::from(others));
+    }
+
+    #[test]
+    fn who_pauses_between_two_requests_was_not_away() {
+        let (mut accounts, back) = (accounts(), TimeMs(99) + BETWEEN_REQUESTS);
+        accounts.came(back, ALICE, 1);
+        assert_eq!(
+            accounts.rank(back, ALICE),
+            u128::from(100 * PARTS),
+            "behind the others by what they had more"
+        );
+    }
+}
