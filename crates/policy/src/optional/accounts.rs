@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn who_returns_begins_where_the_others_are_and_what_was_had_before_counts_once() {
-        let (mut accounts, back) = (accounts(), TimeMs(100) + BETWEEN_REQUESTS);
+        let (mut accounts, back) = (accounts(), TimeMs(5_100));
         let others = accounts.virtual_time;
         assert!(others > 100 * PARTS);
         accounts.came(back, ALICE, 1);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn who_pauses_between_two_requests_was_not_away() {
-        let (mut accounts, back) = (accounts(), TimeMs(99) + BETWEEN_REQUESTS);
+        let (mut accounts, back) = (accounts(), TimeMs(5_099));
         accounts.came(back, ALICE, 1);
         assert_eq!(
             accounts.rank(back, ALICE),
