@@ -68,7 +68,7 @@ impl BatchSystem for Foreign {
         match self.jobs.get_mut(&number) {
             Some(job) if !job.started => {
                 job.withdrawing = true;
-                // A release that goes on beside it would prepare the job's folder again and start the job.
+                // A release that is still tried at that time would prepare the job's folder again and start the job.
                 if !job.queueing && !job.releasing {
                     give(job.withdraw(), effects);
                 }

@@ -337,8 +337,8 @@ impl Job {
             if waits && !is_held {
                 self.seen_free.get_or_insert(at);
             }
-            // One that was free for long is held by somebody since. Counted from a listing: the clock may have jumped since
-            // it was released.
+            // A job that was free for long is held by a user or an administrator. The time counts from a listing, since the
+            // clock may have jumped after the release.
             if self.seen_free.is_none_or(|since| at <= since + FORGETS_WITHIN) {
                 self.release_again(is_held, effects);
             }

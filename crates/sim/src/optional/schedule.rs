@@ -18,13 +18,12 @@ use super::network::{Bug, Seen, Weather, simulate_faulty};
 use super::{Arrivals, Scenario, System};
 use crate::counters::add_each;
 
-/// How far apart the satisfactions of users may be who were there together in weather that leaves them their time, or what two
-/// requests are of the least shares if that is more.
+/// The most by which the satisfactions of users may differ who come together, where no message is lost and no machine crashes. It
+/// is two requests of the least shares on every server, if that is more.
 const UNFAIRNESS_MOST: f64 = 0.25;
-/// The same where messages are lost and machines crash, beside what two requests are of the least shares. Whoever finds the agent away
-/// or has lost a message is without requests for 2 s or more, which others take and do not give back: of 46 s with a sixth of
-/// the weights, 3 s alone on the platform are 0.4. Among the first 4,000 seeds are 797 such schedules: half of them are below
-/// 0.05, one of a hundred above 0.27, and 0.38 beyond one request is the most.
+/// The same where messages are lost and machines crash, without two requests of the least shares, which are added. A client that
+/// finds the agent down, or has lost a message, is without requests for 2 s or more. Other users take that time and do not
+/// give it back: of 46 s with a sixth of the weights, 3 s alone on the platform are 0.4.
 const UNFAIRNESS_ROUGH_MOST: f64 = 0.5;
 
 /// One fault schedule.
@@ -144,7 +143,7 @@ impl Schedule {
             mandatory_per_user: rng.random_bool(0.6).then(|| rng.random_range(1..=scenario.mandatory)),
             until: TimeMs(rng.random_range(deadline / 4..=deadline * 3 / 2)),
         };
-        // A client that gives a server up before an answer can arrive never gets one, whatever it does.
+        // A client that gives a server up before an answer can arrive never gets an answer.
         let round_trip = SpanMs(2 * (drawn.latency.0 + drawn.spread.0) + 1);
         let patience =
             if drawn.patience == SpanMs::ZERO { SpanMs::ZERO } else { drawn.patience.max(round_trip) };

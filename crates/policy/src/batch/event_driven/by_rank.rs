@@ -32,80 +32,74 @@ pub(super) fn estimate<R: Rule>(
     tuner: Tuner,
     present: &Present<'_>,
 ) -> Option<Estimate> {
-    let (now, least, most) = (present.now, walltimes.least(), walltimes.most());
+    let (least, most) = (walltimes.least(), walltimes.most());
+    let ranked = Ranked { now: present.now, rule, cluster };
     if tuner.is_greedy() || least == most {
-        return earliest(now, rule, cluster, walltimes, tuner);
+        return ranked.earliest(walltimes, tuner);
     }
-    let plan = Plan::new(now, rule, cluster);
+    let plan = Plan::new(present.now, rule, cluster);
     let size = rule.tune(&plan.horizon, tuner, present, walltimes)?.procs;
-    let chosen = earliest(now, rule, cluster, &walltimes.between(size, size), tuner)?;
+    let chosen = ranked.earliest(&walltimes.between(size, size), tuner)?;
     let Tuner::Slack { slack, share } = tuner else { return Some(chosen) };
-    let first = earliest(now, rule, cluster, walltimes, Tuner::Exact)?;
-    let latest = slack::latest(slack, now, first.completion());
+    let first = ranked.earliest(walltimes, Tuner::Exact)?;
+    let latest = slack::latest(slack, present.now, first.completion());
     if chosen.completion() <= latest {
         return Some(chosen);
     }
     let floor = slack::least_procs(share, plan.horizon.capacity(), present.others.count);
     let floor = least.max(floor.min(first.procs));
-    Some(fewest(now, rule, cluster, &walltimes.between(floor, first.procs), first, latest))
+    Some(ranked.fewest(&walltimes.between(floor, first.procs), first, latest))
 }
 
-/// The size that completes first where it would stand in line.
-fn earliest<R: Rule>(
+/// A cluster whose line is arranged, at one moment.
+struct Ranked<'a, R> {
     now: Time,
-    rule: &R,
-    cluster: &Occupied,
-    walltimes: &Walltimes<'_>,
-    tuner: Tuner,
-) -> Option<Estimate> {
-    let mut best: Option<Estimate> = None;
-    at_each_place(now, rule, cluster, walltimes, |horizon, sizes| {
-        let found = rule.tune(horizon, tuner, &Present::alone(now), sizes);
-        let is_better = |found: &Estimate| {
-            best.is_none_or(|best| (found.completion(), found.procs) < (best.completion(), best.procs))
-        };
-        best = found.filter(is_better).or(best);
-    });
-    best
+    rule: &'a R,
+    cluster: &'a Occupied,
 }
 
-/// The smallest size that completes by `latest` where it would stand in line; `known` is one that does.
-fn fewest<R: Rule>(
-    now: Time,
-    rule: &R,
-    cluster: &Occupied,
-    walltimes: &Walltimes<'_>,
-    known: Estimate,
-    latest: Time,
-) -> Estimate {
-    let mut best = known;
-    at_each_place(now, rule, cluster, walltimes, |horizon, sizes| {
-        let smaller = (sizes.least().0..=sizes.most().0).map(Procs).take_while(|size| *size < best.procs);
-        let mut placed = smaller.filter_map(|size| {
-            rule.tune(horizon, Tuner::Exact, &Present::alone(now), &sizes.between(size, size))
+impl<R: Rule> Ranked<'_, R> {
+    /// The size that completes first where it would stand in line.
+    fn earliest(&self, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        let mut best: Option<Estimate> = None;
+        self.at_each_place(walltimes, |horizon, sizes| {
+            let found = self.tune(horizon, tuner, sizes);
+            let is_better = |found: &Estimate| {
+                best.is_none_or(|best| (found.completion(), found.procs) < (best.completion(), best.procs))
+            };
+            best = found.filter(is_better).or(best);
         });
-        best = placed.find(|place| place.completion() <= latest).unwrap_or(best);
-    });
-    best
-}
+        best
+    }
 
-/// Calls `at` for the sizes of every place in line, with what the jobs ahead of them leave.
-fn at_each_place<R: Rule>(
-    now: Time,
-    rule: &R,
-    cluster: &Occupied,
-    walltimes: &Walltimes<'_>,
-    mut at: impl FnMut(&Horizon, &Walltimes<'_>),
-) {
-    let mut plan = Plan::without_jobs(now, rule, cluster);
-    let mut line = cluster.line.iter();
-    let mut pushed = 0;
-    for RankedSizes { ahead, least, most } in places(now, cluster, walltimes) {
-        for job in line.by_ref().take(ahead - pushed) {
-            plan.push(rule, job);
+    /// The smallest size that completes by `latest` where it would stand in line; `known` is one that does.
+    fn fewest(&self, walltimes: &Walltimes<'_>, known: Estimate, latest: Time) -> Estimate {
+        let mut best = known;
+        self.at_each_place(walltimes, |horizon, sizes| {
+            let smaller = (sizes.least().0..=sizes.most().0).map(Procs).take_while(|size| *size < best.procs);
+            let mut placed =
+                smaller.filter_map(|size| self.tune(horizon, Tuner::Exact, &sizes.between(size, size)));
+            best = placed.find(|place| place.completion() <= latest).unwrap_or(best);
+        });
+        best
+    }
+
+    fn tune(&self, horizon: &Horizon, tuner: Tuner, sizes: &Walltimes<'_>) -> Option<Estimate> {
+        self.rule.tune(horizon, tuner, &Present::alone(self.now), sizes)
+    }
+
+    /// Calls `at` for the sizes of every place in line, with what the jobs ahead of them leave.
+    fn at_each_place(&self, walltimes: &Walltimes<'_>, mut at: impl FnMut(&Horizon, &Walltimes<'_>)) {
+        let mut plan = Plan::without_jobs(self.now, self.rule, self.cluster);
+        let mut line = self.cluster.line.iter();
+        let mut pushed = 0;
+        for RankedSizes { ahead, least, most } in places(self.now, self.cluster, walltimes) {
+            for job in line.by_ref().take(ahead - pushed) {
+                plan.push(self.rule, job);
+            }
+            pushed = ahead;
+            at(&plan.horizon, &walltimes.between(least, most));
         }
-        pushed = ahead;
-        at(&plan.horizon, &walltimes.between(least, most));
     }
 }
 
