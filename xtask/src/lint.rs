@@ -22,5 +22,7 @@ pub(crate) fn run() -> Result<(), Failure> {
             "skipped: licences, sources and advisories (no cargo-deny; `cargo install cargo-deny --locked`)"
         );
     }
-    run_all(&steps)
+    let commands = run_all(&steps);
+    let structure = crate::structure::run();
+    commands.and(structure)
 }

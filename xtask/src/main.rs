@@ -16,6 +16,7 @@ mod paper;
 mod skipped;
 mod soak;
 mod step;
+mod structure;
 mod testing;
 mod verb;
 mod worth_it;

@@ -38,6 +38,8 @@ pub(crate) enum Failure {
     Missing { what: &'static str, hint: &'static str },
     /// Tests went without files that had to be there.
     Incomplete { files: usize },
+    /// Crates or modules depend on each other where they must not (printed before).
+    Structure { findings: usize },
     /// What tests have noted cannot be read.
     Unreadable { path: PathBuf, cause: String },
 }
@@ -154,7 +156,10 @@ impl Failure {
             Failure::Exit { code, .. } => *code,
             Failure::Signal { signal, .. } => u8::try_from(128 + signal).unwrap_or(1),
             Failure::NotStarted { .. } => 127,
-            Failure::Missing { .. } | Failure::Incomplete { .. } | Failure::Unreadable { .. } => 1,
+            Failure::Missing { .. }
+            | Failure::Incomplete { .. }
+            | Failure::Structure { .. }
+            | Failure::Unreadable { .. } => 1,
         }
     }
 }
@@ -171,6 +176,12 @@ impl std::fmt::Display for Failure {
                 "expected every file that tests read, found {files} absent (above); hint: complete the folders \
                  that PLIANT_TRACES and PLIANT_ORACLE name, or leave out --require-files"
             ),
+            Failure::Structure { findings } => {
+                write!(
+                    f,
+                    "expected no forbidden dependency and no circle of modules, found {findings} (above)"
+                )
+            }
             Failure::Unreadable { path, cause } => {
                 write!(f, "what tests have left out cannot be read ({cause}): {}", path.display())
             }

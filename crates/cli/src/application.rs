@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use pliant_client::InputPaths;
 use pliant_control::coallocation::{Application, Spawned, Talk, Wish};
-use pliant_live::client::InputPaths;
-use pliant_live::staging::FileSpec;
-use pliant_live::wire::{Program, TaskProgram};
+use pliant_staging::FileSpec;
 use pliant_trace::tig::{self, read_application, read_joining};
+use pliant_wire::{Program, TaskProgram};
 
 use crate::failure::Failure;
 use crate::verbs::submit::{announced, input, script_file};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use pliant_live::daemon::DaemonError;
-use pliant_live::telemetry::{LogFormat, logging};
+use pliant_daemon::host::DaemonError;
+use pliant_telemetry::{LogFormat, logging};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// How log lines look: text for people, json for machines.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
-    /// Which log lines are written: error, warn, info, debug, trace, or a filter like `info,pliant_live=debug`.
+    /// Which log lines are written: error, warn, info, debug, trace, or a filter like `info,pliant_daemon=debug`.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: String,
     /// Writes the address that it listens on to this file once it takes calls.
@@ -48,7 +48,7 @@ where
             None => failure,
         }
     })?;
-    let runtime = pliant_live::daemon::runtime();
+    let runtime = pliant_daemon::host::runtime();
     let runtime = runtime.map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;
     let ready_file = options.ready_file.clone();
     let ended = runtime.block_on(async {
@@ -93,6 +93,6 @@ fn failed(error: DaemonError) -> Failure {
 }
 
 /// A file of a daemon or a client that cannot be used.
-pub(crate) fn wrong_file(error: pliant_live::config::ConfigError) -> Failure {
+pub(crate) fn wrong_file(error: pliant_config::ConfigError) -> Failure {
     failed(DaemonError::Config(error))
 }

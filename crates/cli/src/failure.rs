@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use pliant_live::client::NotesError;
+use pliant_client::NotesError;
 use pliant_report::FileError;
 use pliant_sim::campaign::CampaignError;
 

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pliant_client::ClientFile;
+use pliant_client::{Client, ClientError};
+use pliant_config::ConfigError;
 use pliant_control::names::Handle;
-use pliant_live::client::{Client, ClientError};
-use pliant_live::config::{ClientFile, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -215,9 +216,9 @@ fn choose(given: Option<&Path>, places: Places) -> Result<PathBuf, Failure> {
 }
 
 /// Reads a length of time that is waited for.
-pub(crate) fn patience(text: &str) -> Result<Duration, pliant_live::services::DurationError> {
+pub(crate) fn patience(text: &str) -> Result<Duration, pliant_site::services::DurationError> {
     // Lengths of time that are read are positive.
-    pliant_live::services::parse_duration(text).map(|span| Duration::from_secs(span.seconds().unsigned_abs()))
+    pliant_site::services::parse_duration(text).map(|span| Duration::from_secs(span.seconds().unsigned_abs()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Jobs as the client verbs show them: one place for their words and their keys.
 
 use pliant_control::job::{Exit, JobRecord, JobState};
-use pliant_live::services::{SpeedupSpec, show_duration};
 use pliant_model::{Estimate, Time};
+use pliant_site::services::{SpeedupSpec, show_duration};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

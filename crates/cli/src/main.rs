@@ -31,7 +31,6 @@ mod work;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
 use failure::Failure;
 use output::Output;
 

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use pliant_live::services::show_duration;
 use pliant_model::{Span, Time};
+use pliant_site::services::show_duration;
 use time::OffsetDateTime;
 
 /// The present, in whole seconds since the Unix epoch; the epoch itself if the clock says something earlier.

@@ -27,7 +27,7 @@ pub(crate) fn set(policy: &mut Reallocation, key: &str, value: &str) -> Result<b
 pub(crate) fn span(key: &str, value: &str, least: i64) -> Result<Span, Failure> {
     let found = match value {
         "0" | "0s" => Ok(Span(0)),
-        _ => pliant_live::services::parse_duration(value),
+        _ => pliant_site::services::parse_duration(value),
     };
     let wrong = || Failure::input(format!("{key}: expected a time like 30s, 5m or 1h, found `{value}`"));
     found.ok().filter(|found| found.0 >= least).ok_or_else(wrong)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pliant_live::client::{Sweep, Table, Varied};
+use pliant_client::{Sweep, Table, Varied};
 
 use crate::failure::Failure;
 use crate::verbs::submit::argument;

@@ -5,11 +5,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pliant_config::ConfigError;
+use pliant_config::Source;
 use pliant_control::agent::ServerInfo;
-use pliant_live::config::{AgentFile, ConfigError, OptionalFile, ServerFile};
-use pliant_live::identity::{Authority, AuthorityError, Identity, Order, Role};
-use pliant_live::services::{Catalogue, Source};
+use pliant_daemon::config::{AgentFile, OptionalFile, ServerFile};
 use pliant_model::Time;
+use pliant_site::services::Catalogue;
+use pliant_transport::{Authority, AuthorityError, Identity, Order, Role};
 use serde::{Deserialize, Serialize};
 
 use super::calibrate::{MATRIX_SIZE, Speed, measure};

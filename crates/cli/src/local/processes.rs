@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pliant_live::client::Client;
-use pliant_live::config::ClientFile;
-use pliant_live::processes as jobs;
+use pliant_client::Client;
+use pliant_client::ClientFile;
+use pliant_site::processes as jobs;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::files::{Ports, add_users, declared, is_ours, known, write_all};

@@ -1,7 +1,7 @@
 //! `pliant agent`: finds servers for clients and knows where every job of the federation is.
 
-use pliant_live::agent;
-use pliant_live::config::AgentFile;
+use pliant_daemon::agent;
+use pliant_daemon::config::AgentFile;
 
 use crate::daemon::{self, Options};
 use crate::failure::Failure;

@@ -5,10 +5,10 @@ use std::time::SystemTime;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use pliant_live::identity::{
+use pliant_model::Time;
+use pliant_transport::{
     Authority, AuthorityError, Credentials, DAYS_DEFAULT, Identity, Order, Record, Revocation, Role,
 };
-use pliant_model::Time;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -1,10 +1,10 @@
 //! `pliant cancel`: withdraws waiting jobs, ends running ones, and ends launches.
 
 use clap::Args;
+use pliant_client::{Client, ClientError};
 use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Handle;
-use pliant_live::client::{Client, ClientError};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use pliant_client::ClientFile;
+use pliant_client::{Client, Order, Step};
 use pliant_control::agent::Found;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Key;
-use pliant_live::client::{Client, Order, Step};
-use pliant_live::config::ClientFile;
-use pliant_live::wire::Submitted;
+use pliant_wire::Submitted;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -181,7 +181,7 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
                 tokio::spawn(follow(client, record, sender.clone()));
                 tokio::time::sleep(PAUSE).await;
             }
-            Ok::<(), pliant_live::client::ClientError>(())
+            Ok::<(), pliant_client::ClientError>(())
         }
     });
     let mut records: BTreeMap<_, JobRecord> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use pliant_control::agent::ServerInfo;
 use pliant_control::job::JobRecord;
-use pliant_live::journal::{Filter, open_sqlite};
+use pliant_journal::{Filter, open_sqlite};
 use pliant_model::{Run, Span};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};

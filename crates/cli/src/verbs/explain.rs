@@ -7,9 +7,9 @@ use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::{Compared, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Survey};
-use pliant_live::services::show_duration;
 use pliant_model::{Estimate, MoveReason, Time};
 use pliant_policy::tuning::slack::{self, Saving};
+use pliant_site::services::show_duration;
 use serde_json::{Value, json};
 
 use super::moves::described as moved_value;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use pliant_client::{ExploreError, Explored, Explorer, Notes, Told, Wanted};
 use pliant_control::optional::explore::Plan;
-use pliant_live::client::{ExploreError, Explored, Explorer, Notes, Told, Wanted};
-use pliant_live::services::{DurationError, parse_duration};
 use pliant_model::{Span, SpanMs};
 use pliant_policy::optional::Reallocation;
+use pliant_site::services::{DurationError, parse_duration};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -225,8 +225,8 @@ impl From<ExploreError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use pliant_client::Platform;
     use pliant_control::optional::explore::Progress;
-    use pliant_live::client::Platform;
 
     use super::*;
 

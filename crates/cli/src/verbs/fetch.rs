@@ -4,9 +4,9 @@ use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use pliant_client::ClientError;
 use pliant_control::names::Handle;
-use pliant_live::client::ClientError;
-use pliant_live::wire::{Fetchable, JobResults, Withheld};
+use pliant_wire::{Fetchable, JobResults, Withheld};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use pliant_client::ClientError;
 use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState};
 use pliant_control::names::Name;
-use pliant_live::client::ClientError;
-use pliant_live::wire::{JobResults, LaunchTask};
+use pliant_wire::{JobResults, LaunchTask};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

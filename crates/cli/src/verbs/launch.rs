@@ -11,9 +11,9 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pliant_control::coallocation::{End, LaunchRecord, LaunchState, Mapping};
 use pliant_control::names::{Key, Name};
-use pliant_live::services::{DurationError, parse_duration};
-use pliant_live::wire::{LaunchRequest, bounds};
 use pliant_model::Span;
+use pliant_site::services::{DurationError, parse_duration};
+use pliant_wire::{LaunchRequest, bounds};
 use tokio::sync::Notify;
 
 use crate::application::{self, Described};

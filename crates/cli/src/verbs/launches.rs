@@ -2,8 +2,8 @@
 
 use clap::Args;
 use pliant_control::coallocation::{LaunchId, LaunchRecord};
-use pliant_live::wire::{LaunchesQuery, bounds};
 use pliant_model::Time;
+use pliant_wire::{LaunchesQuery, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

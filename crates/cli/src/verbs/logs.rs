@@ -3,10 +3,10 @@
 use std::io::{self, ErrorKind, Write};
 
 use clap::Args;
+use pliant_client::ClientError;
 use pliant_control::names::Handle;
-use pliant_live::client::ClientError;
-use pliant_live::staging::ResultName;
-use pliant_live::wire::Download;
+use pliant_staging::ResultName;
+use pliant_wire::Download;
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -5,8 +5,8 @@ use pliant_control::agent::Proposal;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::Hop;
 use pliant_control::names::Handle;
-use pliant_live::wire::{MOVES_DEFAULT, Moved, bounds};
 use pliant_model::{MoveReason, Reason, Time};
+use pliant_wire::{MOVES_DEFAULT, Moved, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

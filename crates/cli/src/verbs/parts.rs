@@ -1,12 +1,12 @@
 //! `pliant parts`: what launches hold at servers, and the end of what an agent that is gone has left there.
 
 use clap::Args;
+use pliant_client::{Client, ClientError};
 use pliant_control::coallocation::LaunchId;
 use pliant_control::names::Name;
 use pliant_control::server::HeldPart;
-use pliant_live::client::{Client, ClientError};
-use pliant_live::wire::HeldParts;
 use pliant_model::Span;
+use pliant_wire::HeldParts;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -4,9 +4,9 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Name, User};
-use pliant_live::services::show_duration;
-use pliant_live::wire::{JobsPage, JobsQuery, bounds};
 use pliant_model::Time;
+use pliant_site::services::show_duration;
+use pliant_wire::{JobsPage, JobsQuery, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

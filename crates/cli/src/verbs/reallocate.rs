@@ -3,10 +3,10 @@
 use clap::Args;
 use pliant_control::agent::{Moving, Proposal, Report};
 use pliant_control::handoff::MoveOutcome;
-use pliant_live::config::ReallocationFile;
-use pliant_live::services::show_duration;
-use pliant_live::wire::MovingChange;
+use pliant_daemon::config::ReallocationFile;
 use pliant_model::Span;
+use pliant_site::services::show_duration;
+use pliant_wire::MovingChange;
 use serde_json::{Value, json};
 
 use super::moves::outcome;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pliant_live::processes::{Consent, SuperviseError, await_consent, supervise};
+use pliant_site::processes::{Consent, SuperviseError, await_consent, supervise};
 
 use crate::failure::Failure;
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use pliant_live::processes::{PackError, run_pack};
+use pliant_site::processes::{PackError, run_pack};
 
 use crate::failure::Failure;
 

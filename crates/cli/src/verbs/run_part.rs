@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use pliant_live::processes::{PartEnd, run_part};
+use pliant_site::processes::{PartEnd, run_part};
 
 use crate::failure::Failure;
 

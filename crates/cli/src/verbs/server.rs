@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use pliant_live::config::ServerFile;
-use pliant_live::server;
+use pliant_daemon::config::ServerFile;
+use pliant_daemon::server;
 
 use crate::daemon::{self, Options};
 use crate::failure::Failure;

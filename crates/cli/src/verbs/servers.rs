@@ -1,10 +1,10 @@
 //! `pliant servers`: the servers of the federation, what they offer, and how good their estimates were.
 
 use clap::Args;
+use pliant_client::{Client, ClientError};
 use pliant_control::names::Name;
-use pliant_live::client::{Client, ClientError};
-use pliant_live::wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedService, ServerStatus, bounds};
 use pliant_model::{Span, Time};
+use pliant_wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedService, ServerStatus, bounds};
 use serde_json::{Value, json};
 
 use super::{servers_links, servers_runtimes};
@@ -277,7 +277,7 @@ fn offer_text(offer: &Offer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pliant_live::wire::AgentStatus;
+    use pliant_wire::AgentStatus;
 
     use super::*;
 

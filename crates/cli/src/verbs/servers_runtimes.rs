@@ -1,9 +1,9 @@
 //! `pliant servers --runtimes`: how long jobs run, by those that have ended.
 
 use pliant_control::agent::{CALIBRATED, RuntimeOf};
-use pliant_live::wire::Runtimes;
 use pliant_model::SpanMs;
 use pliant_policy::runtimes::Level;
+use pliant_wire::Runtimes;
 use serde_json::{Value, json};
 
 use crate::table::{Table, grouped};

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use pliant_client::{ClientError, InputPaths, InputSender};
 use pliant_control::coallocation::{LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, TaskRecord, Wish};
 use pliant_control::names::Key;
-use pliant_live::client::{ClientError, InputPaths, InputSender};
-use pliant_live::wire::TaskProgram;
 use pliant_trace::tig::Program;
+use pliant_wire::TaskProgram;
 use serde_json::json;
 
 use crate::application;

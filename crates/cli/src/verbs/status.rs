@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
-    let ask = |client: pliant_live::client::Client, handle: Handle| async move { client.job(&handle).await };
+    let ask = |client: pliant_client::Client, handle: Handle| async move { client.job(&handle).await };
     let (records, errors) = session.each_job(&arguments.handles, ask);
     if !records.is_empty() {
         let now = now();

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pliant_client::{Order, Step};
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Key, Name};
-use pliant_live::client::{Order, Step};
-use pliant_live::services::{DurationError, SpeedupSpec, parse_duration};
-use pliant_live::staging::{Checksum, FileName, FileSpec, StagingError, check_manifest};
-use pliant_live::wire::{Script, Submitted, bounds};
 use pliant_model::{Procs, Span, Speedup};
+use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
+use pliant_staging::{Checksum, FileName, FileSpec, StagingError, check_manifest};
+use pliant_wire::{Script, Submitted, bounds};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
 

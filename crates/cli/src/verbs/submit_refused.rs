@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use pliant_client::{ClientError, Order};
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
-use pliant_live::client::{ClientError, Order};
-use pliant_live::wire::{ServerStatus, Submitted};
+use pliant_wire::{ServerStatus, Submitted};
 
 use crate::failure::Failure;
 use crate::federation::Session;

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::ProgressBar;
+use pliant_client::{Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, Sweeper, Swept};
 use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
-use pliant_live::client::{
-    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, Sweeper, Swept,
-};
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
 use pliant_policy::runtimes::Level;

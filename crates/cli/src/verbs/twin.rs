@@ -1,12 +1,12 @@
 //! `pliant twin`: what the federation recorded, replayed under other policies.
 
 use clap::Args;
+use pliant_client::History;
 use pliant_control::job::JobRecord;
-use pliant_live::client::History;
-use pliant_live::services::parse_duration;
 use pliant_model::{JobOutcome, Run, Span};
 use pliant_report::{Interval, mean_difference, summarize};
 use pliant_sim::twin::{Replayed, Twin, TwinCluster, TwinError};
+use pliant_site::services::parse_duration;
 
 use super::twin_told::{Told, tell};
 use crate::failure::Failure;
@@ -108,7 +108,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 fn twin(history: &History) -> Result<Twin, TwinError> {
-    let cluster = |(info, page): &(_, pliant_live::wire::LocalsPage)| TwinCluster {
+    let cluster = |(info, page): &(_, pliant_wire::LocalsPage)| TwinCluster {
         info: pliant_control::agent::ServerInfo::clone(info),
         tuner: page.tuner,
         nodes: page.nodes.clone(),

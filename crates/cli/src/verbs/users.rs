@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use pliant_client::{Client, ClientError};
 use pliant_control::names::{Name, User};
-use pliant_live::client::{Client, ClientError};
-use pliant_live::wire::Shares;
 use pliant_model::Span;
 use pliant_policy::optional::{Share, unfairness};
+use pliant_wire::Shares;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

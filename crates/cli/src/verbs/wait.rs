@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use pliant_client::{Client, ClientError};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
-use pliant_live::client::{Client, ClientError};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

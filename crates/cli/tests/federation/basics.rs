@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use pliant_client::Client;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_control::reason::{Cause, Survey};
-use pliant_live::client::Client;
-use pliant_live::wire::{Download, JobsQuery};
 use pliant_model::{Procs, Span, Speedup};
+use pliant_wire::{Download, JobsQuery};
 use rustix::process::{Pid, test_kill_process};
 
 use crate::harness::*;
@@ -241,7 +241,7 @@ async fn a_job_of_another_user_looks_like_none() {
         }
         for handle in [&theirs, &ended, &none] {
             let said = format!("no job {handle} of yours");
-            let nothing = |error: pliant_live::client::ClientError| {
+            let nothing = |error: pliant_client::ClientError| {
                 assert!(error.is_missing(), "{error}");
                 assert_eq!(error.to_string(), said);
             };

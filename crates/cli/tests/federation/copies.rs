@@ -4,13 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pliant_client::Client;
 use pliant_control::agent::{Moving, What};
 use pliant_control::job::{Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Name};
-use pliant_live::client::Client;
-use pliant_live::wire::MovingChange;
 use pliant_model::{MoveReason, Procs, Span, Speedup};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_wire::MovingChange;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 

@@ -2,10 +2,10 @@
 
 use pliant_control::handoff::{HandoffId, Reply};
 use pliant_control::reason::Survey;
-use pliant_live::identity::Role;
-use pliant_live::wire::proto::server_client::ServerClient;
-use pliant_live::wire::{Prepare, proto};
 use pliant_model::{MoveReason, Span};
+use pliant_transport::Role;
+use pliant_wire::proto::server_client::ServerClient;
+use pliant_wire::{Prepare, proto};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
-use pliant_live::identity::Role;
-use pliant_live::wire::{Download, Upload, UploadAnswer};
+use pliant_transport::Role;
+use pliant_wire::{Download, Upload, UploadAnswer};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rustix::process::{Pid, Signal, kill_process};

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use pliant_control::job::JobState;
-use pliant_live::journal::open_sqlite;
+use pliant_journal::open_sqlite;
 
 use crate::harness::*;
 

@@ -5,15 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pliant_client::Client;
 use pliant_control::agent::{Moving, Report};
 use pliant_control::handoff::{HandoffId, MoveOutcome, Verdict};
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::Handle;
-use pliant_live::client::Client;
-use pliant_live::identity::Role;
-use pliant_live::wire::{Download, JobsQuery, MovingChange, proto};
 use pliant_model::Span;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_transport::Role;
+use pliant_wire::{Download, JobsQuery, MovingChange, proto};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tonic::Code;

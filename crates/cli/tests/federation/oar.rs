@@ -4,17 +4,17 @@
 use std::fs;
 use std::path::PathBuf;
 
+use pliant_client::Client;
 use pliant_control::agent::Moving;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::server::Server;
-use pliant_live::client::Client;
-use pliant_live::config::ServerFile;
-use pliant_live::daemon::retell;
-use pliant_live::wire::MovingChange;
+use pliant_daemon::config::ServerFile;
+use pliant_daemon::host::retell;
 use pliant_model::{Procs, Span, Speedup};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_testing::oar::OarCluster;
+use pliant_wire::MovingChange;
 
 use crate::copies::copies;
 use crate::harness::*;

@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use pliant_client::Client;
 use pliant_control::job::JobState;
 use pliant_control::names::Handle;
-use pliant_live::client::Client;
-use pliant_live::identity::Role;
-use pliant_live::journal::{Batch, Entry, open_sqlite};
+use pliant_journal::{Batch, Entry, open_sqlite};
 use pliant_model::Span;
+use pliant_transport::Role;
 
 use crate::harness::*;
 
@@ -112,7 +112,7 @@ fn client_of(federation: &Federation, agent: &str) -> Client {
     federation.certify(&folder, Role::User, "alice");
     let file = folder.join("client.toml");
     fs::write(&file, federation.address_table("agent", agent) + TLS).unwrap();
-    Client::new(&pliant_live::config::ClientFile::read(&file).unwrap()).unwrap()
+    Client::new(&pliant_client::ClientFile::read(&file).unwrap()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

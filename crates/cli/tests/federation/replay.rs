@@ -4,8 +4,8 @@
 use pliant_control::agent::{Agent, AgentConfig};
 use pliant_control::job::JobState;
 use pliant_control::server::{Server, ServerConfig};
-use pliant_live::config::{AgentFile, ServerFile};
-use pliant_live::daemon::retell;
+use pliant_daemon::config::{AgentFile, ServerFile};
+use pliant_daemon::host::retell;
 use pliant_model::{Procs, Speedup};
 
 use crate::harness::*;

@@ -1,6 +1,6 @@
 //! How long jobs run, as the agent learns it from all servers and tells it.
 
-use pliant_live::client::Client;
+use pliant_client::Client;
 use pliant_policy::runtimes::Level;
 
 use crate::harness::*;

@@ -9,15 +9,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pliant_client::ClientFile;
+use pliant_client::{Client, Order};
 use pliant_control::agent::{ChildKind, ServerInfo};
 use pliant_control::job::JobState;
-use pliant_live::client::{Client, Order};
-use pliant_live::config::ClientFile;
-use pliant_live::identity::{self, Authority, Credentials, Identity, Role};
-use pliant_live::staging::{Checksum, FileName, FileSpec, ResultName};
-use pliant_live::wire::proto::agent_client::AgentClient;
-use pliant_live::wire::{Download, FromChild, Submitted, Upload, proto};
 use pliant_model::{Procs, Speed, Time};
+use pliant_staging::{Checksum, FileName, FileSpec, ResultName};
+use pliant_transport::{self as transport, Authority, Credentials, Identity, Role};
+use pliant_wire::proto::agent_client::AgentClient;
+use pliant_wire::{Download, FromChild, Submitted, Upload, proto};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio_stream::wrappers::ReceiverStream;
@@ -34,7 +34,7 @@ fn client_in(federation: &Federation, folder: &Path) -> Client {
 /// Issues a user's certificate as of another time.
 fn issue(authority: &Authority, folder: &Path, name: &str, days: u32, at: Time) {
     let identity = Identity::new(Role::User, name).unwrap();
-    let order = identity::Order { days, renew: true, ..identity::Order::new(identity) };
+    let order = transport::Order { days, renew: true, ..transport::Order::new(identity) };
     authority.issue_into(folder, &order, at).unwrap();
 }
 

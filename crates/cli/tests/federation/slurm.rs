@@ -3,18 +3,18 @@
 
 use std::fs;
 
+use pliant_client::Client;
 use pliant_control::agent::{Moving, Report};
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_control::server::Server;
-use pliant_live::client::Client;
-use pliant_live::config::ServerFile;
-use pliant_live::daemon::retell;
-use pliant_live::wire::MovingChange;
+use pliant_daemon::config::ServerFile;
+use pliant_daemon::host::retell;
 use pliant_model::{Procs, Span, Speedup, Time};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
+use pliant_wire::MovingChange;
 
 use crate::harness::*;
 use crate::replay::server;

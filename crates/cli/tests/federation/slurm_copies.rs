@@ -4,11 +4,11 @@
 use std::fs;
 use std::time::Duration;
 
+use pliant_client::Client;
 use pliant_control::job::{Exit, JobRecord};
 use pliant_control::names::Handle;
-use pliant_live::client::Client;
-use pliant_live::wire::MovingChange;
 use pliant_model::MoveReason;
+use pliant_wire::MovingChange;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 

@@ -4,9 +4,9 @@
 use std::fs;
 use std::time::SystemTime;
 
+use pliant_client::Client;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::reason::Cause;
-use pliant_live::client::Client;
 use pliant_model::{Estimate, Procs, Span};
 use rustix::process::Signal;
 

@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use pliant_client::Client;
+use pliant_client::ClientFile;
 use pliant_control::job::JobState;
-use pliant_live::client::Client;
-use pliant_live::config::ClientFile;
-use pliant_live::identity::Role;
 use pliant_testing::postgres::Server;
+use pliant_transport::Role;
 
 use crate::harness::*;
 

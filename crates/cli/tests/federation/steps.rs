@@ -6,16 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pliant_client::Client;
 use pliant_control::agent::Moving;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_control::server::{Server, ServerState};
-use pliant_live::client::Client;
-use pliant_live::config::ServerFile;
-use pliant_live::journal::open_sqlite;
-use pliant_live::wire::MovingChange;
+use pliant_daemon::config::ServerFile;
+use pliant_journal::open_sqlite;
 use pliant_model::Span;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_wire::MovingChange;
 
 use crate::harness::*;
 use crate::replay::server;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
-use pliant_live::identity::Role;
+use pliant_transport::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -6,13 +6,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pliant_client::Client;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
-use pliant_live::client::Client;
-use pliant_live::identity::Role;
-use pliant_live::staging::{Checksum, ResultName};
-use pliant_live::wire::proto::DownloadRequest;
-use pliant_live::wire::{Download, Fetchable};
+use pliant_staging::{Checksum, ResultName};
+use pliant_transport::Role;
+use pliant_wire::proto::DownloadRequest;
+use pliant_wire::{Download, Fetchable};
 use serde_json::{Value, json};
 
 use crate::harness::*;

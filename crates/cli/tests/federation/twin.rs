@@ -5,9 +5,9 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use pliant_control::job::JobState;
-use pliant_live::identity::Role;
 use pliant_model::{Procs, Span};
 use pliant_testing::slurm::{SlurmClusters, Wanted};
+use pliant_transport::Role;
 use serde_json::Value;
 
 use crate::harness::*;

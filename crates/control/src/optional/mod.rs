@@ -9,7 +9,7 @@
 //!
 //! # How live daemons drive them
 //!
-//! *Server* (`pliant_live::server`). A server configured with `[optional] cores = N` has N cores beside its batch system and a
+//! *Server* (`pliant_daemon::server`). A server configured with `[optional] cores = N` has N cores beside its batch system and a
 //! [`server::Journaled`] for them, on a thread and with a journal of its own. `Run` is carried out under a supervisor of
 //! its own, `End` ends it as any job. A restarted server makes the machine again from snapshot and journal, asks the
 //! folder of each request that ran what became of it, and tells `Ended`. Decisions follow each event at once.
@@ -18,7 +18,7 @@
 //! their turn by an [`server::Answer`], and every `Tell` comes between. A stream that breaks loses nothing: on another one
 //! the client submits again what it has no end of.
 //!
-//! *Client* (`pliant_live::client`). The library's calls are the machine's commands: `discover(max)` is `Discover`,
+//! *Client* (`pliant_client`). The library's calls are the machine's commands: `discover(max)` is `Discover`,
 //! `call_async` is `Submit`, `cancel` is `CancelOne`, `cancel_all` is `Cancel`, `recall` is `Recall`, `wait_any_until` waits for the next event or
 //! for `WakeAt`, and `probe` repeats a submission. A server that it cannot reach for longer than its patience is `Lost`.
 //! The state of the machine is written after each event (it is small: what is on its way, and the numbers that were given

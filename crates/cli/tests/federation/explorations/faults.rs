@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pliant_live::client::Notes;
+use pliant_client::Notes;
 use pliant_model::SpanMs;
+use pliant_transport::Role;
 use tokio::time::sleep;
 
 use super::{explore, pauses, server, share_of, shares};
 use crate::harness::{Federation, until};
-use pliant_live::identity::Role;
 
 const SERVERS: [&str; 3] = ["lyon", "nancy", "rennes"];
 
@@ -25,7 +25,7 @@ async fn servers_may_be_killed() {
         .iter()
         .map(|user| {
             let client = federation.client(user);
-            let explorer = pliant_live::client::Explorer::new(&client, &wanted, None).unwrap();
+            let explorer = pliant_client::Explorer::new(&client, &wanted, None).unwrap();
             tokio::spawn(explorer.run(std::future::pending(), |_| {}))
         })
         .collect();
@@ -63,17 +63,17 @@ async fn servers_may_be_killed() {
 async fn programs_outlive_their_server() {
     let mut federation = Federation::start(&[server("lyon", "cores = 1")]).await;
     let client = federation.client("alice");
-    let wanted = pliant_live::client::Wanted {
+    let wanted = pliant_client::Wanted {
         service: "sleep".to_owned(),
-        sweep: pliant_live::client::Sweep {
+        sweep: pliant_client::Sweep {
             fixed: [("seconds".to_owned(), "2".to_owned())].into(),
-            ..pliant_live::client::Sweep::default()
+            ..pliant_client::Sweep::default()
         },
         mandatory: 1,
         most: 1,
         ..pauses(1, 1, SpanMs(30_000))
     };
-    let explorer = pliant_live::client::Explorer::new(&client, &wanted, None).unwrap();
+    let explorer = pliant_client::Explorer::new(&client, &wanted, None).unwrap();
     let explores = tokio::spawn(explorer.run(std::future::pending(), |_| {}));
     let requests = federation.folder("lyon").join("state/requests");
     let started = async || {

@@ -9,11 +9,11 @@ mod verbs;
 
 use std::time::Duration;
 
+use pliant_client::{Explored, Explorer, Notes, Sweep, Wanted};
 use pliant_control::names::User;
-use pliant_live::client::{Explored, Explorer, Notes, Sweep, Wanted};
-use pliant_live::wire::Shares;
 use pliant_model::SpanMs;
 use pliant_policy::optional::Share;
+use pliant_wire::Shares;
 
 use crate::harness::{Cluster, Federation};
 

@@ -1,11 +1,11 @@
 //! Mandatory requests that wait move to servers that would complete them sooner.
 
+use pliant_client::{Calls, Explorer, Happened, Wanted};
 use pliant_control::optional::server::Standing;
-use pliant_live::client::{Calls, Explorer, Happened, Wanted};
-use pliant_live::journal::open_sqlite;
-use pliant_live::wire::{Attempt, Call};
+use pliant_journal::open_sqlite;
 use pliant_model::SpanMs;
 use pliant_policy::optional::{Kind, Reallocation};
+use pliant_wire::{Attempt, Call};
 use tokio::time::Instant;
 
 use super::{pauses, server};

@@ -7,7 +7,7 @@ use std::path::Path;
 use pliant_control::names::User;
 use pliant_control::optional::server::{Command, Config, Event, Exit, Journaled, Requests, Told};
 use pliant_control::replay::Machine;
-use pliant_live::journal::open_sqlite;
+use pliant_journal::open_sqlite;
 use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, Time, TimeMs};
 use pliant_policy::optional::{Kind, Order};

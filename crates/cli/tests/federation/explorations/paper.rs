@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pliant_client::{Client, Explorer, Wanted};
 use pliant_control::names::User;
-use pliant_live::client::{Client, Explorer, Wanted};
 use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::Fairness;
 use pliant_report::{ExplorationSummary, summarize_exploration};

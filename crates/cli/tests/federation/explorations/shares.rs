@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pliant_live::client::{Explorer, Told, Wanted};
+use pliant_client::{Explorer, Told, Wanted};
 use pliant_model::SpanMs;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -95,7 +95,7 @@ async fn metrics_say_what_users_have_had() {
     let unfairness = metric("pliant_optional_unfairness_ratio").unwrap();
     assert!((unfairness - (satisfied[0] - satisfied[1]).abs()).abs() < 1e-9, "{unfairness}, {satisfied:?}");
     // The same, of all servers together.
-    let operator = super::verbs::User::new(&federation, pliant_live::identity::Role::Operator, "root");
+    let operator = super::verbs::User::new(&federation, pliant_transport::Role::Operator, "root");
     let (_, said, _) = operator.run("users");
     let alice = &said["users"][0];
     assert_eq!(

@@ -2,11 +2,11 @@
 
 use std::process::{Command, Stdio};
 
+use pliant_client::{Calls, Happened};
 use pliant_control::optional::server::Standing;
-use pliant_live::client::{Calls, Happened};
-use pliant_live::identity::Role;
-use pliant_live::wire::Call;
 use pliant_policy::optional::Kind;
+use pliant_transport::Role;
+use pliant_wire::Call;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::time::Instant;

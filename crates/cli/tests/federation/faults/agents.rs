@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use pliant_client::Order;
 use pliant_control::job::{Exit, JobState};
-use pliant_live::client::Order;
 
 use crate::harness::*;
 

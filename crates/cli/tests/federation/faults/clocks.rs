@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pliant_client::Client;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::Handle;
-use pliant_live::client::Client;
-use pliant_live::processes;
 use pliant_model::Time;
+use pliant_site::processes;
 use pliant_testing::{Needed, skip};
 
 use crate::harness::*;

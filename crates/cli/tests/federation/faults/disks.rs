@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use pliant_client::{Explorer, Order};
 use pliant_control::job::{Exit, JobState};
-use pliant_live::client::{Explorer, Order};
 use pliant_model::SpanMs;
 use pliant_testing::{Needed, skip};
 

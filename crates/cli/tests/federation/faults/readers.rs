@@ -3,10 +3,10 @@
 use std::fs;
 
 use pliant_control::job::JobState;
-use pliant_live::identity::Role;
-use pliant_live::staging::{self, FileSpec, ResultName};
-use pliant_live::wire::proto::DownloadRequest;
-use pliant_live::wire::{AT_WORK, Download, job_request};
+use pliant_staging::{self as staging, FileSpec, ResultName};
+use pliant_transport::Role;
+use pliant_wire::proto::DownloadRequest;
+use pliant_wire::{AT_WORK, Download, job_request};
 use tonic::Code;
 
 use crate::harness::*;

@@ -10,16 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
+use pliant_client::Client;
+use pliant_client::ClientFile;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Handle;
-use pliant_live::client::Client;
-use pliant_live::config::ClientFile;
-use pliant_live::identity::{self, Authority, ClientTls, Credentials, Identity, Role, Timeouts};
-use pliant_live::processes;
-use pliant_live::wire::ServerStatus;
-use pliant_live::wire::proto::server_client::ServerClient;
 use pliant_model::Procs;
+use pliant_site::processes;
 use pliant_testing::oar::User;
+use pliant_transport::{self as transport, Authority, ClientTls, Credentials, Identity, Role, Timeouts};
+use pliant_wire::ServerStatus;
+use pliant_wire::proto::server_client::ServerClient;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tonic::transport::Channel;
@@ -147,7 +147,7 @@ impl Federation {
     /// Issues a certificate into a folder.
     pub(crate) fn certify(&self, folder: &Path, role: Role, name: &str) {
         let identity = Identity::new(role, name).unwrap();
-        let order = identity::Order { renew: true, ..identity::Order::new(identity) };
+        let order = transport::Order { renew: true, ..transport::Order::new(identity) };
         self.authority.issue_into(folder, &order, now()).unwrap();
     }
 
@@ -350,7 +350,7 @@ impl Federation {
     pub(crate) fn channel(&self, own: &Credentials, role: Role, daemon: &str) -> Channel {
         let tls = Arc::new(ClientTls::load(own).unwrap());
         let there = Identity::new(role, daemon).unwrap();
-        identity::channel(&self.address(daemon), &there, tls, &Timeouts::default())
+        transport::channel(&self.address(daemon), &there, tls, &Timeouts::default())
     }
 
     /// Waits until a job is in a state.

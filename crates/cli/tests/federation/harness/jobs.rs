@@ -5,12 +5,12 @@ use std::fmt::Debug;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use pliant_client::{Client, ClientError, Order};
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Handle, Key};
-use pliant_live::client::{Client, ClientError, Order};
-use pliant_live::staging::{Checksum, FileSpec, ResultName};
-use pliant_live::wire::{Download, JobsQuery, Script, Submitted};
 use pliant_model::{Procs, Span, Speedup};
+use pliant_staging::{Checksum, FileSpec, ResultName};
+use pliant_wire::{Download, JobsQuery, Script, Submitted};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 
 use super::{PATIENCE, until};

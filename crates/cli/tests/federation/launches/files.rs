@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use pliant_live::identity::Role;
-use pliant_live::wire::LaunchTask;
+use pliant_transport::Role;
+use pliant_wire::LaunchTask;
 use serde_json::Value;
 
 use super::verbs::{pliant, said};
@@ -108,11 +108,11 @@ async fn a_launch_whose_files_are_refused_is_ended_and_says_why() {
     let alice = federation.client("alice");
     let talkers = Talkers::new(federation.path().join("ring"));
     let mut request = talkers.ring(MCR, &[("a", 0), ("b", 0)]);
-    let announced = pliant_live::staging::Checksum::of(b"as it was");
-    let file = pliant_live::staging::FileSpec { name: "scene".parse().unwrap(), size: 9, sha256: announced };
+    let announced = pliant_staging::Checksum::of(b"as it was");
+    let file = pliant_staging::FileSpec { name: "scene".parse().unwrap(), size: 9, sha256: announced };
     let wish = &mut request.application.tasks[0];
-    let program = pliant_live::wire::TaskProgram::of_note(&wish.launch).unwrap();
-    wish.launch = pliant_live::wire::TaskProgram { inputs: vec![file], ..program }.note();
+    let program = pliant_wire::TaskProgram::of_note(&wish.launch).unwrap();
+    wish.launch = pliant_wire::TaskProgram { inputs: vec![file], ..program }.note();
     let paths = InputPaths::from([(announced, folder.join("data/common.txt"))]);
     let go_on = |_: &LaunchRecord| ControlFlow::Continue(());
     let launched = alice.launch(&request, &paths, PATIENCE, std::future::pending(), go_on).await;

@@ -5,9 +5,9 @@ use std::fs;
 
 use pliant_control::coallocation::{LaunchRecord, Link, Mapping};
 use pliant_control::handoff::Peer;
-use pliant_live::identity::Role;
-use pliant_live::wire::proto::links_client::LinksClient;
-use pliant_live::wire::{GiveOrder, ProbeOrder, Probed, proto};
+use pliant_transport::Role;
+use pliant_wire::proto::links_client::LinksClient;
+use pliant_wire::{GiveOrder, ProbeOrder, Probed, proto};
 use tonic::Code;
 use tonic::transport::Channel;
 

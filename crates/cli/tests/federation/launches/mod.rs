@@ -15,13 +15,13 @@ pub(crate) mod verbs;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use pliant_client::{Client, InputPaths};
 use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, Wish};
 use pliant_control::job::Exit;
 use pliant_control::server::{Server, ServerState};
-use pliant_live::client::{Client, InputPaths};
-use pliant_live::config::ServerFile;
-use pliant_live::journal::open_sqlite;
-use pliant_live::wire::{LaunchRequest, LaunchesQuery};
+use pliant_daemon::config::ServerFile;
+use pliant_journal::open_sqlite;
+use pliant_wire::{LaunchRequest, LaunchesQuery};
 
 use self::talkers::Talkers;
 use crate::harness::*;

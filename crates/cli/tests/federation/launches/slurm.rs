@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pliant_live::identity::Role;
 use pliant_testing::slurm::{SlurmClusters, Wanted};
+use pliant_transport::Role;
 use serde_json::Value;
 
 use super::steps::die_at;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pliant_live::identity::Role;
+use pliant_transport::Role;
 use serde_json::Value;
 
 use super::verbs::{pliant, said};

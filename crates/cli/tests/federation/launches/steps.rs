@@ -2,7 +2,7 @@
 //! tests), is started again, and all tasks run, once each, or none does, and nobody holds anything. Clients are killed at
 //! every state that they see.
 
-use pliant_live::identity::Role;
+use pliant_transport::Role;
 
 use super::talkers::Talkers;
 use super::verbs::pliant;

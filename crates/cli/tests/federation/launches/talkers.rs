@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pliant_control::coallocation::{Application, Mapping, Talk, Wish};
-use pliant_live::wire::{LaunchRequest, Program};
 use pliant_model::Span;
+use pliant_wire::{LaunchRequest, Program};
 use rustix::process::Pid;
 
 use crate::harness::fresh_key;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pliant_control::names::Key;
-use pliant_live::identity::Role;
+use pliant_transport::Role;
 
 use super::slow_door::SlowDoor;
 use super::talkers::Talkers;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use pliant_live::identity::Role;
+use pliant_transport::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -8,11 +8,11 @@ use pliant_control::coallocation::{
     Addresses, LaunchId, Machine, Part, PartId, PlacedTask, Standing, Verdict,
 };
 use pliant_control::handoff::Peer;
-use pliant_live::identity::{Limits, Role, ServerTls, guard, incoming};
-use pliant_live::wire::proto::launches_server::{Launches, LaunchesServer};
-use pliant_live::wire::proto::parts_client::PartsClient;
-use pliant_live::wire::{Decided, Program, Stands, proto, surveyed};
 use pliant_model::{Procs, Span};
+use pliant_transport::{Limits, Role, ServerTls, guard, incoming};
+use pliant_wire::proto::launches_server::{Launches, LaunchesServer};
+use pliant_wire::proto::parts_client::PartsClient;
+use pliant_wire::{Decided, Program, Stands, proto, surveyed};
 use tokio::net::TcpListener;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Server};

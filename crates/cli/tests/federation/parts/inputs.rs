@@ -1,10 +1,10 @@
 //! A part is held once its tasks' input files have come, through `kill -9`; then they find them.
 
+use pliant_client::{InputPaths, InputSender};
 use pliant_control::coallocation::{LaunchRecord, LaunchState, TaskRecord, Wish};
-use pliant_live::client::{InputPaths, InputSender};
-use pliant_live::staging::{Checksum, FileSpec};
-use pliant_live::wire::TaskProgram;
 use pliant_model::Time;
+use pliant_staging::{Checksum, FileSpec};
+use pliant_wire::TaskProgram;
 
 use super::*;
 

@@ -10,16 +10,16 @@ use std::fs;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use agent::*;
 use pliant_control::coallocation::{Addresses, Standing, Verdict};
 use pliant_control::foreign::DECIDED_WITHIN;
 use pliant_control::job::{Exit, JobState};
-use pliant_live::identity::Role;
-use pliant_live::wire::{Decided, Program, proto};
+use pliant_transport::Role;
+use pliant_wire::{Decided, Program, proto};
 use tonic::Code;
 
 use crate::harness::*;
 use crate::slurm::Behind;
-use agent::*;
 
 /// The server.
 const LYON: &str = "lyon";

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use pliant_live::client::Client;
-use pliant_live::wire::ProspectsQuery;
+use pliant_client::Client;
+use pliant_wire::ProspectsQuery;
 
 use super::{User, runs, with_shell};
 use crate::harness::{Federation, order_to, rigid, run, service, submit, until, waiting_for};

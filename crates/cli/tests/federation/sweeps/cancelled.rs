@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_live::wire::JobsQuery;
+use pliant_wire::JobsQuery;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{User, runs, with_shell};

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_live::wire::ProspectsQuery;
+use pliant_wire::ProspectsQuery;
 
 use super::{INSTANCES, User, runs, shell};
 use crate::harness::{Cluster, SERVICES, order_to, rigid, run, service, submit, until, waiting_for};

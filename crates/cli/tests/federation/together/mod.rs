@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use pliant_control::agent::{Moving, Proposal};
 use pliant_control::job::{Exit, JobState};
-use pliant_live::wire::MovingChange;
 use pliant_model::Span;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_testing::slurm::{SlurmClusters, Wanted};
+use pliant_wire::MovingChange;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-
-use crate::harness::*;
 use site::{SERVERS, Site};
 use workload::{Amount, Scaling, Workload};
+
+use crate::harness::*;
 
 /// As long as somebody is killed in each round, no round begins by itself: there would be nothing left to move.
 const MOVING: &str =

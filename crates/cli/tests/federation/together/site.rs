@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pliant_client::Client;
 use pliant_control::job::JobRecord;
-use pliant_live::client::Client;
-use pliant_live::wire::{Script, Submitted};
 use pliant_testing::slurm::SlurmCluster;
+use pliant_wire::{Script, Submitted};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 

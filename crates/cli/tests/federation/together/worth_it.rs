@@ -6,10 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use pliant_control::job::{Exit, JobRecord};
-use pliant_live::identity::Role;
 use pliant_model::Span;
 use pliant_report::mean_difference;
 use pliant_testing::slurm::{SlurmClusters, Wanted};
+use pliant_transport::Role;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 

@@ -1,4 +1,4 @@
-//! The agent, which names servers, and how clients ask it: as `live::client::explorations` does.
+//! The agent, which names servers, and how clients ask it: as `pliant_client` does.
 
 use pliant_control::optional::explore::{self, Offer};
 use pliant_model::TimeMs;

@@ -1,0 +1,32 @@
+//! The file of a client.
+
+use std::path::Path;
+
+use pliant_config::{ConfigError, read};
+use pliant_transport::{AgentAddress, Credentials};
+use serde::{Deserialize, Serialize};
+
+const HINT: &str = "a client's file has [[agent]] with name and address, and [tls] with ca, cert and key";
+
+/// What a client is told at its start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientFile {
+    /// The agents to ask: the first one that answers is taken.
+    pub agent: Vec<AgentAddress>,
+    /// The user's certificate.
+    pub tls: Credentials,
+}
+
+impl ClientFile {
+    /// Reads and checks the file.
+    pub fn read(path: &Path) -> Result<ClientFile, ConfigError> {
+        let (mut file, _): (ClientFile, _) = read(path, HINT)?;
+        file.tls.beside(path);
+        if file.agent.is_empty() {
+            let message = "expected at least one [[agent]] with name and address, found none".to_owned();
+            return Err(ConfigError::Value { path: path.to_owned(), key: "agent", message, hint: None });
+        }
+        Ok(file)
+    }
+}

@@ -1,0 +1,454 @@
+//! Explorations: what paper 004 adds to a client's library. Servers are discovered for a service and not for one
+//! request; a request may be optional; and whoever waits for any of its requests does so until a moment of its choice.
+//!
+//! [`Calls`] offers that beside what GridRPC has (`call`, `call_async`, `probe`, `cancel`, `wait_any_until`, `wait_all`).
+//! [`Explorer`] is the dispatcher that most users want: the machine of `pliant_control::optional::explore`, driven by
+//! these calls. [`Client::calls`] has an example.
+
+mod driver;
+mod happened;
+mod held;
+mod line;
+mod notes;
+mod unanswered;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pliant_control::agent::Offering;
+use pliant_control::names::{Key, Name};
+use pliant_control::optional::server::{Standing, UserShare};
+use pliant_model::TimeMs;
+use pliant_policy::optional::Kind;
+use pliant_staging::FileSpec;
+use pliant_wire::{self as wire, Attempt, Call, OffersQuery, Shares, ToServer, proto};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, timeout_at};
+use tonic::Request;
+
+use self::held::Held;
+use self::line::{Inputs, Line, Order};
+use super::{Client, ClientError};
+
+pub use self::driver::Explorer;
+pub use self::happened::Happened;
+pub use self::notes::Notes;
+pub use self::wanted::{ExploreError, Explored, Told, Wanted};
+
+/// What a line to a server reports.
+#[derive(Debug)]
+enum Report {
+    Happened(Happened),
+    Stands { number: u32, standing: Standing },
+    Cancelled(Name, Option<u32>),
+    Share(Name, UserShare),
+}
+
+/// What was had of one server since this client began, in core time.
+#[derive(Clone, PartialEq, Debug)]
+struct Had {
+    first: UserShare,
+    last: UserShare,
+}
+
+/// What this client's user has had since it began, on all servers that it uses.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Platform {
+    /// Core time consumed, in seconds.
+    pub consumed_s: f64,
+    /// Core time deserved, in seconds: an equal share.
+    pub deserved_s: f64,
+}
+
+/// The requests of one exploration.
+pub struct Calls {
+    client: Client,
+    begin: ToServer,
+    inputs: Arc<Inputs>,
+    patience: Duration,
+    addresses: Arc<Mutex<HashMap<Name, String>>>,
+    lines: HashMap<Name, UnboundedSender<Order>>,
+    reports: UnboundedReceiver<Report>,
+    reporter: UnboundedSender<Report>,
+    /// Where each request is that is not over.
+    open: BTreeMap<u32, Name>,
+    /// Mandatory requests that no server has answered yet.
+    unanswered: BTreeSet<u32>,
+    /// Optional ones that wait for that.
+    held: Held,
+    /// What was cancelled and not acknowledged: one request, or all of a server.
+    cancelling: BTreeSet<(Name, Option<u32>)>,
+    /// What happened while something else was waited for.
+    backlog: VecDeque<Happened>,
+    had: BTreeMap<Name, Had>,
+}
+
+impl Client {
+    /// At most so many servers that offer a service for explorations.
+    pub async fn offers(
+        &self,
+        service: &str,
+        most: u32,
+        exploration: Key,
+    ) -> Result<Vec<Offering>, ClientError> {
+        let query = OffersQuery { service: service.to_owned(), most, exploration };
+        let request = proto::OffersRequest::from(&query);
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.offers(request).await });
+        wire::offers(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// What users have had of a server's cores for explorations: one's own share, everybody's for an operator.
+    pub async fn users(&self, server: &Name, address: &str) -> Result<Shares, ClientError> {
+        let reply = self.server(server, address)?.users(self.request(proto::UsersRequest {})).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        Shares::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Requests of a service. `exploration` makes them known again after a crash; a server that cannot be reached for
+    /// `patience` is given up.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::collections::BTreeMap;
+    /// use std::path::Path;
+    /// use std::time::Duration;
+    ///
+    /// use pliant_control::names::Key;
+    /// use pliant_control::optional::server::Standing;
+    /// use pliant_client::{Client, Happened};
+    ///     /// use pliant_wire::Call;
+    /// use pliant_policy::optional::Kind;
+    /// use tokio::time::Instant;
+    ///
+    /// let client = Client::new(&ClientFile::read(Path::new("client.toml"))?)?;
+    /// let mut calls = client.calls(Key(rand::random()), "simulate", None, Duration::from_secs(20));
+    /// let offers = calls.discover(10).await?;
+    /// let Some(first) = offers.first() else { return Err("no server offers it".into()) };
+    /// let call = |number: u32, kind| {
+    ///     let arguments = BTreeMap::from([("seed".to_owned(), number.to_string())]);
+    ///     Call { number, kind, attempt: 0, arguments }
+    /// };
+    /// // One that has to be completed, and one more if there is room within an hour.
+    /// calls.call_async(&first.server, call(0, Kind::Mandatory));
+    /// calls.call_async(&first.server, call(1, Kind::Optional));
+    /// let until = Instant::now() + Duration::from_secs(3_600);
+    /// while calls.open() > 0
+    ///     && let Some(happened) = calls.wait_any_until(until).await
+    /// {
+    ///     if let Happened::Ended { number, standing: Standing::Completed, output, .. } = happened {
+    ///         println!("request {number} wrote {} bytes", output.len());
+    ///     }
+    /// }
+    /// calls.cancel_all(&first.server);
+    /// calls.settle(Instant::now() + Duration::from_secs(5)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn calls(
+        &self,
+        exploration: Key,
+        service: &str,
+        deadline: Option<TimeMs>,
+        patience: Duration,
+    ) -> Calls {
+        let (reporter, reports) = unbounded_channel();
+        Calls {
+            client: self.clone(),
+            begin: ToServer::Begin {
+                exploration,
+                service: service.to_owned(),
+                deadline,
+                inputs: Vec::new(),
+                shares_every_s: 0,
+            },
+            inputs: Arc::new(Inputs { key: exploration, files: Vec::new() }),
+            patience,
+            addresses: Arc::default(),
+            lines: HashMap::new(),
+            reports,
+            reporter,
+            open: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
+            held: Held::default(),
+            cancelling: BTreeSet::new(),
+            backlog: VecDeque::new(),
+            had: BTreeMap::new(),
+        }
+    }
+
+    /// The stream to a server, begun with what is sent first.
+    async fn explore(
+        &self,
+        server: &Name,
+        address: &str,
+        calls: impl tokio_stream::Stream<Item = proto::ExploreRequest> + Send + 'static,
+    ) -> Result<tonic::Streaming<proto::ExploreReply>, tonic::Status> {
+        let own = self.server(server, address);
+        let mut own = own.map_err(|error| tonic::Status::invalid_argument(error.to_string()))?;
+        // A stream has no deadline.
+        let mut request = Request::new(calls);
+        self.request.add_to_call(request.metadata_mut());
+        Ok(own.explore(request).await?.into_inner())
+    }
+}
+
+impl Calls {
+    /// The same requests with files, each of which every request finds in its folder.
+    #[must_use]
+    pub fn with_inputs(mut self, files: Vec<(FileSpec, PathBuf)>) -> Calls {
+        let ToServer::Begin { exploration, inputs, .. } = &mut self.begin else { return self };
+        *inputs = files.iter().map(|(spec, _)| spec.clone()).collect();
+        self.inputs = Arc::new(Inputs { key: *exploration, files });
+        self
+    }
+
+    /// Where these servers are; those of an earlier discovery stay known.
+    pub fn know(&mut self, offers: &[Offering]) {
+        let mut addresses = self.addresses.lock();
+        addresses.extend(offers.iter().map(|offer| (offer.server.clone(), offer.address.clone())));
+    }
+
+    /// At most so many servers that offer the service.
+    pub async fn discover(&mut self, most: u32) -> Result<Vec<Offering>, ClientError> {
+        let ToServer::Begin { exploration, service, .. } = &self.begin else { return Ok(Vec::new()) };
+        let offers = self.client.offers(service, most, *exploration).await?;
+        self.know(&offers);
+        Ok(offers)
+    }
+
+    /// Has a server that was discovered run a request, and returns at once. The same number is run once there. Mandatory
+    /// requests go first: optional ones leave when servers have answered those, or after a second at the latest.
+    pub fn call_async(&mut self, server: &Name, call: Call) {
+        self.open.insert(call.number, server.clone());
+        if call.kind == Kind::Mandatory {
+            self.unanswered.insert(call.number);
+        } else if !self.unanswered.is_empty() {
+            let line = self.line(server).clone();
+            return self.held.hold(server.clone(), call, line);
+        }
+        self.order(server, Order::Call(call));
+    }
+
+    /// The same, and waits until it is over. Other requests go on.
+    pub async fn call(&mut self, server: &Name, call: Call) -> Happened {
+        let wanted = call.number;
+        self.call_async(server, call);
+        loop {
+            let happened = self.news().await;
+            let is_it = match &happened {
+                Happened::Ended { number, .. } | Happened::NotTaken { number, .. } => *number == wanted,
+                Happened::Withdrawn { id, .. } => id.number == wanted,
+                Happened::Lost { server: lost, .. } => lost == server,
+                Happened::Expected { .. } => false,
+            };
+            if is_it {
+                return happened;
+            }
+            self.backlog.push_back(happened);
+        }
+    }
+
+    /// How a request stands now, as its server says; none if it is over, or its server does not answer within the
+    /// patience.
+    pub async fn probe(&mut self, wanted: u32) -> Option<Standing> {
+        let server = self.open.get(&wanted)?.clone();
+        self.order(&server, Order::Probe(wanted));
+        let until = Instant::now() + self.patience;
+        loop {
+            let report = timeout_at(until, self.reports.recv()).await.ok()??;
+            let found = match report {
+                Report::Stands { number, standing } if number == wanted => Some(standing),
+                _ => None,
+            };
+            let happened = self.take(report);
+            self.backlog.extend(happened);
+            if found.is_some() {
+                return found;
+            }
+            self.open.get(&wanted)?;
+        }
+    }
+
+    /// Asks what may be expected of a server for mandatory requests. If it cannot be reached, it is never said.
+    pub fn expect(&mut self, server: &Name) {
+        self.order(server, Order::Expect);
+    }
+
+    /// Takes a request back, unless it has begun to run: [`Happened::Withdrawn`] says that it may be given to another
+    /// server, as the next attempt. Nothing says that it stays.
+    pub fn withdraw(&mut self, server: &Name, id: Attempt) {
+        self.order(server, Order::Withdraw(id));
+    }
+
+    /// Wants a request no more.
+    pub fn cancel(&mut self, server: &Name, id: impl Into<Attempt>) {
+        let id @ Attempt { number, .. } = id.into();
+        if self.open.get(&number) == Some(server) {
+            self.open.remove(&number);
+            self.answered(number);
+        }
+        if self.held.forget(server, number) {
+            return;
+        }
+        self.cancelling.insert((server.clone(), Some(number)));
+        self.order(server, Order::Cancel(id));
+    }
+
+    /// Cancels a request that another client of this exploration called, and has it reported what has become of it: ended, if it
+    /// was over before, or withdrawn.
+    pub fn recall(&mut self, server: &Name, call: Call) {
+        self.open.insert(call.number, server.clone());
+        self.cancelling.insert((server.clone(), Some(call.number)));
+        self.order(server, Order::Recall(call));
+    }
+
+    /// Wants nothing of a server any more.
+    pub fn cancel_all(&mut self, server: &Name) {
+        self.gone(server);
+        self.cancelling.insert((server.clone(), None));
+        self.order(server, Order::CancelAll);
+    }
+
+    /// Waits until something has happened to a request, at the latest until then.
+    pub async fn wait_any_until(&mut self, until: Instant) -> Option<Happened> {
+        timeout_at(until, self.next()).await.ok()
+    }
+
+    /// Waits until all requests are over.
+    pub async fn wait_all(&mut self) -> Vec<Happened> {
+        let mut all = Vec::new();
+        while !self.open.is_empty() || !self.backlog.is_empty() {
+            all.push(self.next().await);
+        }
+        all
+    }
+
+    /// Waits until all cancellations are acknowledged, at the latest until then. True if they are.
+    pub async fn settle(&mut self, until: Instant) -> bool {
+        while !self.cancelling.is_empty() {
+            match timeout_at(until, self.reports.recv()).await {
+                Ok(Some(report)) => {
+                    let happened = self.take(report);
+                    self.backlog.extend(happened);
+                }
+                Ok(None) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// True if a cancellation is not acknowledged.
+    pub fn cancels(&self) -> bool {
+        !self.cancelling.is_empty()
+    }
+
+    /// Requests that are not over.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Servers that have taken requests.
+    pub fn servers(&self) -> usize {
+        self.had.len()
+    }
+
+    /// What was had of the platform since this client began.
+    pub fn platform(&self) -> Platform {
+        let mut platform = Platform::default();
+        for Had { first, last } in self.had.values() {
+            platform.consumed_s += (last.share.consumed - first.share.consumed).0 as f64 / 1e3;
+            platform.deserved_s += (last.share.deserved - first.share.deserved).0 as f64 / 1e3;
+        }
+        platform
+    }
+
+    /// Waits until something has happened, unless something has that nobody has taken.
+    async fn next(&mut self) -> Happened {
+        match self.backlog.pop_front() {
+            Some(happened) => happened,
+            None => self.news().await,
+        }
+    }
+
+    /// Waits until something happens.
+    async fn news(&mut self) -> Happened {
+        loop {
+            // One of its ends is ours: it is never closed.
+            let report = self.reports.recv().await.expect("the reporter is kept with its receiver");
+            if let Some(happened) = self.take(report) {
+                return happened;
+            }
+        }
+    }
+
+    /// A server has answered a request, or nobody wants to hear it.
+    fn answered(&mut self, number: u32) {
+        if self.unanswered.remove(&number) && self.unanswered.is_empty() {
+            self.held.release();
+        }
+    }
+
+    /// Nothing of a server is open any more.
+    fn gone(&mut self, server: &Name) {
+        self.held.forget_all(server);
+        let there = self.open.extract_if(.., |_, at| at == server).map(|(number, _)| number);
+        for number in there.collect::<Vec<u32>>() {
+            self.answered(number);
+        }
+    }
+
+    fn take(&mut self, report: Report) -> Option<Happened> {
+        match report {
+            Report::Happened(happened) => {
+                match &happened {
+                    Happened::Expected { .. } => {}
+                    Happened::Ended { number, server, .. }
+                    | Happened::NotTaken { number, server, .. }
+                    | Happened::Withdrawn { id: Attempt { number, .. }, server } => {
+                        self.answered(*number);
+                        if self.open.get(number) == Some(server) {
+                            self.open.remove(number);
+                        }
+                    }
+                    Happened::Lost { server, .. } => {
+                        self.gone(server);
+                        self.cancelling.retain(|(at, _)| at != server);
+                    }
+                }
+                return Some(happened);
+            }
+            Report::Stands { number, .. } => self.answered(number),
+            Report::Cancelled(server, number) => {
+                self.cancelling.remove(&(server, number));
+            }
+            Report::Share(server, share) => {
+                let had = self.had.entry(server);
+                had.and_modify(|had| had.last = share.clone())
+                    .or_insert(Had { first: share.clone(), last: share });
+            }
+        }
+        None
+    }
+
+    fn order(&mut self, server: &Name, order: Order) {
+        // A line ends with its orders' sender.
+        let _ = self.line(server).send(order);
+    }
+
+    /// The line to a server, made if it is not there.
+    fn line(&mut self, server: &Name) -> &UnboundedSender<Order> {
+        let new = || {
+            let (sender, orders) = unbounded_channel();
+            let begin = line::begin_among(&self.begin, self.addresses.lock().len());
+            let (client, inputs) = (self.client.clone(), self.inputs.clone());
+            let line = Line::new(client, server.clone(), begin, inputs, self.patience);
+            tokio::spawn(line.keep(self.addresses.clone(), orders, self.reporter.clone()));
+            sender
+        };
+        self.lines.entry(server.clone()).or_insert_with(new)
+    }
+}

@@ -1,0 +1,224 @@
+//! Files: inputs up, results and output down.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+
+use pliant_control::names::{Handle, Key, Name};
+use pliant_staging::{self as staging, FileSpec};
+use pliant_wire::proto::server_client::ServerClient;
+use pliant_wire::{self as wire, Download, Fetchable, JobResults, Upload, UploadAnswer, proto};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Request, Status, Streaming};
+
+use super::{Client, ClientError};
+
+/// Bytes in one piece.
+const PIECE: usize = 256 << 10;
+/// How often a file is begun again where it was cut.
+const ATTEMPTS: u32 = 5;
+
+impl Client {
+    /// Uploads a file, going on where an earlier attempt was cut.
+    pub(super) async fn upload(
+        &self,
+        server: &mut ServerClient<Channel>,
+        key: Key,
+        spec: &FileSpec,
+        path: &Path,
+    ) -> Result<(), ClientError> {
+        let mut attempt = 1;
+        loop {
+            match self.upload_once(server, key, spec, path).await {
+                Err(error) if error.may_pass() && attempt < ATTEMPTS => {
+                    attempt += 1;
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Uploads a file to a server, wherever it is.
+    pub(super) async fn upload_to(
+        &self,
+        to: &Name,
+        key: Key,
+        file: &FileSpec,
+        path: &Path,
+    ) -> Result<(), ClientError> {
+        let mut server = self.server_named(to).await?;
+        self.upload(&mut server, key, file, path).await
+    }
+
+    async fn upload_once(
+        &self,
+        server: &mut ServerClient<Channel>,
+        key: Key,
+        spec: &FileSpec,
+        path: &Path,
+    ) -> Result<(), ClientError> {
+        let (sender, receiver) = mpsc::channel(4);
+        let begin = Upload::Begin { key, file: spec.clone(), owner: None };
+        // The channel has room for it.
+        let _ = sender.send((&begin).into()).await;
+        let mut request = Request::new(ReceiverStream::new(receiver));
+        self.request.add_to_call(request.metadata_mut());
+        let failed = |status: Status| ClientError::call(spec.name.as_str(), &status);
+        let mut answers = server.upload(request).await.map_err(failed)?.into_inner();
+        let first = answers.message().await.map_err(failed)?.map(UploadAnswer::try_from);
+        let offset = match first.transpose().map_err(ClientError::protocol)? {
+            Some(UploadAnswer::Offset(offset)) => offset,
+            Some(UploadAnswer::Complete) => return Ok(()),
+            None => return Err(ClientError::absent("the server broke the upload off")),
+        };
+        let path = path.to_owned();
+        let reading = tokio::task::spawn_blocking(move || send_pieces(File::open(&path)?, offset, &sender));
+        let last = answers.message().await;
+        // A file that cannot be read explains more than an upload that was cut.
+        let read = reading.await.map_err(|_| ClientError::failed("reading the file failed"))?;
+        read.map_err(|error| ClientError::usage(format!("{}: cannot read: {error}", spec.name.as_str())))?;
+        let last = last.map_err(failed)?.map(UploadAnswer::try_from);
+        match last.transpose().map_err(ClientError::protocol)? {
+            Some(UploadAnswer::Complete) => Ok(()),
+            _ => Err(ClientError::absent("the server broke the upload off")),
+        }
+    }
+
+    /// What a job that has ended left. Waits until its server has summed that up, however long it takes.
+    pub async fn results(&self, handle: &Handle) -> Result<JobResults, ClientError> {
+        loop {
+            let mut server = self.server_of(handle).await?;
+            match server.results(self.request(wire::job_request(handle))).await {
+                Ok(reply) => return JobResults::try_from(reply.into_inner()).map_err(ClientError::protocol),
+                Err(status) if status.metadata().contains_key(wire::AT_WORK) => {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                Err(status) => {
+                    let (moved, error) =
+                        (wire::moved_to(&status).is_some(), self.server_failed(handle, &status));
+                    if !moved {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fetches one result into a folder, going on where an earlier attempt was cut, and checks it.
+    pub async fn fetch(&self, handle: &Handle, file: &Fetchable, folder: &Path) -> Result<(), ClientError> {
+        let wanted = |offset| {
+            let (handle, name) = (handle.clone(), file.name.clone());
+            Download { handle, name, offset, follow: false }
+        };
+        let begin = async |offset| self.chunks(&wanted(offset)).await;
+        fetched(file, folder, begin, |status| self.server_failed(handle, &status)).await
+    }
+
+    /// Standard output or error of a job, from an offset on; `follow` goes on until it has ended. Returns the
+    /// offset reached.
+    pub async fn output(
+        &self,
+        wanted: &Download,
+        mut piece: impl FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<u64, ClientError> {
+        let mut wanted = wanted.clone();
+        loop {
+            let mut moved = false;
+            let broken = match self.chunks(&wanted).await {
+                Err(error) => error,
+                Ok(mut chunks) => loop {
+                    match chunks.message().await {
+                        Ok(Some(chunk)) => {
+                            wanted.offset += chunk.data.len() as u64;
+                            piece(&chunk.data).map_err(ClientError::failed)?;
+                        }
+                        Ok(None) => return Ok(wanted.offset),
+                        Err(status) => {
+                            moved = wire::moved_to(&status).is_some();
+                            break self.server_failed(&wanted.handle, &status);
+                        }
+                    }
+                },
+            };
+            // It is followed where it went.
+            if !(wanted.follow && (moved || broken.may_pass())) {
+                return Err(broken);
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    async fn chunks(&self, wanted: &Download) -> Result<Streaming<proto::Chunk>, ClientError> {
+        loop {
+            let mut server = self.server_of(&wanted.handle).await?;
+            let mut request = Request::new(proto::DownloadRequest::from(wanted));
+            self.request.add_to_call(request.metadata_mut());
+            let status = match server.download(request).await {
+                Ok(reply) => return Ok(reply.into_inner()),
+                Err(status) => status,
+            };
+            let (moved, error) =
+                (wire::moved_to(&status).is_some(), self.server_failed(&wanted.handle, &status));
+            if !moved {
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Fetches a file into a folder, going on where an earlier attempt was cut, and checks it: `begin` has its pieces sent from an
+/// offset on, `broken` says what it means that they broke off.
+pub(super) async fn fetched(
+    file: &Fetchable,
+    folder: &Path,
+    begin: impl AsyncFn(u64) -> Result<Streaming<proto::Chunk>, ClientError>,
+    broken: impl Fn(Status) -> ClientError,
+) -> Result<(), ClientError> {
+    let failed = |error: staging::StagingError| ClientError::failed(error);
+    let once = async || {
+        let name = file.name.to_string().parse().map_err(ClientError::protocol)?;
+        let spec = FileSpec { name, size: file.size, sha256: file.sha256 };
+        let mut download = staging::Download::begin(folder, spec).map_err(failed)?;
+        let mut offset = download.offset();
+        let mut chunks = begin(offset).await?;
+        while let Some(chunk) = chunks.message().await.map_err(&broken)? {
+            offset = download.append(offset, &chunk.data).map_err(failed)?;
+        }
+        download.finish().map_err(failed)
+    };
+    let mut attempt = 1;
+    loop {
+        match once().await {
+            Err(error) if error.may_pass() && attempt < ATTEMPTS => {
+                attempt += 1;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+/// Sends a file from an offset on, in pieces.
+pub fn send_pieces(
+    mut file: File,
+    offset: u64,
+    sender: &mpsc::Sender<proto::UploadRequest>,
+) -> std::io::Result<()> {
+    file.seek(SeekFrom::Start(offset))?;
+    loop {
+        let mut piece = vec![0; PIECE];
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            return Ok(());
+        }
+        piece.truncate(length);
+        // A server that takes no more says why in its answer.
+        if sender.blocking_send((&Upload::Data(piece)).into()).is_err() {
+            return Ok(());
+        }
+    }
+}

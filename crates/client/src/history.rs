@@ -1,0 +1,84 @@
+//! All that a replay of the federation needs, gathered from its agent and its servers.
+
+use pliant_control::agent::{Moving, ServerInfo};
+use pliant_control::job::JobRecord;
+use pliant_model::{Span, Time};
+use pliant_wire::{HistoryPage, HistoryQuery, LocalsPage, LocalsQuery, ServerStatus, bounds, proto};
+
+use super::{Client, ClientError};
+
+/// What a federation has recorded since some time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct History {
+    /// Since when.
+    pub since: Time,
+    /// When it was asked, by the agent's clock.
+    pub now: Time,
+    /// How waiting jobs are moved at present, if they are.
+    pub moving: Option<Moving>,
+    /// The servers that answered, each with what local users ran on its cluster.
+    pub servers: Vec<(ServerInfo, LocalsPage)>,
+    /// The servers that did not, and why.
+    pub silent: Vec<(ServerInfo, ClientError)>,
+    /// Everybody's jobs.
+    pub jobs: Vec<JobRecord>,
+}
+
+impl Client {
+    /// What the federation has recorded in that last stretch of time; for operators.
+    pub async fn history(&self, back: Span) -> Result<History, ClientError> {
+        let federation = self.servers().await?;
+        let now = federation.now.ok_or_else(|| ClientError::protocol("now: expected it, found none"))?;
+        let since = now - back;
+        let jobs = self.jobs_since(since).await?;
+        let (mut servers, mut silent) = (Vec::new(), Vec::new());
+        for ServerStatus { info, .. } in federation.servers {
+            match self.locals_of(&info, since).await {
+                Ok(page) => servers.push((info, page)),
+                Err(error) => silent.push((info, error)),
+            }
+        }
+        Ok(History { since, now, moving: self.moving().await?, servers, silent, jobs })
+    }
+
+    async fn jobs_since(&self, since: Time) -> Result<Vec<JobRecord>, ClientError> {
+        let mut query = HistoryQuery { since, after: None, limit: bounds::JOBS_MAX as u32 };
+        let mut jobs = Vec::new();
+        loop {
+            let request = proto::HistoryRequest::from(&query);
+            let reply =
+                self.ask_agent(request, |mut agent, request| async move { agent.history(request).await });
+            let page = HistoryPage::try_from(reply.await?).map_err(ClientError::protocol)?;
+            jobs.extend(page.jobs);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(jobs),
+            }
+        }
+    }
+
+    /// All pages as one.
+    async fn locals_of(&self, info: &ServerInfo, since: Time) -> Result<LocalsPage, ClientError> {
+        let mut query = LocalsQuery { since, after: None, limit: bounds::LOCALS_MAX as u32 };
+        let mut server = self.server(&info.name, &info.address)?;
+        let mut all: Option<LocalsPage> = None;
+        loop {
+            let reply = server.locals(self.request(proto::LocalsRequest::from(&query))).await;
+            let reply =
+                reply.map_err(|status| ClientError::call(format!("server {}", info.name), &status))?;
+            let page = LocalsPage::try_from(reply.into_inner()).map_err(ClientError::protocol)?;
+            let next = page.next;
+            let whole = match all.take() {
+                Some(mut whole) => {
+                    whole.jobs.extend(page.jobs);
+                    whole
+                }
+                None => LocalsPage { next: None, ..page },
+            };
+            match next {
+                Some(next) => (query.after, all) = (Some(next), Some(whole)),
+                None => return Ok(whole),
+            }
+        }
+    }
+}

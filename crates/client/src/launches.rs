@@ -1,0 +1,316 @@
+//! Launches of applications on several clusters at once: the machine of `control` decides, this talks.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use pliant_control::coallocation::{
+    self as launch, LaunchId, LaunchRecord, Link, Outcome, PartId, Spawn, Standing, Told, Wants,
+};
+use pliant_control::names::Name;
+use pliant_model::Time;
+use pliant_transport::Clock;
+use pliant_transport::not_sent;
+use pliant_wire::proto::held_parts_client::HeldPartsClient;
+use pliant_wire::proto::launches_client::LaunchesClient;
+use pliant_wire::{
+    HeldParts, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, links, proto,
+};
+use tonic::transport::Channel;
+use tonic::{Code, Response, Status};
+
+use super::error::is_broken;
+use super::{ANSWER_BYTES_MAX, Client, ClientError, InputPaths, InputSender};
+
+impl Client {
+    /// Launches an application and follows it until nothing of it is left, telling how it stands each time that it is
+    /// asked; a break ends that as soon as the input files of tasks are where they have to be, and what was launched goes on.
+    /// Once `cancelled` is done all of it is ended.
+    ///
+    /// It goes to the first agent of the client's file that can be reached, and from then on to no other: the same key is
+    /// one launch at each agent.
+    ///
+    /// # Errors
+    ///
+    /// If it is not accepted, or the agent has not answered within `patience`: then it may have been accepted, and the same
+    /// key tells. If its input files cannot be sent, it is ended first.
+    pub async fn launch(
+        &self,
+        request: &LaunchRequest,
+        inputs: &InputPaths,
+        patience: Duration,
+        cancelled: impl Future<Output = ()>,
+        mut told: impl FnMut(&LaunchRecord) -> ControlFlow<()>,
+    ) -> Result<LaunchRecord, ClientError> {
+        let clock = Clock::start(Time(0));
+        let until = Time(clock.now().0 + patience.as_secs() as i64);
+        let mut machine = launch::Client::new(until);
+        let mut talk = Talk { client: self, agent: 0, sent: false };
+        let message = proto::LaunchRequest::from(request);
+        let mut sender = InputSender::new(self, request.key, &request.application.tasks, inputs)?;
+        let mut cancelled = std::pin::pin!(cancelled);
+        let (mut is_cancelled, mut event) = (false, Told::Begin);
+        let mut unsent = None;
+        loop {
+            let mut wants = Vec::new();
+            if let Told::Launch(record) = &event {
+                if let Err(error) = sender.go_on(record) {
+                    unsent.get_or_insert(error);
+                    machine.on(clock.now(), Told::Cancel, &mut wants);
+                }
+                if told(record).is_break() && unsent.is_none() && sender.is_done(record) {
+                    return Ok((**record).clone());
+                }
+            }
+            machine.on(clock.now(), event, &mut wants);
+            let want = wants.pop().expect("the machine wants one thing after each event but a cancellation");
+            event = match want {
+                Wants::Launch => talk.launch(&message).await,
+                Wants::Look => talk.look(request).await,
+                Wants::Cancel => talk.cancel(request).await,
+                Wants::WakeAt(at) => {
+                    tokio::select! {
+                        () = tokio::time::sleep(clock.until(at)) => {}
+                        () = cancelled.as_mut(), if !is_cancelled => {
+                            is_cancelled = true;
+                            machine.on(clock.now(), Told::Cancel, &mut wants);
+                        }
+                    }
+                    Told::Due
+                }
+                Wants::Done(outcome) => {
+                    return match unsent {
+                        Some(error) => Err(error),
+                        None => ended(*outcome).and_then(|record| sender.explained(record)),
+                    };
+                }
+            };
+        }
+    }
+
+    /// Adds a task to a launch that runs. The same key is one task.
+    ///
+    /// # Errors
+    ///
+    /// If it is not accepted, or the agent does not answer.
+    pub async fn spawn(&self, launch: &LaunchId, spawn: &Spawn) -> Result<LaunchRecord, ClientError> {
+        let request = SpawnRequest { launch: launch.clone(), spawn: spawn.clone() };
+        let (agent, mut launches) = self.launches_at(launch)?;
+        let reply = launches.spawn(self.request(proto::SpawnRequest::from(&request))).await;
+        accepted(&agent, reply)
+    }
+
+    /// Ends all of a launch.
+    ///
+    /// # Errors
+    ///
+    /// If there is none that we may end, or the agent does not answer.
+    pub async fn cancel_launch(&self, launch: &LaunchId) -> Result<LaunchRecord, ClientError> {
+        let (agent, mut launches) = self.launches_at(launch)?;
+        let reply = launches.cancel(self.request(proto::LaunchId::from(launch))).await;
+        accepted(&agent, reply)
+    }
+
+    /// How a launch stands.
+    ///
+    /// # Errors
+    ///
+    /// If there is none that we may see, or the agent does not answer.
+    pub async fn find_launch(&self, launch: &LaunchId) -> Result<LaunchRecord, ClientError> {
+        let (agent, mut launches) = self.launches_at(launch)?;
+        let reply = launches.look(self.request(proto::LaunchId::from(launch))).await;
+        let reply = reply.map_err(|status| failed(&agent, &status))?;
+        LaunchRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// What the first agent that is there has measured of the links between servers.
+    ///
+    /// # Errors
+    ///
+    /// If no agent answers, or it measures none.
+    pub async fn links(&self) -> Result<Vec<Link>, ClientError> {
+        let ask = |mut agent: LaunchesClient<Channel>| async move {
+            agent.links(self.request(proto::LinksRequest {})).await
+        };
+        let reply = self.ask_launches(ask).await?;
+        links(reply).map_err(ClientError::protocol)
+    }
+
+    /// The newest launches of the first agent that is there: one's own, or everybody's for an operator.
+    ///
+    /// # Errors
+    ///
+    /// If no agent answers.
+    pub async fn launches(&self, query: &LaunchesQuery) -> Result<Vec<LaunchRecord>, ClientError> {
+        let ask = |mut agent: LaunchesClient<Channel>| async move {
+            agent.list(self.request(proto::LaunchesRequest::from(query))).await
+        };
+        let page = LaunchesPage::try_from(self.ask_launches(ask).await?);
+        page.map(|page| page.0).map_err(ClientError::protocol)
+    }
+
+    /// Asks the first agent that is there.
+    async fn ask_launches<R, F>(&self, ask: impl Fn(LaunchesClient<Channel>) -> F) -> Result<R, ClientError>
+    where
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        let mut last = ClientError::usage("the client's file names no agent");
+        for (name, agent) in &self.launches {
+            match ask(agent.clone()).await {
+                Ok(reply) => return Ok(reply.into_inner()),
+                Err(status) => {
+                    last = ClientError::call(format!("agent {name}"), &status);
+                    if !super::is_absent(&status) {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// What launches hold at a server: one's own, or everybody's for an operator.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not answer.
+    pub async fn held_parts(&self, server: &Name) -> Result<HeldParts, ClientError> {
+        let reply = self.held_at(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        HeldParts::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Ends a part of a launch at a server whose agent does not; for operators.
+    ///
+    /// # Errors
+    ///
+    /// If we are none, there is no such part, or the server does not answer.
+    pub async fn give_up_part(&self, server: &Name, part: &PartId) -> Result<Standing, ClientError> {
+        let reply = self.held_at(server).await?.give_up(self.request(proto::PartId::from(part))).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        Standing::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    async fn held_at(&self, server: &Name) -> Result<HeldPartsClient<Channel>, ClientError> {
+        let channel = self.channel_named(server).await?;
+        Ok(HeldPartsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
+    }
+
+    /// The agent that coordinates a launch.
+    fn launches_at(&self, launch: &LaunchId) -> Result<(String, LaunchesClient<Channel>), ClientError> {
+        let found = self.launches.iter().find(|(name, _)| *name == launch.agent);
+        let (name, agent) = found.ok_or_else(|| {
+            ClientError::usage(format!(
+                "expected a launch of an agent that the client's file names, found one of `{}`",
+                launch.agent
+            ))
+        })?;
+        Ok((format!("agent {name}"), agent.clone()))
+    }
+}
+
+/// Calls about one launch.
+struct Talk<'a> {
+    client: &'a Client,
+    /// Which of the client's agents is told.
+    agent: usize,
+    /// It may have been: then it is this one.
+    sent: bool,
+}
+
+impl Talk<'_> {
+    async fn launch(&mut self, message: &proto::LaunchRequest) -> Told {
+        let Some((_, agent)) = self.client.launches.get(self.agent) else {
+            return Told::Refused("the client's file names no agent".to_owned());
+        };
+        let reply = agent.clone().launch(self.client.request(message.clone())).await;
+        if let Err(status) = &reply
+            && let Some(error) = not_sent(status)
+        {
+            if !self.sent {
+                self.agent = (self.agent + 1) % self.client.launches.len();
+            }
+            return Told::Silent(error.to_string());
+        }
+        self.sent = true;
+        heard(reply.map(Response::into_inner))
+    }
+
+    async fn look(&self, request: &LaunchRequest) -> Told {
+        let (id, mut agent) = self.of(request);
+        match agent.look(self.client.request(id)).await {
+            Ok(reply) => match LaunchRecord::try_from(reply.into_inner()) {
+                Ok(record) => Told::Launch(Box::new(record)),
+                Err(malformed) => Told::Silent(malformed.to_string()),
+            },
+            Err(status) if is_missing(&status) => Told::NoSuchLaunch,
+            Err(status) => Told::Silent(status.message().to_owned()),
+        }
+    }
+
+    async fn cancel(&self, request: &LaunchRequest) -> Told {
+        let (id, mut agent) = self.of(request);
+        match agent.cancel(self.client.request(id)).await {
+            Err(status) if is_missing(&status) => Told::NoSuchLaunch,
+            reply => heard(reply.map(Response::into_inner)),
+        }
+    }
+
+    fn of(&self, request: &LaunchRequest) -> (proto::LaunchId, LaunchesClient<Channel>) {
+        let (name, agent) = &self.client.launches[self.agent];
+        let id = LaunchId { agent: name.clone(), key: request.key };
+        ((&id).into(), agent.clone())
+    }
+}
+
+/// What a reply means.
+fn heard(reply: Result<proto::LaunchReply, Status>) -> Told {
+    match reply.map(launch_answer) {
+        Ok(Ok(Ok(record))) => Told::Launch(Box::new(record)),
+        Ok(Ok(Err(why))) => Told::Refused(why),
+        Ok(Err(malformed)) => Told::Silent(malformed.to_string()),
+        Err(status) if is_refusal(&status) => Told::Refused(status.message().to_owned()),
+        Err(status) => Told::Silent(status.message().to_owned()),
+    }
+}
+
+/// True if the same call would be refused again.
+fn is_refusal(status: &Status) -> bool {
+    !is_broken(status)
+        && matches!(
+            status.code(),
+            Code::InvalidArgument
+                | Code::FailedPrecondition
+                | Code::PermissionDenied
+                | Code::Unauthenticated
+                | Code::Unimplemented
+                | Code::OutOfRange
+        )
+}
+
+fn is_missing(status: &Status) -> bool {
+    !is_broken(status) && status.code() == Code::NotFound
+}
+
+/// A call about a launch that failed.
+fn failed(agent: &str, status: &Status) -> ClientError {
+    ClientError::call(agent, status).if_missing("`pliant launches` lists yours")
+}
+
+fn accepted(
+    agent: &str,
+    reply: Result<Response<proto::LaunchReply>, Status>,
+) -> Result<LaunchRecord, ClientError> {
+    let reply = reply.map_err(|status| failed(agent, &status))?;
+    let answer = launch_answer(reply.into_inner()).map_err(ClientError::protocol)?;
+    answer.map_err(ClientError::usage)
+}
+
+fn ended(outcome: Outcome) -> Result<LaunchRecord, ClientError> {
+    match outcome {
+        Outcome::Over(record) => Ok(record),
+        Outcome::Refused(why) => Err(ClientError::usage(why)),
+        Outcome::Unknown(why) => Err(ClientError::absent(format!(
+            "whether the launch was accepted is not known ({why}): the same key tells"
+        ))),
+    }
+}

@@ -1,0 +1,377 @@
+//! The client library: everything that the command line does, it does through this.
+
+mod client_file;
+mod error;
+mod explorations;
+mod files;
+mod history;
+mod launches;
+mod multi_jobs;
+mod notes;
+mod servers;
+mod submit;
+mod sweep;
+mod task_files;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pliant_control::access::Caller;
+use pliant_control::agent::{Found, Moving, Report, What};
+use pliant_control::explain::Explanation;
+use pliant_control::job::JobRecord;
+use pliant_control::multi_job::Expectation;
+use pliant_control::names::{Handle, Name};
+use pliant_telemetry::RequestId;
+use pliant_transport::Connections;
+use pliant_transport::{ClientTls, Identity, Role, Timeouts, channel};
+use pliant_wire::proto::agent_client::AgentClient;
+use pliant_wire::proto::launches_client::LaunchesClient;
+use pliant_wire::{
+    self as wire, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Moved, MovingChange, Offer,
+    Runtimes, proto,
+};
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status, Streaming};
+
+pub use client_file::ClientFile;
+pub use error::ClientError;
+pub use explorations::{Calls, ExploreError, Explored, Explorer, Happened, Notes, Platform, Told, Wanted};
+pub use files::send_pieces;
+pub use history::History;
+pub use multi_jobs::{
+    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, Sweeper, Swept, Unreachable,
+};
+pub use notes::NotesError;
+pub use submit::{Order, Step};
+pub use sweep::{Sweep, SweepError, Table, TableError, Varied, VariedError};
+pub use task_files::{InputPaths, InputSender};
+
+/// How long a call may take.
+const CALL: Duration = Duration::from_secs(40);
+/// How long a look at the waiting jobs may take, with the moves that follow.
+const ROUND: Duration = Duration::from_secs(600);
+
+/// The longest answer, in bytes: more than the longest list of results.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// A user's way into the federation.
+#[derive(Clone)]
+pub struct Client {
+    agents: Vec<(Name, AgentClient<Channel>)>,
+    /// The same agents, for launches.
+    launches: Vec<(Name, LaunchesClient<Channel>)>,
+    /// Servers that were talked to.
+    servers: Connections,
+    /// Where jobs were found that are not at the server that accepted them.
+    places: Arc<Mutex<HashMap<Handle, Name>>>,
+    tls: Arc<ClientTls>,
+    request: RequestId,
+}
+
+impl Client {
+    /// A client with a user's certificate; connects with its first call.
+    ///
+    /// # Errors
+    ///
+    /// If the certificate cannot be used.
+    pub fn new(file: &ClientFile) -> Result<Client, ClientError> {
+        let tls = Arc::new(ClientTls::load(&file.tls).map_err(ClientError::tls)?);
+        let agent = |agent: &pliant_transport::AgentAddress| {
+            let identity = Identity::new(Role::Agent, agent.name.as_str()).map_err(ClientError::usage)?;
+            let channel = channel(&agent.address, &identity, tls.clone(), &Timeouts::default());
+            let launches = LaunchesClient::new(channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
+            let agents = AgentClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+            Ok(((agent.name.clone(), agents), (agent.name.clone(), launches)))
+        };
+        let both = file.agent.iter().map(agent).collect::<Result<Vec<_>, ClientError>>()?;
+        let (agents, launches) = both.into_iter().unzip();
+        Ok(Client {
+            agents,
+            launches,
+            servers: Connections::new(Role::Server, tls.clone()),
+            places: Arc::default(),
+            tls,
+            request: RequestId::fresh(),
+        })
+    }
+
+    /// Who the certificate says that we are.
+    pub fn user(&self) -> String {
+        self.tls.own().name.clone()
+    }
+
+    /// True if the certificate says that we are an operator.
+    pub fn is_operator(&self) -> bool {
+        self.tls.own().role == Role::Operator
+    }
+
+    /// Ties the log lines of this client's calls together.
+    pub fn request_id(&self) -> RequestId {
+        self.request
+    }
+
+    /// Who we are to a machine in the same process; for tests of access.
+    pub fn caller(&self) -> Option<Caller> {
+        Some(Caller { user: self.user().parse().ok()?, operator: self.is_operator() })
+    }
+
+    /// The servers that would complete something first, best first.
+    pub async fn discover(&self, what: &What, best: u32, only: Option<&Name>) -> Result<Found, ClientError> {
+        let request = wire::discover(what, best, only);
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.discover(request).await });
+        let found =
+            reply.await?.found.ok_or_else(|| ClientError::protocol("found: expected it, found none"))?;
+        Found::try_from(found).map_err(ClientError::protocol)
+    }
+
+    /// Every server and local agent of the federation.
+    pub async fn servers(&self) -> Result<Federation, ClientError> {
+        let request = proto::ServersRequest {};
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.servers(request).await });
+        Federation::try_from(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// Jobs, newest first.
+    pub async fn jobs(&self, query: &JobsQuery) -> Result<JobsPage, ClientError> {
+        let request = proto::JobsRequest::from(query);
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.jobs(request).await });
+        JobsPage::try_from(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// How far estimates were from what happened.
+    pub async fn accuracy(&self, last: u32) -> Result<Vec<Accuracy>, ClientError> {
+        let request = proto::AccuracyRequest { last };
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.accuracy(request).await });
+        wire::accuracies(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// How long jobs run, by those that have ended.
+    pub async fn runtimes(&self) -> Result<Runtimes, ClientError> {
+        let request = proto::RuntimesRequest {};
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.runtimes(request).await });
+        Runtimes::try_from(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// How long a job of a service is expected to run, by those that have ended anywhere below the agent.
+    pub async fn expectation(&self, service: &str) -> Result<Option<Expectation>, ClientError> {
+        let request = proto::ExpectationRequest { service: service.to_owned() };
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.expectation(request).await });
+        wire::expectation_reply(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// What the agent knows of a job, and where its server is.
+    pub async fn find(&self, handle: &Handle) -> Result<LocatedJob, ClientError> {
+        let request = proto::FindJobRequest { handle: handle.to_string() };
+        let reply =
+            self.ask_agent(request, |mut agent, request| async move { agent.find_job(request).await });
+        LocatedJob::try_from(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// How a job stands: as the server that has it says, or as the agent last heard if that is not there.
+    pub async fn job(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
+        loop {
+            let record = match self.server_of(handle).await {
+                Ok(mut server) => match server.job(self.request(wire::job_request(handle))).await {
+                    Ok(reply) => JobRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)?,
+                    Err(status) if is_absent(&status) => return Ok(self.find(handle).await?.record),
+                    Err(status) => {
+                        return self.told_before(handle, self.server_failed(handle, &status)).await;
+                    }
+                },
+                Err(error) if error.may_pass() => return Ok(self.find(handle).await?.record),
+                Err(error) => return Err(error),
+            };
+            if self.is_there(&record) {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// What the agent has of a job that its server does not know: the server may have another journal since.
+    async fn told_before(&self, handle: &Handle, error: ClientError) -> Result<JobRecord, ClientError> {
+        if !error.is_missing() {
+            return Err(error);
+        }
+        self.find(handle).await.map(|located| located.record).map_err(|_| error)
+    }
+
+    /// Withdraws a waiting job or ends a running one.
+    pub async fn cancel(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
+        loop {
+            let mut server = self.server_of(handle).await?;
+            let reply = server.cancel(self.request(wire::job_request(handle))).await;
+            let job = reply.map_err(|status| self.server_failed(handle, &status))?;
+            let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
+            if self.is_there(&record) {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// Withdraws a job if it waits, and leaves it alone if it has started: what came of it shows in the job.
+    pub async fn withdraw(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
+        let mut server = self.server_of(handle).await?;
+        let reply = server.withdraw(self.request(wire::job_request(handle))).await;
+        let job = reply.map_err(|status| self.server_failed(handle, &status))?;
+        JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Why a job is where it is, or why it waits.
+    pub async fn explain(&self, handle: &Handle) -> Result<Explanation, ClientError> {
+        loop {
+            let mut server = self.server_of(handle).await?;
+            let reply = server.explain(self.request(wire::job_request(handle))).await;
+            let reply = reply.map_err(|status| self.server_failed(handle, &status))?;
+            let found = Explanation::try_from(reply.into_inner()).map_err(ClientError::protocol)?;
+            if self.is_there(&found.record) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The moves of jobs, the last ones first: one's own, or everybody's for an operator.
+    pub async fn moves(&self, all: bool, limit: u32) -> Result<Vec<Moved>, ClientError> {
+        let request = proto::MovesRequest { all, limit };
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.moves(request).await });
+        wire::moves(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// How waiting jobs are moved, if they are.
+    pub async fn moving(&self) -> Result<Option<Moving>, ClientError> {
+        self.ask_about_moving(None).await
+    }
+
+    /// Changes how waiting jobs are moved; for operators.
+    pub async fn change_moving(&self, change: &MovingChange) -> Result<Option<Moving>, ClientError> {
+        self.ask_about_moving(Some(change)).await
+    }
+
+    async fn ask_about_moving(&self, change: Option<&MovingChange>) -> Result<Option<Moving>, ClientError> {
+        let request = wire::moving_request(change);
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.moving(request).await });
+        wire::moving_reply(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// Has the agent look at the waiting jobs now, and move those that complete earlier elsewhere; for operators. In a
+    /// dry run it only says what it would do.
+    pub async fn reallocate(&self, dry_run: bool) -> Result<Report, ClientError> {
+        self.look_at_waiting(proto::ReallocateRequest { dry_run, policy: None }).await
+    }
+
+    /// What the agent would do now if it moved waiting jobs like that; for operators.
+    pub async fn would_reallocate(&self, moving: &Moving) -> Result<Report, ClientError> {
+        self.look_at_waiting(proto::ReallocateRequest { dry_run: true, policy: Some(moving.into()) }).await
+    }
+
+    async fn look_at_waiting(&self, request: proto::ReallocateRequest) -> Result<Report, ClientError> {
+        let ask = |mut agent: AgentClient<Channel>, mut request: Request<proto::ReallocateRequest>| async move {
+            request.set_timeout(ROUND);
+            agent.reallocate(request).await
+        };
+        Report::try_from(self.ask_agent(request, ask).await?).map_err(ClientError::protocol)
+    }
+
+    /// Waits until a job has ended, telling each change. Goes on when its server goes away and comes back.
+    pub async fn wait(
+        &self,
+        handle: &Handle,
+        mut changed: impl FnMut(&JobRecord),
+    ) -> Result<JobRecord, ClientError> {
+        let mut seen = None;
+        loop {
+            let mut stream = match self.watch(handle).await {
+                Ok(stream) => stream,
+                Err(error) if error.may_pass() => {
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    continue;
+                }
+                Err(error) => {
+                    let record = self.told_before(handle, error.clone()).await?;
+                    if !record.state.is_final() {
+                        return Err(error);
+                    }
+                    changed(&record);
+                    return Ok(record);
+                }
+            };
+            while let Ok(Some(job)) = stream.message().await {
+                let record = JobRecord::try_from(job).map_err(ClientError::protocol)?;
+                if !self.is_there(&record) {
+                    break;
+                }
+                if seen != Some(record.state) {
+                    seen = Some(record.state);
+                    changed(&record);
+                }
+                if record.state.is_final() {
+                    return Ok(record);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn watch(&self, handle: &Handle) -> Result<Streaming<proto::Job>, ClientError> {
+        let mut server = self.server_of(handle).await?;
+        // A stream has no deadline: a job may take days.
+        let mut request = Request::new(wire::job_request(handle));
+        self.request.add_to_call(request.metadata_mut());
+        let reply = server.watch(request).await;
+        Ok(reply.map_err(|status| self.server_failed(handle, &status))?.into_inner())
+    }
+
+    /// What a server offers.
+    pub async fn offer(&self, name: &Name, address: &str) -> Result<Offer, ClientError> {
+        let reply = self.server(name, address)?.services(self.request(proto::ServicesRequest {})).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {name}"), &status))?;
+        Offer::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Asks the first agent that is there.
+    async fn ask_agent<Q, A, F, C>(&self, question: Q, call: C) -> Result<A, ClientError>
+    where
+        Q: Clone,
+        C: Fn(AgentClient<Channel>, Request<Q>) -> F,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let mut last = ClientError::usage("the client's file names no agent");
+        for (name, agent) in &self.agents {
+            match call(agent.clone(), self.request(question.clone())).await {
+                Ok(reply) => return Ok(reply.into_inner()),
+                Err(status) => {
+                    let absent = is_absent(&status);
+                    last = ClientError::call(format!("agent {name}"), &status);
+                    if !absent {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// A call with its deadline and its id.
+    fn request<Q>(&self, question: Q) -> Request<Q> {
+        self.request_within(question, CALL)
+    }
+
+    /// The same with a deadline of its own.
+    fn request_within<Q>(&self, question: Q, limit: Duration) -> Request<Q> {
+        let mut request = Request::new(question);
+        request.set_timeout(limit);
+        self.request.add_to_call(request.metadata_mut());
+        request
+    }
+}
+
+/// True if nobody was there to answer.
+fn is_absent(status: &Status) -> bool {
+    error::is_broken(status) || status.code() == tonic::Code::Unavailable
+}

@@ -1,0 +1,107 @@
+//! The way to servers: where they are, and which of them has a job.
+
+use pliant_control::job::JobRecord;
+use pliant_control::names::{Handle, Name};
+use pliant_wire as wire;
+use pliant_wire::proto::server_client::ServerClient;
+use tonic::Status;
+use tonic::transport::Channel;
+
+use super::{ANSWER_BYTES_MAX, Client, ClientError, is_absent};
+
+impl Client {
+    /// The server that a job is at, as far as is known here.
+    fn place(&self, handle: &Handle) -> Name {
+        self.places.lock().get(handle).unwrap_or(&handle.server).clone()
+    }
+
+    /// Whether the server that was asked last is the one that has the job. If it is not, the right one is asked next.
+    pub(super) fn is_there(&self, record: &JobRecord) -> bool {
+        let (asked, there) = (self.place(&record.handle), record.server());
+        if asked != *there {
+            self.places.lock().insert(record.handle.clone(), there.clone());
+        }
+        asked == *there
+    }
+
+    pub(super) async fn server_of(&self, handle: &Handle) -> Result<ServerClient<Channel>, ClientError> {
+        let place = self.place(handle);
+        if let Some(channel) = self.servers.known(&place) {
+            return Ok(server(channel));
+        }
+        let (place, address) = match self.find(handle).await {
+            // It may have been moved since, or the agent may not have heard of that yet: whoever has had it knows.
+            Ok(located) if *located.record.server() == place => (place, located.address),
+            Ok(located) if place == handle.server => {
+                self.places.lock().insert(handle.clone(), located.record.server().clone());
+                (located.record.server().clone(), located.address)
+            }
+            Ok(_) => {
+                let address = self.address(&place).await?;
+                (place, Some(address))
+            }
+            // The agent may not have heard of a new job yet; its server knows.
+            Err(error) if error.is_missing() => {
+                let address = self.address(&place).await;
+                let absent = |absent: ClientError| if absent.is_missing() { error } else { absent };
+                (place, Some(address.map_err(absent)?))
+            }
+            Err(error) => return Err(error),
+        };
+        let address = address.ok_or_else(|| {
+            ClientError::absent(format!("server {place} is not known to the agent at the moment"))
+        })?;
+        self.server(&place, &address)
+    }
+
+    /// Where a server is.
+    pub(super) async fn address(&self, name: &Name) -> Result<String, ClientError> {
+        let servers = self.servers().await?.servers.into_iter();
+        let server = servers.map(|server| server.info).find(|info| info.name == *name);
+        let missing = || ClientError::missing(format!("the federation has no server {name}"));
+        server.map(|info| info.address).ok_or_else(missing)
+    }
+
+    /// A server, wherever it is: one that was talked to, or as the agent says.
+    pub(super) async fn server_named(&self, name: &Name) -> Result<ServerClient<Channel>, ClientError> {
+        self.channel_named(name).await.map(server)
+    }
+
+    /// The way to a server.
+    pub(super) async fn channel_named(&self, name: &Name) -> Result<Channel, ClientError> {
+        match self.servers.known(name) {
+            Some(channel) => Ok(channel),
+            None => self.channel(name, &self.address(name).await?),
+        }
+    }
+
+    pub(super) fn server(&self, name: &Name, address: &str) -> Result<ServerClient<Channel>, ClientError> {
+        self.channel(name, address).map(server)
+    }
+
+    fn channel(&self, name: &Name, address: &str) -> Result<Channel, ClientError> {
+        self.servers.to(name, address).map_err(ClientError::usage)
+    }
+
+    /// Asks where a server is before it is called again.
+    pub(super) fn forget_server(&self, server: &Name) {
+        self.servers.forget(server);
+    }
+
+    pub(super) fn server_failed(&self, handle: &Handle, status: &Status) -> ClientError {
+        let place = self.place(handle);
+        if is_absent(status) {
+            // It may come back elsewhere, and the job may be found elsewhere.
+            self.forget_server(&place);
+            self.places.lock().remove(handle);
+        }
+        if let Some(to) = wire::moved_to(status) {
+            self.places.lock().insert(handle.clone(), to);
+        }
+        ClientError::call(format!("server {place}"), status)
+    }
+}
+
+fn server(channel: Channel) -> ServerClient<Channel> {
+    ServerClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
+}

@@ -1,0 +1,304 @@
+//! A submission, carried out: the machine of `control` decides, this talks.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pliant_control::agent::{Found, What};
+use pliant_control::client::{self, Command, Event, Outcome};
+use pliant_control::job::{Compared, JobRecord};
+use pliant_control::names::{Key, Name};
+use pliant_control::reason::{Cause, Reason, Survey};
+use pliant_control::server::Refused;
+use pliant_model::Time;
+use pliant_staging::FileSpec;
+use pliant_transport::Clock;
+use pliant_transport::not_sent;
+use pliant_wire::{Declined, Submission, SubmitAnswer, Submitted, proto};
+use tonic::{Code, Status};
+
+use super::error::is_broken;
+use super::{CALL, Client, ClientError};
+
+/// A submission is given at least so long, however little patience is left.
+const SHORTEST_CALL: Duration = Duration::from_secs(2);
+/// Candidates asked for.
+const BEST: u32 = 3;
+
+/// What a user orders.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Order {
+    /// What makes it unique: the same key again gives the same job.
+    pub key: Key,
+    /// What is to run.
+    pub what: Submitted,
+    /// Its input files, and where they are here.
+    pub inputs: Vec<(FileSpec, PathBuf)>,
+    /// Only this server, if the user chose one.
+    pub only: Option<Name>,
+    /// How long to try.
+    pub patience: Duration,
+    /// The server that the key was sent to before, if nobody knows what came of it: it goes there and nowhere else.
+    pub sent_to: Option<Name>,
+}
+
+/// What a submission is doing, for whoever watches.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Step<'a> {
+    /// The agent was asked; these servers answered, best first.
+    Compared(&'a Found),
+    /// It goes to this server, which may accept it from now on.
+    Submitting(&'a Name),
+    /// It is tried again in a moment, and why.
+    Waiting(&'a str),
+}
+
+impl Order {
+    /// An order without input files, for whichever server is best, that is tried for a minute.
+    pub fn new(key: Key, what: Submitted) -> Order {
+        let patience = Duration::from_secs(60);
+        Order { key, what, inputs: Vec::new(), only: None, patience, sent_to: None }
+    }
+
+    /// What the federation is asked.
+    pub fn question(&self) -> What {
+        match &self.what {
+            Submitted::Service { name, arguments } => {
+                What::Service { name: name.clone(), arguments: arguments.clone() }
+            }
+            Submitted::Script(script) => What::Work(script.work.clone()),
+            // Any of its instances says who offers the service.
+            Submitted::Pack(pack) => What::Service {
+                name: pack.service.clone(),
+                arguments: pack
+                    .instances
+                    .first()
+                    .map_or_else(Default::default, |call| pack.arguments_of(call)),
+            },
+        }
+    }
+}
+
+impl Client {
+    /// Submits an order, telling each step, until it is accepted or that is hopeless. Whoever wants to go on after
+    /// a crash notes where it goes when told [`Step::Submitting`], and gives that as [`Order::sent_to`].
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes it, with every reason; if its fate is unknown, with the server that knows it; or if `step`
+    /// fails, after which nothing more is sent.
+    pub async fn submit(
+        &self,
+        order: &Order,
+        mut step: impl FnMut(Step<'_>) -> io::Result<()>,
+    ) -> Result<Box<JobRecord>, ClientError> {
+        let mut step = |told: Step<'_>| step(told).map_err(|error| ClientError::failed(error.to_string()));
+        let clock = Clock::start(Time(0));
+        let until = Time(clock.now().0 + order.patience.as_secs() as i64);
+        let mut machine = match &order.sent_to {
+            Some(server) => client::Submission::resumed(until, server.clone()),
+            None => client::Submission::new(until),
+        };
+        let mut event = Event::Begin;
+        let mut why = String::new();
+        loop {
+            match &event {
+                Event::Found(found) => step(Step::Compared(found))?,
+                Event::NoAgent(reason) | Event::Unreachable(reason) | Event::Interrupted(reason) => {
+                    why.clone_from(reason);
+                }
+                Event::Refused(refused) => why = refused.to_string(),
+                _ => {}
+            }
+            if let (Event::Found(found), Some(only)) = (&event, &order.only)
+                && *found == Found::default()
+            {
+                self.knows(only).await?;
+            }
+            let command = machine.on(clock.now(), event).expect("each event answers the command before it");
+            event = match command {
+                Command::Discover => {
+                    match self.discover(&order.question(), BEST, order.only.as_ref()).await {
+                        Ok(found) => Event::Found(found),
+                        Err(error) if error.may_pass() => Event::NoAgent(error.to_string()),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Command::Submit { to, latest, compared, survey } => {
+                    step(Step::Submitting(&to.server))?;
+                    let limit = limit(clock, until);
+                    let asked = (compared, survey);
+                    self.send(order, &to.server, &to.address, latest, asked, limit).await
+                }
+                Command::Repeat { server } => {
+                    step(Step::Submitting(&server))?;
+                    match self.address(&server).await {
+                        Ok(address) => {
+                            let asked = (Vec::new(), Survey::default());
+                            self.send(order, &server, &address, None, asked, limit(clock, until)).await
+                        }
+                        Err(error) => Event::Unreachable(error.to_string()),
+                    }
+                }
+                Command::WakeAt(at) => {
+                    step(Step::Waiting(&why))?;
+                    tokio::time::sleep(clock.until(at)).await;
+                    Event::Due
+                }
+                Command::Done(outcome) => return ended(*outcome, order.only.as_ref()),
+            };
+        }
+    }
+
+    /// An error if the federation has never had a server of that name: it will not come back.
+    async fn knows(&self, name: &Name) -> Result<(), ClientError> {
+        match self.address(name).await {
+            Err(error) if error.is_missing() => Err(error),
+            // Whether it is there shows elsewhere.
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the files and the submission to a server; says what came of it.
+    async fn send(
+        &self,
+        order: &Order,
+        to: &Name,
+        address: &str,
+        latest: Option<Time>,
+        (compared, survey): (Vec<Compared>, Survey),
+        limit: Duration,
+    ) -> Event {
+        let mut server = match self.server(to, address) {
+            Ok(server) => server,
+            Err(error) => return Event::Rejected(Cause::Invalid.because(error.to_string())),
+        };
+        let inputs = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        let submission = Submission {
+            key: order.key,
+            what: order.what.clone(),
+            inputs,
+            latest,
+            compared,
+            survey,
+            // What a user chose is not for an agent to change.
+            pinned: order.only.is_some(),
+        };
+        let request = proto::SubmitRequest::from(&submission);
+        // A repetition takes any completion. It goes without files first: a server that has the job wants none, and
+        // they may be gone here.
+        if latest.is_none() {
+            match server.submit(self.request_within(request.clone(), limit)).await {
+                Err(status) if wants_files(&status) => {}
+                answer => return came_of(answer),
+            }
+        }
+        for (spec, path) in &order.inputs {
+            if let Err(error) = self.upload(&mut server, order.key, spec, path).await {
+                // Files that lie there do no harm: nothing was submitted.
+                return match error {
+                    error if error.may_pass() => Event::Unreachable(error.to_string()),
+                    error => Event::Rejected(Cause::Invalid.because(error.to_string())),
+                };
+            }
+        }
+        came_of(server.submit(self.request_within(request, limit)).await)
+    }
+}
+
+/// How long a submission may take, of the patience that is left.
+fn limit(clock: Clock, until: Time) -> Duration {
+    clock.until(until).clamp(SHORTEST_CALL, CALL)
+}
+
+/// True if a submission was not taken because its files are not there.
+pub(super) fn wants_files(status: &Status) -> bool {
+    status.code() == Code::FailedPrecondition && !is_broken(status)
+}
+
+/// What came of a submission.
+pub(super) fn came_of(answer: Result<tonic::Response<proto::SubmitReply>, Status>) -> Event {
+    match answer.map(|reply| SubmitAnswer::try_from(reply.into_inner())) {
+        Ok(Ok(SubmitAnswer::Accepted(record))) => Event::Accepted(record),
+        Ok(Ok(SubmitAnswer::Declined(declined))) => declined_event(declined),
+        Ok(Err(malformed)) => Event::Interrupted(malformed.to_string()),
+        Err(status) => failed(&status),
+    }
+}
+
+fn declined_event(declined: Declined) -> Event {
+    match declined.now {
+        Some(now) => Event::Refused(Refused::Stale { now }),
+        // No server would take another user's key.
+        None if declined.cause == Cause::KeyTaken => Event::Rejected(declined.cause.because(declined.why)),
+        None => Event::Refused(Refused::Other(declined.cause.because(declined.why))),
+    }
+}
+
+/// What a failed call means: whether it may have been done is what matters.
+fn failed(status: &Status) -> Event {
+    if let Some(error) = not_sent(status) {
+        return Event::Unreachable(error.to_string());
+    }
+    let why = status.message().to_owned();
+    match status.code() {
+        _ if is_broken(status) => Event::Interrupted(why),
+        Code::InvalidArgument | Code::FailedPrecondition | Code::PermissionDenied => rejected(why),
+        Code::Unauthenticated | Code::NotFound => rejected(why),
+        Code::AlreadyExists => Event::Rejected(Cause::KeyTaken.because(why)),
+        // A message that is too large for the server's taste.
+        Code::OutOfRange => rejected(why),
+        // Turned away at the door: nothing was done this time, which says nothing of the times before.
+        Code::ResourceExhausted => Event::Unreachable(why),
+        _ => Event::Interrupted(why),
+    }
+}
+
+fn rejected(why: String) -> Event {
+    Event::Rejected(Cause::Invalid.because(why))
+}
+
+fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, ClientError> {
+    match outcome {
+        Outcome::Accepted(record) => Ok(record),
+        Outcome::Refused(reasons) if reasons.is_empty() => Err(match only {
+            Some(name) => ClientError::absent(format!("no server {name} of the federation is there")),
+            None => ClientError::absent("no server of the federation is there"),
+        }),
+        Outcome::Refused(reasons) => {
+            let told = told(&reasons).join("\n  ");
+            // Nobody was asked: that may pass.
+            let nobody = reasons.iter().all(|(server, _)| server.is_none());
+            Err(match nobody {
+                true => ClientError::absent(told),
+                false => ClientError::usage(format!("no server takes it\n  {told}")),
+            }
+            .because(reasons.iter().map(|(_, reason)| reason.cause).collect()))
+        }
+        Outcome::Unknown { server, why } => Err(ClientError::failed(format!(
+            "whether server {server} accepted the job is not known ({why}): submit again with the same key"
+        ))),
+    }
+}
+
+/// Each reason once, with the servers that gave it.
+fn told(reasons: &[(Option<Name>, Reason)]) -> Vec<String> {
+    let mut grouped: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (server, Reason { why, .. }) in reasons {
+        let position = grouped.iter().position(|(known, _)| *known == why.as_str()).unwrap_or(grouped.len());
+        if position == grouped.len() {
+            grouped.push((why, Vec::new()));
+        }
+        let servers = &mut grouped[position].1;
+        if let Some(server) = server
+            && !servers.contains(&server.as_str())
+        {
+            servers.push(server.as_str());
+        }
+    }
+    let line = |(why, servers): &(&str, Vec<&str>)| match servers[..] {
+        [] => (*why).to_owned(),
+        _ => format!("{}: {why}", servers.join(", ")),
+    };
+    grouped.iter().map(line).collect()
+}

@@ -1,0 +1,101 @@
+//! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
+//! `cargo run --release -p pliant-live --example load -- [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N]
+//! [--figures DIR]`
+//!
+//! docs/performance.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
+//! and removed at the end. The daemons are this program again and end with it, however it ends.
+//!
+//! - `submits`: an agent and three servers whose clusters are full take submissions from 8 users at once.
+//! - `discovery`: a tree of a master, 12 local agents and 138 servers is asked who would complete a job first.
+//! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, asked, and told of 100,000 more.
+//! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/reproduction.md).
+//! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004; `--figures DIR` draws what that uses.
+#![allow(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a program of its own, that measures time, prints tables and starts processes"
+)]
+
+mod archive;
+mod daemon;
+mod discovery;
+mod explorations;
+mod federation;
+mod figures;
+mod folding;
+mod submits;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What goes wrong here ends the measurement: only people read it.
+type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
+
+const USAGE: &str = "usage: load [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N] [--figures DIR]";
+
+/// What was asked for on the command line.
+struct Options {
+    wanted: Vec<String>,
+    dir: PathBuf,
+    /// How long submissions go on.
+    time: Duration,
+    /// Where figures are drawn, if they are.
+    figures: Option<PathBuf>,
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.split_first() {
+        // What the measurements start: daemons, and what daemons start.
+        Some((verb, files)) if verb == daemon::VERB => daemon::run(files),
+        Some((verb, dirs)) if verb == daemon::SUPERVISOR => {
+            let dir = dirs.first().ok_or("expected a folder")?;
+            Ok(pliant_site::processes::supervise(dir.as_ref())?)
+        }
+        _ => measure(&options(arguments)?),
+    }
+}
+
+fn options(arguments: Vec<String>) -> Outcome<Options> {
+    let (dir, time) = (std::env::temp_dir(), Duration::from_secs(10));
+    let mut options = Options { wanted: Vec::new(), dir, time, figures: None };
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(USAGE);
+        match argument.as_str() {
+            "submits" | "discovery" | "archive" | "folding" | "explorations" => options.wanted.push(argument),
+            "--dir" => options.dir = value()?.into(),
+            "--figures" => options.figures = Some(value()?.into()),
+            "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    Ok(options)
+}
+
+fn measure(options: &Options) -> Outcome<()> {
+    if cfg!(debug_assertions) {
+        return Err("expected a release build (--release): the figures of others mean nothing".into());
+    }
+    let is_wanted = |name: &str| options.wanted.is_empty() || options.wanted.iter().any(|one| one == name);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        if is_wanted("submits") {
+            submits::measure(&options.dir, options.time).await?;
+        }
+        if is_wanted("discovery") {
+            discovery::measure(&options.dir).await?;
+        }
+        if is_wanted("archive") {
+            archive::measure(&options.dir).await?;
+        }
+        if is_wanted("folding") {
+            folding::measure(&options.dir).await?;
+        }
+        if is_wanted("explorations") {
+            explorations::measure(&options.dir, options.figures.as_deref()).await?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,171 @@
+//! Durable submissions a second: discovery and submission of each job, at an agent and three servers.
+//!
+//! Each cluster of 1,000 processors runs one job that needs all of them, so that everything else waits and what is
+//! measured is the accepting.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pliant_client::{Client, Order};
+use pliant_control::job::{JobState, Work};
+use pliant_control::names::Key;
+use pliant_model::{Procs, Span, Speedup};
+use pliant_site::processes::{self, Found};
+use pliant_transport::Role;
+use pliant_wire::{Script, Submitted};
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::federation::{Daemons, Federation, attached};
+use crate::figures::{Cost, LOOK, Times, histogram};
+
+const SERVERS: [&str; 3] = ["bordeaux", "lyon", "toulouse"];
+const PROCS: u32 = 1_000;
+const USERS: usize = 8;
+/// Submissions that are under way at a time.
+const OPEN: [usize; 2] = [32, 128];
+/// How long what fills the clusters may run, should nobody end it.
+const FILLER: Span = Span(900);
+
+pub(crate) async fn measure(dir: &Path, time: Duration) -> Outcome<()> {
+    for open in OPEN {
+        once(dir, time, open).await?;
+    }
+    Ok(())
+}
+
+async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
+    let federation = Federation::new(dir)?;
+    // What runs would outlive its server; what waits never starts once the server has gone.
+    let fillers = Fillers(SERVERS.iter().map(|name| federation.path(name)).collect());
+    let agent = Daemons::start(&[federation.agent("master", None)?])?;
+    let address = agent.addresses[0].clone();
+    let mut servers = Vec::new();
+    for name in SERVERS {
+        servers.push(Daemons::start(&[federation.server(name, &address, &format!("procs = {PROCS}"))?])?);
+    }
+    let operator = federation.client(Role::Operator, "operator", &address)?;
+    attached(&operator, SERVERS.len()).await?;
+    fill(&operator).await?;
+    let clients = (0..USERS).map(|user| federation.client(Role::User, &format!("user{user}"), &address));
+    let clients = clients.collect::<Outcome<Vec<_>>>()?;
+
+    let before = costs(&agent, &servers)?;
+    let begun = Instant::now();
+    let (mut times, failed) = submit_for(&clients, open, time).await?;
+    let lasted = begun.elapsed().as_secs_f64();
+    let after = costs(&agent, &servers)?;
+    let rate = times.len() as f64 / lasted;
+    println!("submits, {open} open: {} in {lasted:.1} s = {rate:.0} a second, {failed} failed", times.len());
+    println!("  {}", times.text());
+    let each = |index: usize| (after[index].cpu - before[index].cpu).as_secs_f64() * 1e6 / times.len() as f64;
+    let [of_agent, of_servers, of_clients] = [each(0), each(1) + each(2) + each(3), each(4)];
+    println!(
+        "  CPU per submission: agent {of_agent:.0} us, servers {of_servers:.0} us, clients {of_clients:.0} us"
+    );
+    println!("  agent: {} MB", after[0].resident_mb.0);
+    for (name, daemon) in
+        std::iter::once(agent).chain(servers).map(|daemon| (daemon.addresses[0].name.clone(), daemon))
+    {
+        let metrics = daemon.stop()?;
+        let (seconds, commits) = histogram(&metrics, "pliant_journal_commit_seconds");
+        let (events, _) = histogram(&metrics, "pliant_journal_batch_events");
+        println!(
+            "  {name}: {commits} commits, {:.1} events and {:.2} ms each",
+            events / commits,
+            seconds * 1e3 / commits
+        );
+    }
+    drop(fillers);
+    Ok(())
+}
+
+/// The folders of servers. What runs there is ended when this is dropped, which is after the servers.
+struct Fillers(Vec<PathBuf>);
+
+impl Drop for Fillers {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            let job = folder.join("state/jobs/1");
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_secs(10) {
+                // A job that cannot be ended now ends with its walltime.
+                let ended = processes::terminate(&job).and_then(|()| processes::find(&job));
+                if !matches!(ended, Ok(Found::Running(_))) {
+                    break;
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+}
+
+fn costs(agent: &Daemons, servers: &[Daemons]) -> Outcome<Vec<Cost>> {
+    let daemons = std::iter::once(agent).chain(servers).map(Daemons::cost);
+    daemons.chain([Cost::of(std::process::id())]).collect()
+}
+
+/// Gives each cluster a job that takes all of it, and waits until they run.
+async fn fill(operator: &Client) -> Outcome<()> {
+    let mut fillers = Vec::new();
+    for (number, name) in SERVERS.into_iter().enumerate() {
+        let work = Work { procs: Procs(PROCS), walltime: FILLER, speedup: Speedup::Rigid };
+        let text = format!("#!/bin/sh\nexec sleep {}\n", FILLER.0);
+        let script = Script { name: "fill.sh".to_owned(), text: text.into(), work, arguments: Vec::new() };
+        let only = Some(name.parse()?);
+        let order = order(Submitted::Script(script), u64::MAX - number as u64);
+        let accepted = operator.submit(&Order { only, ..order }, |_| Ok(())).await?;
+        fillers.push(accepted.handle);
+    }
+    for filler in &fillers {
+        while operator.job(filler).await?.state != JobState::Active {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    Ok(())
+}
+
+fn order(what: Submitted, number: u64) -> Order {
+    // Unique in a federation that lives for one measurement.
+    let key = Key(u128::from(number).to_be_bytes());
+    Order { patience: Duration::from_secs(30), ..Order::new(key, what) }
+}
+
+/// Submits for some time. Returns how long each took, and how many failed.
+async fn submit_for(clients: &[Client], open: usize, time: Duration) -> Outcome<(Times, u64)> {
+    let next = Arc::new(AtomicU64::new(1));
+    let until = Instant::now() + time;
+    let mut tasks = JoinSet::new();
+    for task in 0..open {
+        let (client, next) = (clients[task % clients.len()].clone(), next.clone());
+        tasks.spawn(async move {
+            let (mut times, mut failed) = (Times::default(), 0);
+            while Instant::now() < until {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                // From ten minutes to three hours, so that the plan has many steps.
+                let seconds = 600 + number.wrapping_mul(2_654_435_761) % 10_200;
+                let arguments = BTreeMap::from([("seconds".to_owned(), seconds.to_string())]);
+                let order = order(Submitted::Service { name: "wait".to_owned(), arguments }, number);
+                let begun = Instant::now();
+                match client.submit(&order, |_| Ok(())).await {
+                    Ok(_) => times.add(begun.elapsed()),
+                    Err(error) => {
+                        failed += 1;
+                        eprintln!("submission {number}: {error}");
+                    }
+                }
+            }
+            (times, failed)
+        });
+    }
+    let (mut times, mut failed) = (Times::default(), 0);
+    while let Some(ended) = tasks.join_next().await {
+        let (some, more) = ended?;
+        times.extend(some);
+        failed += more;
+    }
+    Ok((times, failed))
+}

@@ -1,0 +1,60 @@
+//! A local agent as the child of its parent.
+
+use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event, ServerInfo};
+use pliant_control::names::Name;
+use pliant_telemetry::RequestId;
+
+use super::driver::Askers;
+use super::numbers::Numbers;
+use crate::host::Mailbox;
+use crate::uplink::Child;
+
+/// What hangs on the parent: this agent and all below it.
+pub(super) struct Below {
+    pub(super) name: Name,
+    pub(super) journal: u64,
+    pub(super) mailbox: Mailbox<Agent>,
+    pub(super) askers: Askers,
+    pub(super) numbers: Numbers,
+}
+
+impl Child for Below {
+    fn name(&self) -> Name {
+        self.name.clone()
+    }
+
+    fn kind(&self) -> ChildKind {
+        ChildKind::Agent
+    }
+
+    fn journal(&self) -> u64 {
+        self.journal
+    }
+
+    async fn servers(&self) -> Vec<ServerInfo> {
+        let servers = |agent: &mut Agent, _| {
+            agent.servers().filter(|(_, _, attached)| *attached).map(|(server, ..)| server.clone()).collect()
+        };
+        // An agent that has stopped has none.
+        self.mailbox.ask(servers).await.unwrap_or_default()
+    }
+
+    async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
+        request.span().in_scope(|| tracing::info!(user = %ask.caller.user, "asked by the parent"));
+        self.askers.note(discovery, request);
+        // An agent that has stopped does not answer; the parent's patience runs out.
+        let _ = self.mailbox.tell(Event::Asked { by: Asker::Parent(discovery), ask: Box::new(ask) });
+    }
+
+    fn acknowledged(&self, sequence: u64) {
+        self.mailbox.acknowledged(sequence);
+    }
+
+    fn unnumbered(&self) -> Option<Name> {
+        None
+    }
+
+    async fn numbered(&self, server: Name, highest: u32) {
+        self.numbers.answered(server, highest).await;
+    }
+}

@@ -1,0 +1,47 @@
+//! Everybody's jobs, page by page: what a replay needs of the federation's own.
+
+use pliant_control::agent::Agent;
+use pliant_control::job::JobRecord;
+use pliant_journal::{Filter, JobRow};
+use pliant_model::Time;
+use pliant_wire::{HistoryPage, HistoryPlace, HistoryQuery};
+use tonic::Status;
+
+use super::archive::{SharedArchive, archived, record};
+use super::line::stopped;
+use crate::host::Mailbox;
+
+/// A page: jobs that have ended, the last to end first, and with the first page those that have not.
+pub(super) async fn page(
+    mailbox: &Mailbox<Agent>,
+    archive: &SharedArchive,
+    query: HistoryQuery,
+) -> Result<HistoryPage, Status> {
+    let mut jobs = Vec::new();
+    if query.after.is_none() {
+        let present = |agent: &mut Agent, _| -> Vec<JobRecord> {
+            agent.jobs().filter(|job| !job.state.is_final()).cloned().collect()
+        };
+        jobs = mailbox.ask(present).await.map_err(|_| stopped())?;
+    }
+    let filter = Filter {
+        ended_after: Some(query.since.0 - 1),
+        limit: query.limit,
+        before: query.after.map(|place| (place.ended.0, place.server.to_string(), place.number)),
+        ..Filter::default()
+    };
+    let rows = archived(archive, move |archive| archive.jobs(&filter)).await?;
+    let is_full = rows.len() == query.limit as usize;
+    let next = rows.last().filter(|_| is_full).map(place).transpose()?;
+    let ended = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
+    // One that has gone to a server below another agent is for that agent to tell of.
+    jobs.extend(ended.into_iter().filter(|job| job.state.is_final()));
+    Ok(HistoryPage { jobs, next })
+}
+
+fn place(row: &JobRow) -> Result<HistoryPlace, Status> {
+    let JobRow { server, number, ended, .. } = row;
+    let name = server.parse();
+    let server = name.map_err(|_| Status::data_loss(format!("`{server}` in the archive names no server")))?;
+    Ok(HistoryPlace { ended: Time(*ended), server, number: *number })
+}

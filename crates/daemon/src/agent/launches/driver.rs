@@ -1,0 +1,59 @@
+//! What the commands of a coordinator mean outside: answers, calls of servers, and records that are kept.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pliant_control::coallocation::{Answer, Command, Coordinator, LaunchRecord, Verdict};
+use pliant_journal::JournalError;
+use pliant_model::Time;
+use pliant_telemetry::names;
+use pliant_transport::Clock;
+
+use super::archive::row;
+use super::calls::Calls;
+use crate::agent::waiting::Waiting;
+use crate::host::{Driver, Kept};
+
+/// What a server that tells how its part stands is told: the verdict, and whether it is known that the part is over.
+pub(super) type Judged = (Verdict, bool);
+
+/// Carries out what a coordinator wants done.
+pub(super) struct LaunchesDriver {
+    pub(super) answers: Waiting<Answer>,
+    pub(super) verdicts: Waiting<Judged>,
+    pub(super) calls: Calls,
+    /// Why the journal cannot be written, if it cannot.
+    pub(super) failure: Arc<Mutex<Option<String>>>,
+    pub(super) clock: Clock,
+}
+
+impl Driver<Coordinator> for LaunchesDriver {
+    fn keeps(&mut self, command: &Command) -> Kept {
+        match command {
+            Command::Archive(record) => Kept::Ended(Box::new(row(record, self.clock.now()))),
+            _ => Kept::Nothing,
+        }
+    }
+
+    fn carry_out(&mut self, _machine: &Coordinator, _now: Time, command: Command, _notice: Option<u64>) {
+        match command {
+            Command::Answer { to, answer } => self.answers.answer(to.0, answer),
+            Command::Verdict { to, verdict, heard } => self.verdicts.answer(to.0, (verdict, heard)),
+            Command::Survey { launch, group } => self.calls.survey(launch, group),
+            Command::Call { to, id, call } => self.calls.call(to, id, call),
+            Command::Archive(record) => observe(&record),
+        }
+    }
+
+    fn committed(&mut self, _machine: &Coordinator, outcome: Result<(), &JournalError>) {
+        *self.failure.lock() = outcome.err().map(ToString::to_string);
+    }
+}
+
+/// A launch is over.
+fn observe(record: &LaunchRecord) {
+    let LaunchRecord { id, owner, end, .. } = record;
+    let Some(end) = end else { return };
+    metrics::counter!(names::LAUNCHES_ENDED, "outcome" => end.word()).increment(1);
+    tracing::info!(launch = %id, %owner, %end, "a launch is over");
+}

@@ -1,0 +1,131 @@
+//! Launches of applications on several clusters at once (paper 003): the coordinator at an agent.
+//!
+//! The machine is `pliant_control::coallocation::Coordinator` on a thread of its own, with a journal of its own in the folder
+//! `launches` of the state: the agent's knows of servers and jobs, this one of what was promised to servers, and no launch
+//! is to wait for the news of jobs. It asks the agent's which servers there are, and servers which machines they have,
+//! whenever something is to be mapped, and has them measure the links between them now and then (`probing`).
+//!
+//! An agent whose journal is in PostgreSQL coordinates none. Whoever stands by there has another name, and servers let
+//! nobody decide about a part but the agent that the part names, so that a second leader could neither run nor end what the
+//! first one has reserved.
+
+mod archive;
+mod calls;
+mod driver;
+mod probing;
+mod service;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+use pliant_control::agent::Agent;
+use pliant_control::coallocation::{Coordinator, CoordinatorConfig};
+use pliant_control::handoff::Peer;
+use pliant_journal as journal;
+use pliant_transport::Connections;
+use pliant_transport::{ClientTls, Role};
+
+use self::calls::Calls;
+use self::driver::LaunchesDriver;
+use self::probing::Probing;
+use self::service::Open;
+use super::waiting::Waiting;
+use crate::calling::UnderWay;
+use crate::config::AgentFile;
+use crate::gate::Gate;
+use crate::host::{DaemonError, MachineThread, Mailbox, Settings, mailbox, recover};
+
+pub(super) use self::service::Service;
+
+/// What it takes to begin.
+pub(super) struct Around<'a> {
+    pub(super) file: &'a AgentFile,
+    /// Where the agent listens.
+    pub(super) address: SocketAddr,
+    pub(super) agent: Mailbox<Agent>,
+    pub(super) tls: Arc<ClientTls>,
+    pub(super) gate: Gate,
+}
+
+/// The launches of an agent.
+pub(super) struct Launches {
+    /// For those who call.
+    pub(super) service: Service,
+    /// The coordinator, if the agent has one.
+    pub(super) thread: Option<MachineThread<Coordinator>>,
+    /// Why its journal cannot be written, if it cannot.
+    pub(super) failure: Arc<Mutex<Option<String>>>,
+}
+
+/// Goes on with the launches that the journal tells of, if this agent is to coordinate any.
+pub(super) async fn start(around: Around<'_>) -> Result<Launches, DaemonError> {
+    let Around { file, address, agent, tls, gate } = around;
+    let failure = Arc::new(Mutex::new(None));
+    let (folder, own) = match place(file, address) {
+        Ok(place) => place,
+        Err(why) => {
+            tracing::info!(why, "launches are refused");
+            return Ok(Launches { service: Service { gate, open: Err(why) }, thread: None, failure });
+        }
+    };
+    let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
+        let mut journal = journal::open_sqlite(&folder)?;
+        journal.claim(&format!("launches of {}", own.name))?;
+        let config = CoordinatorConfig { own };
+        let again = config.clone();
+        let new = |_| Coordinator::new(config);
+        let recovered = recover(journal.as_mut(), new, |state| Ok(Coordinator::from_state(again, state)))?;
+        Ok((journal, recovered))
+    });
+    let (journal, recovered) = opened.await.expect("recovery does not panic")?;
+    let archive = Arc::new(Mutex::new(journal.archive()?));
+    let (mailbox, inbox) = mailbox::<Coordinator>();
+    let clock = recovered.clock;
+    let (answers, verdicts) = (Waiting::default(), Waiting::default());
+    let calls = Calls {
+        agent,
+        coordinator: mailbox.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        servers: Connections::new(Role::Server, tls),
+        surveys: UnderWay::default(),
+        calls: UnderWay::default(),
+    };
+    let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });
+    let driver = LaunchesDriver {
+        answers: answers.clone(),
+        verdicts: verdicts.clone(),
+        calls,
+        failure: failure.clone(),
+        clock,
+    };
+    let settings =
+        Settings { history: Settings::days(file.history_days), notices: false, ..Settings::default() };
+    let inbox = (mailbox.clone(), inbox);
+    let thread = MachineThread::start("launches", recovered, journal, driver, inbox, settings)?;
+    if let Some(probing) = probing {
+        tokio::spawn(probing.run());
+    }
+    // Answers to calls of before a restart must not reach those that wait now.
+    let tokens = Arc::new(AtomicU64::new(clock.exact().as_micros() as u64));
+    let open = Open { mailbox, archive, answers, verdicts, tokens };
+    Ok(Launches { service: Service { gate, open: Ok(open) }, thread: Some(thread), failure })
+}
+
+/// Where the journal is, and how servers reach the agent; or why it coordinates no launches.
+fn place(file: &AgentFile, address: SocketAddr) -> Result<(std::path::PathBuf, Peer), String> {
+    let name = file.name.clone();
+    let refused = |why: &str| format!("agent {name} coordinates no launches: {why}");
+    let Some(state) = &file.state else {
+        return Err(refused("its journal is in PostgreSQL, where another agent may take the lead"));
+    };
+    let address = match &file.advertise {
+        Some(address) => address.clone(),
+        None if address.ip().is_unspecified() => {
+            return Err(refused("its file does not say where servers reach it (`advertise`)"));
+        }
+        None => address.to_string(),
+    };
+    Ok((state.join("launches"), Peer { name, address }))
+}

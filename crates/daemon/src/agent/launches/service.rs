@@ -1,0 +1,223 @@
+//! What clients ask of launches, and what servers say of their parts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pliant_control::access::Caller;
+use pliant_control::coallocation::{Answer, Coordinator, Event, LaunchId, LaunchRecord};
+use pliant_control::names::Name;
+use pliant_control::server::Token;
+use pliant_model::Time;
+use pliant_transport::Role;
+use pliant_wire::{
+    Decided, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, Stands, launch_reply, links_reply,
+    proto,
+};
+use prost::Message;
+use tonic::{Request, Response, Status};
+
+use super::archive;
+use super::driver::Judged;
+use super::probing;
+use crate::agent::archive::SharedArchive;
+use crate::agent::line::stopped;
+use crate::agent::service::{JOURNAL, turned_away};
+use crate::agent::waiting::Waiting;
+use crate::gate::{self, Gate};
+use crate::host::Mailbox;
+
+/// The threshold of the clustering if a launch does not say one: eq. 5 of paper 003.
+const THRESHOLD: f64 = 0.5;
+
+/// The launches of an agent, for those who call it.
+#[derive(Clone)]
+pub(super) struct Open {
+    pub(super) mailbox: Mailbox<Coordinator>,
+    pub(super) archive: SharedArchive,
+    pub(super) answers: Waiting<Answer>,
+    pub(super) verdicts: Waiting<Judged>,
+    pub(super) tokens: Arc<AtomicU64>,
+}
+
+/// The service that clients and servers call.
+pub(in crate::agent) struct Service {
+    pub(super) gate: Gate,
+    /// Or why this agent coordinates none.
+    pub(super) open: Result<Open, String>,
+}
+
+#[tonic::async_trait]
+impl proto::launches_server::Launches for Service {
+    async fn launch(
+        &self,
+        request: Request<proto::LaunchRequest>,
+    ) -> Result<Response<proto::LaunchReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let wanted = LaunchRequest::try_from(request.into_inner())?.of(caller.user, THRESHOLD);
+        let open = self.open()?;
+        // One that is long over is in the archive and nowhere else.
+        if let Some(record) = archive::find(&open.archive, wanted.key).await? {
+            let is_own = record.owner == wanted.owner;
+            return Ok(replied(if is_own { Ok(record) } else { Err(KEY_TAKEN.to_owned()) }));
+        }
+        let answer = open.tell(|reply| Event::Launch { reply, wanted: Box::new(wanted) }, bytes).await?;
+        answered(answer, || Status::internal("a launch that was accepted is not known"))
+    }
+
+    async fn spawn(
+        &self,
+        request: Request<proto::SpawnRequest>,
+    ) -> Result<Response<proto::LaunchReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let SpawnRequest { launch, spawn } = request.into_inner().try_into()?;
+        let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
+        let event = |reply| Event::Spawn { reply, launch, caller, spawn: Box::new(spawn) };
+        match open.tell(event, bytes).await? {
+            Answer::NoSuchLaunch => {
+                open.archived(&id, &may_know).await?;
+                Ok(replied(Err("the launch is over; tasks are spawned into one that runs".to_owned())))
+            }
+            answer => answered(answer, || no_such_launch(&id)),
+        }
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<proto::LaunchId>,
+    ) -> Result<Response<proto::LaunchReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let launch = LaunchId::try_from(request.into_inner())?;
+        let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
+        match open.tell(|reply| Event::Cancel { reply, launch, caller }, 0).await? {
+            Answer::NoSuchLaunch => Ok(replied(Ok(open.archived(&id, &may_know).await?))),
+            answer => answered(answer, || no_such_launch(&id)),
+        }
+    }
+
+    async fn look(&self, request: Request<proto::LaunchId>) -> Result<Response<proto::Launch>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let id = LaunchId::try_from(request.into_inner())?;
+        let (open, wanted, by) = (self.open()?, id.clone(), caller.clone());
+        let present = move |machine: &mut Coordinator, _| machine.record(&wanted, &by);
+        // In this order: what leaves the memory is in the archive by then.
+        let record = match open.present(present).await? {
+            Some(record) => record,
+            None => open.archived(&id, &caller).await?,
+        };
+        Ok(Response::new((&record).into()))
+    }
+
+    async fn list(
+        &self,
+        request: Request<proto::LaunchesRequest>,
+    ) -> Result<Response<proto::LaunchesReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let LaunchesQuery { all, limit } = request.into_inner().try_into()?;
+        if all && !caller.operator {
+            return Err(Status::permission_denied("only an operator sees the launches of others"));
+        }
+        let owner = (!all).then_some(caller.user);
+        let (open, mine) = (self.open()?, owner.clone());
+        let present = move |machine: &mut Coordinator, _| -> Vec<LaunchRecord> {
+            let is_wanted = |record: &LaunchRecord| mine.as_ref().is_none_or(|user| *user == record.owner);
+            machine.records().filter(is_wanted).collect()
+        };
+        let mut launches = open.present(present).await?;
+        let known: BTreeSet<LaunchId> = launches.iter().map(|record| record.id.clone()).collect();
+        let over = archive::last(&open.archive, owner.as_ref(), limit).await?;
+        launches.extend(over.into_iter().filter(|record| !known.contains(&record.id)));
+        launches.sort_by(|one, other| (other.submitted, &other.id).cmp(&(one.submitted, &one.id)));
+        launches.truncate(limit as usize);
+        Ok(Response::new((&LaunchesPage(launches)).into()))
+    }
+
+    async fn links(
+        &self,
+        request: Request<proto::LinksRequest>,
+    ) -> Result<Response<proto::LinksReply>, Status> {
+        let (_, _pass) = self.gate.user(&request)?;
+        let known = self.open()?.present(probing::known).await?;
+        Ok(Response::new(links_reply(&known)))
+    }
+
+    async fn stands(
+        &self,
+        request: Request<proto::PartStands>,
+    ) -> Result<Response<proto::PartVerdict>, Status> {
+        let caller = gate::daemon(&request, &[Role::Server])?;
+        let from: Name =
+            caller.peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
+        let Stands { id, standing } = request.into_inner().try_into()?;
+        let open = self.open()?;
+        let token = open.token();
+        let place = open.verdicts.wait(token);
+        tracing::info!(part = %id, server = %from, standing = standing.word(), "a server says how its part stands");
+        let stands = Event::Stands { from, id, standing, reply: Some(Token(token)) };
+        open.mailbox.tell(stands).map_err(|_| stopped())?;
+        let (verdict, heard) = place.answer(JOURNAL).await?;
+        Ok(Response::new((&Decided { verdict, heard }).into()))
+    }
+}
+
+const KEY_TAKEN: &str = "another user's launch has this key; draw another key";
+
+impl Service {
+    fn open(&self) -> Result<&Open, Status> {
+        self.open.as_ref().map_err(|why| Status::failed_precondition(why.clone()))
+    }
+}
+
+impl Open {
+    fn token(&self) -> u64 {
+        self.tokens.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Tells the machine what a user wants, in so many bytes.
+    async fn tell(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Answer, Status> {
+        let token = self.token();
+        let place = self.answers.wait(token);
+        self.mailbox.want(event(Token(token)), bytes).map_err(turned_away)?;
+        place.answer(JOURNAL).await
+    }
+
+    /// Asks the machine. What anybody is told is durable: a launch that is said to have ended has.
+    async fn present<A: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Coordinator, Time) -> A + Send + 'static,
+    ) -> Result<A, Status> {
+        let answer = self.mailbox.ask(question).await.map_err(|_| stopped())?;
+        self.mailbox.settled().await.map_err(|_| stopped())?;
+        Ok(answer)
+    }
+
+    /// A launch that is not in memory.
+    async fn archived(&self, id: &LaunchId, caller: &Caller) -> Result<LaunchRecord, Status> {
+        let record = archive::find(&self.archive, id.key).await?;
+        // Whether it exists is nobody's business but the owner's.
+        let record = record.filter(|record| record.id == *id && caller.may_touch(&record.owner));
+        record.ok_or_else(|| no_such_launch(id))
+    }
+}
+
+fn replied(answer: Result<LaunchRecord, String>) -> Response<proto::LaunchReply> {
+    Response::new(launch_reply(&answer))
+}
+
+fn answered(
+    answer: Answer,
+    missing: impl FnOnce() -> Status,
+) -> Result<Response<proto::LaunchReply>, Status> {
+    match answer {
+        Answer::Launch(record) => Ok(replied(Ok(*record))),
+        Answer::Refused(why) => Ok(replied(Err(why))),
+        Answer::NoSuchLaunch => Err(missing()),
+    }
+}
+
+/// What anybody is told about a launch that is not theirs, or is none.
+fn no_such_launch(id: &LaunchId) -> Status {
+    Status::not_found(format!("no launch {id} of yours"))
+}

@@ -1,0 +1,434 @@
+//! What clients ask an agent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pliant_control::access::Caller;
+use pliant_control::agent::{Agent, Ask, Asker, Change, ChildKind, Event, Found, Report, ServerInfo};
+use pliant_control::job::{JobRecord, JobState};
+use pliant_control::names::{Handle, Name, User};
+use pliant_control::server::Token;
+use pliant_journal::{Archive, Filter};
+use pliant_model::{Span, Time};
+use pliant_telemetry::{RequestId, names};
+use pliant_transport::Clock;
+use pliant_transport::ServerTls;
+use pliant_wire::{
+    self as wire, Accuracy, AgentStatus, Federation, HistoryQuery, JobsPage, JobsQuery, LocatedJob,
+    ServerStatus, proto,
+};
+use prost::Message;
+use tokio::sync::watch;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::archive::{SharedArchive, archived, record};
+use super::driver::Askers;
+use super::history;
+use super::line::{attach, stopped};
+use super::lines::Lines;
+use super::numbers::Numbers;
+use super::runtimes;
+use super::waiting::Waiting;
+use crate::gate::{Gate, Pass};
+use crate::host::{Mailbox, TurnedAway};
+
+/// How long a look at the waiting jobs may take, with the moves that follow: as long as clients wait.
+const ROUND: Duration = Duration::from_secs(600);
+/// How long a change waits for the journal.
+pub(super) const JOURNAL: Duration = Duration::from_secs(30);
+
+/// The service that clients and children call.
+pub(super) struct Service {
+    pub(super) gate: Gate,
+    pub(super) mailbox: Mailbox<Agent>,
+    pub(super) lines: Lines,
+    pub(super) askers: Askers,
+    pub(super) reports: Waiting<Report>,
+    pub(super) archive: SharedArchive,
+    pub(super) numbers: Numbers,
+    pub(super) clock: Clock,
+    pub(super) tokens: Arc<AtomicU64>,
+    pub(super) tls: Arc<ServerTls>,
+    pub(super) patience: Span,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+/// A client's place among those who wait, given up when dropped.
+struct Place {
+    askers: Askers,
+    token: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.askers.forget(self.token);
+    }
+}
+
+#[tonic::async_trait]
+impl proto::agent_server::Agent for Service {
+    async fn discover(
+        &self,
+        request: Request<proto::DiscoverRequest>,
+    ) -> Result<Response<proto::DiscoverReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let id = RequestId::of_call(request.metadata());
+        let bytes = request.get_ref().encoded_len();
+        let ask = wire::asked(request.into_inner(), caller, None)?;
+        let found = self.find(ask, bytes, id).await?;
+        Ok(Response::new(proto::DiscoverReply { found: Some((&found).into()) }))
+    }
+
+    async fn offers(
+        &self,
+        request: Request<proto::OffersRequest>,
+    ) -> Result<Response<proto::OffersReply>, Status> {
+        let _pass = self.gate.user(&request)?;
+        let wire::OffersQuery { service, most, exploration } = request.into_inner().try_into()?;
+        let offers = move |agent: &mut Agent, _| agent.offers(&service, most as usize, exploration);
+        let offers = self.mailbox.glance(offers).await.map_err(|_| stopped())?;
+        Ok(Response::new(wire::offers_reply(&offers)))
+    }
+
+    async fn servers(
+        &self,
+        request: Request<proto::ServersRequest>,
+    ) -> Result<Response<proto::ServersReply>, Status> {
+        let _pass = self.gate.user(&request)?;
+        let apart = self.lines.clocks_apart();
+        let federation = self.mailbox.ask(move |agent, now| federation(agent, now, &apart)).await;
+        let federation = federation.map_err(|_| stopped())?;
+        Ok(Response::new((&federation).into()))
+    }
+
+    async fn jobs(&self, request: Request<proto::JobsRequest>) -> Result<Response<proto::JobsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let wanted = Wanted::read(request.into_inner().try_into()?, &caller)?;
+        let limit = wanted.query.limit as usize;
+        let in_memory = wanted.clone();
+        let present = move |agent: &mut Agent, _| {
+            newest(agent.jobs().filter(|record| in_memory.takes(record)), limit + 1)
+        };
+        let mut jobs = self.mailbox.ask(present).await.map_err(|_| stopped())?;
+        let known: std::collections::BTreeSet<Handle> = jobs.iter().map(|job| job.handle.clone()).collect();
+        if let Some(filter) = wanted.in_archive() {
+            let rows = archived(&self.archive, move |archive| archive.jobs(&filter)).await?;
+            let records = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
+            jobs.extend(records.into_iter().filter(|record| !known.contains(&record.handle)));
+        }
+        jobs.sort_by(newer_first);
+        let more = jobs.len() > limit;
+        jobs.truncate(limit);
+        Ok(Response::new((&JobsPage { jobs, more }).into()))
+    }
+
+    async fn find_job(
+        &self,
+        request: Request<proto::FindJobRequest>,
+    ) -> Result<Response<proto::FindJobReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let handle = wire::handle_of(&request.into_inner().handle)?;
+        let wanted = handle.clone();
+        let present = move |agent: &mut Agent, _| agent.job(&wanted).cloned();
+        let job = self.mailbox.ask(present).await.map_err(|_| stopped())?;
+        let record = match job {
+            Some(job) => Some(job),
+            None => self.archived_job(handle.clone()).await?,
+        };
+        // Whether it exists is nobody's business but the owner's.
+        let record = record.filter(|record| caller.may_touch(&record.owner));
+        let record = record.ok_or_else(|| no_such_job(&handle))?;
+        let name = record.server().clone();
+        let server = move |agent: &mut Agent, _| {
+            let server = agent.servers().find(|(server, ..)| server.name == name);
+            server.map(|(server, _, attached)| (server.address.clone(), attached))
+        };
+        let server = self.mailbox.ask(server).await.map_err(|_| stopped())?;
+        let attached = server.as_ref().is_some_and(|(_, attached)| *attached);
+        let located = LocatedJob { record, address: server.map(|(address, _)| address), attached };
+        Ok(Response::new((&located).into()))
+    }
+
+    async fn accuracy(
+        &self,
+        request: Request<proto::AccuracyRequest>,
+    ) -> Result<Response<proto::AccuracyReply>, Status> {
+        let _pass = self.gate.user(&request)?;
+        let last = wire::accuracy_query(request.into_inner())?;
+        let errors = archived(&self.archive, move |archive| archive.accuracy(None, last)).await?;
+        let mut servers: BTreeMap<String, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
+        for (server, start, completion) in errors {
+            let (starts, completions) = servers.entry(server).or_default();
+            starts.push(start);
+            completions.push(completion);
+        }
+        let accuracy = |(server, (mut starts, mut completions)): (String, (Vec<i64>, Vec<i64>))| {
+            Some(Accuracy {
+                server: server.parse().ok()?,
+                jobs: starts.len() as u32,
+                start_error: quantiles(&mut starts),
+                completion_error: quantiles(&mut completions),
+            })
+        };
+        let servers: Vec<Accuracy> = servers.into_iter().filter_map(accuracy).collect();
+        Ok(Response::new(wire::accuracy_reply(&servers)))
+    }
+
+    async fn runtimes(
+        &self,
+        request: Request<proto::RuntimesRequest>,
+    ) -> Result<Response<proto::RuntimesReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let known = self.mailbox.ask(move |agent, _| runtimes::known(agent, &caller)).await;
+        let known = known.map_err(|_| stopped())?;
+        Ok(Response::new((&known).into()))
+    }
+
+    async fn expectation(
+        &self,
+        request: Request<proto::ExpectationRequest>,
+    ) -> Result<Response<proto::ExpectationReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let service = request.into_inner().service;
+        let expected = self.mailbox.ask(move |agent, _| agent.expectation(&service, &caller.user)).await;
+        let expected = expected.map_err(|_| stopped())?;
+        Ok(Response::new(proto::ExpectationReply { expected: expected.as_ref().map(Into::into) }))
+    }
+
+    async fn reallocate(
+        &self,
+        request: Request<proto::ReallocateRequest>,
+    ) -> Result<Response<proto::ReallocateReply>, Status> {
+        let _pass = self.operator(&request)?;
+        let (dry_run, policy) = wire::reallocate_request(request.into_inner())?;
+        let event = |reply| Event::Reallocate { reply, dry_run, policy };
+        let report = self.report(event, ROUND).await?;
+        Ok(Response::new((&report).into()))
+    }
+
+    async fn moving(
+        &self,
+        request: Request<proto::MovingRequest>,
+    ) -> Result<Response<proto::MovingReply>, Status> {
+        let change = wire::moving_change(request.get_ref().clone())?;
+        let _pass = match change {
+            Some(_) => self.operator(&request)?,
+            None => self.gate.user(&request)?.1,
+        };
+        if let Some(change) = change {
+            let change = match change {
+                wire::MovingChange::Set(moving) => Some(Change::Set(moving)),
+                wire::MovingChange::Off => Some(Change::Off),
+                wire::MovingChange::Reset => None,
+            };
+            tracing::info!(?change, "an operator changes how waiting jobs are moved");
+            self.report(|reply| Event::Configure { reply, change }, JOURNAL).await?;
+        }
+        let moving = self.mailbox.ask(|agent, _| agent.moving()).await.map_err(|_| stopped())?;
+        Ok(Response::new(proto::MovingReply { policy: moving.as_ref().map(proto::MovingPolicy::from) }))
+    }
+
+    async fn moves(
+        &self,
+        request: Request<proto::MovesRequest>,
+    ) -> Result<Response<proto::MovesReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let proto::MovesRequest { all, limit } = request.into_inner();
+        if all && !caller.operator {
+            return Err(Status::permission_denied("only an operator sees the jobs of others"));
+        }
+        let limit = wire::moves_limit(limit)? as usize;
+        let recent = move |agent: &mut Agent, _| {
+            let mine = |owner: &User| all || *owner == caller.user;
+            let moves = agent.moves().rev().filter(|moved| mine(&moved.owner)).take(limit);
+            moves.map(|moved| wire::Moved { job: moved.job.clone(), hop: moved.hop.clone() }).collect()
+        };
+        let moves: Vec<wire::Moved> = self.mailbox.ask(recent).await.map_err(|_| stopped())?;
+        Ok(Response::new(proto::MovesReply { moves: moves.iter().map(proto::Moved::from).collect() }))
+    }
+
+    async fn history(
+        &self,
+        request: Request<proto::HistoryRequest>,
+    ) -> Result<Response<proto::HistoryReply>, Status> {
+        let _pass = self.operator(&request)?;
+        let query = HistoryQuery::try_from(request.into_inner())?;
+        let page = history::page(&self.mailbox, &self.archive, query).await?;
+        Ok(Response::new((&page).into()))
+    }
+
+    type AttachStream = ReceiverStream<Result<proto::Down, Status>>;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<proto::Up>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        let Service { mailbox, lines, tls, numbers, clock, stop, .. } = self;
+        let (mailbox, lines, tls) = (mailbox.clone(), lines.clone(), tls.clone());
+        attach(request, mailbox, lines, tls, numbers.clone(), *clock, stop.clone()).await
+    }
+}
+
+impl Service {
+    /// Lets in an operator, and nobody else.
+    fn operator<T>(&self, request: &Request<T>) -> Result<Pass, Status> {
+        let (caller, pass) = self.gate.user(request)?;
+        if caller.operator {
+            return Ok(pass);
+        }
+        tracing::warn!(user = %caller.user, "request refused: not an operator");
+        Err(Status::permission_denied("only an operator may do that"))
+    }
+
+    /// Tells the machine something that it answers with a report.
+    async fn report(&self, event: impl FnOnce(Token) -> Event, patience: Duration) -> Result<Report, Status> {
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let place = self.reports.wait(token);
+        self.mailbox.want(event(Token(token)), 0).map_err(turned_away)?;
+        place.answer(patience).await
+    }
+
+    async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<Found, Status> {
+        let begun = Instant::now();
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = self.askers.wait(token, id);
+        let _place = Place { askers: self.askers.clone(), token };
+        let user = ask.caller.user.clone();
+        let asked = Event::Asked { by: Asker::Client(Token(token)), ask: Box::new(ask) };
+        self.mailbox.want(asked, bytes).map_err(turned_away)?;
+        // The machine runs out of patience by itself; this is for one that has stopped.
+        let limit = Duration::from_secs(self.patience.0 as u64 + 5);
+        let found = tokio::time::timeout(limit, answer).await;
+        let found =
+            found.map_err(|_| Status::deadline_exceeded("no answer in time"))?.map_err(|_| stopped())?;
+        metrics::histogram!(names::DISCOVERY_SECONDS).record(begun.elapsed().as_secs_f64());
+        let outcome = if found.vectors.is_empty() { "nobody" } else { "found" };
+        metrics::counter!(names::DISCOVERIES, "outcome" => outcome).increment(1);
+        let best = found.vectors.first().map(|vector| vector.server.to_string());
+        tracing::info!(%user, best, answers = found.vectors.len(), "discovery");
+        Ok(found)
+    }
+
+    async fn archived_job(&self, handle: Handle) -> Result<Option<JobRecord>, Status> {
+        let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
+        archived(&self.archive, look).await?.as_ref().map(record).transpose()
+    }
+}
+
+pub(super) fn turned_away(why: TurnedAway) -> Status {
+    match why {
+        TurnedAway::Busy => Status::unavailable("the agent is busy; ask again"),
+        TurnedAway::Stopped => stopped(),
+    }
+}
+
+/// Everybody, at that time, and how far the clocks of children are ahead if they are `apart`.
+fn federation(agent: &mut Agent, now: Time, apart: &BTreeMap<Name, Span>) -> Federation {
+    let mut counts: BTreeMap<Name, (u32, u32)> = BTreeMap::new();
+    for job in agent.jobs() {
+        let (queued, active) = counts.entry(job.server().clone()).or_default();
+        *queued += u32::from(job.state == JobState::Queued);
+        *active += u32::from(job.state == JobState::Active);
+    }
+    let ahead = |child: &Name, is_there: bool| apart.get(child).copied().filter(|_| is_there);
+    let status = |(info, via, attached): (&ServerInfo, &Name, bool)| {
+        let (queued, active) = counts.get(&info.name).copied().unwrap_or_default();
+        let clock_ahead = ahead(&info.name, attached && *via == info.name);
+        ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active, clock_ahead }
+    };
+    let servers = agent.servers().map(status).collect();
+    let agents = agent.children().filter(|(_, kind, ..)| *kind == ChildKind::Agent).map(
+        |(name, _, attached, since)| AgentStatus {
+            name: name.clone(),
+            attached,
+            since,
+            clock_ahead: ahead(name, attached),
+        },
+    );
+    Federation { servers, agents: agents.collect(), now: Some(now) }
+}
+
+/// Which jobs a caller asks for, and may see.
+#[derive(Clone)]
+struct Wanted {
+    /// None: everybody's.
+    owner: Option<User>,
+    query: JobsQuery,
+}
+
+impl Wanted {
+    fn read(query: JobsQuery, caller: &Caller) -> Result<Wanted, Status> {
+        let others = query.all || query.owner.as_ref().is_some_and(|owner| *owner != caller.user);
+        if others && !caller.operator {
+            return Err(Status::permission_denied("only an operator sees the jobs of others"));
+        }
+        let own = (!query.all).then(|| caller.user.clone());
+        Ok(Wanted { owner: query.owner.clone().or(own), query })
+    }
+
+    fn takes(&self, record: &JobRecord) -> bool {
+        let JobsQuery { server, states, ended_after, .. } = &self.query;
+        self.owner.as_ref().is_none_or(|owner| *owner == record.owner)
+            && server.as_ref().is_none_or(|server| server == record.server())
+            && (states.is_empty() || states.contains(&record.state))
+            && ended_after.is_none_or(|after| record.ended.is_none_or(|ended| ended > after))
+    }
+
+    /// What to look for in the archive; none if only jobs that have not ended are wanted.
+    fn in_archive(&self) -> Option<Filter> {
+        let JobsQuery { server, states, limit, ended_after, .. } = &self.query;
+        let ended = states.is_empty() || states.iter().any(|state| state.is_final());
+        ended.then(|| Filter {
+            owner: self.owner.as_ref().map(User::to_string),
+            server: server.as_ref().map(Name::to_string),
+            states: states.iter().map(|state| state.word().to_owned()).collect(),
+            ended_after: ended_after.map(|after| after.0),
+            limit: limit + 1,
+            before: None,
+        })
+    }
+}
+
+fn newer_first(a: &JobRecord, b: &JobRecord) -> std::cmp::Ordering {
+    (b.submitted, &b.handle).cmp(&(a.submitted, &a.handle))
+}
+
+/// The newest `count` of them, in any order. Looks at each once and copies only those: there may be many jobs, and
+/// the machine does nothing else meanwhile.
+fn newest<'a>(records: impl Iterator<Item = &'a JobRecord>, count: usize) -> Vec<JobRecord> {
+    let mut found: Vec<&JobRecord> = Vec::with_capacity(2 * count);
+    // The oldest one that could still be among them.
+    let mut bound: Option<&JobRecord> = None;
+    for record in records {
+        if bound.is_some_and(|bound| newer_first(bound, record).is_lt()) {
+            continue;
+        }
+        found.push(record);
+        if found.len() == 2 * count {
+            found.select_nth_unstable_by(count - 1, |a, b| newer_first(a, b));
+            found.truncate(count);
+            bound = found.last().copied();
+        }
+    }
+    found.sort_unstable_by(|a, b| newer_first(a, b));
+    found.truncate(count);
+    found.into_iter().cloned().collect()
+}
+
+/// What anybody is told about a job that is not theirs, or is none.
+pub(crate) fn no_such_job(handle: &Handle) -> Status {
+    Status::not_found(format!("no job {handle} of yours"))
+}
+
+/// The 5, 25, 50, 75 and 95 % quantiles, the lower of two neighbours; none of nothing.
+fn quantiles(values: &mut [i64]) -> Option<[Span; 5]> {
+    values.sort_unstable();
+    let last = values.len().checked_sub(1)?;
+    Some([5, 25, 50, 75, 95].map(|percent| Span(values[last * percent / 100])))
+}
+
+#[cfg(test)]
+mod tests;

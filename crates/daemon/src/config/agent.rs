@@ -1,0 +1,175 @@
+//! The file of an agent.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use pliant_config::{ConfigError, beside, read};
+use pliant_control::agent::Moving;
+use pliant_control::names::Name;
+use pliant_model::Span;
+use pliant_policy::UnknownName;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_transport::{AgentAddress, Credentials};
+use serde::{Deserialize, Serialize};
+
+use super::{HttpFile, LimitsFile, ProbesFile, check_advertised, wrong_value};
+
+const HINT: &str = "an agent's file has name, listen, state and [tls] with ca, cert and key";
+
+/// What an agent is told at its start.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentFile {
+    /// Its name; its certificate must say the same.
+    pub name: Name,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where servers reach it for the launches that it coordinates, if that is not where it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+    /// The folder of its journal (SQLite).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PathBuf>,
+    /// Its journal in PostgreSQL instead, as a connection string: a second agent with the same one stands by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postgres: Option<String>,
+    /// Its parents: the first one that answers is taken. None: it is the master.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parent: Vec<AgentAddress>,
+    /// How long servers may take to answer a discovery, in seconds.
+    #[serde(default = "patience_s")]
+    pub patience_s: i64,
+    /// How waiting jobs are moved to servers where they complete earlier; none: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reallocation: Option<ReallocationFile>,
+    /// How servers measure the links between them.
+    #[serde(default)]
+    pub probes: ProbesFile,
+    /// How many days of history the journal keeps for replays.
+    #[serde(default = "history_days")]
+    pub history_days: u32,
+    /// Its certificate.
+    pub tls: Credentials,
+    /// Metrics and health.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpFile>,
+    /// Limits on its users.
+    #[serde(default)]
+    pub limits: LimitsFile,
+}
+
+/// How waiting jobs are moved (paper 000, section 3.2.2).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReallocationFile {
+    /// How jobs are taken up: a name that `pliant policies` lists.
+    pub algorithm: String,
+    /// In which order: a name that `pliant policies` lists.
+    pub heuristic: String,
+    /// Seconds between two looks at the waiting jobs.
+    pub period_s: i64,
+    /// The least gain for which a job is moved, in seconds.
+    pub threshold_s: i64,
+    /// How many of the oldest jobs the heuristics other than `mct` consider at once.
+    pub window: u32,
+    /// Also looks when a job has ended before its walltime, but not sooner than so many seconds after the last time;
+    /// 0: only every period.
+    pub early_s: i64,
+}
+
+impl Default for ReallocationFile {
+    fn default() -> ReallocationFile {
+        ReallocationFile {
+            algorithm: Algorithm::Regular.name().to_owned(),
+            heuristic: Heuristic::Mct.name().to_owned(),
+            period_s: 300,
+            threshold_s: 60,
+            window: 20,
+            early_s: 30,
+        }
+    }
+}
+
+impl From<&Moving> for ReallocationFile {
+    fn from(moving: &Moving) -> ReallocationFile {
+        let Moving { policy, early } = moving;
+        ReallocationFile {
+            algorithm: policy.algorithm.name().to_owned(),
+            heuristic: policy.heuristic.name().to_owned(),
+            period_s: policy.period.0,
+            threshold_s: policy.threshold.0,
+            window: u32::try_from(policy.window).unwrap_or(u32::MAX),
+            early_s: early.map_or(0, |early| early.0),
+        }
+    }
+}
+
+impl ReallocationFile {
+    /// The policy, or which key is wrong and why.
+    pub fn moving(&self) -> Result<Moving, (&'static str, String)> {
+        let named = |key| move |error: UnknownName| (key, error.to_string());
+        let span = |key, found: i64, least: i64| match found {
+            found if (least..=7 * 86_400).contains(&found) => Ok(Span(found)),
+            found => Err((key, format!("expected {least} s to a week, found {found}"))),
+        };
+        let early = span("reallocation.early_s", self.early_s, 0)?;
+        if self.window == 0 {
+            return Err(("reallocation.window", "expected at least 1 job, found 0".to_owned()));
+        }
+        let policy = Reallocation {
+            algorithm: self.algorithm.parse().map_err(named("reallocation.algorithm"))?,
+            heuristic: self.heuristic.parse().map_err(named("reallocation.heuristic"))?,
+            period: span("reallocation.period_s", self.period_s, 1)?,
+            threshold: span("reallocation.threshold_s", self.threshold_s, 0)?,
+            window: self.window as usize,
+        };
+        Ok(Moving { policy, early: Some(early).filter(|early| early.0 > 0) })
+    }
+}
+
+fn patience_s() -> i64 {
+    3
+}
+
+pub(super) fn history_days() -> u32 {
+    30
+}
+
+impl AgentFile {
+    /// Reads and checks the file.
+    pub fn read(path: &Path) -> Result<AgentFile, ConfigError> {
+        let (mut file, _): (AgentFile, _) = read(path, HINT)?;
+        file.tls.beside(path);
+        if let Some(state) = &mut file.state {
+            beside(path, state);
+        }
+        let wrong = |key, message: String| wrong_value(path, key, message);
+        if !(1..=60).contains(&file.patience_s) {
+            let message = format!("expected 1 to 60 seconds, found {}", file.patience_s);
+            return Err(wrong("patience_s", message));
+        }
+        if let Some(address) = &file.advertise {
+            check_advertised(address).map_err(|(key, message)| wrong(key, message))?;
+        }
+        if let Some(reallocation) = &file.reallocation {
+            reallocation.moving().map_err(|(key, message)| wrong(key, message))?;
+        }
+        file.probes.check().map_err(|(key, message)| wrong(key, message))?;
+        if file.state.is_some() == file.postgres.is_some() {
+            let message =
+                "expected either a folder for the journal (state) or a connection string (postgres)";
+            return Err(wrong("state", message.to_owned()));
+        }
+        Ok(file)
+    }
+
+    /// How waiting jobs are moved. The file was checked when it was read.
+    pub fn moving(&self) -> Option<Moving> {
+        self.reallocation.as_ref().and_then(|reallocation| reallocation.moving().ok())
+    }
+
+    /// How long children may take.
+    pub fn patience(&self) -> Span {
+        Span(self.patience_s)
+    }
+}

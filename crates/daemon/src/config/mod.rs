@@ -1,0 +1,76 @@
+//! What daemons and clients read at their start: one TOML file each. Unknown keys are errors; relative paths are
+//! relative to the file.
+
+mod agent;
+mod optional;
+mod probes;
+mod server;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use pliant_config::ConfigError;
+use serde::{Deserialize, Serialize};
+
+pub use agent::{AgentFile, ReallocationFile};
+pub use optional::{OptionalFile, OrderFile};
+pub use probes::ProbesFile;
+pub use server::{ClusterFile, ServerFile};
+
+/// The key of the address that others are told.
+const ADVERTISE: &str = "advertise";
+
+/// The HTTP pages for machines: metrics and health.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpFile {
+    /// Where to listen: a loopback address.
+    pub listen: SocketAddr,
+}
+
+/// What one user may do at a time, and how much of anything is taken.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsFile {
+    /// Open requests of one user.
+    pub open_requests: u32,
+    /// Requests per second of one user, in the long run.
+    pub requests_per_second: f64,
+    /// Requests that a user may make at once after a pause.
+    pub burst: u32,
+    /// Connections of all together.
+    pub connections: usize,
+    /// The largest message, in bytes.
+    pub message_bytes: usize,
+}
+
+impl Default for LimitsFile {
+    fn default() -> LimitsFile {
+        LimitsFile {
+            open_requests: 256,
+            requests_per_second: 2_000.0,
+            burst: 4_000,
+            connections: 4_096,
+            message_bytes: 2 << 20,
+        }
+    }
+}
+
+/// Others must be able to go where they are sent; otherwise, which key is wrong and why.
+fn check_advertised(address: &str) -> Result<(), (&'static str, String)> {
+    let address = pliant_wire::address_of(address)
+        .map_err(|error| (ADVERTISE, format!("expected {}, found {}", error.expected, error.found)))?;
+    let nowhere = address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified());
+    if nowhere || address.ends_with(":0") {
+        let message = format!("expected an address that others can connect to, found `{address}`");
+        return Err((ADVERTISE, message));
+    }
+    Ok(())
+}
+
+/// A value that cannot be used.
+pub(crate) fn wrong_value(path: &Path, key: &'static str, message: String) -> ConfigError {
+    let hint =
+        (key == ADVERTISE).then_some("set `advertise` to the address at which others reach this daemon");
+    ConfigError::Value { path: path.to_owned(), key, message, hint }
+}

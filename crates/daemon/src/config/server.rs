@@ -1,0 +1,315 @@
+//! The file of a server.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use pliant_config::{ConfigError, beside, read};
+use pliant_control::foreign;
+use pliant_control::names::Name;
+use pliant_model::{Procs, Speed};
+use pliant_policy::tuning::{Tuner, TunerError};
+use pliant_site::oar;
+use pliant_site::services::{Catalogue, Declared};
+use pliant_site::slurm;
+use pliant_transport::{AgentAddress, Credentials};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::agent::history_days;
+use super::{ADVERTISE, HttpFile, LimitsFile, OptionalFile, check_advertised, wrong_value};
+use crate::server::cluster;
+
+const HINT: &str =
+    "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], and [tls]";
+
+/// What a server is told at its start.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerFile {
+    /// Its name; its certificate must say the same.
+    pub name: Name,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where clients reach it, if that is not where it listens.
+    #[serde(default)]
+    pub advertise: Option<String>,
+    /// The agents to register with: the first one that answers is taken.
+    pub parent: Vec<AgentAddress>,
+    /// The folder of its journal and of its jobs' files.
+    pub state: PathBuf,
+    /// Its cluster.
+    pub cluster: ClusterFile,
+    /// Cores for the requests of explorations.
+    #[serde(default)]
+    pub optional: Option<OptionalFile>,
+    /// Decides between equal completions: the lower first.
+    #[serde(default)]
+    pub rank: u32,
+    /// How many jobs of one user may wait.
+    #[serde(default = "waiting_per_user")]
+    pub waiting_per_user: u32,
+    /// How long ended jobs' files are kept, in days.
+    #[serde(default = "results_days")]
+    pub results_days: u32,
+    /// How many days of history the journal keeps for replays.
+    #[serde(default = "history_days")]
+    pub history_days: u32,
+    /// Whether users may run their own scripts.
+    #[serde(default = "yes")]
+    pub scripts: bool,
+    /// Its certificate.
+    pub tls: Credentials,
+    /// Metrics and health.
+    #[serde(default)]
+    pub http: Option<HttpFile>,
+    /// Limits on its users.
+    #[serde(default)]
+    pub limits: LimitsFile,
+    /// What it offers, as it stands in the file.
+    #[serde(default)]
+    service: Vec<Spanned<Declared>>,
+    /// What it offers.
+    #[serde(skip)]
+    pub catalogue: Catalogue,
+}
+
+/// The cluster behind a server, under the embedded batch system or under Slurm.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterFile {
+    /// Processors. Slurm says itself how many there are.
+    #[serde(default, skip_serializing_if = "pliant_control::is_zero")]
+    pub procs: u32,
+    /// How fast they are, relative to the federation's reference.
+    #[serde(default = "reference")]
+    pub speed: f64,
+    /// The local batch policy.
+    #[serde(default = "cbf")]
+    pub batch: String,
+    /// In which order waiting jobs are served; in order of submission without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// After which wait a job goes before all others: `none` or a time like `24h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aging: Option<String>,
+    /// How moldable requests are sized.
+    #[serde(default = "slack")]
+    pub tuner: String,
+    /// With `tuner = "slack"`: by how much the promised response may exceed the earliest possible one, relative to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slack: Option<f64>,
+    /// With `tuner = "slack"`: the part of an equal share of the cluster that a request gets at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Whether jobs are bound to the processors they are given, by their numbers.
+    #[serde(default)]
+    pub pin: bool,
+    /// The first processor of this host to bind to.
+    #[serde(default)]
+    pub first_core: u32,
+    /// Emulates slower processors: each is worth this share of one of this host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_share: Option<f64>,
+    /// What one of them does, in MFlop/s, for launches; measured without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_mflops: Option<f64>,
+    /// Whether what else runs on this host counts as its load, for launches.
+    #[serde(default = "yes")]
+    pub host_load: bool,
+    /// How long a job may take to end once it was asked to, in seconds.
+    #[serde(default = "grace_s")]
+    pub grace_s: u32,
+    /// The Slurm cluster in front of which the server stands, in place of the embedded batch system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<slurm::Settings>,
+    /// The OAR cluster in front of which the server stands, in place of the embedded batch system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oar: Option<oar::Settings>,
+}
+
+fn waiting_per_user() -> u32 {
+    10_000
+}
+
+fn results_days() -> u32 {
+    30
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn reference() -> f64 {
+    1.0
+}
+
+fn cbf() -> String {
+    "cbf".to_owned()
+}
+
+fn slack() -> String {
+    Tuner::default().name().to_owned()
+}
+
+fn grace_s() -> u32 {
+    5
+}
+
+impl ServerFile {
+    /// Reads and checks the file.
+    pub fn read(path: &Path) -> Result<ServerFile, ConfigError> {
+        let (mut file, source): (ServerFile, _) = read(path, HINT)?;
+        file.tls.beside(path);
+        beside(path, &mut file.state);
+        if let Some(conf) = file.cluster.slurm.as_mut().and_then(|slurm| slurm.conf.as_mut()) {
+            beside(path, conf);
+        }
+        if let Some(commands) = file.cluster.oar.as_mut().and_then(|oar| oar.commands.as_mut()) {
+            beside(path, commands);
+        }
+        file.catalogue =
+            Catalogue::new(&file.service, file.scripts, &source).map_err(ConfigError::Content)?;
+        file.check().map_err(|(key, message)| wrong_value(path, key, message))?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.parent.is_empty() {
+            return Err((
+                "parent",
+                "expected at least one [[parent]] with name and address, found none".into(),
+            ));
+        }
+        self.check_address()?;
+        match &self.cluster.foreign() {
+            Some(settings) => self.cluster.check_foreign(settings)?,
+            None if !(1..=1_000_000).contains(&self.cluster.procs) => {
+                return Err((
+                    "cluster.procs",
+                    format!("expected 1 to 1000000, found {}", self.cluster.procs),
+                ));
+            }
+            None => {}
+        }
+        self.optional.as_ref().map_or(Ok(()), OptionalFile::check)?;
+        self.cluster.speed()?;
+        self.cluster.tuner()?;
+        self.cluster.local_policy()?;
+        if let Some(share) = self.cluster.cpu_share
+            && !(0.01..=1.0).contains(&share)
+        {
+            return Err(("cluster.cpu_share", format!("expected 0.01 to 1, found {share}")));
+        }
+        if let Some(power) = self.cluster.power_mflops
+            && !pliant_wire::bounds::POWER_MFLOPS.contains(&power)
+        {
+            let (least, most) =
+                (pliant_wire::bounds::POWER_MFLOPS.start(), pliant_wire::bounds::POWER_MFLOPS.end());
+            return Err((
+                "cluster.power_mflops",
+                format!("expected {least} to {most} MFlop/s, found {power}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Clients must be able to go where they are sent.
+    fn check_address(&self) -> Result<(), (&'static str, String)> {
+        let Some(address) = &self.advertise else {
+            return match self.listen.ip().is_unspecified() {
+                true => Err((
+                    ADVERTISE,
+                    format!(
+                        "expected it, since `listen` ({}) is every address of the host, found none",
+                        self.listen
+                    ),
+                )),
+                false => Ok(()),
+            };
+        };
+        check_advertised(address)
+    }
+
+    /// Where clients reach it.
+    pub fn address(&self) -> String {
+        self.advertise.clone().unwrap_or_else(|| self.listen.to_string())
+    }
+}
+
+impl ClusterFile {
+    /// The batch system in front of which the server stands; none if it is the embedded one.
+    pub(crate) fn foreign(&self) -> Option<cluster::Settings> {
+        let slurm = self.slurm.clone().map(cluster::Settings::Slurm);
+        slurm.or_else(|| self.oar.clone().map(cluster::Settings::Oar))
+    }
+
+    /// What the batch system does itself is not said here.
+    fn check_foreign(&self, settings: &cluster::Settings) -> Result<(), (&'static str, String)> {
+        let ClusterFile { procs, batch, order, aging, pin, first_core, cpu_share, .. } = self;
+        let said = [
+            ("cluster.procs", *procs != 0),
+            ("cluster.batch", *batch != cbf()),
+            ("cluster.order", order.is_some()),
+            ("cluster.aging", aging.is_some()),
+            ("cluster.pin", *pin),
+            ("cluster.first_core", *first_core != 0),
+            ("cluster.cpu_share", cpu_share.is_some()),
+            ("cluster.oar", self.oar.is_some() && self.slurm.is_some()),
+        ];
+        let table = match settings {
+            cluster::Settings::Slurm(_) => "cluster.slurm",
+            cluster::Settings::Oar(_) => "cluster.oar",
+        };
+        if let Some((key, _)) = said.iter().find(|(_, said)| *said) {
+            return Err((key, format!("expected none beside [{table}], which decides that, found one")));
+        }
+        let checked = match settings {
+            cluster::Settings::Slurm(settings) => settings.check(),
+            cluster::Settings::Oar(settings) => settings.check(),
+        };
+        checked.map_err(|error| (table, error.to_string()))
+    }
+
+    /// The name of the policy by which the cluster is planned.
+    pub fn policy(&self) -> String {
+        match self.foreign() {
+            Some(cluster::Settings::Slurm(_)) => foreign::SLURM.to_owned(),
+            Some(cluster::Settings::Oar(_)) => foreign::OAR.to_owned(),
+            None => self.local_policy().unwrap_or_else(|_| self.batch.clone()),
+        }
+    }
+
+    /// The local policy, with its queue order and aging.
+    fn local_policy(&self) -> Result<String, (&'static str, String)> {
+        let (order, aging) = (self.order.as_deref(), self.aging.as_deref());
+        let wrong = |(key, problem)| match key {
+            "order" => ("cluster.order", problem),
+            "aging" => ("cluster.aging", problem),
+            _ => ("cluster.batch", problem),
+        };
+        pliant_policy::batch::order::local_policy(&self.batch, order, aging).map_err(wrong)
+    }
+
+    /// Processors.
+    pub fn procs(&self) -> Procs {
+        Procs(self.procs)
+    }
+
+    /// How fast they are.
+    pub fn speed(&self) -> Result<Speed, (&'static str, String)> {
+        Speed::new(self.speed).map_err(|error| ("cluster.speed", error.to_string()))
+    }
+
+    /// How requests are sized.
+    pub fn tuner(&self) -> Result<Tuner, (&'static str, String)> {
+        let tuner = self.tuner.parse().map_err(|error: TunerError| ("cluster.tuner", error.to_string()))?;
+        let given = [("cluster.slack", "slack", self.slack), ("cluster.share", "share", self.share)];
+        given.into_iter().try_fold(tuner, |tuner: Tuner, (place, key, value)| match value {
+            None => Ok(tuner),
+            Some(value) => tuner.with(key, value).map_err(|error| (place, error.to_string())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Why a daemon cannot start or go on.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use pliant_config::ConfigError;
+use pliant_control::names::Name;
+use pliant_journal::JournalError;
+use pliant_transport::{Peer, Role, ServerTls, TlsError};
+
+use super::RunnerError;
+use crate::monitoring::{HttpError, MetricsError};
+
+/// Why a daemon cannot start or go on.
+#[derive(Debug)]
+pub enum DaemonError {
+    /// Its file cannot be used.
+    Config(ConfigError),
+    /// Its certificate cannot be used.
+    Tls(TlsError),
+    /// Its certificate is somebody else's.
+    Certificate {
+        /// What it should say.
+        expected: (Role, Name),
+        /// What it says.
+        found: Peer,
+    },
+    /// It cannot listen.
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Its journal cannot be used.
+    Journal(JournalError),
+    /// Its loop cannot go on.
+    Runner(RunnerError),
+    /// Its pages cannot be served.
+    Http(HttpError),
+    /// Its metrics cannot be kept.
+    Metrics(MetricsError),
+    /// Connections cannot be served.
+    Transport(tonic::transport::Error),
+    /// A thread cannot be started.
+    Thread(io::Error),
+    /// A folder of its state cannot be used.
+    State {
+        /// What of it.
+        what: &'static str,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Its thread ended in disorder; a log line before says why.
+    Panicked,
+}
+
+impl DaemonError {
+    /// True if its configuration is wrong: starting it again will not help.
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) => true,
+            Self::Journal(error) | Self::Runner(RunnerError::Journal(error)) => is_wrong(error),
+            Self::Runner(RunnerError::Restore { .. } | RunnerError::Unreadable { .. }) => true,
+            _ => false,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Tls(error) => error.hint(),
+            Self::Certificate { .. } => Some("issue one with `pliant ca issue`, or correct `name`"),
+            Self::Journal(error) | Self::Runner(RunnerError::Journal(error)) => error.hint(),
+            Self::Runner(RunnerError::Unreadable { .. }) => {
+                Some("use the version of Pliant that wrote it, or restore the folder from a backup")
+            }
+            Self::Http(error) => error.hint(),
+            Self::Listen { .. } => Some("is another daemon there? change `listen`"),
+            Self::Config(error) => error.hint(),
+            _ => None,
+        }
+    }
+
+    /// Whether the certificate is the daemon's own.
+    pub(crate) fn check_name(tls: &ServerTls, role: Role, name: &Name) -> Result<(), DaemonError> {
+        let own = tls.own();
+        if own.role == role && own.name == name.as_str() {
+            return Ok(());
+        }
+        Err(DaemonError::Certificate { expected: (role, name.clone()), found: own.clone() })
+    }
+}
+
+/// True if the journal stays as it is however often the daemon is started.
+fn is_wrong(error: &JournalError) -> bool {
+    // One that another daemon has taken over is in order, and so is one that we were about to write disorder to.
+    !error.may_pass() && !matches!(error, JournalError::Deposed { .. } | JournalError::Order { .. })
+}
+
+impl fmt::Display for DaemonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => write!(f, "{error}"),
+            Self::Tls(error) => write!(f, "{error}"),
+            Self::Certificate { expected: (role, name), found } => write!(
+                f,
+                "expected a certificate of {} {name}, found one of {} {}",
+                role.name(),
+                found.role.name(),
+                found.name
+            ),
+            Self::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            Self::Journal(error) => write!(f, "{error}"),
+            Self::Runner(error) => write!(f, "{error}"),
+            Self::Http(error) => write!(f, "{error}"),
+            Self::Metrics(error) => write!(f, "{error}"),
+            Self::Transport(error) => write!(f, "cannot serve connections: {error}"),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+            Self::State { what, source } => write!(f, "cannot use the {what}: {source}"),
+            Self::Panicked => write!(f, "internal error, please report it with the log"),
+        }
+    }
+}
+
+impl std::error::Error for DaemonError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::Tls(error) => Some(error),
+            Self::Listen { source, .. } | Self::Thread(source) => Some(source),
+            Self::Journal(error) => Some(error),
+            Self::Runner(error) => Some(error),
+            Self::Http(error) => Some(error),
+            Self::Metrics(error) => Some(error),
+            Self::Transport(error) => Some(error),
+            Self::State { source, .. } => Some(source.as_ref()),
+            Self::Certificate { .. } | Self::Panicked => None,
+        }
+    }
+}
+
+macro_rules! from {
+    ($($variant:ident($source:ty)),* $(,)?) => {$(
+        impl From<$source> for DaemonError {
+            fn from(source: $source) -> DaemonError {
+                DaemonError::$variant(source)
+            }
+        }
+    )*};
+}
+
+from!(
+    Config(ConfigError),
+    Tls(TlsError),
+    Journal(JournalError),
+    Runner(RunnerError),
+    Http(HttpError),
+    Metrics(MetricsError),
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_start_does_not_mend_is_input() {
+        let place = || "state".to_owned();
+        let why = || "why".to_owned();
+        let gap = |found| JournalError::Gap { place: place(), what: "entry", expected: 3, found };
+        type Wrap = fn(JournalError) -> DaemonError;
+        let cases: [(Wrap, &str); 2] = [
+            (DaemonError::Journal, "when it was opened"),
+            (|error| RunnerError::from(error).into(), "when it was read or written"),
+        ];
+        for (wrap, when) in cases {
+            for (error, expected) in [
+                (gap(None), true),
+                (gap(Some(5)), true),
+                (JournalError::Damaged { place: place(), why: why() }, true),
+                (JournalError::Version { place: place(), expected: 1, found: 2 }, true),
+                (JournalError::Full { why: why() }, false),
+                (JournalError::Unreachable { why: why() }, false),
+                (JournalError::Deposed { why: why() }, false),
+                (JournalError::Order { what: "entry", expected: 3, found: 4 }, false),
+            ] {
+                let hint = error.hint();
+                let text = format!("{error} {when}");
+                let error = wrap(error);
+                assert_eq!(error.is_input(), expected, "{text}");
+                assert_eq!(error.hint(), hint, "{text}");
+            }
+        }
+        let source = serde_json::from_str::<u32>("{").unwrap_err();
+        let unreadable = DaemonError::from(RunnerError::Unreadable { sequence: 3, source });
+        assert!(unreadable.is_input() && unreadable.hint().is_some());
+    }
+}

@@ -1,0 +1,206 @@
+//! What a machine is told and asked, by everybody, for the one thread that changes it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, MutexGuard};
+use pliant_control::replay::Machine;
+use pliant_model::Time;
+use pliant_transport::Clock;
+use tokio::sync::oneshot;
+
+/// How many events may wait before those of clients are turned away.
+const WAITING_MAX: usize = 10_000;
+/// How many bytes of clients' events may wait.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// What a machine is asked, and where its answer goes.
+pub(super) type Question<M> = Box<dyn FnOnce(&mut M, Time) + Send>;
+
+/// What comes in.
+pub(super) enum Input<M: Machine> {
+    Event(M::Event, Waits),
+    Question(Question<M>),
+    Acknowledged(u64),
+    /// To be answered once everything that came before is durable.
+    Barrier(oneshot::Sender<()>),
+    Stop,
+}
+
+/// Events that were told and are not taken in: while the journal cannot be written, they pile up.
+#[derive(Default)]
+struct Waiting {
+    events: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// An event's place among those that wait, given up when dropped.
+pub(super) struct Waits {
+    waiting: Arc<Waiting>,
+    /// How long it is, if a client says.
+    pub(super) bytes: usize,
+}
+
+impl Waits {
+    fn among(waiting: &Arc<Waiting>, bytes: usize) -> Waits {
+        waiting.events.fetch_add(1, Ordering::Relaxed);
+        waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Waits { waiting: waiting.clone(), bytes }
+    }
+
+    /// True if there are more than there may be, this one included.
+    fn is_too_much(&self) -> bool {
+        self.waiting.events.load(Ordering::Relaxed) > WAITING_MAX
+            || self.waiting.bytes.load(Ordering::Relaxed) > WAITING_BYTES_MAX
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.waiting.events.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The machine and its clock, for those who only look.
+pub(super) struct Shared<M> {
+    machine: Mutex<M>,
+    clock: Clock,
+}
+
+impl<M> Shared<M> {
+    pub(super) fn new(machine: M, clock: Clock) -> Shared<M> {
+        Shared { machine: Mutex::new(machine), clock }
+    }
+
+    pub(super) fn machine(&self) -> MutexGuard<'_, M> {
+        self.machine.lock()
+    }
+
+    /// The machine and the time. The clock is read while the machine is held, so that it never sees time go back,
+    /// whoever looks.
+    pub(super) fn at_present(&self) -> (MutexGuard<'_, M>, Time) {
+        let machine = self.machine();
+        (machine, self.clock.now())
+    }
+}
+
+/// Where to leave what the machine is to be told or asked.
+pub struct Mailbox<M: Machine> {
+    sender: Sender<Input<M>>,
+    waiting: Arc<Waiting>,
+    shared: Place<M>,
+}
+
+/// Where the machine will be, once it runs.
+type Place<M> = Arc<OnceLock<Arc<Shared<M>>>>;
+
+impl<M: Machine> Clone for Mailbox<M> {
+    fn clone(&self) -> Self {
+        Mailbox { sender: self.sender.clone(), waiting: self.waiting.clone(), shared: self.shared.clone() }
+    }
+}
+
+/// The daemon has stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stopped;
+
+/// Why a client's event was turned away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TurnedAway {
+    /// Too much waits already; nothing was told.
+    Busy,
+    /// The daemon has stopped.
+    Stopped,
+}
+
+impl<M: Machine> Mailbox<M> {
+    /// Tells the machine what happened.
+    pub fn tell(&self, event: M::Event) -> Result<(), Stopped> {
+        let waits = Waits::among(&self.waiting, 0);
+        self.sender.send(Input::Event(event, waits)).map_err(|_| Stopped)
+    }
+
+    /// Tells the machine what a client wants, in so many bytes, unless too much waits already. What happened can only
+    /// be told; what is wanted can be turned away.
+    pub fn want(&self, event: M::Event, bytes: usize) -> Result<(), TurnedAway> {
+        let waits = Waits::among(&self.waiting, bytes);
+        if waits.is_too_much() {
+            return Err(TurnedAway::Busy);
+        }
+        self.sender.send(Input::Event(event, waits)).map_err(|_| TurnedAway::Stopped)
+    }
+
+    /// Asks the machine something that changes nothing, after everything that was told before. What was told may not
+    /// be durable yet: see [`Mailbox::settled`].
+    pub async fn ask<A: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
+    ) -> Result<A, Stopped> {
+        let (sender, receiver) = oneshot::channel();
+        let question: Question<M> = Box::new(move |machine, now| {
+            // Whoever asked may have gone.
+            let _ = sender.send(question(machine, now));
+        });
+        self.sender.send(Input::Question(question)).map_err(|_| Stopped)?;
+        receiver.await.map_err(|_| Stopped)
+    }
+
+    /// As [`Mailbox::ask`], but at once if nobody is changing the machine: what was told just before may not be in it
+    /// yet. For estimates, which are out of date when they arrive anyway.
+    pub async fn glance<A: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
+    ) -> Result<A, Stopped> {
+        if let Some(shared) = self.shared.get() {
+            let machine = shared.machine.try_lock();
+            let now = shared.clock.now();
+            if let Some(mut machine) =
+                machine.filter(|machine| machine.next_due().is_none_or(|due| due > now))
+            {
+                return Ok(question(&mut machine, now));
+            }
+        }
+        self.ask(question).await
+    }
+
+    /// Waits until everything that was told before is durable.
+    pub async fn settled(&self) -> Result<(), Stopped> {
+        let (sender, receiver) = oneshot::channel();
+        self.sender.send(Input::Barrier(sender)).map_err(|_| Stopped)?;
+        receiver.await.map_err(|_| Stopped)
+    }
+
+    /// The parent has kept the news up to there.
+    pub fn acknowledged(&self, sequence: u64) {
+        // A daemon that has stopped asks again when it starts.
+        let _ = self.sender.send(Input::Acknowledged(sequence));
+    }
+
+    /// Ends the loop once what was told before is done.
+    pub fn stop(&self) {
+        let _ = self.sender.send(Input::Stop);
+    }
+}
+
+/// A mailbox and its other end.
+pub(crate) fn mailbox<M: Machine>() -> (Mailbox<M>, Inbox<M>) {
+    let (sender, receiver) = mpsc::channel();
+    let shared = Place::default();
+    (Mailbox { sender, waiting: Arc::default(), shared: shared.clone() }, Inbox { receiver, shared })
+}
+
+/// The other end of a mailbox.
+pub(crate) struct Inbox<M: Machine> {
+    pub(super) receiver: Receiver<Input<M>>,
+    shared: Place<M>,
+}
+
+impl<M: Machine> Inbox<M> {
+    /// Shows the machine to those who only look, from now on.
+    pub(super) fn show(&self, shared: Arc<Shared<M>>) {
+        // There is one inbox, and one machine that runs on it.
+        let _ = self.shared.set(shared);
+    }
+}

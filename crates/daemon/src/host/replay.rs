@@ -1,0 +1,57 @@
+//! A recorded journal told again (invariant 10): a stopped daemon's entries, given to a new machine of `control`,
+//! lead to the same commands.
+
+use std::path::Path;
+
+use pliant_control::replay::{Machine, Recorded, replay};
+use pliant_journal::{self as journal, Entry};
+use pliant_model::Time;
+
+use super::{RunnerError, digest};
+
+/// How many entries are read at a time.
+const PAGE: u32 = 10_000;
+
+/// What became of a journal that was told again.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Retold {
+    /// How many entries were told.
+    pub entries: u64,
+    /// The numbers of those whose commands are others than were recorded.
+    pub differing: Vec<u64>,
+}
+
+/// Tells the journal in a stopped daemon's folder to a new machine, from the first entry on.
+///
+/// # Errors
+///
+/// If the journal cannot be read, or its first entries are kept no longer.
+pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<Retold, RunnerError> {
+    let mut archive = journal::open_sqlite(folder)?.archive()?;
+    let mut page = archive.entries(1, PAGE)?;
+    let Some(first) = page.first() else { return Ok(Retold::default()) };
+    if first.seq != 1 {
+        return Err(RunnerError::Restore {
+            why: format!("expected the journal from its first entry on, found it from entry {}", first.seq),
+        });
+    }
+    let mut machine = new(Time(first.at));
+    let mut retold = Retold::default();
+    while let Some(last) = page.last().map(|entry| entry.seq) {
+        let events = page.iter().map(recorded::<M>).collect::<Result<Vec<_>, _>>()?;
+        for (entry, commands) in page.iter().zip(replay(&mut machine, events)) {
+            retold.entries += 1;
+            if digest::<M>(&commands) != entry.commands {
+                retold.differing.push(entry.seq);
+            }
+        }
+        page = archive.entries(last + 1, PAGE)?;
+    }
+    Ok(retold)
+}
+
+fn recorded<M: Machine>(entry: &Entry) -> Result<Recorded<M::Event>, RunnerError> {
+    let event = serde_json::from_str(&entry.event);
+    let event = event.map_err(|source| RunnerError::Unreadable { sequence: entry.seq, source })?;
+    Ok(Recorded { at: Time(entry.at), event })
+}

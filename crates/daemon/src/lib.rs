@@ -1,0 +1,11 @@
+//! The daemons of a federation: agents ([`agent`]) and servers ([`server`]). Each runs its machine of `pliant-control` in the same
+//! [`host`], which recovers it, journals what it is notified of, and carries out what it decides.
+
+pub mod agent;
+mod calling;
+pub mod config;
+pub mod gate;
+pub mod host;
+pub mod monitoring;
+pub mod server;
+mod uplink;

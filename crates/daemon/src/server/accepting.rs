@@ -1,0 +1,169 @@
+//! A submission on its way to the machine: looked up, checked, and told.
+
+use std::time::Duration;
+
+use pliant_control::access::Caller;
+use pliant_control::job::JobRecord;
+use pliant_control::names::Key;
+use pliant_control::reason::Cause;
+use pliant_control::server::{Answer, Event, Refused, Submit};
+use pliant_site::services::Refusal;
+use pliant_staging::FileSpec;
+use pliant_telemetry::{RequestId, names};
+use pliant_wire::{Declined, Submission, SubmitAnswer, Submitted};
+use tonic::Status;
+
+use super::launch::Launch;
+use super::offer::Made;
+use super::service::{PATIENCE, Service, blocking, slow, stopping};
+
+/// How long a submission waits for a server with a new journal to be told which numbers are taken: if its agent is
+/// there, the answer is under way.
+const NUMBERED_WITHIN: Duration = Duration::from_secs(1);
+
+impl Service {
+    pub(super) async fn accept(
+        &self,
+        caller: Caller,
+        id: RequestId,
+        submission: Submission,
+    ) -> Result<SubmitAnswer, Status> {
+        let Submission { key, what, inputs, latest, compared, survey, pinned } = submission;
+        // No input is begun anew or thrown away until the answer is known.
+        let _turn = self.store.turn(&caller.user, key).await;
+        // Its inputs are gone if it was accepted before: this comes first.
+        if let Some(record) = self.accepted_before(&caller, key).await? {
+            // What was told of it first may still be on its way to the disk.
+            let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+            settled.map_err(|_| slow())?.map_err(|_| stopping())?;
+            return Ok(SubmitAnswer::Accepted(Box::new(record)));
+        }
+        if let Some(refused) = self.is_unnumbered().await {
+            metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
+            tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
+            return Ok(SubmitAnswer::Declined(Declined::from(&refused)));
+        }
+        self.can_write()?;
+        let learned = match what.service() {
+            Some(name) => self.shop.learned(name, &self.mailbox).await,
+            None => None,
+        };
+        let shared = match &what {
+            Submitted::Pack(pack) => pack.inputs_key,
+            Submitted::Service { .. } | Submitted::Script(_) => None,
+        };
+        let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
+        let lesson = self.lesson(&made);
+        let Made { prepared, script, pack } = made;
+        // The estimates of a pack are those of its server alone.
+        let pinned = pinned || pack.is_some();
+        if let Some(name) = prepared.missing_input(&inputs) {
+            return Err(Status::invalid_argument(format!(
+                "expected the input file {}, found none",
+                name.as_str()
+            )));
+        }
+        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
+            let limit = format!("expected at most {allowed} bytes of input, found {found}");
+            // Asking again changes nothing.
+            return Err(Status::out_of_range(limit));
+        }
+        let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
+        let uploaded = move || {
+            if let Some(shared) = shared {
+                // Other packs may need them for long.
+                store.renew(&user, shared)?;
+            }
+            store.complete(&user, shared.unwrap_or(key), &files)
+        };
+        blocking(uploaded).await?;
+        let (name, work) = (prepared.name.clone(), prepared.work.clone());
+        // A pack says what it runs by itself, and goes to no other server.
+        let what = pack.is_none().then_some(what);
+        let links = shared.map(|key| (key, inputs.clone()));
+        let launch = Launch { prepared, what, script, pack, inputs, shared, request: id.to_string() };
+        let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
+        let owner = caller.user.clone();
+        let submit = Submit {
+            key,
+            owner,
+            name,
+            work,
+            own_time: false,
+            pinned,
+            latest,
+            compared,
+            survey,
+            launch,
+            lesson,
+        };
+        let bytes = submit.launch.len();
+        self.look().await;
+        match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
+            Answer::Accepted(record) => {
+                tracing::info!(
+                    job = %record.handle, owner = %record.owner, name = %record.name, procs = record.procs.0,
+                    start = record.expected.start.0, "accepted"
+                );
+                if let Some((key, files)) = links
+                    && let Err(status) = self.link(&record, key, files).await
+                {
+                    // It is tried again when it starts.
+                    tracing::warn!(job = %record.handle, why = status.message(), "cannot link its inputs yet");
+                }
+                Ok(SubmitAnswer::Accepted(record))
+            }
+            Answer::Refused(refused) => {
+                tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
+                Ok(SubmitAnswer::Declined(Declined::from(&refused)))
+            }
+            Answer::Known(handle) => {
+                let record = self.archived(&caller, &handle).await?;
+                Ok(SubmitAnswer::Accepted(Box::new(record)))
+            }
+            Answer::Cancelling(_)
+            | Answer::Elsewhere(_)
+            | Answer::Order(_)
+            | Answer::Handoff(_)
+            | Answer::Verdict(_)
+            | Answer::Part(_)
+            | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
+        }
+    }
+
+    /// Gives a pack its inputs at once: they may be thrown away before it starts.
+    async fn link(&self, record: &JobRecord, key: Key, files: Vec<FileSpec>) -> Result<(), Status> {
+        let (store, user, dir) = (self.store.clone(), record.owner.clone(), self.host.dir(&record.handle));
+        blocking(move || store.share(&user, key, &files, &dir)).await
+    }
+
+    /// Why no job is taken while it is not known which numbers are taken.
+    pub(super) async fn is_unnumbered(&self) -> Option<Refused> {
+        let mut numbered = self.numbered.clone();
+        let told = tokio::time::timeout(NUMBERED_WITHIN, numbered.wait_for(|numbered| *numbered)).await;
+        let reason = || {
+            Cause::Absent.because(
+                "the server's journal is new, and the agents above it have not said which job numbers are taken",
+            )
+        };
+        (!matches!(told, Ok(Ok(_)))).then(|| Refused::Other(reason()))
+    }
+
+    /// An error while the journal cannot be written: nothing is accepted then, and nobody need wait to be told so. It
+    /// says that nothing was done this time, so that clients try elsewhere; what they sent before may still wait here.
+    pub(super) fn can_write(&self) -> Result<(), Status> {
+        match &*self.failure.lock() {
+            Some(why) => {
+                let why = format!("the server cannot write its journal at the moment: {why}");
+                Err(Status::resource_exhausted(why))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn refused(refusal: &Refusal) -> Status {
+    let hint = refusal.hint();
+    let message = if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") };
+    Status::invalid_argument(message)
+}

@@ -1,0 +1,451 @@
+//! What a server's commands mean in a batch system that is not Pliant's: Slurm or OAR ([`system`]).
+//!
+//! Every job's folder is made ready before the job is submitted, or released: from then on it may start at any moment, on
+//! another host, where a supervisor claims the folder. So the folders must be on a file system that the nodes share, and
+//! nothing is signalled from here. Each command is tried until it succeeds or is refused for good; a server that was killed
+//! meanwhile is given it again by its machine.
+
+mod folders;
+mod fresh;
+mod listings;
+mod look;
+mod rooms;
+mod system;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use pliant_control::batch;
+use pliant_control::coallocation::{PartId, Standing};
+use pliant_control::foreign::{Command, Event, Queue, Withdrawal};
+use pliant_control::job::Exit;
+use pliant_control::server::{self, Server};
+use pliant_model::JobId;
+use pliant_policy::alternatives::Alternative;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot, watch};
+
+pub(super) use self::fresh::Fresh;
+pub(super) use self::rooms::remove as remove_room;
+
+use self::fresh::Last;
+use super::launch::Host;
+use super::packs;
+use super::parts::ends;
+use super::what::What;
+use crate::host::Mailbox;
+use pliant_staging::Store;
+use pliant_transport::Clock;
+pub(crate) use system::Settings;
+use system::{Kept, Order, System};
+
+/// The pauses before something is tried again.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+
+/// How long a supervisor may take to see that its job is to be ended.
+const NOTICED: Duration = Duration::from_secs(3);
+/// Between two looks at what a supervisor does.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What surrounds a batch system.
+#[derive(Clone)]
+pub(super) struct Around {
+    pub(super) host: Host,
+    pub(super) store: Store,
+    /// What starts a supervisor.
+    pub(super) supervisor: Arc<[OsString]>,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) runtime: Handle,
+}
+
+/// A cluster, and what is done in it.
+#[derive(Clone)]
+pub(super) struct Cluster {
+    around: Around,
+    /// Once its batch system has answered for the first time.
+    system: watch::Receiver<Option<Arc<System>>>,
+    /// What came of the last listing.
+    last: watch::Receiver<Last>,
+    /// Something was done that a listing shows.
+    news: Arc<Notify>,
+    /// The end of the turn of the last job that is to be submitted.
+    turn: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+}
+
+/// A job's turn to be submitted. Dropped, it is over.
+struct Turn {
+    before: Option<oneshot::Receiver<()>>,
+    _done: oneshot::Sender<()>,
+}
+
+impl Turn {
+    /// Waits until it has come.
+    async fn come(mut self) -> Turn {
+        if let Some(before) = self.before.take() {
+            // It is told by being dropped.
+            let _ = before.await;
+        }
+        self
+    }
+}
+
+/// A job, as far as it concerns a batch system.
+#[derive(Clone)]
+struct Job {
+    number: u32,
+    /// Its folder; none if nobody knows it any more.
+    dir: Option<PathBuf>,
+    /// What is to run; none while it is another server's.
+    what: Option<Arc<What>>,
+}
+
+/// Why something cannot be done in a job's folder.
+enum Unready {
+    /// That does not change, and what the job's owner is told.
+    Lasting(String),
+    /// It may work later.
+    Passing(String),
+}
+
+impl Cluster {
+    /// Begins to list the jobs, and does what was not done when the server went down.
+    pub(super) fn start(
+        around: Around,
+        settings: Settings,
+        machine: &Server,
+        clock: Clock,
+        stop: watch::Receiver<bool>,
+    ) -> Cluster {
+        let (connected, system) = watch::channel(None);
+        let (seen, last) = watch::channel(Last::default());
+        let news = Arc::new(Notify::new());
+        let mirror = machine.mirror().cloned().unwrap_or_default();
+        let listings = listings::Listings {
+            settings,
+            server: around.host.server.clone(),
+            mailbox: around.mailbox.clone(),
+            clock,
+            mirror,
+            unread: BTreeSet::new(),
+            connected,
+            last: seen,
+            news: news.clone(),
+        };
+        around.runtime.spawn(listings.keep(stop.clone()));
+        around.runtime.spawn(rooms::watch_rooms(around.host.clone(), news.clone(), stop));
+        let cluster = Cluster { around, system, last, news, turn: Arc::default() };
+        for (part, _, standing) in machine.parts() {
+            if matches!(standing, Standing::Committed | Standing::Runs { .. }) {
+                cluster.follow_tasks(&part.id);
+            }
+        }
+        for command in machine.unanswered() {
+            if let batch::Command::Foreign(command) = command {
+                cluster.carry_out(machine, command);
+            }
+        }
+        cluster
+    }
+
+    /// Its listings, for those who need a new one.
+    pub(super) fn fresh(&self) -> Fresh {
+        let (last, wanted) = (self.last.clone(), self.news.clone());
+        Fresh { last, wanted, mailbox: self.around.mailbox.clone() }
+    }
+
+    /// Does what the machine wants done.
+    pub(super) fn carry_out(&self, machine: &Server, command: Command) {
+        let own = self.clone();
+        let job = |number: JobId| own.job(machine, number);
+        match command {
+            Command::Queue(queue) => {
+                let turn = own.turn();
+                own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, turn));
+            }
+            Command::Release { job: number, ids, alternatives, tentative } => {
+                own.clone()
+                    .spawn(job(number), move |own, job| own.release(job, ids, alternatives, tentative));
+            }
+            Command::Withdraw { job: number, ids, tentative } => {
+                own.clone().spawn(job(number), move |own, job| own.withdraw(job, ids, tentative));
+            }
+            Command::Remove { job: number, ids } => {
+                own.clone().spawn(job(number), |own, job| own.remove(job, ids));
+            }
+            Command::Terminate { job: number, ids } => {
+                own.clone().spawn(job(number), |own, job| own.terminate(job, ids));
+            }
+            Command::Look { job: number, ids, listed } => {
+                own.clone().spawn(job(number), |own, job| own.look(job, ids, listed));
+            }
+        }
+    }
+
+    fn job(&self, machine: &Server, number: JobId) -> Job {
+        let (number, host) = (number.0, &self.around.host);
+        let what = What::of(machine, number);
+        let dir = what.as_ref().map(|what| what.dir(host));
+        let dir = dir.or_else(|| machine.held_as(number).map(|handle| host.dir(handle)));
+        Job { number, dir, what: what.map(Arc::new) }
+    }
+
+    fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F)
+    where
+        F: Future<Output = Event> + Send + 'static,
+    {
+        let (mailbox, news) = (self.around.mailbox.clone(), self.news.clone());
+        let runtime = self.around.runtime.clone();
+        let part = job.what.as_ref().and_then(|what| what.part()).map(|part| part.part.id.clone());
+        let dir = job.dir.clone();
+        let doing = act(self, job);
+        runtime.spawn(async move {
+            let event = doing.await;
+            if let (Event::Ended { job, .. }, Some(dir)) = (&event, dir) {
+                match part {
+                    Some(id) => _ = ends::tell(&mailbox, &dir, &id).await,
+                    None => packs::tell(&mailbox, dir, *job).await,
+                }
+            }
+            // A server that has stopped finds out when it starts again.
+            let _ = mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
+            news.notify_one();
+        });
+    }
+
+    async fn system(&self) -> Arc<System> {
+        let mut system = self.system.clone();
+        let found = system.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+        match found {
+            Some(system) => system,
+            // The daemon stops, and this task with it.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Jobs are submitted one after the other: whoever comes first is first in the queue.
+    fn turn(&self) -> Turn {
+        let (done, next) = oneshot::channel();
+        Turn { before: self.turn.lock().replace(next), _done: done }
+    }
+
+    async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {
+        let Queue { job: named, procs, walltime, held, tentative, mut again, alternatives } = queue;
+        let Some(dir) = job.dir.clone() else {
+            return Event::Refused { job: named, why: "nobody knows it any more".to_owned() };
+        };
+        // What is held or tentative gets its folder when it is released.
+        let mut in_any_order = false;
+        let ready = match (held, tentative) {
+            (_, true) => self.furnished(&job, &dir).await,
+            (true, _) => Ok((dir.clone(), self.program(&dir))),
+            _ => {
+                let prepared = self.prepared(&job, procs, walltime, &alternatives).await;
+                prepared.map(|is_pack| {
+                    in_any_order = is_pack;
+                    (dir.clone(), self.program(&dir))
+                })
+            }
+        };
+        let (folder, program) = match ready {
+            Ok(ready) => ready,
+            Err(why) => return Event::Refused { job: named, why },
+        };
+        let system = self.system().await;
+        let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
+        let number = job.number;
+        let node = job.what.as_ref().and_then(|what| what.part()?.node());
+        let order =
+            Order { number, folder, program, procs, walltime, alternatives, node, held, in_any_order };
+        let mut pause = Pause::new("submit a job", job.number);
+        // The packs of a sweep join each other.
+        let mut turn = if in_any_order { None } else { Some(turn.come().await) };
+        loop {
+            match system.submit(&order, again).await {
+                Ok(ids) => {
+                    drop(turn);
+                    tracing::info!(job = job.number, ?ids, held, "queued");
+                    return Event::Queued { job: named, ids };
+                }
+                // There may be a job all the same.
+                Err(error) if error.leaves_open() => {
+                    again = true;
+                    // The others need not wait for that.
+                    turn = None;
+                    pause.after(&error).await;
+                }
+                Err(error) => {
+                    tracing::warn!(job = job.number, %error, "not queued");
+                    if again {
+                        // An earlier submission that comes to light later begins nothing.
+                        self.ask_end(&job).await;
+                    }
+                    return Event::Refused { job: named, why: error.to_string() };
+                }
+            }
+        }
+    }
+
+    /// What runs a job.
+    fn program(&self, dir: &Path) -> Vec<OsString> {
+        let words = self.around.supervisor.iter().cloned();
+        words.chain([dir.into()]).collect()
+    }
+
+    async fn release(
+        self,
+        job: Job,
+        ids: Vec<String>,
+        alternatives: Vec<Alternative>,
+        tentative: bool,
+    ) -> Event {
+        let number = JobId(job.number);
+        let (system, size) = (self.system().await, job.what.as_ref().map(|what| what.size()));
+        let ready = match size {
+            Some((procs, walltime)) => self.prepared(&job, procs, walltime, &alternatives).await.map(drop),
+            None => Err("nobody knows it any more".to_owned()),
+        };
+        if let Err(why) = ready {
+            // It is still held, or waits to be told: nothing of it has run.
+            self.refuse(&job).await;
+            self.end_there(&system, &job, &ids).await;
+            let exit = Exit::NotStarted(why);
+            return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
+        }
+        if tentative {
+            if let Some(part) = job.what.as_ref().and_then(|what| what.part()) {
+                self.follow_tasks(&part.part.id);
+            }
+            return self.let_go_on(&job).await;
+        }
+        for id in &ids {
+            let mut pause = Pause::new("release a job", job.number);
+            while let Err(error) = system.release(job.number, id).await {
+                if !error.may_pass() {
+                    // A listing tells what became of it.
+                    tracing::info!(job = job.number, id, %error, "not released");
+                    break;
+                }
+                pause.after(&error).await;
+            }
+        }
+        Event::Released { job: number }
+    }
+
+    async fn withdraw(self, job: Job, ids: Vec<String>, tentative: bool) -> Event {
+        let (system, number) = (self.system().await, JobId(job.number));
+        let mut outcome = Withdrawal::Withdrawn;
+        for id in &ids {
+            if self.keep_back(&system, &job, id).await == Kept::Started {
+                outcome = Withdrawal::Stays;
+            }
+        }
+        if outcome == Withdrawal::Stays && !tentative && self.was_put_away(&job).await {
+            // By an earlier try of the same: what has started since found nothing to run.
+            outcome = Withdrawal::Withdrawn;
+        }
+        if outcome == Withdrawal::Withdrawn && !self.put_away(&job).await {
+            outcome = Withdrawal::Stays;
+        }
+        if outcome == Withdrawal::Withdrawn {
+            self.clear(&job).await;
+            self.take_out(&system, &job, &ids).await;
+        }
+        tracing::info!(job = job.number, ?outcome, "withdrawn");
+        Event::Withdrawal { job: number, outcome }
+    }
+
+    /// Has the machine told how the tasks of a part end that is to run.
+    fn follow_tasks(&self, id: &PartId) {
+        let dir = self.around.host.part_dir(id);
+        self.around.runtime.spawn(ends::follow(self.around.mailbox.clone(), dir, id.clone()));
+    }
+
+    async fn keep_back(&self, system: &System, job: &Job, id: &str) -> Kept {
+        let mut pause = Pause::new("withdraw a job", job.number);
+        loop {
+            match system.keep_back(job.number, id).await {
+                Ok(kept) => return kept,
+                // Nothing may be concluded from that.
+                Err(error) => pause.after(&error).await,
+            }
+        }
+    }
+
+    async fn take_out(&self, system: &System, job: &Job, ids: &[String]) {
+        for id in ids {
+            let mut pause = Pause::new("take a job out of the queue", job.number);
+            while let Err(error) = system.take_out(job.number, id).await {
+                pause.after(&error).await;
+            }
+        }
+    }
+
+    async fn remove(self, job: Job, ids: Vec<String>) -> Event {
+        let system = self.system().await;
+        self.clear(&job).await;
+        for id in ids {
+            // If one has started meanwhile it finds nothing to run, or that it was run.
+            let outcome = self.keep_back(&system, &job, &id).await;
+            tracing::info!(job = job.number, id, ?outcome, "removed what was left of a job");
+            if outcome == Kept::Back {
+                self.take_out(&system, &job, &[id]).await;
+            }
+        }
+        Event::Removed { job: JobId(job.number) }
+    }
+
+    async fn terminate(self, job: Job, ids: Vec<String>) -> Event {
+        self.refuse(&job).await;
+        self.ask_end(&job).await;
+        // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
+        let begin = Instant::now();
+        let patience = Duration::from_secs(u64::from(self.around.host.cluster.grace_s)) + NOTICED;
+        while begin.elapsed() < patience && self.runs(&job).await {
+            tokio::time::sleep(LOOK).await;
+        }
+        let system = self.system().await;
+        self.end_there(&system, &job, &ids).await;
+        Event::Terminated { job: JobId(job.number) }
+    }
+
+    /// Has the batch system end a job.
+    async fn end_there(&self, system: &System, job: &Job, ids: &[String]) {
+        for id in ids {
+            let mut pause = Pause::new("end a job", job.number);
+            while let Err(error) = system.terminate(job.number, id).await {
+                if !error.may_pass() {
+                    tracing::error!(job = job.number, id, %error, "the batch system does not end a job");
+                    break;
+                }
+                pause.after(&error).await;
+            }
+        }
+    }
+}
+
+/// The time before something is tried again: longer every time. The first failure is told.
+struct Pause {
+    what: &'static str,
+    number: u32,
+    next: Duration,
+    told: bool,
+}
+
+impl Pause {
+    fn new(what: &'static str, number: u32) -> Pause {
+        Pause { what, number, next: AGAIN.0, told: false }
+    }
+
+    async fn after(&mut self, error: &(dyn std::fmt::Display + Sync)) {
+        if !self.told {
+            tracing::warn!(job = self.number, %error, "cannot {} at the moment: tried again until it works", self.what);
+            self.told = true;
+        }
+        tokio::time::sleep(self.next).await;
+        self.next = (self.next * 2).min(AGAIN.1);
+    }
+}

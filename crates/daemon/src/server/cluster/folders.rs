@@ -1,0 +1,140 @@
+//! The folders of jobs in a cluster: made ready, asked for an end, looked into, taken out of the way.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use pliant_control::batch::Run;
+use pliant_model::{JobId, Procs, Span};
+use pliant_policy::alternatives::Alternative;
+use pliant_site::processes::{self, Found};
+
+use super::{Cluster, Job, Pause, Unready};
+
+impl Cluster {
+    /// Makes a job's folder ready to be run, in whichever of its sizes, as soon as there is what that takes. True if it is a
+    /// pack.
+    pub(super) async fn prepared(
+        &self,
+        job: &Job,
+        procs: Procs,
+        walltime: Span,
+        alternatives: &[Alternative],
+    ) -> Result<bool, String> {
+        let what = job.what.as_deref().cloned().ok_or("nobody knows it any more")?;
+        let what = what.read().map_err(|error| error.told())?;
+        // The batch system hands out cores by numbers of its own.
+        let run = |procs: Procs, walltime| Run {
+            job: JobId(job.number),
+            procs,
+            cores: (0..procs.0).collect(),
+            walltime,
+        };
+        let sizes: Vec<Run> = alternatives.iter().map(|size| run(size.procs, size.walltime)).collect();
+        let is_pack = what.is_pack();
+        let around = Arc::new((self.around.clone(), what, run(procs, walltime), sizes));
+        self.until_ready(job.number, move || {
+            let (around, what, run, sizes) = &*around;
+            let prepared = what.prepare(&around.host, &around.store, run, sizes);
+            prepared.map(drop).map_err(|error| match error.may_pass() {
+                true => Unready::Passing(error.to_string()),
+                false => Unready::Lasting(error.told()),
+            })
+        })
+        .await
+        .map(|()| is_pack)
+    }
+
+    pub(super) async fn until_ready(
+        &self,
+        number: u32,
+        act: impl Fn() -> Result<(), Unready> + Clone + Send + 'static,
+    ) -> Result<(), String> {
+        let mut pause = Pause::new("prepare a job", number);
+        loop {
+            let done = tokio::task::spawn_blocking(act.clone()).await;
+            match done.unwrap_or_else(|_| Err(Unready::Passing("internal error".to_owned()))) {
+                Ok(()) => return Ok(()),
+                Err(Unready::Lasting(why)) => return Err(why),
+                Err(Unready::Passing(why)) => pause.after(&why).await,
+            }
+        }
+    }
+
+    /// Has the supervisor of a job end it, or start nothing.
+    pub(super) async fn ask_end(&self, job: &Job) {
+        let Some(dir) = job.dir.clone() else { return };
+        let is_ours = job.what.is_some();
+        let asked = tokio::task::spawn_blocking(move || ask_end(&dir, is_ours));
+        if let Ok(Err(error)) = asked.await {
+            tracing::error!(job = job.number, error, "cannot ask a job to end: the batch system does");
+        }
+    }
+
+    /// True if a supervisor has the job.
+    pub(super) async fn runs(&self, job: &Job) -> bool {
+        let Some(dir) = job.dir.clone() else { return false };
+        let found = tokio::task::spawn_blocking(move || processes::find(&dir)).await;
+        matches!(found, Ok(Ok(Found::Running(_))))
+    }
+
+    /// True if a job has no folder any more, though it was given one before it could start.
+    pub(super) async fn was_put_away(&self, job: &Job) -> bool {
+        let Some(dir) = job.dir.clone() else { return false };
+        let exists = tokio::task::spawn_blocking(move || dir.try_exists());
+        matches!(exists.await, Ok(Ok(false)))
+    }
+
+    /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
+    /// finds nothing to run. False if somebody has begun it.
+    pub(super) async fn put_away(&self, job: &Job) -> bool {
+        let Some(dir) = job.dir.clone() else { return true };
+        let aside = dir.with_file_name(format!(".withdrawn-{}", job.number));
+        let mut pause = Pause::new("put away the folder of a job", job.number);
+        loop {
+            let (dir, aside) = (dir.clone(), aside.clone());
+            let put = tokio::task::spawn_blocking(move || put_away(&dir, &aside)).await;
+            match put.unwrap_or_else(|_| Err("internal error".to_owned())) {
+                Ok(is_away) => return is_away,
+                Err(why) => pause.after(&why).await,
+            }
+        }
+    }
+}
+
+/// Asks for the end of a job in its folder. One that is ours gets it now if it has none yet: what is submitted or released
+/// meanwhile starts nothing then.
+fn ask_end(dir: &Path, is_ours: bool) -> Result<(), String> {
+    if is_ours {
+        let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        created.map_err(|error| error.to_string())?;
+    } else if !dir.exists() {
+        return Ok(());
+    }
+    processes::ask_end(dir).map_err(|error| error.to_string())
+}
+
+fn put_away(dir: &Path, aside: &Path) -> Result<bool, String> {
+    let is_unclaimed = |dir: &Path| match processes::find(dir) {
+        Ok(found) => Ok(matches!(found, Found::NeverStarted)),
+        Err(error) => Err(error.to_string()),
+    };
+    if dir.exists() {
+        if !is_unclaimed(dir)? {
+            return Ok(false);
+        }
+        std::fs::rename(dir, aside).map_err(|error| error.to_string())?;
+    }
+    if !aside.exists() {
+        return Ok(true);
+    }
+    if !is_unclaimed(aside)? {
+        // In the instant before.
+        std::fs::rename(aside, dir).map_err(|error| error.to_string())?;
+        return Ok(false);
+    }
+    if let Err(error) = std::fs::remove_dir_all(aside) {
+        tracing::warn!(%error, dir = %aside.display(), "cannot remove the files of a job");
+    }
+    Ok(true)
+}

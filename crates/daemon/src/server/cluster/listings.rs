@@ -1,0 +1,128 @@
+//! One listing per period, of which the machine is told what has changed; and one at once when something was done that
+//! a listing shows, or when somebody needs to know what others have done. Never are two under way, and however many want
+//! one, they are a while apart.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pliant_control::batch;
+use pliant_control::foreign::{self, Event};
+use pliant_control::listing::Listing;
+use pliant_control::names::Name;
+use pliant_control::server::{self, Server};
+use pliant_model::Procs;
+use pliant_transport::Clock;
+use tokio::sync::{Notify, watch};
+
+use super::fresh::{AGE, Last};
+use super::system::{Fault, Seen, Settings, System};
+use crate::host::{Mailbox, stopped};
+
+/// After this long the machine is told that nothing has changed: it may wait for a job that never appears.
+const NOTHING_NEW: Duration = Duration::from_secs(60);
+
+/// Lists the jobs of a cluster.
+pub(super) struct Listings {
+    pub(super) settings: Settings,
+    pub(super) server: Name,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) clock: Clock,
+    /// What the machine was told.
+    pub(super) mirror: Listing,
+    /// What of the last one could not be read: said once.
+    pub(super) unread: BTreeSet<String>,
+    /// Where the cluster is left once its batch system has answered.
+    pub(super) connected: watch::Sender<Option<Arc<System>>>,
+    /// Where it is left what came of the last one.
+    pub(super) last: watch::Sender<Last>,
+    /// Wakes up before the period is over.
+    pub(super) news: Arc<Notify>,
+}
+
+impl Listings {
+    /// Goes on until the daemon is to stop.
+    pub(super) async fn keep(mut self, stop: watch::Receiver<bool>) {
+        tokio::select! {
+            () = stopped(stop) => {}
+            () = self.list() => {}
+        }
+    }
+
+    async fn list(&mut self) {
+        let period = Duration::from_secs(self.settings.period_s().into());
+        let mut silent_since: Option<Instant> = None;
+        let mut told = None;
+        loop {
+            let asked = Instant::now();
+            match self.seen().await {
+                Ok(seen) => {
+                    if let Some(since) = silent_since.take() {
+                        tracing::info!(seconds = since.elapsed().as_secs(), "the batch system answers again");
+                    }
+                    self.tell(seen, &mut told);
+                    let procs = foreign::capacity(&self.mirror, self.settings.partition());
+                    let took = asked.elapsed();
+                    self.last.send_replace(Last { asked: Some(asked), took, silent: None, procs });
+                }
+                Err(error) => {
+                    self.last.send_modify(|last| last.silent = Some(error.to_string()));
+                    if silent_since.is_none() {
+                        tracing::warn!(%error, "the batch system cannot be listed: tried again until it can");
+                        silent_since = Some(Instant::now());
+                    }
+                }
+            }
+            tokio::time::sleep(AGE).await;
+            tokio::select! {
+                () = tokio::time::sleep(period.saturating_sub(AGE)) => {}
+                () = self.news.notified() => {}
+            }
+        }
+    }
+
+    async fn seen(&self) -> Result<Seen, Fault> {
+        let known = self.connected.borrow().clone();
+        let system = match known {
+            Some(system) => system,
+            None => {
+                let system = Arc::new(System::connect(&self.settings, &self.server).await?);
+                self.say(system.describe());
+                system
+            }
+        };
+        let seen = system.list(self.clock.now()).await?;
+        // Only now: nothing is done in a cluster that cannot be listed.
+        self.connected.send_if_modified(|connected| {
+            let is_new = connected.is_none();
+            *connected = Some(system.clone());
+            is_new
+        });
+        Ok(seen)
+    }
+
+    fn tell(&mut self, seen: Seen, told: &mut Option<Instant>) {
+        let Seen { listing, unread } = seen;
+        let unread: BTreeSet<String> = unread.iter().map(ToString::to_string).collect();
+        for unread in unread.difference(&self.unread) {
+            tracing::warn!(%unread, "a job of somebody else is left out");
+        }
+        self.unread = unread;
+        let changes = listing.changes(&self.mirror);
+        if !changes.is_empty() || told.is_none_or(|at| at.elapsed() >= NOTHING_NEW) {
+            *told = Some(Instant::now());
+            self.say(Event::Listed(changes));
+        }
+        let partition = self.settings.partition();
+        let procs = foreign::capacity(&listing, partition);
+        if procs == Procs(0) && foreign::capacity(&self.mirror, partition) != procs {
+            tracing::warn!(partition, "there are no nodes to run anything on");
+        }
+        self.mirror = listing;
+    }
+
+    fn say(&self, event: Event) {
+        // A server that has stopped lists them when it starts again.
+        let _ = self.mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
+    }
+}

@@ -1,0 +1,146 @@
+//! What the commands of a server's requests mean outside: answers, runs, news for those who listen.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pliant_control::names::{Key, User};
+use pliant_control::optional::server::{
+    Answer, Command, Event, Journaled, RequestKey, Standing, Told, UserShare,
+};
+use pliant_journal::JournalError;
+use pliant_model::{Time, TimeMs};
+use pliant_telemetry::names;
+use tokio::sync::{mpsc, oneshot};
+
+use super::runs::Runs;
+use crate::host::{Driver, Kept};
+
+/// How many ends a slow listener may be behind.
+const BEHIND: usize = 4_096;
+
+/// An answer, and what its caller has had.
+pub(super) type Answered = (Answer, Option<UserShare>);
+/// The end of a request, and what its user has had.
+pub(super) type Ended = (u32, Standing, Option<UserShare>);
+
+/// Who waits for an answer, and how that is told.
+type Waiting = (User, oneshot::Sender<Answered>);
+/// Those who listen to one exploration.
+type Streams = Vec<mpsc::Sender<Ended>>;
+
+/// Calls that wait for an answer.
+#[derive(Clone, Default)]
+pub(super) struct Calls(Arc<Mutex<HashMap<u64, Waiting>>>);
+
+impl Calls {
+    /// A call begins to wait.
+    pub(super) fn wait(&self, token: u64, user: User) -> oneshot::Receiver<Answered> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.lock().insert(token, (user, sender));
+        receiver
+    }
+
+    /// A call waits no more.
+    pub(super) fn forget(&self, token: u64) {
+        self.0.lock().remove(&token);
+    }
+}
+
+/// Those who listen to the ends of an exploration's requests.
+#[derive(Clone, Default)]
+pub(super) struct Listeners(Arc<Mutex<HashMap<(User, Key), Streams>>>);
+
+impl Listeners {
+    /// Begins to listen. Whoever is too slow hears nothing more, and asks again.
+    pub(super) fn listen(&self, user: &User, exploration: Key) -> mpsc::Receiver<Ended> {
+        let (sender, receiver) = mpsc::channel(BEHIND);
+        let mut listeners = self.0.lock();
+        // Those who have gone leave nothing behind.
+        listeners.retain(|_, senders| {
+            senders.retain(|sender| !sender.is_closed());
+            !senders.is_empty()
+        });
+        listeners.entry((user.clone(), exploration)).or_default().push(sender);
+        receiver
+    }
+
+    fn tell(&self, user: &User, exploration: Key, ended: &Ended) {
+        if let Some(senders) = self.0.lock().get_mut(&(user.clone(), exploration)) {
+            senders.retain(|sender| sender.try_send(ended.clone()).is_ok());
+        }
+    }
+}
+
+/// Carries out what a server's requests want done.
+pub(super) struct RequestsDriver {
+    pub(super) calls: Calls,
+    pub(super) listeners: Listeners,
+    pub(super) runs: Runs,
+    /// Why the journal cannot be written, if it cannot.
+    pub(super) failure: Arc<Mutex<Option<String>>>,
+    /// When the machine is told next that time has passed.
+    pub(super) wakes: Option<TimeMs>,
+}
+
+impl Driver<Journaled> for RequestsDriver {
+    fn keeps(&mut self, _command: &Command) -> Kept {
+        Kept::Nothing
+    }
+
+    fn carry_out(&mut self, machine: &Journaled, _now: Time, command: Command, _notice: Option<u64>) {
+        let share = |user: &User| {
+            let share = machine.requests().share(machine.at(), user)?;
+            Some(UserShare { user: user.clone(), share })
+        };
+        match command {
+            Command::Reply { to, answer } => {
+                if let Some((user, sender)) = self.calls.0.lock().remove(&to.0) {
+                    // Whoever called may have gone.
+                    let _ = sender.send((answer, share(&user)));
+                }
+            }
+            Command::Run { request, .. } => {
+                let process = machine.requests().processes().find(|process| process.request == request);
+                if let Some(process) = process {
+                    self.runs.run(process, false);
+                }
+            }
+            Command::End { request } => self.runs.end(request),
+            Command::Tell { key, standing } => {
+                metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(standing)).increment(1);
+                let RequestKey { exploration, number } = key;
+                if let Some(user) = machine.requests().owner(exploration) {
+                    self.listeners.tell(user, exploration, &(number, standing, share(user)));
+                }
+            }
+        }
+    }
+
+    fn committed(&mut self, machine: &Journaled, outcome: Result<(), &JournalError>) {
+        *self.failure.lock() = outcome.err().map(ToString::to_string);
+        let wakes = machine.wakes();
+        if wakes == self.wakes {
+            return;
+        }
+        self.wakes = wakes;
+        let Some(at) = wakes else { return };
+        let left = (at - super::moment(&self.runs.clock)).0.max(0).unsigned_abs();
+        let mailbox = self.runs.mailbox.clone();
+        self.runs.runtime.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(left)).await;
+            // A server that has stopped has nothing to decide.
+            let _ = mailbox.tell(Told { at, event: Event::Due });
+        });
+    }
+}
+
+fn word(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Waiting | Standing::Running => "running",
+        Standing::Completed => "completed",
+        Standing::Failed => "failed",
+        Standing::Cancelled => "cancelled",
+    }
+}

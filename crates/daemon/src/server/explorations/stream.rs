@@ -1,0 +1,273 @@
+//! One client's stream: its calls in their turn, and the ends of its requests as they come.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pliant_control::names::{Key, User};
+use pliant_control::optional::server::{
+    Answer, Event, Prospects, RequestKey, Standing, Submit, Told, UserShare,
+};
+use pliant_control::reason::{Cause, Reason};
+use pliant_control::server::Token;
+use pliant_model::TimeMs;
+use pliant_staging::{FileSpec, StagingError};
+use pliant_wire::bounds::OUTPUT_BYTES_MAX;
+use pliant_wire::{Attempt, Call, FromServer, Said, ToServer, proto};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tonic::{Status, Streaming};
+
+use super::driver::{Answered, Ended};
+use super::launch::{Asked, PAUSE, launch};
+use super::runs::blocking;
+use super::{Explorations, moment};
+use crate::host::{Stopped, TurnedAway};
+use crate::server::service::stopping;
+
+/// How long a call waits for the journal.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a stream is about.
+pub(in crate::server) struct Line {
+    explorations: Explorations,
+    user: User,
+    exploration: Key,
+    service: String,
+    deadline: Option<TimeMs>,
+    inputs: Vec<FileSpec>,
+    /// After how long a silence the client is told what its user has had, if it wants to know.
+    shares_every: Option<Duration>,
+    /// Ties its log lines together.
+    request: String,
+}
+
+/// Where replies go.
+type Replies = mpsc::Sender<Result<proto::ExploreReply, Status>>;
+
+/// A call's place among those that wait, given up when dropped.
+struct Place<'a>(&'a Explorations, u64);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.calls.forget(self.1);
+    }
+}
+
+impl Explorations {
+    /// Reads the first message of a stream, and makes sure that the service is offered.
+    pub(in crate::server) async fn line(
+        &self,
+        user: User,
+        request: String,
+        calls: &mut Streaming<proto::ExploreRequest>,
+    ) -> Result<Line, Status> {
+        let first = tokio::time::timeout(PATIENCE, calls.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
+        let first = first?.map(ToServer::try_from).transpose()?;
+        let Some(ToServer::Begin { exploration, service, deadline, inputs, shares_every_s }) = first else {
+            return Err(Status::invalid_argument("begin: expected it first, found something else"));
+        };
+        let is_pause = service == PAUSE && self.file.pause;
+        if !is_pause {
+            let found = self.shop.catalogue.find(&service, &user);
+            found.map_err(|refusal| Status::not_found(refusal.to_string()))?;
+        }
+        if !inputs.is_empty() {
+            self.take_in(&user, exploration, &inputs).await?;
+        }
+        tracing::info!(%user, %exploration, service, "explores");
+        let explorations = self.clone();
+        let shares_every = (shares_every_s > 0).then(|| Duration::from_secs(shares_every_s.into()));
+        Ok(Line { explorations, user, exploration, service, deadline, inputs, shares_every, request })
+    }
+}
+
+impl Explorations {
+    /// Takes the files of an exploration out of those that were uploaded, unless it has them.
+    async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
+        let _turn = self.store.turn(user, exploration).await;
+        let (store, user, inputs) = (self.store.clone(), user.clone(), inputs.to_vec());
+        let dir = self.runs.inputs_of(exploration);
+        let taken = blocking(&dir, move |dir| store.adopt(&user, exploration, &inputs, dir)).await;
+        taken.map_err(|error| match error {
+            // The client sends it, and asks again.
+            StagingError::Missing { .. } => Status::aborted(error.told()),
+            error if error.may_pass() => Status::unavailable(error.told()),
+            error => Status::invalid_argument(error.told()),
+        })
+    }
+}
+
+impl Line {
+    /// Answers calls and tells ends until the client hangs up, or can be answered no more.
+    pub(in crate::server) async fn serve(
+        self,
+        mut calls: Streaming<proto::ExploreRequest>,
+        replies: Replies,
+    ) {
+        // Before anything is answered, so that no end is missed.
+        let mut ends = self.explorations.listeners.listen(&self.user, self.exploration);
+        // Not all of those together who came together, and not while they still come.
+        let first = |every: Duration| Instant::now() + every.mul_f64(0.5 + rand::random::<f64>());
+        let mut shared = self.shares_every.map(first);
+        loop {
+            let silent_until = shared.unwrap_or_else(Instant::now);
+            let reply = tokio::select! {
+                call = calls.message() => match call {
+                    Ok(Some(call)) => self.answer(call).await,
+                    // Whoever hung up asks again if it wants to know more.
+                    Ok(None) | Err(_) => return,
+                },
+                ended = ends.recv() => match ended {
+                    Some(ended) => Ok(self.told(ended).await),
+                    None => Err(Status::unavailable("too much has ended at once; ask again")),
+                },
+                () = sleep_until(silent_until), if shared.is_some() => self.shared().await,
+            };
+            let last = reply.is_err();
+            if reply.as_ref().is_ok_and(|said| said.share.is_some() || said.said == Said::Shared) {
+                shared = self.shares_every.map(|every| Instant::now() + every);
+            }
+            let sent = replies.send(reply.map(|said| proto::ExploreReply::from(&said))).await;
+            if last || sent.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn told(&self, (number, standing, share): Ended) -> FromServer {
+        FromServer { said: self.stands(number.into(), standing).await, share }
+    }
+
+    /// What its user has had until now.
+    async fn shared(&self) -> Result<FromServer, Status> {
+        let (user, clock) = (self.user.clone(), self.explorations.clock);
+        let asked = self.explorations.mailbox.glance(move |machine, _| {
+            let share = machine.requests().share(moment(&clock).max(machine.at()), &user)?;
+            Some(UserShare { user, share })
+        });
+        let share = asked.await.map_err(|Stopped| stopping())?;
+        Ok(FromServer { said: Said::Shared, share })
+    }
+
+    async fn answer(&self, call: proto::ExploreRequest) -> Result<FromServer, Status> {
+        let asked = ToServer::try_from(call)?;
+        let of_all = asked == ToServer::CancelAll;
+        let (exploration, user) = (self.exploration, self.user.clone());
+        let key = |number| RequestKey { exploration, number };
+        let (id, (answer, share)) = match asked {
+            ToServer::Call(call) => {
+                let id = call.id();
+                let submit = match self.submit(call) {
+                    Ok(submit) => submit,
+                    Err(why) => {
+                        let said = Said::NotTaken { number: id.number, why };
+                        return Ok(FromServer { said, share: None });
+                    }
+                };
+                let submit = Box::new(submit);
+                (id, self.tell(|reply| Event::Submit { reply, submit }).await?)
+            }
+            ToServer::Cancel(id) => {
+                let (key, attempt) = (key(id.number), id.attempt);
+                (id, self.tell(|reply| Event::Cancel { reply, key, attempt, user }).await?)
+            }
+            ToServer::Withdraw(id) => {
+                let (key, attempt) = (key(id.number), id.attempt);
+                (id, self.tell(|reply| Event::Withdraw { reply, key, attempt, user }).await?)
+            }
+            ToServer::CancelAll => {
+                (0.into(), self.tell(|reply| Event::CancelAll { reply, exploration, user }).await?)
+            }
+            ToServer::Expect => {
+                let said = Said::Expected(self.prospects().await?);
+                return Ok(FromServer { said, share: None });
+            }
+            ToServer::Begin { .. } => {
+                return Err(Status::invalid_argument("begin: expected it once, found it again"));
+            }
+        };
+        let said = match answer {
+            Answer::Stands(standing) => self.stands(id, standing).await,
+            Answer::AllCancelled => Said::AllCancelled,
+            Answer::Refused(why) if why.cause == Cause::KeyTaken => {
+                return Err(Status::already_exists(why.why));
+            }
+            // There is no request to say it of: the client asks again, and gives this server up in the end.
+            Answer::Refused(why) if of_all => return Err(Status::resource_exhausted(why.why)),
+            Answer::Refused(why) => Said::NotTaken { number: id.number, why },
+        };
+        Ok(FromServer { said, share })
+    }
+
+    /// What the client may expect of this server at the moment.
+    async fn prospects(&self) -> Result<Prospects, Status> {
+        let (exploration, user, clock) = (self.exploration, self.user.clone(), self.explorations.clock);
+        let asked = self.explorations.mailbox.glance(move |machine, _| {
+            let at = moment(&clock).max(machine.at());
+            machine.requests().prospects(at, exploration, &user)
+        });
+        asked.await.map_err(|Stopped| stopping())
+    }
+
+    fn submit(&self, call: Call) -> Result<Submit, Reason> {
+        let Explorations { shop, file, .. } = &self.explorations;
+        let Call { number, kind, attempt, arguments } = call;
+        let Line { user, service, inputs, request, .. } = self;
+        let launch = launch(shop, &Asked { user, service, inputs, request }, arguments)?;
+        Ok(Submit {
+            key: RequestKey { exploration: self.exploration, number },
+            user: self.user.clone(),
+            weight: file.weight(&self.user),
+            kind,
+            attempt,
+            deadline: self.deadline,
+            launch: serde_json::to_string(&launch).expect("a launch is plain data with text keys"),
+        })
+    }
+
+    /// Tells the machine, and waits until the answer is durable.
+    async fn tell(&self, event: impl FnOnce(Token) -> Event) -> Result<Answered, Status> {
+        let own = &self.explorations;
+        let token = own.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = own.calls.wait(token, self.user.clone());
+        let _place = Place(own, token);
+        let event = event(Token(token));
+        let bytes = match &event {
+            Event::Submit { submit, .. } => submit.launch.len(),
+            _ => 0,
+        };
+        let told = Told { at: moment(&own.clock), event };
+        own.mailbox.want(told, bytes).map_err(|why| match why {
+            TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
+            TurnedAway::Stopped => stopping(),
+        })?;
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        // Whether it was done is not known: the client asks again under the same number.
+        answer.map_err(|_| Status::unavailable("the journal is slow; ask again"))?.map_err(|_| stopping())
+    }
+
+    /// How a request stands, with what it wrote.
+    async fn stands(&self, id: Attempt, standing: Standing) -> Said {
+        let name = match standing {
+            Standing::Completed => "stdout",
+            Standing::Failed => "stderr",
+            Standing::Waiting | Standing::Running | Standing::Cancelled => {
+                return Said::Stands { id, standing, output: Vec::new() };
+            }
+        };
+        if self.service == PAUSE {
+            return Said::Stands { id, standing, output: Vec::new() };
+        }
+        let number = id.number;
+        let key = RequestKey { exploration: self.exploration, number };
+        let dir = self.explorations.runs.dir(key);
+        let read = blocking(&dir, move |dir| std::fs::read(dir.join(name))).await;
+        let mut output = read.unwrap_or_else(|error| {
+            tracing::warn!(%error, exploration = %self.exploration, number, "the output of a request cannot be read");
+            Vec::new()
+        });
+        output.drain(..output.len().saturating_sub(OUTPUT_BYTES_MAX));
+        Said::Stands { id, standing, output }
+    }
+}

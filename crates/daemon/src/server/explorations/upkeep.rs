@@ -1,0 +1,112 @@
+//! What is done from time to time: shares are shown as metrics, and what nobody remembers is thrown away.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use pliant_control::names::{Key, User};
+use pliant_control::optional::server::{Event, Told, UserShare};
+use pliant_model::TimeMs;
+use pliant_policy::optional::unfairness;
+use pliant_telemetry::names;
+use pliant_wire::Shares;
+use tokio::sync::watch;
+
+use super::{Explorations, moment};
+use crate::host::{Stopped, stopped};
+
+/// How often metrics are brought up to date.
+const SHOWN_EVERY: Duration = Duration::from_secs(5);
+/// After how many such times it is looked for what can be thrown away.
+const CLEANED_EVERY: u32 = 120;
+/// How long a folder is left alone whose exploration is not known.
+const FRESH: Duration = Duration::from_secs(600);
+/// Of how many users metrics are shown: each is a time series that stays.
+const USERS_SHOWN: usize = 1_000;
+
+impl Explorations {
+    /// What users have had, all or one of them.
+    pub(in crate::server) async fn shares(&self, of: Option<User>) -> Result<Shares, Stopped> {
+        let (cores, clock) = (self.file.cores, self.clock);
+        self.mailbox
+            .ask(move |machine, _| {
+                let at = moment(&clock).max(machine.at());
+                let shares = machine.requests().shares(at);
+                let wanted = |share: &UserShare| of.as_ref().is_none_or(|user| share.user == *user);
+                Shares { users: shares.filter(wanted).collect(), cores, at }
+            })
+            .await
+    }
+
+    /// Goes on until the daemon is to stop.
+    pub(super) async fn look_after(self, stop: watch::Receiver<bool>) {
+        for round in 0_u32.. {
+            if round.is_multiple_of(CLEANED_EVERY) {
+                self.clean().await;
+            }
+            if let Ok(shares) = self.shares(None).await {
+                show(&shares);
+            }
+            tokio::select! {
+                () = stopped(stop.clone()) => return,
+                () = tokio::time::sleep(SHOWN_EVERY) => {}
+            }
+        }
+    }
+
+    /// Has the machine forget explorations that are long over, and removes the folders of those that it does not know.
+    async fn clean(&self) {
+        let told = Told { at: moment(&self.clock), event: Event::Due };
+        let Ok(()) = self.mailbox.tell(told) else { return };
+        // Before the machine is asked: a folder is made for an exploration that it knows, or will know in a moment,
+        // when the first request follows its input files.
+        let folder = self.runs.folder.clone();
+        let listed = move || {
+            // There is none before the first program.
+            let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+            let key = |entry: fs::DirEntry| {
+                let age = entry.metadata().and_then(|metadata| metadata.modified()).ok()?.elapsed();
+                age.ok().filter(|age| *age >= FRESH)?;
+                entry.file_name().to_str()?.parse::<Key>().ok()
+            };
+            entries.flatten().filter_map(key).collect()
+        };
+        let found: Vec<Key> = tokio::task::spawn_blocking(listed).await.unwrap_or_default();
+        let known = self.mailbox.ask(|machine, _| machine.requests().explorations().collect::<BTreeSet<_>>());
+        let Ok(known) = known.await else { return };
+        let forgotten = found.into_iter().filter(|key| !known.contains(key));
+        for dir in forgotten.map(|key| self.runs.of_exploration(key)) {
+            let removed = super::runs::blocking(&dir, |dir| fs::remove_dir_all(dir)).await;
+            if let Err(error) = super::runs::removed(removed) {
+                tracing::warn!(%error, dir = %dir.display(), "cannot remove the folder of an exploration");
+            }
+        }
+    }
+}
+
+fn show(shares: &Shares) {
+    let Shares { users, cores, at: TimeMs(_) } = shares;
+    metrics::gauge!(names::OPTIONAL_CORES).set(f64::from(*cores));
+    let all = || users.iter().map(|user| user.share);
+    metrics::gauge!(names::OPTIONAL_UNFAIRNESS_RATIO).set(unfairness(all()));
+    let unhappy = all().filter(|share| share.late > 0).count();
+    metrics::gauge!(names::OPTIONAL_UNHAPPY_USERS).set(unhappy as f64);
+    for UserShare { user, share } in users.iter().take(USERS_SHOWN) {
+        let user = user.to_string();
+        let (consumed, deserved) = (share.consumed.seconds(), share.deserved.seconds());
+        for (name, value) in [
+            (names::OPTIONAL_COMPLETED_REQUESTS, f64::from(share.completed)),
+            (names::OPTIONAL_USEFUL_SECONDS, share.useful.seconds()),
+            (names::OPTIONAL_KILLED_RUNS, f64::from(share.killed)),
+            (names::OPTIONAL_LATE_REQUESTS, f64::from(share.late)),
+        ] {
+            metrics::gauge!(name, "user" => user.clone()).set(value);
+        }
+        metrics::gauge!(names::OPTIONAL_REQUESTS, "user" => user.clone()).set(f64::from(share.requests));
+        metrics::gauge!(names::OPTIONAL_CONSUMED_SECONDS, "user" => user.clone()).set(consumed);
+        metrics::gauge!(names::OPTIONAL_DESERVED_SECONDS, "user" => user.clone()).set(deserved);
+        if let Some(satisfaction) = share.satisfaction() {
+            metrics::gauge!(names::OPTIONAL_SATISFACTION_RATIO, "user" => user).set(satisfaction);
+        }
+    }
+}

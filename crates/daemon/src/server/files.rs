@@ -1,0 +1,339 @@
+//! Files of jobs and of tasks of launches, in pieces: inputs up, results and output down.
+
+use std::future::Future;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pliant_control::job::JobRecord;
+use pliant_control::names::{Key, User};
+use pliant_site::processes;
+use pliant_staging::{ResultLimits, ResultName, StagingError, Store, open_result, seal, sealed};
+use pliant_telemetry::{names, spawn_of_call};
+use pliant_wire::{Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, proto};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::StreamExt;
+use tokio_stream::adapters::Chain;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::open::Open;
+use super::sealing::Sealing;
+use super::service::blocking;
+
+/// Bytes in one piece.
+const PIECE: usize = 256 << 10;
+/// How long a client may take for the next piece.
+const SLOW: Duration = Duration::from_secs(60);
+/// What a job may leave behind to be fetched.
+const RESULTS: ResultLimits = ResultLimits { files: 10_000, bytes: 64 << 30 };
+/// How long a call waits for the results to be summed up: shorter than clients wait for an answer.
+const SEALING: Duration = Duration::from_secs(20);
+/// How often a growing file is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
+type Pieces = ReceiverStream<Result<proto::Chunk, Status>>;
+/// The pieces of a file and, behind them, why there are no more.
+pub(super) type DownloadStream = Chain<Pieces, Pieces>;
+
+/// Who sends a file.
+#[derive(Clone, Debug)]
+pub(super) enum Sender {
+    /// Its owner.
+    User(User),
+    /// A server that hands over the job that it is for.
+    Server(String),
+}
+
+impl std::fmt::Display for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Sender::User(user) => write!(f, "{user}"),
+            Sender::Server(name) => write!(f, "server {name}"),
+        }
+    }
+}
+
+/// What is known of the job that a file is for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Known {
+    /// Nothing: it may be submitted, or handed over.
+    No,
+    /// It waits or runs here.
+    Here,
+    /// It was accepted before, and has ended or gone elsewhere.
+    Before,
+}
+
+/// Takes a file in, unless `accepted` says that the submission it is for was accepted before: then nothing is wanted,
+/// and nothing that lies there is touched.
+pub(super) fn upload<A, F>(
+    mut requests: Streaming<proto::UploadRequest>,
+    caller: Sender,
+    open: Open,
+    store: Store,
+    accepted: A,
+) -> UploadStream
+where
+    A: Fn(User, Key) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Known, Status>> + Send,
+{
+    let (sender, receiver) = mpsc::channel(4);
+    spawn_of_call(async move {
+        if let Err(status) = take(&mut requests, &caller, &open, store, &sender, accepted).await {
+            tracing::warn!(%caller, reason = %status.message(), "upload refused");
+            // The client may have gone.
+            let _ = sender.send(Err(status)).await;
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn take<A, F>(
+    requests: &mut Streaming<proto::UploadRequest>,
+    caller: &Sender,
+    open: &Open,
+    store: Store,
+    sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
+    accepted: A,
+) -> Result<(), Status>
+where
+    A: Fn(User, Key) -> F,
+    F: Future<Output = Result<Known, Status>>,
+{
+    let first =
+        next(requests).await?.ok_or_else(|| Status::invalid_argument("expected a beginning first"))?;
+    let Upload::Begin { key, file, owner } = first else {
+        return Err(Status::invalid_argument("expected a beginning first"));
+    };
+    let (user, is_handed_over) = match (caller, owner) {
+        (Sender::User(user), None) => (user.clone(), false),
+        // A server that hands a job over says whose it is.
+        (Sender::Server(_), Some(owner)) => (owner, true),
+        (Sender::User(_), Some(_)) => {
+            return Err(Status::permission_denied("only servers send the files of others"));
+        }
+        (Sender::Server(_), None) => return Err(Status::invalid_argument("expected an owner, found none")),
+    };
+    // Its submission is not accepted between the question and the beginning.
+    let turn = store.turn(&user, key).await;
+    let known = accepted(user.clone(), key).await?;
+    if is_handed_over && known == Known::Here {
+        return Err(Status::permission_denied("the job of that key is at this server"));
+    }
+    if !is_handed_over && known != Known::No {
+        drop(turn);
+        answer(sender, UploadAnswer::Offset(file.size)).await?;
+        while next(requests).await?.is_some() {
+            open.check()?;
+        }
+        return answer(sender, UploadAnswer::Complete).await;
+    }
+    let upload = std::sync::Arc::new(blocking(move || store.begin(&user, key, file)).await?);
+    drop(turn);
+    let mut offset = upload.offset();
+    answer(sender, UploadAnswer::Offset(offset)).await?;
+    while let Some(message) = next(requests).await? {
+        let Upload::Data(piece) = message else {
+            return Err(Status::invalid_argument("expected data, found another beginning"));
+        };
+        open.check()?;
+        metrics::counter!(names::UPLOADED_BYTES).increment(piece.len() as u64);
+        let (upload, at) = (upload.clone(), offset);
+        offset = blocking(move || upload.append(at, &piece)).await?;
+    }
+    blocking(move || upload.finish()).await?;
+    answer(sender, UploadAnswer::Complete).await
+}
+
+async fn next(requests: &mut Streaming<proto::UploadRequest>) -> Result<Option<Upload>, Status> {
+    let message = timeout(SLOW, requests.message()).await;
+    let message = message.map_err(|_| Status::deadline_exceeded("no data for a minute"))??;
+    Ok(message.map(Upload::try_from).transpose()?)
+}
+
+async fn answer(
+    sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
+    answer: UploadAnswer,
+) -> Result<(), Status> {
+    sender.send(Ok(answer.into())).await.map_err(|_| Status::cancelled("the client has gone"))
+}
+
+/// Refuses a job that has not ended.
+pub(super) fn has_ended(record: &JobRecord) -> Result<(), Status> {
+    if record.state.is_final() {
+        return Ok(());
+    }
+    let why = format!("job {} is {}; its results are there once it has ended", record.handle, record.state);
+    Err(Status::failed_precondition(why))
+}
+
+/// The files of a job that has ended, and has that folder.
+pub(super) async fn results(
+    sealing: &Sealing,
+    record: &JobRecord,
+    dir: PathBuf,
+) -> Result<proto::ResultsReply, Status> {
+    has_ended(record)?;
+    if record.started.is_none() || !dir.exists() {
+        return Ok((&JobResults::default()).into());
+    }
+    let was_cut = |dir: &Path| {
+        let exit = processes::recorded(dir).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot tell whether output was dropped");
+            None
+        });
+        // A job that was lost has none.
+        exit.map_or([false; 2], |exit| [exit.stdout_cut, exit.stderr_cut])
+    };
+    left(sealing, dir, was_cut).await
+}
+
+/// What was left in the folder of something that has ended; `was_cut` says of which of its outputs something was dropped.
+pub(super) async fn left(
+    sealing: &Sealing,
+    dir: PathBuf,
+    was_cut: impl FnOnce(&Path) -> [bool; 2] + Send + 'static,
+) -> Result<proto::ResultsReply, Status> {
+    let there = dir.clone();
+    let sum_up = move || gathered(&there, was_cut).map_err(|error| status(&error));
+    let results = sealing.results(&dir, SEALING, sum_up).await?;
+    Ok((&*results).into())
+}
+
+/// What there is in the folder of something that has ended, summed up if it was not before.
+fn gathered(dir: &Path, was_cut: impl FnOnce(&Path) -> [bool; 2]) -> Result<JobResults, StagingError> {
+    let found = match sealed(dir) {
+        Ok(Some(found)) => found,
+        // The job may have put anything in its place.
+        Ok(None) | Err(StagingError::Damaged { .. } | StagingError::NotAFile { .. }) => seal(dir, RESULTS)?,
+        Err(error) => return Err(error),
+    };
+    let [stdout_cut, stderr_cut] = was_cut(dir);
+    Ok(JobResults {
+        files: found.files.iter().map(Fetchable::from).collect(),
+        left_out: found.left_out.iter().map(Withheld::from).collect(),
+        left_out_count: found.left_out_count as u64,
+        stdout_cut,
+        stderr_cut,
+    })
+}
+
+/// A file that somebody wants.
+pub(super) struct Wanted {
+    /// Whose it is, for the log.
+    pub(super) of: String,
+    pub(super) name: ResultName,
+    /// Where to begin, in bytes.
+    pub(super) offset: u64,
+    /// Goes on until whose it is has ended.
+    pub(super) follow: bool,
+}
+
+impl From<Download> for Wanted {
+    fn from(download: Download) -> Wanted {
+        let Download { handle, name, offset, follow } = download;
+        Wanted { of: handle.to_string(), name, offset, follow }
+    }
+}
+
+/// Sends a file from an offset on; one that is followed until `ended` says that the job has.
+pub(super) fn download<E, F>(dir: PathBuf, wanted: Wanted, open: Open, ended: E) -> DownloadStream
+where
+    E: Fn() -> F + Send + Sync + 'static,
+    F: Future<Output = Result<bool, Status>> + Send,
+{
+    let (sender, receiver) = mpsc::channel(4);
+    // With a place of its own: whoever reads nothing leaves none among the pieces.
+    let (last, end) = mpsc::channel(1);
+    spawn_of_call(async move {
+        let given = tokio::select! {
+            given = give(dir, wanted, &open, &sender, ended) => given,
+            // Nobody reads any more, and nothing may come for days.
+            () = sender.closed() => return,
+        };
+        if let Err(status) = given {
+            // The client may have gone.
+            let _ = last.try_send(Err(status));
+        }
+    });
+    ReceiverStream::new(receiver).chain(ReceiverStream::new(end))
+}
+
+async fn give<E, F>(
+    dir: PathBuf,
+    wanted: Wanted,
+    open: &Open,
+    sender: &mpsc::Sender<Result<proto::Chunk, Status>>,
+    ended: E,
+) -> Result<(), Status>
+where
+    E: Fn() -> F,
+    F: Future<Output = Result<bool, Status>>,
+{
+    let Wanted { of, name, mut offset, follow } = wanted;
+    loop {
+        // Asked before reading, so that nothing written before the end is missed.
+        let last = !follow || ended().await?;
+        loop {
+            let (dir, wanted) = (dir.clone(), name.clone());
+            open.check()?;
+            let piece = blocking(move || piece(&dir, &wanted, offset, last)).await?;
+            if piece.is_empty() {
+                break;
+            }
+            offset += piece.len() as u64;
+            metrics::counter!(names::DOWNLOADED_BYTES).increment(piece.len() as u64);
+            let sent = timeout(SLOW, sender.send(Ok(proto::Chunk { data: piece }))).await;
+            match sent {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Ok(()),
+                Err(_) => {
+                    tracing::warn!(job = of, file = %name, "download cut off: nothing was read for a minute");
+                    return Err(Status::deadline_exceeded("nothing was read for a minute"));
+                }
+            }
+        }
+        if last {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn piece(dir: &Path, name: &ResultName, offset: u64, must_exist: bool) -> Result<Vec<u8>, StagingError> {
+    let reader = match open_result(dir, name, offset) {
+        Ok(reader) => reader,
+        // Not there yet, or not so long yet.
+        Err(StagingError::NoResult { .. } | StagingError::BehindEnd { .. }) if !must_exist => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut piece = Vec::new();
+    reader
+        .take(PIECE as u64)
+        .read_to_end(&mut piece)
+        .map_err(|source| StagingError::Io { path: dir.to_owned(), source })?;
+    Ok(piece)
+}
+
+/// An error of files as the client is told.
+pub(super) fn status(error: &StagingError) -> Status {
+    let hint = error.hint();
+    let message = if hint.is_empty() { error.to_string() } else { format!("{error}; {hint}") };
+    match error {
+        StagingError::Quota { .. } => Status::resource_exhausted(message),
+        StagingError::Missing { .. } => Status::failed_precondition(message),
+        StagingError::NoResult { .. } => Status::not_found(message),
+        StagingError::BehindEnd { .. } => Status::out_of_range(message),
+        StagingError::Io { .. } | StagingError::DiskFull { .. } | StagingError::Damaged { .. } => {
+            // Paths of this host are nobody's business.
+            tracing::error!(%error, "file operation failed");
+            Status::unavailable("the server cannot read or write its files at the moment")
+        }
+        _ => Status::invalid_argument(message),
+    }
+}

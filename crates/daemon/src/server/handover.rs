@@ -1,0 +1,152 @@
+//! What other servers may say about jobs that they hand over, and what this one makes of it.
+
+use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply, Verdict};
+use pliant_control::job::Hop;
+use pliant_control::names::Name;
+use pliant_control::server::{Answer, Event, Lesson, Server, Token};
+use pliant_site::services::{Packed, Prepared};
+use pliant_transport::Role;
+use pliant_wire::Prepare;
+use tonic::{Request, Status};
+
+use super::launch::Launch;
+use super::offer::Made;
+use super::service::{Service, stopping};
+use crate::agent::archive::{archived, record};
+use crate::gate;
+
+impl Service {
+    /// What another server hands over, as this one would run it; or why it does not.
+    pub(super) async fn taken_over(
+        &self,
+        from: Name,
+        prepare: Prepare,
+    ) -> Result<Result<Handoff, String>, Status> {
+        let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
+        let _turn = self.store.turn(&owner, key).await;
+        let learned = match what.service() {
+            Some(name) => self.shop.learned(name, &self.mailbox).await,
+            None => None,
+        };
+        let made = match self.shop.prepare(&what, &owner, learned) {
+            Ok(made) => made,
+            Err(refusal) => return Ok(Err(refusal.to_string())),
+        };
+        let lesson = self.lesson(&made);
+        let Made { prepared, script, pack } = made;
+        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
+            return Ok(Err(format!("expected at most {allowed} bytes of input, found {found}")));
+        }
+        let (store, user, files) = (self.store.clone(), owner.clone(), inputs.clone());
+        let complete = tokio::task::spawn_blocking(move || store.complete(&user, key, &files)).await;
+        if let Err(error) = complete.map_err(|_| Status::internal("a file operation failed"))? {
+            return Ok(Err(error.told()));
+        }
+        let (name, work) = (prepared.name.clone(), prepared.work.clone());
+        let request = prepare.request;
+        let launch = Launch { prepared, what: Some(what), script, pack, inputs, shared: None, request };
+        let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
+        Ok(Ok(Handoff {
+            id,
+            from: Other { name: from, address },
+            key,
+            owner,
+            name,
+            work,
+            submitted,
+            compared: prepare.compared,
+            survey: prepare.survey,
+            hops: prepare.hops,
+            before: prepare.before,
+            latest: prepare.latest,
+            copy: prepare.copy,
+            reason: prepare.reason,
+            launch,
+            lesson,
+        }))
+    }
+
+    pub(super) fn lesson(&self, made: &Made) -> Option<Lesson> {
+        let Prepared { name, scale, .. } = &made.prepared;
+        let instances = made.pack.as_ref().map_or(1, Packed::count);
+        let scale = scale.max(f64::MIN_POSITIVE);
+        let promises = self.shop.catalogue.is_learned(name);
+        let packed = made.pack.is_some();
+        made.script.is_none().then(|| Lesson { category: name.clone(), scale, promises, instances, packed })
+    }
+
+    /// Tells the machine about a job that another server hands over.
+    pub(super) async fn handoff(
+        &self,
+        event: impl FnOnce(Token) -> Event,
+        bytes: usize,
+    ) -> Result<Reply, Status> {
+        match self.call(event, bytes).await? {
+            Answer::Handoff(reply) => Ok(reply),
+            _ => Err(Status::internal("not an answer to a server")),
+        }
+    }
+
+    /// What is to become of a copy whose turn has come at another server: that is decided by the question.
+    pub(super) async fn may_start(&self, from: &Name, id: HandoffId) -> Result<Verdict, Status> {
+        let wanted = id.clone();
+        let target = move |server: &mut Server, _| server.target_of(&wanted).cloned();
+        match self.mailbox.ask(target).await.map_err(|_| stopping())? {
+            Some(target) if target != *from => {
+                tracing::warn!(%from, %target, job = %id.job, "request refused: this copy is at another server");
+                return Err(Status::permission_denied("this copy is at another server"));
+            }
+            _ => {}
+        }
+        match self.call(|reply| Event::Ready { reply, id }, 0).await? {
+            Answer::Verdict(verdict) => Ok(verdict),
+            _ => Err(Status::internal("not a verdict")),
+        }
+    }
+
+    /// Refuses a server that decides about what another one hands over.
+    pub(super) async fn is_of(&self, from: &Name, id: &HandoffId) -> Result<(), Status> {
+        let wanted = id.clone();
+        let source = move |server: &mut Server, _| server.source_of(&wanted).cloned();
+        match self.mailbox.ask(source).await.map_err(|_| stopping())? {
+            Some(source) if source != *from => {
+                tracing::warn!(%from, %source, job = %id.job, "request refused: another server hands this job over");
+                Err(Status::permission_denied("another server hands this job over"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is to become of a job that is handed over, for the server that is to take it and for no other.
+    pub(super) async fn verdict_for(&self, from: &Name, id: &HandoffId) -> Result<Verdict, Status> {
+        let wanted = id.clone();
+        let look =
+            move |server: &mut Server, _| (server.target_of(&wanted).cloned(), server.verdict(&wanted));
+        match self.mailbox.ask(look).await.map_err(|_| stopping())? {
+            (Some(target), _) if target != *from => {
+                tracing::warn!(%from, %target, job = %id.job, "request refused: this job goes to another server");
+                Err(Status::permission_denied("this job goes to another server"))
+            }
+            (_, verdict) => Ok(verdict),
+        }
+    }
+
+    /// Whether a job came here by that attempt, as the archive knows.
+    pub(super) async fn was_taken(&self, id: &HandoffId) -> Result<bool, Status> {
+        let wanted = id.job.clone();
+        let look = move |archive: &mut dyn pliant_journal::Archive| {
+            archive.job(wanted.server.as_str(), wanted.number)
+        };
+        let row = archived(&self.archive, look).await?;
+        let found = row.as_ref().map(record).transpose()?;
+        let own = &self.shop.info.name;
+        let came = |hop: &Hop| hop.attempt == id.attempt && hop.to == *own;
+        Ok(found.is_some_and(|record| record.hops.iter().any(came)))
+    }
+}
+
+/// The server that calls.
+pub(super) fn source<T>(request: &Request<T>) -> Result<Name, Status> {
+    let peer = gate::daemon(request, &[Role::Server])?.peer;
+    peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))
+}

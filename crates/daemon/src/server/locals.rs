@@ -1,0 +1,41 @@
+//! What local users ran on the cluster, page by page, and how the cluster is planned: what a replay needs of a server.
+
+use pliant_control::local::LocalJob;
+use pliant_control::server::Server;
+use pliant_model::Time;
+use pliant_policy::nodes::Picture;
+use pliant_wire::{LocalPlace, LocalsPage, LocalsQuery};
+use tonic::Status;
+
+use crate::agent::archive::{SharedArchive, archived};
+use crate::host::Mailbox;
+
+/// A page: runs that are over, the first to end first, and with the first page the jobs that run or wait.
+pub(super) async fn page(
+    mailbox: &Mailbox<Server>,
+    archive: &SharedArchive,
+    query: LocalsQuery,
+) -> Result<LocalsPage, Status> {
+    let is_first = query.after.is_none();
+    let present = move |server: &mut Server, now| {
+        let jobs = if is_first { server.local_jobs() } else { Vec::new() };
+        (server.config().tuner, server.nodes(now), jobs)
+    };
+    let present = mailbox.ask(present).await;
+    let (tuner, nodes, mut jobs) = present.map_err(|_| Status::unavailable("the server is stopping"))?;
+    let nodes = nodes.map(|nodes| Picture { running: Vec::new(), pending: Vec::new(), ..nodes });
+    let after = query.after.map(|place| (place.ended.0, place.number));
+    let (since, limit) = (query.since.0, query.limit);
+    let rows = archived(archive, move |archive| archive.locals(since, after, limit)).await?;
+    let is_full = rows.len() == limit as usize;
+    let next = rows.last().filter(|_| is_full);
+    let next = next.map(|((ended, number), _)| LocalPlace { ended: Time(*ended), number: *number });
+    for (_, row) in &rows {
+        let job: Result<LocalJob, _> = serde_json::from_str(&row.record);
+        jobs.push(job.map_err(|error| {
+            tracing::error!(%error, "unreadable run of a local user's job in the archive");
+            Status::data_loss("a run of a local user's job cannot be read")
+        })?);
+    }
+    Ok(LocalsPage { tuner, nodes, jobs, next })
+}

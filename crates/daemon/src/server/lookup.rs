@@ -1,0 +1,76 @@
+//! Jobs of this server as callers ask for them: in memory, or in the archive.
+
+use pliant_control::access::Caller;
+use pliant_control::job::JobRecord;
+use pliant_control::names::{Handle, Key};
+use pliant_control::server::Server;
+use pliant_wire as wire;
+use tonic::Status;
+
+use super::service::{Service, stopping};
+use crate::agent::archive::{archived, record};
+use crate::agent::service::no_such_job;
+
+impl Service {
+    pub(super) async fn accepted_before(
+        &self,
+        caller: &Caller,
+        key: Key,
+    ) -> Result<Option<JobRecord>, Status> {
+        let present = move |server: &mut Server, _| server.job_of_key(&key).cloned();
+        let present = self.mailbox.ask(present).await.map_err(|_| stopping())?;
+        let found = match present {
+            Some(record) => Some(record),
+            None => {
+                let row = archived(&self.archive, move |archive| archive.job_by_key(&key.0)).await?;
+                row.as_ref().map(record).transpose()?
+            }
+        };
+        match found {
+            Some(record) if record.owner != caller.user => {
+                Err(Status::already_exists("the key of this submission belongs to another user's"))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// A job of this server that the caller may see.
+    pub(super) async fn find(&self, caller: &Caller, handle: &str) -> Result<JobRecord, Status> {
+        let handle = wire::handle_of(handle)?;
+        let wanted = handle.clone();
+        let present = move |server: &mut Server, _| server.job(server.number_of(&wanted)?).cloned();
+        match self.mailbox.ask(present).await.map_err(|_| stopping())? {
+            Some(record) if caller.may_touch(&record.owner) => Ok(record),
+            Some(_) => Err(no_such_job(&handle)),
+            None => self.archived(caller, &handle).await,
+        }
+    }
+
+    pub(super) async fn archived(&self, caller: &Caller, handle: &Handle) -> Result<JobRecord, Status> {
+        let wanted = handle.clone();
+        let look = move |archive: &mut dyn pliant_journal::Archive| {
+            archive.job(wanted.server.as_str(), wanted.number)
+        };
+        let row = archived(&self.archive, look).await?;
+        let found = row.as_ref().map(record).transpose()?;
+        found.filter(|record| caller.may_touch(&record.owner)).ok_or_else(|| no_such_job(handle))
+    }
+
+    /// The same, if it is at this server: whose files are asked for elsewhere.
+    pub(super) async fn find_here(&self, caller: &Caller, handle: &str) -> Result<JobRecord, Status> {
+        let record = self.find(caller, handle).await?;
+        match record.server() {
+            there if *there == self.shop.info.name => Ok(record),
+            there => Err(wire::moved(&record.handle, there)),
+        }
+    }
+
+    /// The number here of a job in memory.
+    pub(super) async fn number(&self, handle: &Handle) -> Result<Option<u32>, Status> {
+        let wanted = handle.clone();
+        let number = move |server: &mut Server, _| {
+            server.number_of(&wanted).filter(|number| server.job(*number).is_some())
+        };
+        self.mailbox.ask(number).await.map_err(|_| stopping())
+    }
+}

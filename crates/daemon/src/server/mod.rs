@@ -1,0 +1,352 @@
+//! The server as a daemon.
+
+mod accepting;
+pub(crate) mod cluster;
+mod driver;
+mod explorations;
+mod files;
+mod handover;
+mod launch;
+mod links;
+mod locals;
+mod lookup;
+mod machines;
+mod offer;
+mod offered;
+mod open;
+mod others;
+mod packs;
+mod parts;
+mod prospects;
+mod sealing;
+mod service;
+mod upkeep;
+mod what;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use cluster::{Cluster, Fresh};
+use driver::{Calls, Processes, ServerDriver};
+use launch::Host;
+use machines::Machines;
+use offer::{Below, Shop};
+use others::Others;
+use parking_lot::Mutex;
+use parts::{Coordinators, Parts, Places};
+use pliant_control::agent::ServerInfo;
+use pliant_control::server::{Server, ServerConfig};
+use pliant_journal as journal;
+use pliant_model::Procs;
+use pliant_site::services::pack_spare;
+use pliant_staging::{self as staging, Store};
+use pliant_transport::Connections;
+use pliant_transport::{ClientTls, Limits, Role, ServerTls, incoming};
+use pliant_wire::proto::held_parts_server::HeldPartsServer;
+use pliant_wire::proto::links_server::LinksServer;
+use pliant_wire::proto::parts_server::PartsServer;
+use pliant_wire::proto::server_server::ServerServer;
+use pliant_wire::proto::task_files_server::TaskFilesServer;
+use service::Service;
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, watch};
+use tonic::service::interceptor::InterceptedService;
+use what::What;
+
+use crate::calling::UnderWay;
+use crate::config::{OptionalFile, ServerFile};
+use crate::gate::Gate;
+use crate::host::{DaemonError, MachineThread, Settings, listen_pages, mailbox, recover, stopped, transport};
+use crate::uplink::{Heard, Uplink, readiness, upward};
+
+/// How many changes of jobs a slow watcher may be behind.
+const CHANGES: usize = 4096;
+
+/// Runs a server until `stop` says so, or until it cannot go on. `supervisor` is the command that starts a job's
+/// supervisor; `ready` is called with the address it listens on.
+pub async fn serve(
+    file: ServerFile,
+    supervisor: Vec<OsString>,
+    stop: watch::Receiver<bool>,
+    ready: impl FnOnce(std::net::SocketAddr),
+) -> Result<(), DaemonError> {
+    let server_tls = Arc::new(ServerTls::load(&file.tls)?);
+    let client_tls = Arc::new(ClientTls::load(&file.tls)?);
+    DaemonError::check_name(&server_tls, Role::Server, &file.name)?;
+    let config = machine_config(&file)?;
+    let state = file.state.clone();
+    let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
+        let mut journal = journal::open_sqlite(&state)?;
+        journal.claim(&format!("server {}", config.name))?;
+        let again = config.clone();
+        let new = |now| Server::new(config, now).expect("the file was checked for the policy's name");
+        let from_state = |state| Server::from_state(again, state).map_err(|error| error.to_string());
+        let recovered = recover(journal.as_mut(), new, from_state)?;
+        let store =
+            Store::open(&state.join("staging"), staging::Limits::default()).map_err(unusable("staging"))?;
+        Ok((journal, recovered, store))
+    });
+    let (journal, recovered, store) = opened.await.expect("recovery does not panic")?;
+    let archive = Arc::new(Mutex::new(journal.archive()?));
+    let listener = TcpListener::bind(file.listen)
+        .await
+        .map_err(|source| DaemonError::Listen { address: file.listen, source })?;
+    let address =
+        listener.local_addr().map_err(|source| DaemonError::Listen { address: file.listen, source })?;
+
+    // Everything of this daemon ends with it, whoever ends it.
+    let (halt, halted) = watch::channel(false);
+    let (mailbox, inbox) = mailbox::<Server>();
+    let (upward, outbound) = upward(recovered.next_notice);
+    let (is_numbered, numbered) = watch::channel(recovered.machine.is_numbered());
+    let (changes, _) = broadcast::channel(CHANGES);
+    let (calls, failure) = (Calls::default(), Arc::new(Mutex::new(None)));
+    // Answers to calls of before a restart must not reach those that wait now.
+    let tokens = Arc::new(AtomicU64::new(recovered.clock.exact().as_micros() as u64));
+    let host = Host {
+        server: file.name.clone(),
+        folder: file.state.join("jobs"),
+        cluster: file.cluster.clone(),
+        pliant: program(&supervisor),
+    };
+    let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
+    let places = Places {
+        host: host.clone(),
+        store: store.clone(),
+        own: file.cluster.foreign().is_none().then(|| host_of(&advertised).to_owned()),
+        mailbox: mailbox.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        kept: Arc::default(),
+        looking: Arc::default(),
+    };
+    places.resume(&recovered.machine);
+    let processes = Processes {
+        host: host.clone(),
+        store: store.clone(),
+        supervisor: supervisor.clone().into(),
+        mailbox: mailbox.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        places: places.clone(),
+        cancelled: Arc::default(),
+    };
+    let jobs = recovered.machine.running().map(|(_, run, cancelling)| (run, cancelling));
+    let parts = recovered.machine.running_parts().map(|(_, run, cancelling)| (run, cancelling));
+    for (run, cancelling) in jobs.chain(parts) {
+        if let Some(what) = What::of(&recovered.machine, run.job.0) {
+            processes.resume(what, run.clone(), cancelling);
+        }
+    }
+    let cluster = file.cluster.foreign().map(|settings| {
+        let around = cluster::Around {
+            host: host.clone(),
+            store: store.clone(),
+            supervisor: supervisor.clone().into(),
+            mailbox: mailbox.clone(),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        Cluster::start(around, settings, &recovered.machine, recovered.clock, halted.clone())
+    });
+    let fresh = cluster.as_ref().map(Cluster::fresh);
+    // Of a cluster that was never listed nothing is known yet.
+    let procs = recovered.machine.procs();
+    let coordinators = Coordinators {
+        agents: Connections::new(Role::Agent, client_tls.clone()),
+        mailbox: mailbox.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        calls: Arc::default(),
+    };
+    let others = Others {
+        address: advertised.clone(),
+        store: store.clone(),
+        folders: cluster.is_some().then(|| host.clone()),
+        mailbox: mailbox.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        servers: Connections::new(Role::Server, client_tls.clone()),
+        calls: UnderWay::default(),
+    };
+    let shop = shop(&file, procs, advertised, &supervisor);
+    let around = explorations::Around {
+        file: &file,
+        host: &host,
+        shop: &shop,
+        store: &store,
+        supervisor: &supervisor,
+        halted: halted.clone(),
+    };
+    let (explorations, mut requests) = explorations::start(around).await?.unzip();
+    let child = Below {
+        shop: shop.clone(),
+        fresh: fresh.clone(),
+        journal: journal.id(),
+        mailbox: mailbox.clone(),
+        upward: upward.clone(),
+        calls: calls.clone(),
+        tokens: tokens.clone(),
+        numbered: is_numbered,
+    };
+    let heard = Heard::start();
+    let parent = heard.clone();
+    let journal_failure = failure.clone();
+    let (batch_system, requests_kept) = (fresh.clone(), explorations.clone());
+    let ready_page = move || {
+        let mut readiness = readiness(&journal_failure, Some(&parent));
+        if let Some(why) = requests_kept.as_ref().and_then(|explorations| explorations.failure()) {
+            readiness = readiness.but("explorations", why);
+        }
+        match batch_system.as_ref().and_then(Fresh::missing) {
+            Some(why) => readiness.but("batch-system", why),
+            None => readiness,
+        }
+    };
+    let pages = listen_pages(file.http.as_ref(), halted.clone(), ready_page).await?;
+    let uplink = Uplink {
+        child: Arc::new(child),
+        parents: file.parent.clone(),
+        tls: client_tls.clone(),
+        heard,
+        // One of its own: it waits for nobody who lists jobs.
+        archive: Arc::new(Mutex::new(journal.archive()?)),
+        clock: recovered.clock,
+    };
+    let line = tokio::spawn(uplink.keep(outbound, halted.clone()));
+    if let Some(fresh) = fresh.clone() {
+        let (upward, halted) = (upward.clone(), halted.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stopped(halted) => {}
+                () = fresh.sizes(|| upward.announce()) => {}
+            }
+        });
+    }
+    let driver = ServerDriver {
+        calls: calls.clone(),
+        processes,
+        cluster,
+        others,
+        parts: Parts { places, coordinators },
+        changes: changes.clone(),
+        upward,
+        healthy: failure.clone(),
+    };
+    let settings = Settings { history: Settings::days(file.history_days), ..Settings::default() };
+    let gate = Gate::new(file.limits);
+    let thread =
+        MachineThread::start("server", recovered, journal, driver, (mailbox.clone(), inbox), settings)?;
+
+    let upkeep = upkeep::Upkeep {
+        host: host.clone(),
+        store: store.clone(),
+        archive: archive.clone(),
+        mailbox: mailbox.clone(),
+        kept: Settings::days(file.results_days),
+    };
+    tokio::spawn(upkeep.run(halted.clone()));
+    let service = Service {
+        gate: gate.clone(),
+        numbered,
+        tls: server_tls.clone(),
+        mailbox,
+        calls,
+        failure,
+        archive,
+        tokens,
+        machines: Machines::start(file.name.clone(), file.cluster.clone()),
+        shop,
+        explorations,
+        fresh,
+        host,
+        store,
+        sealing: sealing::Sealing::default(),
+        changes,
+        stop: halted.clone(),
+    };
+    let limits = Limits { connections_max: file.limits.connections, ..Limits::default() };
+    let parts = PartsServer::new(service.clone()).max_decoding_message_size(file.limits.message_bytes);
+    let parts = InterceptedService::new(parts, gate.keep(server_tls.clone()));
+    let links = links::Service::new(client_tls, file.listen.ip());
+    let links = InterceptedService::new(LinksServer::new(links), gate.keep(server_tls.clone()));
+    let held = HeldPartsServer::new(service.clone());
+    let held = InterceptedService::new(held, gate.keep(server_tls.clone()));
+    let task_files =
+        InterceptedService::new(TaskFilesServer::new(service.clone()), gate.keep(server_tls.clone()));
+    let service = ServerServer::new(service).max_decoding_message_size(file.limits.message_bytes);
+    let service = InterceptedService::new(service, gate.keep(server_tls.clone()));
+    tracing::info!(name = %file.name, %address, procs = procs.0, batch = file.cluster.policy(), "server ready");
+    ready(address);
+    let served = transport()
+        .add_service(service)
+        .add_service(parts)
+        .add_service(links)
+        .add_service(task_files)
+        .add_service(held)
+        .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
+    // Neither thread goes on without the other.
+    let served = async {
+        tokio::select! {
+            served = served => served,
+            () = MachineThread::gone(requests.as_mut()) => Ok(()),
+        }
+    };
+    let ended = thread.serve(served, stop, &halt).await;
+    let requests_ended = match requests {
+        Some(requests) => requests.end().await,
+        None => Ok(()),
+    };
+    line.abort();
+    drop(pages);
+    ended.and(requests_ended)
+}
+
+fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
+    // The file was checked when it was read; this is for files made in memory.
+    let value = |(key, message)| {
+        DaemonError::Config(crate::config::wrong_value(std::path::Path::new("in memory"), key, message))
+    };
+    Ok(ServerConfig {
+        name: file.name.clone(),
+        address: file.address(),
+        procs: file.cluster.procs(),
+        speed: file.cluster.speed().map_err(value)?,
+        policy: file.cluster.policy(),
+        tuner: file.cluster.tuner().map_err(value)?,
+        waiting_per_user: file.waiting_per_user,
+    })
+}
+
+fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString]) -> Shop {
+    let catalogue = Arc::new(file.catalogue.clone());
+    let mut services = catalogue.summaries();
+    if file.optional.as_ref().is_some_and(|optional| optional.pause) {
+        let summary = "keeps a core of an exploration for `ms` milliseconds and does nothing";
+        services.push((explorations::PAUSE.to_owned(), summary.to_owned()));
+    }
+    let info = ServerInfo {
+        name: file.name.clone(),
+        address,
+        rank: file.rank,
+        procs,
+        speed: file.cluster.speed().unwrap_or(pliant_model::Speed::REFERENCE),
+        policy: file.cluster.policy(),
+        services,
+        scripts: catalogue.takes_scripts(),
+        optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
+        optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
+    };
+    let spare = pack_spare(file.cluster.grace_s, info.speed);
+    Shop { info, catalogue, pliant: program(supervisor), spare }
+}
+
+/// The path of this program, by the command of a supervisor.
+fn program(supervisor: &[OsString]) -> String {
+    supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// An address without its port.
+fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
+}
+
+fn unusable<E: std::error::Error + Send + Sync + 'static>(what: &'static str) -> impl Fn(E) -> DaemonError {
+    move |source| DaemonError::State { what, source: Box::new(source) }
+}

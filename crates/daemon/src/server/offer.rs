@@ -1,0 +1,247 @@
+//! What a server makes of a request: the same for a question and for a submission.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
+use pliant_control::handoff::{MoveOutcome, Order, Stays};
+use pliant_control::job::Work;
+use pliant_control::names::{Name, User};
+use pliant_control::reason::{Cause, Reason};
+use pliant_control::server::{Answer, Event, Server, Token};
+use pliant_model::Span;
+use pliant_site::services::{Catalogue, Packed, Prepared, Refusal, Script, SpeedupSpec};
+use pliant_staging::FileName;
+use pliant_telemetry::RequestId;
+use pliant_wire::{PackedCall, Submitted};
+use tokio::sync::watch;
+
+use super::cluster::Fresh;
+use super::driver::Calls;
+use crate::host::{Mailbox, Stopped};
+use crate::uplink::{Child, Upward};
+
+/// What a server is to others, and what it offers.
+#[derive(Clone, Debug)]
+pub(super) struct Shop {
+    pub(super) info: ServerInfo,
+    pub(super) catalogue: Arc<Catalogue>,
+    /// The path of this program, for services that use it.
+    pub(super) pliant: String,
+    /// What the walltime of a pack is longer than those of its instances: [`pack_spare`].
+    ///
+    /// [`pack_spare`]: pliant_site::services::pack_spare
+    pub(super) spare: Span,
+}
+
+/// What a request runs.
+pub(super) struct Made {
+    pub(super) prepared: Prepared,
+    /// The text of the user's own script.
+    pub(super) script: Option<String>,
+    /// The instances of a pack.
+    pub(super) pack: Option<Packed>,
+}
+
+impl Shop {
+    /// What a request runs.
+    pub(super) fn prepare(
+        &self,
+        what: &Submitted,
+        user: &User,
+        learned: Option<Span>,
+    ) -> Result<Made, Refusal> {
+        match what {
+            Submitted::Service { name, arguments } => {
+                let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
+                Ok(Made { prepared, script: None, pack: None })
+            }
+            Submitted::Pack(pack) => {
+                let service = self.catalogue.find(&pack.service, user)?;
+                let calls = pack.instances.iter();
+                let calls = calls.map(|PackedCall { number, values }| (*number, values.clone()));
+                let (prepared, packed) =
+                    service.prepare_pack(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
+                let prepared = prepared.with_spare(self.spare);
+                Ok(Made { prepared, script: None, pack: Some(packed) })
+            }
+            Submitted::Script(script) => {
+                let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
+                    argument: "script".to_owned(),
+                    expected: "the name of a file".to_owned(),
+                    found: script.name.clone(),
+                })?;
+                let Work { procs, walltime, speedup } = script.work.clone();
+                let given = Script {
+                    name: &name,
+                    content: &script.text,
+                    arguments: &script.arguments,
+                    speedup: SpeedupSpec { speedup, procs },
+                    walltime,
+                };
+                let prepared = self.catalogue.prepare_script(&given, None, None)?;
+                let text = String::from_utf8_lossy(&script.text).into_owned();
+                Ok(Made { prepared, script: Some(text), pack: None })
+            }
+        }
+    }
+
+    /// The runtime that finished runs of a service tell, if it is learned.
+    pub(super) async fn learned(&self, service: &str, mailbox: &Mailbox<Server>) -> Option<Span> {
+        if !self.catalogue.is_learned(service) {
+            return None;
+        }
+        let name = service.to_owned();
+        // A server that is stopping says so elsewhere.
+        mailbox.ask(move |server, _| server.learned(&name)).await.ok().flatten()
+    }
+
+    /// The shape of what is asked for.
+    fn work(&self, what: &What, user: &User, learned: Option<Span>) -> Result<Work, Reason> {
+        let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
+        match what {
+            What::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
+            What::Work(_) => Err(refused(Refusal::NoScripts)),
+            What::Pictures | What::Order(_) => Err(Cause::Invalid.because("it is no work")),
+            What::Service { name, arguments } => {
+                let service = self.catalogue.find(name, user).map_err(refused)?;
+                let prepared = service.prepare(arguments, &self.pliant, learned);
+                prepared.map(|prepared| prepared.work).map_err(refused)
+            }
+        }
+    }
+}
+
+/// A server as the child of its agent.
+#[derive(Clone)]
+pub(super) struct Below {
+    pub(super) shop: Shop,
+    /// The listings of a batch system that is not the embedded one.
+    pub(super) fresh: Option<Fresh>,
+    pub(super) journal: u64,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) upward: Upward,
+    /// Calls that wait for an answer.
+    pub(super) calls: Calls,
+    pub(super) tokens: Arc<AtomicU64>,
+    /// Whether the server knows which numbers its jobs may have.
+    pub(super) numbered: watch::Sender<bool>,
+}
+
+impl Child for Below {
+    fn name(&self) -> Name {
+        self.shop.info.name.clone()
+    }
+
+    fn kind(&self) -> ChildKind {
+        ChildKind::Server
+    }
+
+    fn journal(&self) -> u64 {
+        self.journal
+    }
+
+    async fn servers(&self) -> Vec<ServerInfo> {
+        // How many processors it has is known when they were listed.
+        match self.mailbox.ask(|server, _| server.procs()).await {
+            Ok(procs) => vec![ServerInfo { procs, ..self.shop.info.clone() }],
+            Err(Stopped) => Vec::new(),
+        }
+    }
+
+    async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
+        match ask.what {
+            // That takes as long as the batch system does: the line goes on meanwhile.
+            What::Order(_) => {
+                let own = self.clone();
+                tokio::spawn(async move { own.tell(discovery, &ask, &request).await });
+            }
+            _ => self.tell(discovery, &ask, &request).await,
+        }
+    }
+
+    fn acknowledged(&self, sequence: u64) {
+        self.mailbox.acknowledged(sequence);
+    }
+
+    fn unnumbered(&self) -> Option<Name> {
+        (!*self.numbered.borrow()).then(|| self.name())
+    }
+
+    async fn numbered(&self, server: Name, highest: u32) {
+        if server == self.name() && self.unnumbered().is_some() {
+            tracing::info!(
+                highest,
+                "the journal is new: the agents above say which numbers its jobs have had"
+            );
+            // A server that has stopped asks again when it starts.
+            if self.mailbox.tell(Event::Numbered { highest }).is_ok() {
+                // Whatever is submitted from now on is told, and journaled, after that.
+                self.numbered.send_replace(true);
+            }
+        }
+    }
+}
+
+impl Below {
+    /// Answers what the parent asked.
+    async fn tell(&self, discovery: u64, ask: &Ask, request: &RequestId) {
+        let found = self.answer(ask).await.unwrap_or_else(|why| {
+            let refusals = vec![(self.name(), why)];
+            Found { refusals, ..Found::default() }
+        });
+        request.span().in_scope(|| {
+            let completion = found.vectors.first().map(|vector| vector.estimate.completion().0);
+            let refused = found.refusals.first().map(|(_, reason)| reason.why.as_str());
+            // The agent tells the outcome of the whole discovery; this would be a line per server and question.
+            tracing::debug!(user = %ask.caller.user, completion, refused, "asked by the parent");
+        });
+        self.upward.answer(discovery, found);
+    }
+
+    /// Has the machine carry out what an agent proposes, as far as it sees fit.
+    async fn order(&self, order: Box<Order>) -> Result<MoveOutcome, Stopped> {
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = self.calls.wait(token);
+        let limit = Duration::from_secs(order.patience.0.unsigned_abs() + 5);
+        tracing::info!(job = %order.job, to = %order.to, "the agent proposes to move a job");
+        self.mailbox.tell(Event::Order { reply: Token(token), order })?;
+        let answer = tokio::time::timeout(limit, answer).await;
+        self.calls.forget(token);
+        match answer {
+            Ok(Ok(Answer::Order(outcome))) => Ok(outcome),
+            _ => Ok(MoveOutcome::Stays(Stays::Silent)),
+        }
+    }
+
+    /// What a question to this server leads to. One that an agent gives an order with is answered when the job has been
+    /// handed over, or stays.
+    async fn answer(&self, ask: &Ask) -> Result<Found, Reason> {
+        let stopping = |_| Cause::Stopping.because("is stopping");
+        if let (Some(fresh), false) = (&self.fresh, matches!(ask.what, What::Order(_))) {
+            fresh.look().await;
+        }
+        match &ask.what {
+            What::Pictures => {
+                let info = self.shop.info.clone();
+                let picture = self.mailbox.glance(move |server, now| server.picture(now, &info)).await;
+                return Ok(Found { pictures: vec![picture.map_err(stopping)?], ..Found::default() });
+            }
+            What::Order(order) => {
+                let outcome = self.order(order.clone()).await.map_err(stopping)?;
+                return Ok(Found { outcome: Some(outcome), ..Found::default() });
+            }
+            What::Work(_) | What::Service { .. } => {}
+        }
+        let learned = match &ask.what {
+            What::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
+            What::Work(_) | What::Pictures | What::Order(_) => None,
+        };
+        let work = self.shop.work(&ask.what, &ask.caller.user, learned)?;
+        let info = self.shop.info.clone();
+        let user = ask.caller.user.clone();
+        let question = move |server: &mut Server, now| server.answer(now, &info, &user, &work);
+        self.mailbox.glance(question).await.map_err(|_| Cause::Stopping.because("is stopping"))
+    }
+}

@@ -1,0 +1,214 @@
+//! Calls to other servers, about jobs that go from one to the other.
+//!
+//! The machine repeats what is not answered, so a call that fails is only told in the log. No two calls about the same
+//! step of the same attempt are under way at once.
+
+use std::fs::File;
+use std::time::Duration;
+
+use pliant_client::send_pieces;
+use pliant_control::handoff::{Call, Handoff, HandoffId, Peer, Reply, Verdict};
+use pliant_control::server::{Event, Server};
+use pliant_staging::{FileSpec, Store};
+use pliant_transport::Connections;
+use pliant_wire::proto::server_client::ServerClient;
+use pliant_wire::{Prepare, Upload, UploadAnswer, proto};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+
+use super::launch::{Host, Launch};
+use crate::calling::{UnderWay, timed};
+use crate::host::Mailbox;
+use crate::host::crash_points::{self, Place};
+
+/// How long the files of a job may take on their way.
+const FILES: Duration = Duration::from_secs(600);
+
+/// The way to other servers.
+#[derive(Clone)]
+pub(super) struct Others {
+    /// Where we are reached.
+    pub(super) address: String,
+    pub(super) store: Store,
+    /// Where waiting jobs have their files already; none if they get them when they start.
+    pub(super) folders: Option<Host>,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) runtime: Handle,
+    pub(super) servers: Connections,
+    pub(super) calls: UnderWay<HandoffId>,
+}
+
+fn step(call: &Call) -> &'static str {
+    match call {
+        Call::Prepare(_) => "prepare",
+        Call::Commit { cancelled: false, .. } => "commit",
+        Call::Commit { cancelled: true, .. } => "commit and cancel",
+        Call::Abort => "abort",
+        Call::Inquire => "inquire",
+        Call::Ready => "ready",
+    }
+}
+
+/// Why a call came to nothing.
+enum Failed {
+    /// It may succeed later.
+    Passing(String),
+    /// It will not.
+    Lasting(String),
+}
+
+impl From<Status> for Failed {
+    fn from(status: Status) -> Failed {
+        let why = status.message().to_owned();
+        match status.code() {
+            Code::InvalidArgument
+            | Code::FailedPrecondition
+            | Code::PermissionDenied
+            | Code::Unimplemented
+            | Code::OutOfRange
+            | Code::AlreadyExists => Failed::Lasting(why),
+            _ => Failed::Passing(why),
+        }
+    }
+}
+
+impl Others {
+    /// Makes a call, unless the same one is under way. What is answered is told to the machine.
+    pub(super) fn call(&self, to: Peer, id: HandoffId, call: Call) {
+        let (own, step) = (self.clone(), step(&call));
+        self.runtime.spawn(async move {
+            match own.calls.once(&id, step, own.make(&to, &id, call)).await {
+                Some(Ok(event)) => {
+                    tracing::info!(job = %id.job, attempt = id.attempt, server = %to.name, step, answer = said(&event), "handoff");
+                    // A server that has stopped finds out when it starts again.
+                    let _ = own.mailbox.tell(event);
+                }
+                Some(Err(why)) => {
+                    tracing::warn!(job = %id.job, attempt = id.attempt, server = %to.name, step, why, "handoff: no answer");
+                    own.servers.forget(&to.name);
+                }
+                None => {}
+            }
+        });
+    }
+
+    async fn make(&self, to: &Peer, id: &HandoffId, call: Call) -> Result<Event, String> {
+        let mut server = self.server(to)?;
+        let (wire_id, ready) = (Some(proto::HandoffId::from(id)), call == Call::Ready);
+        let answered = |reply| Event::Answered { id: id.clone(), reply };
+        let reply = match call {
+            Call::Prepare(handoff) => match self.prepare(&mut server, &handoff).await {
+                Ok(reply) => return Ok(answered(reply)),
+                // Another target may take it.
+                Err(Failed::Lasting(why)) => return Ok(answered(Reply::Refused(why))),
+                Err(Failed::Passing(why)) => return Err(why),
+            },
+            Call::Commit { cancelled, attempts } => {
+                server.commit(timed(proto::CommitRequest { id: wire_id, cancelled, attempts })).await
+            }
+            Call::Abort => server.abort(timed(proto::AbortRequest { id: wire_id })).await,
+            Call::Inquire | Call::Ready => {
+                let verdict = server.inquire(timed(proto::InquireRequest { id: wire_id, ready })).await;
+                let verdict = verdict.map_err(|status| status.message().to_owned())?.into_inner();
+                let verdict = Verdict::try_from(verdict).map_err(|malformed| malformed.to_string())?;
+                return Ok(Event::Judged { id: id.clone(), verdict });
+            }
+        };
+        let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
+        Reply::try_from(reply).map(answered).map_err(|malformed| malformed.to_string())
+    }
+
+    async fn prepare(&self, server: &mut ServerClient<Channel>, handoff: &Handoff) -> Result<Reply, Failed> {
+        let launch: Launch =
+            serde_json::from_str(&handoff.launch).map_err(|error| Failed::Lasting(error.to_string()))?;
+        let what = launch.what.ok_or_else(|| {
+            Failed::Lasting("it was accepted by a version that does not hand jobs over".to_owned())
+        })?;
+        for file in &launch.inputs {
+            let sent = tokio::time::timeout(FILES, self.send(server, handoff, file)).await;
+            sent.map_err(|_| Failed::Passing(format!("{} took too long", file.name.as_str())))??;
+        }
+        crash_points::reached(Place::FilesSent, ["prepare"].iter());
+        let prepare = Prepare {
+            id: handoff.id.clone(),
+            address: self.address.clone(),
+            key: handoff.key,
+            owner: handoff.owner.clone(),
+            what,
+            inputs: launch.inputs,
+            submitted: handoff.submitted,
+            compared: handoff.compared.clone(),
+            survey: handoff.survey.clone(),
+            hops: handoff.hops.clone(),
+            before: handoff.before,
+            latest: handoff.latest,
+            copy: handoff.copy,
+            reason: handoff.reason,
+            request: launch.request,
+        };
+        let reply = server.prepare(timed((&prepare).into())).await?.into_inner();
+        Reply::try_from(reply).map_err(|malformed| Failed::Lasting(malformed.to_string()))
+    }
+
+    /// Sends an input file, going on where an earlier attempt was cut.
+    async fn send(
+        &self,
+        server: &mut ServerClient<Channel>,
+        handoff: &Handoff,
+        file: &FileSpec,
+    ) -> Result<(), Failed> {
+        let (owner, key) = (handoff.owner.clone(), handoff.key);
+        let (store, user, spec) = (self.store.clone(), owner.clone(), file.clone());
+        let adopted = self.folders.as_ref().map(|host| host.input(&handoff.id.job, &spec));
+        let found = tokio::task::spawn_blocking(move || {
+            let there = adopted.and_then(|path| File::open(path).ok());
+            there.map_or_else(|| store.open_done(&user, key, &spec), Ok)
+        });
+        let found = found.await;
+        let found = found.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;
+        let content = found.map_err(|error| Failed::Lasting(error.told()))?;
+        let (sender, receiver) = mpsc::channel(4);
+        let begin = Upload::Begin { key, file: file.clone(), owner: Some(owner) };
+        // The channel has room for it.
+        let _ = sender.send((&begin).into()).await;
+        let mut answers = server.upload(Request::new(ReceiverStream::new(receiver))).await?.into_inner();
+        let cut = || Failed::Passing("the other server broke the upload off".to_owned());
+        let malformed = |malformed: pliant_wire::Malformed| Failed::Lasting(malformed.to_string());
+        let first = answers.message().await?.map(UploadAnswer::try_from).transpose().map_err(malformed)?;
+        let offset = match first {
+            Some(UploadAnswer::Offset(offset)) => offset,
+            Some(UploadAnswer::Complete) => return Ok(()),
+            None => return Err(cut()),
+        };
+        let reading = tokio::task::spawn_blocking(move || send_pieces(content, offset, &sender));
+        let last = answers.message().await;
+        let read = reading.await.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;
+        read.map_err(|error| Failed::Passing(error.to_string()))?;
+        match last?.map(UploadAnswer::try_from).transpose().map_err(malformed)? {
+            Some(UploadAnswer::Complete) => Ok(()),
+            _ => Err(cut()),
+        }
+    }
+
+    fn server(&self, to: &Peer) -> Result<ServerClient<Channel>, String> {
+        let channel = self.servers.to(&to.name, &to.address).map_err(|error| error.to_string())?;
+        Ok(ServerClient::new(channel))
+    }
+}
+
+/// An answer in a word.
+fn said(event: &Event) -> &'static str {
+    match event {
+        Event::Answered { reply: Reply::Prepared(_), .. } => "prepared",
+        Event::Answered { reply: Reply::Refused(_), .. } => "refused",
+        Event::Answered { reply: Reply::Done, .. } => "done",
+        Event::Answered { reply: Reply::Unknown, .. } => "unknown",
+        Event::Judged { verdict: Verdict::Undecided, .. } => "undecided",
+        Event::Judged { verdict: Verdict::Commit { .. }, .. } => "commit",
+        Event::Judged { verdict: Verdict::Abort, .. } => "abort",
+        _ => "",
+    }
+}

@@ -1,0 +1,174 @@
+//! Parts of launches (`pliant_control::coallocation`) outside the machine: what agents call ([`service`]), the input files of
+//! tasks ([`inputs`]) and where they are to listen ([`places`]), what coordinators are told ([`telling`]) and people
+//! ([`held`]), how tasks end ([`ends`]), what they left ([`files`]), and how a part is run, which is here.
+
+pub(super) mod ends;
+mod files;
+mod held;
+mod inputs;
+mod places;
+mod service;
+mod telling;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pliant_control::batch::Run;
+use pliant_control::coallocation::{Addresses, Part, PlacedTask};
+use pliant_control::foreign::DECIDED_WITHIN;
+use pliant_control::server::{PartCommand, Server};
+use pliant_model::{Procs, Span};
+use pliant_site::processes::{PartSpec, RunSpec, TaskInput, TaskRun, Terms};
+use pliant_site::services::Prepared;
+use pliant_staging::PART;
+use pliant_staging::{FileSpec, put_part};
+use pliant_wire::TaskProgram;
+use serde::{Deserialize, Serialize};
+
+use super::launch::{Host, OUTPUT_BYTES_MAX, PrepareError};
+
+pub(super) use places::Places;
+pub(super) use telling::Coordinators;
+
+/// How much earlier who waits on a node gives up than its batch job ends.
+const GIVEN_UP_EARLIER: Span = Span(5);
+
+/// What a task runs: the note that a server keeps with it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct TaskLaunch {
+    prepared: Prepared,
+    /// The text of the user's own script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    script: Option<String>,
+    /// Files that it finds in its folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    inputs: Vec<FileSpec>,
+}
+
+impl TaskLaunch {
+    /// The one that a server noted of a task.
+    fn of(task: &PlacedTask) -> Result<TaskLaunch, serde_json::Error> {
+        serde_json::from_str(&task.launch)
+    }
+}
+
+/// A part that is to run.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct PartRun {
+    /// Its number in the batch system.
+    pub(super) number: u32,
+    pub(super) part: Part,
+    /// Where its tasks listen.
+    listens: Addresses,
+    /// Where those listen that they talk to.
+    peers: Addresses,
+}
+
+impl PartRun {
+    /// The part of that number, if it is one.
+    pub(super) fn of(machine: &Server, number: u32) -> Option<PartRun> {
+        let (part, peers) = machine.part(number)?;
+        let listens = machine.part_listens(number).cloned().unwrap_or_default();
+        Some(PartRun { number, part: part.clone(), listens, peers: peers.clone() })
+    }
+
+    /// The node where its tasks are to be: in front of a batch system they are all on one.
+    pub(super) fn node(&self) -> Option<&str> {
+        self.part.tasks.first().map(|task| task.machine.as_str())
+    }
+
+    /// On which terms it is waited for on that node. The batch system gives it time for that ([`DECIDED_WITHIN`] beyond what
+    /// it is submitted for, which has its patience in it already), and whoever waits gives up a little earlier.
+    pub(super) fn terms(&self) -> Terms {
+        let patience = self.part.patience + DECIDED_WITHIN - GIVEN_UP_EARLIER;
+        Terms {
+            patience_s: patience.0.max(1) as u64,
+            tasks: self.part.tasks.iter().map(|task| task.name.clone()).collect(),
+            toward: self.part.coordinator.address.clone(),
+        }
+    }
+
+    /// Makes its folder ready to be run. Its walltime counts from then on, however long it was held before.
+    pub(super) fn prepare(&self, host: &Host, run: &Run) -> Result<PathBuf, PrepareError> {
+        let dir = host.part_dir(&self.part.id);
+        let walltime = self.part.walltime;
+        let program = vec![host.pliant.clone(), "run-part".to_owned(), format!("../{PART}")];
+        let spec = RunSpec { program, env: self.variables(), ..host.run_spec(&run.cores, walltime) };
+        spec.write(&dir).map_err(PrepareError::Spec)?;
+        let tasks = self.part.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
+        let part =
+            PartSpec { owner: self.part.owner.clone(), grace_s: u64::from(host.cluster.grace_s), tasks };
+        put_part(&dir, &part.text()).map_err(PrepareError::Staging)?;
+        Ok(dir)
+    }
+
+    /// The variables of all of its tasks.
+    fn variables(&self) -> BTreeMap<String, String> {
+        let Part { id, owner, .. } = &self.part;
+        [("PLIANT_LAUNCH", id.launch.to_string()), ("PLIANT_OWNER", owner.to_string())]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+
+    fn task(&self, task: &PlacedTask) -> Result<TaskRun, PrepareError> {
+        let TaskLaunch { prepared, script, inputs } = TaskLaunch::of(task).map_err(PrepareError::Note)?;
+        let (procs, walltime) = (self.procs_of_one(), self.part.walltime);
+        let mut env = prepared.variables(procs, walltime);
+        let peers = task.neighbours.iter().filter_map(|name| Some((name, self.peers.get(name)?)));
+        let peers: Vec<String> = peers.map(|(name, address)| format!("{name}={address}")).collect();
+        let own = [
+            ("PLIANT_TASK", task.name.clone()),
+            ("PLIANT_ADDRESS", self.listens.get(&task.name).cloned().unwrap_or_default()),
+            ("PLIANT_PEERS", peers.join(" ")),
+        ];
+        env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        Ok(TaskRun {
+            name: task.name.clone(),
+            program: prepared.argv(procs, walltime),
+            env,
+            script,
+            inputs: inputs.into_iter().map(input).collect(),
+            max_output_bytes: prepared.bounds.max_output_bytes.unwrap_or(OUTPUT_BYTES_MAX),
+        })
+    }
+
+    /// The processors that a task may reckon with: its share of those that all have together, and at least one.
+    fn procs_of_one(&self) -> Procs {
+        Procs((self.part.procs.0 / self.part.tasks.len().max(1) as u32).max(1))
+    }
+}
+
+/// An input file of a task, as the task gets it.
+fn input(file: FileSpec) -> TaskInput {
+    TaskInput { shared: TaskProgram::uploaded(&file).name, name: file.name }
+}
+
+/// All that a driver does about parts.
+#[derive(Clone)]
+pub(super) struct Parts {
+    pub(super) places: Places,
+    pub(super) coordinators: Coordinators,
+}
+
+impl Parts {
+    /// Does what the machine wants done.
+    pub(super) fn carry_out(&self, machine: &Server, command: PartCommand) {
+        match command {
+            PartCommand::Locate { id } => {
+                let found = machine.parts().find(|(part, ..)| part.id == id);
+                if let Some((part, number, _)) = found {
+                    self.places.locate(number, part);
+                }
+            }
+            PartCommand::Tell { to, id, standing } => {
+                if standing.is_over() {
+                    self.places.free(&id);
+                }
+                self.coordinators.tell(to, id, standing);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

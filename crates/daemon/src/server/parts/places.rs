@@ -1,0 +1,121 @@
+//! Where the tasks of a part are to listen, found out when it has its processors and their input files, and kept free for them.
+//!
+//! Where the server runs jobs itself, on its own host: ports are kept here until the tasks start. Where a batch system does,
+//! on a node: whoever waits there in the part's room keeps them, and says so in the room (`processes::Terms`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pliant_control::coallocation::{Addresses, Part, PartId, Standing};
+use pliant_control::server::{Event, PartEvent, Server};
+use pliant_site::processes::{self, Ports};
+use pliant_staging::Store;
+use tokio::runtime::Handle;
+
+use super::inputs::Inputs;
+use crate::host::Mailbox;
+use crate::server::launch::Host;
+
+/// Between two looks into a room.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often is looked before the machine asks again.
+const LOOKS: u32 = 240;
+
+/// The places of tasks.
+#[derive(Clone)]
+pub(in crate::server) struct Places {
+    pub(in crate::server) host: Host,
+    pub(in crate::server) store: Store,
+    /// How others reach this host; none if parts run on other hosts.
+    pub(in crate::server) own: Option<String>,
+    pub(in crate::server) mailbox: Mailbox<Server>,
+    pub(in crate::server) runtime: Handle,
+    pub(in crate::server) kept: Arc<Mutex<BTreeMap<PartId, Ports>>>,
+    /// The parts that are being looked for.
+    pub(in crate::server) looking: Arc<Mutex<BTreeSet<PartId>>>,
+}
+
+impl Places {
+    /// Keeps the ports of the parts that were held when the server went down.
+    pub(in crate::server) fn resume(&self, machine: &Server) {
+        if self.own.is_none() {
+            return;
+        }
+        for (part, _, standing) in machine.parts() {
+            if let Standing::Held { addresses } = standing {
+                self.kept.lock().insert(part.id.clone(), Ports::keep_again(addresses));
+            }
+        }
+    }
+
+    /// Lets go of the ports of a part: its tasks take them, or nobody.
+    pub(in crate::server) fn free(&self, id: &PartId) {
+        self.kept.lock().remove(id);
+    }
+
+    /// Tells the machine where the tasks of a part will listen once it has their input files, unless that is being found out.
+    pub(super) fn locate(&self, number: u32, part: &Part) {
+        if !self.looking.lock().insert(part.id.clone()) {
+            return;
+        }
+        let (own, id) = (self.clone(), part.id.clone());
+        let tasks: Vec<String> = part.tasks.iter().map(|task| task.name.clone()).collect();
+        let inputs = Inputs::of(&self.host, part);
+        self.runtime.spawn(async move {
+            let gathered = match inputs {
+                Ok(inputs) => inputs.gathered(&own.store).await,
+                Err(why) => Err(why),
+            };
+            let found = match (gathered, own.own.clone()) {
+                (Ok(true), Some(host)) => Some(own.keep(id.clone(), host, tasks).await),
+                (Ok(true), None) => own.look(number).await,
+                (Ok(false), _) => None,
+                (Err(why), _) => Some(Err(why)),
+            };
+            own.looking.lock().remove(&id);
+            if let Some(addresses) = found {
+                if let Err(why) = &addresses {
+                    tracing::warn!(part = %id, why, "its tasks cannot be run");
+                }
+                // A server that has stopped asks again when it starts.
+                let _ = own.mailbox.tell(Event::Part(PartEvent::Located { id, addresses }));
+            }
+        });
+    }
+
+    /// Keeps ports of this host.
+    async fn keep(&self, id: PartId, host: String, tasks: Vec<String>) -> Result<Addresses, String> {
+        if let Some(ports) = self.kept.lock().get(&id) {
+            return Ok(ports.addresses().clone());
+        }
+        // A name may have to be looked up.
+        let found = move || Ports::find(&host, tasks.iter().map(String::as_str));
+        let found =
+            tokio::task::spawn_blocking(found).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let ports = found.map_err(|error| format!("no ports can be kept for its tasks: {error}"))?;
+        let addresses = ports.addresses().clone();
+        self.kept.lock().insert(id, ports);
+        Ok(addresses)
+    }
+
+    /// Looks what is said in the part's room; none if nothing is for long.
+    async fn look(&self, number: u32) -> Option<Result<Addresses, String>> {
+        let room = self.host.room(number);
+        for _ in 0..LOOKS {
+            let there = room.clone();
+            match tokio::task::spawn_blocking(move || processes::located(&there)).await {
+                Ok(Ok(Some(located))) => return Some(located),
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, number, "cannot see where the tasks of a part listen")
+                }
+                Err(error) => tracing::warn!(%error, number, "looking into the room of a part failed"),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        None
+    }
+}

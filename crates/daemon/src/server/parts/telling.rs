@@ -1,0 +1,99 @@
+//! What coordinators are told of parts: how they stand. What they answer is what is to become of them.
+//!
+//! The machine repeats what is not answered, so a call that fails is only told in the log. One call about a part is under way
+//! at a time; what is to be said meanwhile is said next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pliant_control::coallocation::{PartId, Standing, Verdict};
+use pliant_control::handoff::Peer;
+use pliant_control::server::{Event, PartEvent, Server};
+use pliant_transport::Connections;
+use pliant_wire::proto::launches_client::LaunchesClient;
+use pliant_wire::{Decided, Stands, proto};
+use tokio::runtime::Handle;
+
+use crate::calling::timed;
+use crate::host::Mailbox;
+use crate::host::crash_points::{self, Place};
+
+/// What a call is called where a daemon ends itself for tests.
+const STEP: &str = "stands";
+
+/// The way to the agents that coordinate launches.
+#[derive(Clone)]
+pub(in crate::server) struct Coordinators {
+    pub(in crate::server) agents: Connections,
+    pub(in crate::server) mailbox: Mailbox<Server>,
+    pub(in crate::server) runtime: Handle,
+    pub(in crate::server) calls: Arc<Mutex<UnderWay>>,
+}
+
+/// The parts that a call is under way about, with what is to be said next.
+type UnderWay = BTreeMap<PartId, Option<(Peer, Standing)>>;
+
+impl Coordinators {
+    /// Tells a coordinator how a part stands.
+    pub(super) fn tell(&self, to: Peer, id: PartId, standing: Standing) {
+        let mut calls = self.calls.lock();
+        if let Some(next) = calls.get_mut(&id) {
+            *next = Some((to, standing));
+            return;
+        }
+        calls.insert(id.clone(), None);
+        drop(calls);
+        let own = self.clone();
+        self.runtime.spawn(async move {
+            let mut next = Some((to, standing));
+            while let Some((to, standing)) = next {
+                own.told(&to, &id, standing).await;
+                next = own.next(&id);
+            }
+        });
+    }
+
+    fn next(&self, id: &PartId) -> Option<(Peer, Standing)> {
+        let mut calls = self.calls.lock();
+        let next = calls.get_mut(id).and_then(Option::take);
+        if next.is_none() {
+            calls.remove(id);
+        }
+        next
+    }
+
+    async fn told(&self, to: &Peer, id: &PartId, standing: Standing) {
+        let word = standing.word();
+        crash_points::reached(Place::BeforeCall, [STEP].iter());
+        match self.call(to, Stands { id: id.clone(), standing }).await {
+            Ok(Decided { verdict, heard }) => {
+                tracing::info!(part = %id, agent = %to.name, standing = word, verdict = verdict_word(&verdict), "told how a part stands");
+                crash_points::reached(Place::AfterCall, [STEP].iter());
+                let decided = PartEvent::Decided { reply: None, id: id.clone(), verdict, heard };
+                // A server that has stopped asks again when it starts.
+                let _ = self.mailbox.tell(Event::Part(decided));
+            }
+            Err(why) => {
+                tracing::warn!(part = %id, agent = %to.name, standing = word, why, "told how a part stands: no answer");
+                self.agents.forget(&to.name);
+            }
+        }
+    }
+
+    async fn call(&self, to: &Peer, stands: Stands) -> Result<Decided, String> {
+        let channel = self.agents.to(&to.name, &to.address).map_err(|error| error.to_string())?;
+        let told = LaunchesClient::new(channel).stands(timed(proto::PartStands::from(&stands))).await;
+        let answer = told.map_err(|status| status.message().to_owned())?;
+        Decided::try_from(answer.into_inner()).map_err(|malformed| malformed.to_string())
+    }
+}
+
+/// A verdict in a word.
+pub(super) fn verdict_word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Undecided => "undecided",
+        Verdict::Commit { .. } => "commit",
+        Verdict::End => "end",
+    }
+}

@@ -1,0 +1,89 @@
+//! What is run of a part, and on which terms it is waited for.
+
+use std::fs;
+
+use pliant_config::Source;
+use pliant_control::coallocation::{LaunchId, PartId};
+use pliant_control::handoff::Peer;
+use pliant_control::names::Key;
+use pliant_model::JobId;
+use pliant_site::services::{Catalogue, Script, SpeedupSpec};
+
+use super::*;
+
+fn prepared(arguments: &[String]) -> TaskLaunch {
+    let content = b"#!/bin/sh\n";
+    let script = Script {
+        name: &"run.sh".parse().unwrap(),
+        content,
+        arguments,
+        speedup: SpeedupSpec { speedup: pliant_model::Speedup::Rigid, procs: Procs(1) },
+        walltime: Span(1),
+    };
+    let catalogue = Catalogue::from_toml(&Source::new("server.toml".as_ref(), String::new())).unwrap();
+    let prepared = catalogue.prepare_script(&script, None, None).unwrap();
+    TaskLaunch { prepared, script: Some("#!/bin/sh\n".to_owned()), inputs: Vec::new() }
+}
+
+fn part() -> PartRun {
+    let task = |name: &str, neighbours: &[&str]| PlacedTask {
+        name: name.to_owned(),
+        machine: "n1".to_owned(),
+        neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(),
+        launch: serde_json::to_string(&prepared(&[name.to_owned()])).unwrap(),
+    };
+    let launch = LaunchId { agent: "lyon".parse().unwrap(), key: Key([1; 16]) };
+    let addresses = |names: &[(&str, &str)]| -> Addresses {
+        names.iter().map(|(name, address)| ((*name).to_owned(), (*address).to_owned())).collect()
+    };
+    PartRun {
+        number: 7,
+        part: Part {
+            coordinator: Peer { name: launch.agent.clone(), address: "10.0.0.1:7450".to_owned() },
+            id: PartId { launch, number: 0 },
+            owner: "alice".parse().unwrap(),
+            name: "row".to_owned(),
+            tasks: vec![task("one", &["two", "far", "gone"]), task("two", &["one"])],
+            procs: Procs(5),
+            walltime: Span(60),
+            patience: Span(120),
+        },
+        listens: addresses(&[("one", "h1:1"), ("two", "h1:2")]),
+        peers: addresses(&[("one", "h1:1"), ("two", "h1:2"), ("far", "h2:3")]),
+    }
+}
+
+#[test]
+fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
+    let root = tempfile::tempdir().unwrap();
+    let host = Host {
+        server: "paris".parse().unwrap(),
+        folder: root.path().join("jobs"),
+        cluster: toml::from_str("procs = 8").unwrap(),
+        pliant: "/opt/pliant".to_owned(),
+    };
+    // It was submitted for what it may be held as well.
+    let run = Run { job: JobId(7), procs: Procs(5), cores: (0..5).collect(), walltime: Span(180) };
+    let dir = part().prepare(&host, &run).unwrap();
+    assert_eq!(dir, root.path().join(format!("parts/lyon.{}.0", Key([1; 16]))));
+    assert_eq!(host.parts(), [part().part.id].into());
+    let spec: RunSpec = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
+    assert_eq!(spec.program, ["/opt/pliant", "run-part", "../part.json"]);
+    assert_eq!((spec.walltime_s, spec.env["PLIANT_OWNER"].as_str()), (60, "alice"));
+    let written: PartSpec = serde_json::from_slice(&fs::read(dir.join(PART)).unwrap()).unwrap();
+    let [one, two] = &written.tasks[..] else { panic!("{written:?}") };
+    assert_eq!(one.program, ["../script", "one"]);
+    let told = |task: &TaskRun| {
+        ["PLIANT_TASK", "PLIANT_ADDRESS", "PLIANT_PEERS", "PLIANT_PROCS"].map(|name| task.env[name].clone())
+    };
+    // One that is not known to listen anywhere is left out.
+    assert_eq!(told(one), ["one", "h1:1", "two=h1:2 far=h2:3", "2"]);
+    assert_eq!(told(two), ["two", "h1:2", "one=h1:1", "2"]);
+}
+
+#[test]
+fn who_waits_on_a_node_has_the_patience_of_the_launch() {
+    let terms = part().terms();
+    assert_eq!((terms.patience_s, terms.toward.as_str()), (120 + 25, "10.0.0.1:7450"));
+    assert_eq!((terms.tasks, part().node()), (vec!["one".to_owned(), "two".to_owned()], Some("n1")));
+}

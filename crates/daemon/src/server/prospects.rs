@@ -1,0 +1,62 @@
+//! What the instances of a multi-job may expect here.
+
+use pliant_control::access::Caller;
+use pliant_control::multi_job::Prospects;
+use pliant_control::server::{Instance, Refused, Server};
+use pliant_model::Span;
+use pliant_site::services::Refusal;
+use pliant_wire::{Declined, ProspectsQuery, Submitted};
+use tonic::Status;
+
+use super::service::{Service, stopping};
+
+impl Service {
+    /// What instances like this one may expect, or why they are not run.
+    pub(super) async fn prospects_of(
+        &self,
+        caller: &Caller,
+        query: ProspectsQuery,
+    ) -> Result<Result<Prospects, Declined>, Status> {
+        let learned = self.shop.learned(&query.service, &self.mailbox).await;
+        let one = |arguments| {
+            let what = Submitted::Service { name: query.service.clone(), arguments };
+            let prepared = self.shop.prepare(&what, &caller.user, learned)?.prepared;
+            let work = prepared.work.narrowest().unwrap_or(prepared.work);
+            Ok((prepared.scale, work))
+        };
+        let (first, mut work) = match one(query.arguments.clone()) {
+            Ok(first) => first,
+            Err(refusal) => return Ok(Err(declined(&refusal))),
+        };
+        let (mut others, mut refused) = (Vec::new(), Vec::new());
+        for (number, arguments) in query.samples() {
+            match one(arguments) {
+                Ok((scale, work)) => others.push((scale, work.walltime)),
+                // Those go elsewhere.
+                Err(refusal) => refused.push((number, refusal.to_string())),
+            }
+        }
+        let scale = mean(others.iter().map(|(scale, _)| *scale)).unwrap_or(first);
+        if let Some(walltime) = mean(others.iter().map(|(_, walltime)| walltime.0 as f64)) {
+            work.walltime = Span(walltime.ceil() as i64);
+        }
+        let ProspectsQuery { service, without, elsewhere, .. } = query;
+        let instance = Instance { service, scale, work, spare: self.shop.spare, elsewhere };
+        let user = caller.user.clone();
+        self.look().await;
+        let question = move |server: &mut Server, now| server.prospects(now, &user, &instance, &without);
+        let answer = self.mailbox.glance(question).await.map_err(|_| stopping())?;
+        let answer = answer.map(|prospects| Prospects { refused, ..prospects });
+        Ok(answer.map_err(|refused| Declined::from(&refused)))
+    }
+}
+
+/// None of nothing.
+fn mean(of: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
+    let count = of.len();
+    (count > 0).then(|| of.sum::<f64>() / count as f64)
+}
+
+fn declined(refusal: &Refusal) -> Declined {
+    Declined::from(&Refused::Other(refusal.cause().because(refusal.to_string())))
+}

@@ -1,0 +1,163 @@
+//! The results of ended jobs, and of tasks of launches, are summed up once, however many ask for them and however long it takes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pliant_wire::{self as wire, JobResults};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
+
+/// How many jobs are summed up at the same time: each reads all that its job left, and more of them at once would read
+/// no more from the same disk, but take memory and threads. Whoever asks for one more asks again.
+const AT_ONCE: usize = 4;
+
+type Outcome = Result<Arc<JobResults>, Status>;
+type Done = watch::Receiver<Option<Outcome>>;
+
+/// The folders of jobs whose results are being summed up.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Sealing(Arc<Mutex<BTreeMap<PathBuf, Done>>>);
+
+/// A job that is being summed up, until this is dropped.
+struct Begun(Sealing, PathBuf);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.0.lock().remove(&self.1);
+    }
+}
+
+impl Sealing {
+    /// What `sum_up` finds of the job in a folder. If it does not end in that time, whoever asks is told to ask again: it goes on,
+    /// and nobody begins it beside. So is whoever asks while [`AT_ONCE`] other jobs are being summed up.
+    pub(super) async fn results(
+        &self,
+        dir: &Path,
+        patience: Duration,
+        sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
+    ) -> Outcome {
+        let mut done = self.begun(dir, sum_up)?;
+        match timeout(patience, done.wait_for(Option::is_some)).await {
+            Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(at_work())),
+            Ok(Err(_)) => Err(Status::internal("a file operation failed")),
+            Err(_) => Err(at_work()),
+        }
+    }
+
+    fn begun(
+        &self,
+        dir: &Path,
+        sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
+    ) -> Result<Done, Status> {
+        let mut running = self.0.lock();
+        if let Some(done) = running.get(dir) {
+            return Ok(done.clone());
+        }
+        if running.len() >= AT_ONCE {
+            return Err(at_work());
+        }
+        let (tell, done) = watch::channel(None);
+        running.insert(dir.to_owned(), done.clone());
+        drop(running);
+        let begun = Begun(self.clone(), dir.to_owned());
+        // A thread of its own: it may take minutes, and a server that stops does not wait for it.
+        let thread = std::thread::Builder::new().name("sealing".to_owned()).spawn(move || {
+            let outcome = sum_up().map(Arc::new);
+            // Before it is told, so that whoever asks after a failure begins anew.
+            drop(begun);
+            // Nobody need be waiting any more.
+            let _ = tell.send(Some(outcome));
+        });
+        thread.map(|_| done).map_err(|error| {
+            tracing::error!(%error, "cannot sum up results");
+            Status::unavailable("the server has no thread for it at the moment")
+        })
+    }
+}
+
+fn at_work() -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert(wire::AT_WORK, MetadataValue::from_static("results"));
+    Status::with_metadata(Code::Unavailable, "the results are being summed up; ask again", metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn job(number: u32) -> PathBuf {
+        PathBuf::from(format!("jobs/{number}"))
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn results_are_summed_up_once_while_others_are_told_to_ask_again() {
+        let sealing = Sealing::default();
+        let (go, wait) = mpsc::channel::<()>();
+        let first = move || {
+            wait.recv().map_err(|_| Status::internal("never let go"))?;
+            Ok(JobResults { left_out_count: 7, ..JobResults::default() })
+        };
+        let second = || Err(Status::internal("begun beside"));
+        let told = sealing.results(&job(1), Duration::ZERO, first).await.unwrap_err();
+        assert_eq!(told.code(), Code::Unavailable);
+        assert!(told.metadata().contains_key(wire::AT_WORK), "{told:?}");
+        assert!(
+            sealing
+                .results(&job(1), Duration::ZERO, second)
+                .await
+                .unwrap_err()
+                .message()
+                .contains("ask again")
+        );
+        let other = sealing.results(&job(2), LONG, || Ok(JobResults::default())).await.unwrap();
+        assert_eq!(*other, JobResults::default(), "another job does not wait");
+        go.send(()).unwrap();
+        // It may have ended meanwhile: then there is nobody to begin beside.
+        let first_job = job(1);
+        let again = sealing
+            .results(&first_job, LONG, || Ok(JobResults { left_out_count: 8, ..JobResults::default() }));
+        assert!(matches!(again.await.unwrap().left_out_count, 7 | 8));
+    }
+
+    #[tokio::test]
+    async fn only_so_many_are_summed_up_at_once() {
+        let sealing = Sealing::default();
+        let mut running = Vec::new();
+        for number in 0..AT_ONCE as u32 {
+            let (go, wait) = mpsc::channel::<()>();
+            let slow = move || wait.recv().map(|()| JobResults::default()).map_err(|_| at_work());
+            assert!(sealing.results(&job(number), Duration::ZERO, slow).await.is_err());
+            running.push(go);
+        }
+        let another = job(99);
+        let more = || sealing.results(&another, LONG, || Ok(JobResults::default()));
+        let told = more().await.unwrap_err();
+        assert!(told.metadata().contains_key(wire::AT_WORK), "{told:?}");
+        // One that has a place is waited for as before, and gives its place back.
+        running[0].send(()).unwrap();
+        let first = sealing.results(&job(0), LONG, || Ok(JobResults::default())).await;
+        assert!(first.is_ok(), "{first:?}");
+        assert!(more().await.is_ok());
+        running[1..].iter().for_each(|go| go.send(()).unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_failed_is_begun_anew() {
+        let sealing = Sealing::default();
+        let failed =
+            sealing.results(&job(1), LONG, || Err(Status::unavailable("the disk"))).await.unwrap_err();
+        assert_eq!(failed.message(), "the disk");
+        let broken = sealing.results(&job(1), LONG, || panic!("a defect, for this test")).await.unwrap_err();
+        assert_eq!(broken.code(), Code::Internal);
+        assert!(sealing.results(&job(1), LONG, || Ok(JobResults::default())).await.is_ok());
+    }
+}

@@ -1,0 +1,444 @@
+//! What clients ask a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pliant_control::access::Caller;
+use pliant_control::handoff::Reply;
+use pliant_control::job::JobRecord;
+use pliant_control::names::Handle;
+use pliant_control::server::{Answer, Event, Server, Token};
+use pliant_staging::{ResultName, StagingError, Store};
+use pliant_telemetry::{RequestId, spawn_of_call};
+use pliant_transport::{Role, ServerTls};
+use pliant_wire::{self as wire, LocalsQuery, Prepare, ProspectsQuery, Submission, proto};
+use prost::Message;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::cluster::Fresh;
+use super::driver::Calls;
+use super::explorations::Explorations;
+use super::files::{self, Known, Sender};
+use super::handover::source;
+use super::launch::Host;
+use super::locals;
+use super::machines::Machines;
+use super::offer::Shop;
+use super::open::Open;
+use super::sealing::Sealing;
+use crate::agent::archive::SharedArchive;
+use crate::gate::{self, Gate};
+use crate::host::{Mailbox, TurnedAway, stopped};
+
+/// How long a call waits for the journal.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// The service that clients call.
+#[derive(Clone)]
+pub(super) struct Service {
+    pub(super) gate: Gate,
+    /// Whether the server knows which numbers its jobs may have.
+    pub(super) numbered: watch::Receiver<bool>,
+    pub(super) tls: Arc<ServerTls>,
+    pub(super) mailbox: Mailbox<Server>,
+    pub(super) calls: Calls,
+    /// Why the journal cannot be written at the moment.
+    pub(super) failure: Arc<Mutex<Option<String>>>,
+    pub(super) archive: SharedArchive,
+    pub(super) tokens: Arc<AtomicU64>,
+    /// What it has for launches.
+    pub(super) machines: Machines,
+    pub(super) shop: Shop,
+    /// Its cores for explorations, if it has any.
+    pub(super) explorations: Option<Explorations>,
+    /// The listings of a batch system that is not the embedded one.
+    pub(super) fresh: Option<Fresh>,
+    pub(super) host: Host,
+    pub(super) store: Store,
+    pub(super) sealing: Sealing,
+    pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+/// A call's place among those that wait, given up when dropped.
+struct Place {
+    calls: Calls,
+    token: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.calls.forget(self.token);
+    }
+}
+
+#[tonic::async_trait]
+impl proto::server_server::Server for Service {
+    async fn submit(
+        &self,
+        request: Request<proto::SubmitRequest>,
+    ) -> Result<Response<proto::SubmitReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let id = RequestId::of_call(request.metadata());
+        let submission = Submission::try_from(request.into_inner())?;
+        let answer = self.accept(caller, id, submission).await?;
+        Ok(Response::new((&answer).into()))
+    }
+
+    async fn job(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let record = self.find(&caller, &request.into_inner().handle).await?;
+        Ok(Response::new((&record).into()))
+    }
+
+    type WatchStream = ReceiverStream<Result<proto::Job, Status>>;
+
+    async fn watch(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let (caller, open) = self.open(&request)?;
+        // Before the present state is looked up, so that no change is missed.
+        let changes = self.changes.subscribe();
+        let record = self.find(&caller, &request.into_inner().handle).await?;
+        let (sender, receiver) = mpsc::channel(16);
+        let own = self.clone();
+        spawn_of_call(async move {
+            let stop = stopped(own.stop.clone());
+            let broken = tokio::select! {
+                () = own.follow(caller, record, changes, &sender) => return,
+                () = sender.closed() => return,
+                status = open.refused() => status,
+                // The client asks again elsewhere or later.
+                () = stop => stopping(),
+            };
+            let _ = sender.send(Err(broken)).await;
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn cancel(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let handle = wire::handle_of(&request.into_inner().handle)?;
+        tracing::info!(job = %handle, by = %caller.user, "cancel");
+        self.end(&caller, &handle, |reply, number, caller| Event::Cancel { reply, number, caller }).await
+    }
+
+    async fn withdraw(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let handle = wire::handle_of(&request.into_inner().handle)?;
+        tracing::info!(job = %handle, by = %caller.user, "withdraw");
+        self.end(&caller, &handle, |reply, number, caller| Event::Withdraw { reply, number, caller }).await
+    }
+
+    async fn explain(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<proto::ExplainReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let handle = wire::handle_of(&request.into_inner().handle)?;
+        let (wanted, who) = (handle.clone(), caller.clone());
+        let explain = move |server: &mut Server, now| {
+            let number = server.number_of(&wanted);
+            (number.and_then(|number| server.explain(now, number, &who)), now)
+        };
+        let (explanation, at) = self.mailbox.ask(explain).await.map_err(|_| stopping())?;
+        let explanation = match explanation {
+            Some(explanation) => explanation,
+            None => pliant_control::explain::Explanation {
+                record: self.archived(&caller, &handle).await?,
+                at,
+                waits: None,
+                unplanned: None,
+            },
+        };
+        Ok(Response::new((&explanation).into()))
+    }
+
+    type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
+
+    async fn upload(
+        &self,
+        request: Request<Streaming<proto::UploadRequest>>,
+    ) -> Result<Response<Self::UploadStream>, Status> {
+        let (sender, open) = self.open_to_send(&request)?;
+        tracing::info!(%sender, "upload");
+        let own = self.clone();
+        let accepted = move |user, key| {
+            let (own, who) = (own.clone(), Caller { user, operator: false });
+            async move {
+                let own_name = &own.shop.info.name;
+                Ok(match own.accepted_before(&who, key).await? {
+                    None => Known::No,
+                    Some(record) if !record.state.is_final() && record.server() == own_name => Known::Here,
+                    Some(_) => Known::Before,
+                })
+            }
+        };
+        Ok(Response::new(files::upload(request.into_inner(), sender, open, self.store.clone(), accepted)))
+    }
+
+    async fn results(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<proto::ResultsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let record = self.find_here(&caller, &request.into_inner().handle).await?;
+        let dir = self.host.dir(&record.handle);
+        files::results(&self.sealing, &record, dir).await.map(Response::new)
+    }
+
+    async fn prepare(
+        &self,
+        request: Request<proto::PrepareRequest>,
+    ) -> Result<Response<proto::HandoffReply>, Status> {
+        let from = source(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let prepare = Prepare::try_from(request.into_inner())?;
+        tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to hold a job");
+        let reply = match self.taken_over(from, prepare).await? {
+            Ok(handoff) => {
+                self.look().await;
+                let event = |reply| Event::Prepare { reply, handoff: Box::new(handoff) };
+                self.handoff(event, bytes).await?
+            }
+            Err(why) => Reply::Refused(why),
+        };
+        Ok(Response::new((&reply).into()))
+    }
+
+    async fn commit(
+        &self,
+        request: Request<proto::CommitRequest>,
+    ) -> Result<Response<proto::HandoffReply>, Status> {
+        let from = source(&request)?;
+        let proto::CommitRequest { id, cancelled, attempts } = request.into_inner();
+        let id = wire::handoff_id(id)?;
+        self.is_of(&from, &id).await?;
+        let wanted = id.clone();
+        let event = |reply| Event::Commit { reply, id, cancelled, attempts };
+        let reply = self.handoff(event, 0).await?;
+        // What was taken over long ago is in the archive only.
+        let known = reply == Reply::Unknown && self.was_taken(&wanted).await?;
+        Ok(Response::new((if known { &Reply::Done } else { &reply }).into()))
+    }
+
+    async fn abort(
+        &self,
+        request: Request<proto::AbortRequest>,
+    ) -> Result<Response<proto::HandoffReply>, Status> {
+        let from = source(&request)?;
+        let id = wire::handoff_id(request.into_inner().id)?;
+        self.is_of(&from, &id).await?;
+        let reply = self.handoff(|reply| Event::Abort { reply, id }, 0).await?;
+        Ok(Response::new((&reply).into()))
+    }
+
+    async fn inquire(
+        &self,
+        request: Request<proto::InquireRequest>,
+    ) -> Result<Response<proto::Verdict>, Status> {
+        let from = source(&request)?;
+        let proto::InquireRequest { id, ready } = request.into_inner();
+        let id = wire::handoff_id(id)?;
+        if ready {
+            return Ok(Response::new(self.may_start(&from, id).await?.into()));
+        }
+        let verdict = self.verdict_for(&from, &id).await?;
+        // What is answered must not be forgotten in a crash.
+        let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+        settled.map_err(|_| slow())?.map_err(|_| stopping())?;
+        Ok(Response::new(verdict.into()))
+    }
+
+    type DownloadStream = files::DownloadStream;
+
+    async fn download(
+        &self,
+        request: Request<proto::DownloadRequest>,
+    ) -> Result<Response<Self::DownloadStream>, Status> {
+        let (caller, open) = self.open(&request)?;
+        let download = wire::Download::try_from(request.into_inner())?;
+        let record = self.find_here(&caller, &download.handle.to_string()).await?;
+        // A job that runs still writes to its files.
+        if matches!(download.name, ResultName::File(_)) {
+            files::has_ended(&record)?;
+        }
+        let own = self.clone();
+        let ended = move || {
+            let (own, caller, handle) = (own.clone(), caller.clone(), record.handle.to_string());
+            async move {
+                match own.find_here(&caller, &handle).await {
+                    Ok(record) => Ok(record.state.is_final()),
+                    Err(status) if wire::moved_to(&status).is_some() => Err(status),
+                    Err(_) => Ok(false),
+                }
+            }
+        };
+        let dir = self.host.dir(&download.handle);
+        Ok(Response::new(files::download(dir, download.into(), open, ended)))
+    }
+
+    type ExploreStream = ReceiverStream<Result<proto::ExploreReply, Status>>;
+
+    async fn explore(
+        &self,
+        request: Request<Streaming<proto::ExploreRequest>>,
+    ) -> Result<Response<Self::ExploreStream>, Status> {
+        self.explored(request)
+    }
+
+    async fn users(
+        &self,
+        request: Request<proto::UsersRequest>,
+    ) -> Result<Response<proto::UsersReply>, Status> {
+        self.shares(&request).await
+    }
+
+    async fn prospects(
+        &self,
+        request: Request<proto::ProspectsRequest>,
+    ) -> Result<Response<proto::ProspectsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let query = ProspectsQuery::try_from(request.into_inner())?;
+        Ok(Response::new(wire::prospects_reply(&self.prospects_of(&caller, query).await?)))
+    }
+
+    async fn locals(
+        &self,
+        request: Request<proto::LocalsRequest>,
+    ) -> Result<Response<proto::LocalsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        if !caller.operator {
+            return Err(Status::permission_denied("only an operator may ask what local users ran"));
+        }
+        let query = LocalsQuery::try_from(request.into_inner())?;
+        Ok(Response::new((&locals::page(&self.mailbox, &self.archive, query).await?).into()))
+    }
+
+    async fn services(
+        &self,
+        request: Request<proto::ServicesRequest>,
+    ) -> Result<Response<proto::ServicesReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let offer = self.shop.offered(&caller);
+        Ok(Response::new((&offer).into()))
+    }
+}
+
+impl Service {
+    /// Has the machine withdraw or end a job.
+    async fn end(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+        event: impl FnOnce(Token, u32, Caller) -> Event,
+    ) -> Result<Response<proto::Job>, Status> {
+        let Some(number) = self.number(handle).await? else {
+            return Ok(Response::new((&self.archived(caller, handle).await?).into()));
+        };
+        match self.call(|reply| event(reply, number, caller.clone()), 0).await? {
+            Answer::Cancelling(record) | Answer::Elsewhere(record) => Ok(Response::new((&*record).into())),
+            // It may have ended long ago.
+            _ => Ok(Response::new((&self.archived(caller, handle).await?).into())),
+        }
+    }
+
+    /// What is decided now is decided on what others have submitted by now.
+    pub(super) async fn look(&self) {
+        if let Some(fresh) = &self.fresh {
+            fresh.look().await;
+        }
+    }
+
+    /// Lets in whoever sends files: their owner, or a server that hands a job over.
+    fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, Open), Status> {
+        let peer = gate::caller(request)?.peer;
+        if peer.role == Role::Server {
+            let sender = Sender::Server(peer.name.clone());
+            return Ok((sender, Open { _pass: None, tls: self.tls.clone(), peer }));
+        }
+        let (caller, open) = self.open(request)?;
+        Ok((Sender::User(caller.user), open))
+    }
+
+    /// Lets in a call that stays open.
+    pub(super) fn open<T>(&self, request: &Request<T>) -> Result<(Caller, Open), Status> {
+        let (caller, pass) = self.gate.user(request)?;
+        let peer = gate::caller(request)?.peer;
+        Ok((caller, Open { _pass: Some(pass), tls: self.tls.clone(), peer }))
+    }
+
+    /// Tells the machine, in so many bytes, and waits until the answer is durable.
+    pub(super) async fn call(
+        &self,
+        event: impl FnOnce(Token) -> Event,
+        bytes: usize,
+    ) -> Result<Answer, Status> {
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let answer = self.calls.wait(token);
+        let _place = Place { calls: self.calls.clone(), token };
+        self.mailbox.want(event(Token(token)), bytes).map_err(|why| match why {
+            TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
+            TurnedAway::Stopped => stopping(),
+        })?;
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        // Whether it was done is not known: the caller asks again with the same key.
+        answer.map_err(|_| slow())?.map_err(|_| stopping())
+    }
+
+    /// Sends each change of a job until it has ended.
+    async fn follow(
+        &self,
+        caller: Caller,
+        mut record: JobRecord,
+        mut changes: broadcast::Receiver<Arc<JobRecord>>,
+        sender: &mpsc::Sender<Result<proto::Job, Status>>,
+    ) {
+        loop {
+            let is_here = *record.server() == self.shop.info.name;
+            // Wherever it went, the client follows it there.
+            if sender.send(Ok((&record).into())).await.is_err() || record.state.is_final() || !is_here {
+                return;
+            }
+            record = loop {
+                match changes.recv().await {
+                    Ok(change)
+                        if change.handle == record.handle && change.progress() != record.progress() =>
+                    {
+                        let JobRecord { compared, survey, .. } = record;
+                        break JobRecord { compared, survey, ..(*change).clone() };
+                    }
+                    Ok(_) => {}
+                    // Too many changes of other jobs at once: look for ourselves.
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        match self.find(&caller, &record.handle.to_string()).await {
+                            Ok(found) if found.progress() != record.progress() => break found,
+                            _ => {}
+                        }
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return,
+                }
+            };
+        }
+    }
+}
+
+/// Runs something that blocks, off the threads that serve connections.
+pub(super) async fn blocking<A: Send + 'static>(
+    act: impl FnOnce() -> Result<A, StagingError> + Send + 'static,
+) -> Result<A, Status> {
+    let done = tokio::task::spawn_blocking(act).await;
+    done.map_err(|_| Status::internal("a file operation failed"))?.map_err(|error| files::status(&error))
+}
+
+pub(super) fn slow() -> Status {
+    Status::unavailable("the journal is slow; ask again")
+}
+
+pub(super) fn stopping() -> Status {
+    Status::unavailable("the server is stopping")
+}

@@ -1,0 +1,160 @@
+//! What a server throws away: files of jobs that ended long ago, and uploads that nobody submitted.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use pliant_control::coallocation::PartId;
+use pliant_control::names::{Handle, Key, User};
+use pliant_control::server::Server;
+use pliant_model::{Span, Time};
+use pliant_site::processes::{self, Found};
+use pliant_staging::{StagingError, Store};
+use pliant_transport::Clock;
+use tokio::sync::watch;
+
+use super::cluster::remove_room;
+use super::launch::Host;
+use crate::agent::archive::{SharedArchive, archived};
+use crate::host::{Mailbox, stopped};
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(600);
+
+/// What is looked after.
+pub(super) struct Upkeep {
+    pub(super) host: Host,
+    pub(super) store: Store,
+    pub(super) archive: SharedArchive,
+    pub(super) mailbox: Mailbox<Server>,
+    /// How long the files of a job are kept after its end.
+    pub(super) kept: Span,
+}
+
+impl Upkeep {
+    /// Goes on until the daemon is to stop.
+    pub(super) async fn run(self, stop: watch::Receiver<bool>) {
+        let clock = Clock::start(Time(0));
+        loop {
+            tokio::select! {
+                () = stopped(stop.clone()) => return,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+            self.once(clock.now()).await;
+        }
+    }
+
+    /// One round.
+    pub(super) async fn once(&self, now: Time) {
+        for job in self.host.jobs() {
+            if self.is_due(now, &job).await {
+                let dir = self.host.dir(&job);
+                tracing::info!(%job, "its files are removed: it ended long ago");
+                if let Err(error) = fs::remove_dir_all(&dir) {
+                    tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a job");
+                }
+            }
+        }
+        for part in self.host.parts() {
+            let dir = self.host.part_dir(&part);
+            if self.is_due_part(now, part, &dir).await
+                && let Err(error) = fs::remove_dir_all(&dir)
+            {
+                tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a part of a launch");
+            }
+        }
+        for number in self.host.rooms() {
+            let known = move |server: &mut Server, _| {
+                let is_job = server.job(number).is_some() || server.held_as(number).is_some();
+                is_job || server.part(number).is_some()
+            };
+            if self.mailbox.ask(known).await == Ok(false)
+                && let Err(error) = remove_room(&self.host.room(number))
+            {
+                tracing::warn!(%error, number, "cannot remove the room of a copy");
+            }
+        }
+        let mut removed = 0;
+        for (user, key) in self.store.submissions() {
+            removed += usize::from(self.collect(user, key).await);
+        }
+        if removed > 0 {
+            tracing::info!(submissions = removed, "uploads that nobody submitted are removed");
+        }
+    }
+
+    /// Throws away the uploads of a submission that rest and that no job waits for; true if it did.
+    async fn collect(&self, user: User, key: Key) -> bool {
+        // A file is as old as the system's clock says, which may have been set while this daemon ran.
+        let now = Clock::start(Time(0)).now();
+        let (store, of) = (self.store.clone(), user.clone());
+        if !resting(move || store.rests(&of, key, now)).await {
+            return false;
+        }
+        // Nobody can submit it, or have it accepted, from here on.
+        let _turn = self.store.turn(&user, key).await;
+        let wanted = self.mailbox.ask(move |server, _| server.wants_files_of(&key)).await;
+        if wanted != Ok(false) {
+            return false;
+        }
+        let store = self.store.clone();
+        resting(move || store.collect(&user, key, now)).await
+    }
+
+    /// True if the files of a part of a launch are there longer than they are kept: since its end, or since its folder was
+    /// changed if it never began.
+    async fn is_due_part(&self, now: Time, part: PartId, dir: &Path) -> bool {
+        let known = self.mailbox.ask(move |server, _| server.has_part(&part)).await;
+        if known != Ok(false) {
+            return false;
+        }
+        let ended = match processes::find(dir) {
+            Ok(Found::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
+            Ok(Found::NeverStarted | Found::Lost(_)) => changed(dir),
+            Ok(Found::Running(_)) | Err(_) => None,
+        };
+        ended.is_some_and(|ended| ended + self.kept <= now)
+    }
+
+    /// True if the files of a job are there longer than they are kept.
+    async fn is_due(&self, now: Time, job: &Handle) -> bool {
+        let wanted = job.clone();
+        let known = move |server: &mut Server, _| {
+            server.number_of(&wanted).and_then(|number| server.job(number)).is_some()
+        };
+        let in_memory = self.mailbox.ask(known).await;
+        if in_memory != Ok(false) {
+            return false;
+        }
+        let wanted = job.clone();
+        let row =
+            archived(&self.archive, move |archive| archive.job(wanted.server.as_str(), wanted.number)).await;
+        // What is in neither place is not for us to judge.
+        matches!(row, Ok(Some(row)) if Time(row.ended) + self.kept <= now)
+    }
+}
+
+/// When a folder was changed, as the system's clock said.
+fn changed(dir: &Path) -> Option<Time> {
+    let modified = fs::metadata(dir).ok()?.modified().ok()?;
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok().map(Time)
+}
+
+/// Asks the store something that blocks; no if it cannot tell.
+async fn resting(ask: impl FnOnce() -> Result<bool, StagingError> + Send + 'static) -> bool {
+    match tokio::task::spawn_blocking(ask).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "cannot remove old uploads");
+            false
+        }
+        Err(error) => {
+            tracing::warn!(%error, "removing old uploads failed");
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Uploads are thrown away when they rest and nobody has submitted them, and never under an accepted job.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use pliant_control::job::Work;
+use pliant_control::reason::Survey;
+use pliant_control::server::{Command, Event, ServerConfig, Submit, Token};
+use pliant_journal as journal;
+use pliant_model::{Procs, Speed, Speedup};
+use pliant_policy::tuning::Tuner;
+use pliant_staging::{Checksum, FileSpec, Limits};
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::ClusterFile;
+use crate::host::{Driver, Kept, MachineThread, Settings, mailbox, recover};
+
+/// Carries nothing out: jobs stay as they are.
+struct Nobody;
+
+impl Driver<Server> for Nobody {
+    fn keeps(&mut self, _command: &Command) -> Kept {
+        Kept::Nothing
+    }
+
+    fn carry_out(&mut self, _machine: &Server, _now: Time, _command: Command, _notice: Option<u64>) {}
+}
+
+struct Bench {
+    root: TempDir,
+    upkeep: Upkeep,
+    thread: MachineThread<Server>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let root = tempfile::tempdir().unwrap();
+        let config = || ServerConfig {
+            name: "lyon".parse().unwrap(),
+            address: String::new(),
+            procs: Procs(1),
+            speed: Speed::REFERENCE,
+            policy: "cbf".to_owned(),
+            tuner: Tuner::Exact,
+            waiting_per_user: 10,
+        };
+        let mut journal = journal::open_sqlite(&root.path().join("state")).unwrap();
+        let new = |now| Server::new(config(), now).unwrap();
+        let from_state = |state| Server::from_state(config(), state).map_err(|error| error.to_string());
+        let recovered = recover(journal.as_mut(), new, from_state).unwrap();
+        let archive = Arc::new(Mutex::new(journal.archive().unwrap()));
+        let (mailbox, inbox) = mailbox::<Server>();
+        let ends = (mailbox.clone(), inbox);
+        let thread =
+            MachineThread::start("server", recovered, journal, Nobody, ends, Settings::default()).unwrap();
+        let cluster: ClusterFile = toml::from_str("procs = 1").unwrap();
+        let upkeep = Upkeep {
+            host: Host {
+                server: "lyon".parse().unwrap(),
+                folder: root.path().join("jobs"),
+                cluster,
+                pliant: "pliant".to_owned(),
+            },
+            store: Store::open(&root.path().join("staging"), Limits::default()).unwrap(),
+            archive,
+            mailbox,
+            kept: Span(86_400),
+        };
+        Bench { root, upkeep, thread }
+    }
+
+    /// Uploads that nobody has touched for two days.
+    fn upload(&self, key: Key) {
+        let spec = FileSpec { name: "a".parse().unwrap(), size: 1, sha256: Checksum::of(b"a") };
+        let upload = self.upkeep.store.begin(&alice(), key, spec).unwrap();
+        upload.append(0, b"a").unwrap();
+        upload.finish().unwrap();
+        let folder = self.root.path().join(format!("staging/incoming/alice/{key}"));
+        let long_ago = SystemTime::now() - Duration::from_secs(2 * 86_400);
+        for entry in fs::read_dir(folder).unwrap() {
+            fs::File::open(entry.unwrap().path()).unwrap().set_modified(long_ago).unwrap();
+        }
+    }
+
+    fn submit(&self, key: Key) {
+        let work = Work { procs: Procs(1), walltime: Span(60), speedup: Speedup::Rigid };
+        let submit = Submit {
+            key,
+            owner: alice(),
+            name: "test".to_owned(),
+            work,
+            own_time: false,
+            pinned: false,
+            latest: None,
+            compared: Vec::new(),
+            survey: Survey::default(),
+            launch: String::new(),
+            lesson: None,
+        };
+        self.upkeep.mailbox.tell(Event::Submit { reply: Token(1), submit: Box::new(submit) }).unwrap();
+    }
+
+    async fn end(self) {
+        let ((_stop, stopping), (halt, _)) = (watch::channel(false), watch::channel(false));
+        self.thread.serve(async { Ok(()) }, stopping, &halt).await.unwrap();
+    }
+}
+
+fn alice() -> User {
+    "alice".parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_nobody_submitted_are_removed_and_others_stay() {
+    let bench = Bench::new();
+    let (wanted, forgotten) = (Key([1; 16]), Key([2; 16]));
+    bench.upload(wanted);
+    bench.upload(forgotten);
+    bench.submit(wanted);
+    bench.upkeep.once(Time(0)).await;
+    assert_eq!(bench.upkeep.store.submissions(), [(alice(), wanted)]);
+    bench.end().await;
+}
+
+/// A submission that is being accepted while its uploads are looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_removed_under_a_submission_that_is_being_accepted() {
+    let bench = Bench::new();
+    let key = Key([1; 16]);
+    bench.upload(key);
+    let turn = bench.upkeep.store.turn(&alice(), key).await;
+    let accepting = async {
+        // Its files were found complete; now upkeep has all the time it wants, until it can only wait.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        bench.submit(key);
+        drop(turn);
+    };
+    let ((), ()) = tokio::join!(bench.upkeep.once(Time(0)), accepting);
+    assert_eq!(bench.upkeep.store.submissions(), [(alice(), key)]);
+    bench.end().await;
+}

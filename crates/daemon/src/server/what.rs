@@ -1,0 +1,108 @@
+//! What a server runs: a job, or its part of a launch.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use pliant_control::batch::Run;
+use pliant_control::job::JobRecord;
+use pliant_control::server::Server;
+use pliant_model::{Procs, Span};
+use pliant_staging::Store;
+
+use super::launch::{Host, Launch, PrepareError};
+use super::parts::PartRun;
+
+/// What is run. Of a job there is the note of its acceptance, as it was kept or as it reads.
+#[derive(Clone, Debug)]
+pub(super) enum What<L = String> {
+    Job(Box<JobRecord>, L),
+    Part(Box<PartRun>),
+}
+
+impl What {
+    /// What has that number; none if nobody knows it, or not any more.
+    pub(super) fn of(machine: &Server, number: u32) -> Option<What> {
+        if let Some(part) = PartRun::of(machine, number) {
+            return Some(What::Part(Box::new(part)));
+        }
+        let (record, launch) = machine.job(number).zip(machine.launch(number))?;
+        Some(What::Job(Box::new(record.clone()), launch.to_owned()))
+    }
+
+    /// The same with what its note says.
+    pub(super) fn read(self) -> Result<What<Launch>, PrepareError> {
+        Ok(match self {
+            What::Job(record, launch) => {
+                What::Job(record, serde_json::from_str(&launch).map_err(PrepareError::Note)?)
+            }
+            What::Part(part) => What::Part(part),
+        })
+    }
+}
+
+impl<L> What<L> {
+    /// Its folder.
+    pub(super) fn dir(&self, host: &Host) -> PathBuf {
+        match self {
+            What::Job(record, _) => host.dir(&record.handle),
+            What::Part(part) => host.part_dir(&part.part.id),
+        }
+    }
+
+    /// Its processors, and how long it may run.
+    pub(super) fn size(&self) -> (Procs, Span) {
+        match self {
+            What::Job(record, _) => (record.procs, record.walltime),
+            What::Part(part) => (part.part.procs, part.part.walltime),
+        }
+    }
+
+    /// The part, if it is one.
+    pub(super) fn part(&self) -> Option<&PartRun> {
+        match self {
+            What::Job(..) => None,
+            What::Part(part) => Some(part),
+        }
+    }
+}
+
+impl What<Launch> {
+    /// What ties its log lines together; nothing if that is not known.
+    pub(super) fn request(&self) -> &str {
+        match self {
+            What::Job(_, launch) => &launch.request,
+            What::Part(_) => "",
+        }
+    }
+
+    /// True if it is a pack of a sweep.
+    pub(super) fn is_pack(&self) -> bool {
+        matches!(self, What::Job(_, launch) if launch.pack.is_some())
+    }
+
+    /// Makes its folder ready to be run, in any of several sizes if there are some. Doing it again does no harm.
+    pub(super) fn prepare(
+        &self,
+        host: &Host,
+        store: &Store,
+        run: &Run,
+        sizes: &[Run],
+    ) -> Result<PathBuf, PrepareError> {
+        match self {
+            What::Job(record, launch) => {
+                host.prepare_sizes(record, launch, sizes)?;
+                host.prepare(store, record, launch, run)
+            }
+            What::Part(part) => part.prepare(host, run),
+        }
+    }
+}
+
+impl<L> fmt::Display for What<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Job(record, _) => record.handle.fmt(f),
+            What::Part(part) => part.part.id.fmt(f),
+        }
+    }
+}

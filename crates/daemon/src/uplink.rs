@@ -1,0 +1,382 @@
+//! The line from a server or a local agent up to its parent: one stream, kept open, made again when it breaks.
+//!
+//! The child dials, so that only agents need an open port towards it. News wait in the journal until the parent has
+//! acknowledged them; over each new line they are told again from the first one that it has not kept. They are read from
+//! the journal page by page, as the parent takes them in, so that a parent that is away or slow costs no memory.
+
+mod heard;
+mod upward;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pliant_control::agent::{Ask, ChildKind, ServerInfo};
+use pliant_control::names::Name;
+use pliant_journal::{Archive, Notice};
+use pliant_telemetry::RequestId;
+use pliant_transport::AgentAddress;
+use pliant_transport::Clock;
+use pliant_transport::{ClientTls, Identity, Role, Timeouts, channel};
+use pliant_wire::{FromChild, FromParent, in_pieces, proto};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use crate::agent::archive::{SharedArchive, archived};
+
+pub(crate) use heard::{Heard, readiness};
+use upward::Said;
+pub(crate) use upward::{Outbound, Upward, upward};
+
+/// How often each side says that it is there.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
+/// After how much silence the other side is taken to be gone.
+pub(crate) const SILENCE: Duration = Duration::from_secs(8);
+/// The shortest and the longest pause before a broken line is made again.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// Messages under way.
+const WINDOW: usize = 256;
+/// News that are read from the journal at a time: as many again wait in memory.
+const PAGE: u32 = 256;
+/// How many questions of the parent may be without an answer; it has given up on the oldest ones by then.
+const QUESTIONS_MAX: usize = 4096;
+
+/// Who hangs on the line.
+pub(crate) trait Child: Send + Sync + 'static {
+    /// Its name.
+    fn name(&self) -> Name;
+
+    /// What it is.
+    fn kind(&self) -> ChildKind;
+
+    /// The number of its journal.
+    fn journal(&self) -> u64;
+
+    /// The servers that it is or has below it.
+    fn servers(&self) -> impl Future<Output = Vec<ServerInfo>> + Send;
+
+    /// The parent asks; the answer goes up by [`Upward::answer`]. `discovery` is a number of our own, which no
+    /// earlier question had: a parent that was started again may count from where it was before. `request` is for log
+    /// lines.
+    fn asked(&self, discovery: u64, ask: Ask, request: RequestId) -> impl Future<Output = ()> + Send;
+
+    /// The parent has kept the news up to there.
+    fn acknowledged(&self, sequence: u64);
+
+    /// The server, if this is one that does not know yet which numbers its jobs have had.
+    fn unnumbered(&self) -> Option<Name>;
+
+    /// The jobs of that server, this one or one below, have had numbers up to that, as far as is known further up.
+    fn numbered(&self, server: Name, highest: u32) -> impl Future<Output = ()> + Send;
+}
+
+/// What a daemon with a parent has to reach it.
+pub(crate) struct Uplink<C> {
+    /// Who hangs on the line.
+    pub(crate) child: Arc<C>,
+    /// The first one that answers.
+    pub(crate) parents: Vec<AgentAddress>,
+    /// With which certificate.
+    pub(crate) tls: Arc<ClientTls>,
+    /// Where it is noted when the parent was heard.
+    pub(crate) heard: Heard,
+    /// Where the news are.
+    pub(crate) archive: SharedArchive,
+    /// The clock that the daemon goes by.
+    pub(crate) clock: Clock,
+}
+
+impl<C: Child> Uplink<C> {
+    /// Keeps the line until `stop` says so.
+    pub(crate) async fn keep(self, outbound: Outbound, mut stop: watch::Receiver<bool>) {
+        let heard = self.heard.clone();
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = heard.observe() => {}
+            () = self.lines(outbound) => {}
+        }
+    }
+
+    /// One line after the other.
+    async fn lines(self, outbound: Outbound) {
+        let Uplink { child, parents, tls, heard, archive, clock } = self;
+        let next_question = clock.exact().as_micros() as u64;
+        let mut line = Line {
+            child,
+            heard,
+            archive,
+            clock,
+            outbound,
+            told: 0,
+            page: VecDeque::new(),
+            announce: false,
+            freed: false,
+            said: VecDeque::new(),
+            acknowledged: 0,
+            next_question,
+            questions: BTreeMap::new(),
+            numbers: false,
+        };
+        let mut pause = PAUSE.0;
+        for parent in parents.iter().cycle() {
+            let begun = Instant::now();
+            let ended = line.connect(parent, &tls).await;
+            let why = ended.unwrap_or_else(|status| status.message().to_owned());
+            tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no line to the parent");
+            line.heard.lost(&parent.address, &why);
+            // A line that held for a while was a good one.
+            pause = if begun.elapsed() > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+struct Line<C> {
+    child: Arc<C>,
+    heard: Heard,
+    archive: SharedArchive,
+    clock: Clock,
+    outbound: Outbound,
+    /// The last news that were told over the present line, or that the parent had kept before.
+    told: u64,
+    /// News that were read from the journal and are told next.
+    page: VecDeque<Notice>,
+    /// The servers are to be announced.
+    announce: bool,
+    /// It is to be told that processors are free early.
+    freed: bool,
+    /// What else is to be said next: one answer, perhaps in pieces.
+    said: VecDeque<proto::Up>,
+    acknowledged: u64,
+    next_question: u64,
+    /// Questions that came over the present line and are not answered, with the parent's numbers of them and whether it
+    /// takes answers in pieces.
+    questions: BTreeMap<u64, (u64, bool)>,
+    /// The parent tells which numbers are taken.
+    numbers: bool,
+}
+
+type Sender = mpsc::Sender<proto::Up>;
+
+/// News that are being read, up to at least that number unless they fill the page.
+type Reading = Pin<Box<dyn Future<Output = (u64, Result<Vec<Notice>, Status>)> + Send>>;
+
+impl<C: Child> Line<C> {
+    /// One line, from its beginning to its end; why it ended.
+    async fn connect(&mut self, parent: &AgentAddress, tls: &Arc<ClientTls>) -> Result<String, Status> {
+        let expected = Identity::new(Role::Agent, parent.name.as_str())
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let channel = channel(&parent.address, &expected, tls.clone(), &Timeouts::default());
+        let mut client = proto::agent_client::AgentClient::new(channel);
+        let (sender, receiver) = mpsc::channel(WINDOW);
+        self.questions.clear();
+        self.page.clear();
+        (self.announce, self.freed) = (false, false);
+        self.said.clear();
+        let (name, kind, journal) = (self.child.name(), self.child.kind(), self.child.journal());
+        let servers = self.child.servers().await;
+        let hello = FromChild::Hello { name, kind, journal, servers };
+        sender.try_send((&hello).into()).map_err(|_| broken())?;
+        let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
+        self.told = self.greeted(&mut down).await?;
+        let last = *self.outbound.last_news.borrow();
+        not_older(last, self.told)?;
+        self.heard.now();
+        let unsent = last.saturating_sub(self.told);
+        tracing::info!(parent = %parent.name, address = %parent.address, unsent, "attached");
+        self.converse(&sender, &mut down).await
+    }
+
+    /// Waits for the parent's acknowledgement, which its journal may delay; questions may come before it. Returns the
+    /// last news that it has kept.
+    async fn greeted(&mut self, down: &mut Streaming<proto::Down>) -> Result<u64, Status> {
+        loop {
+            let message = timeout(SILENCE, down.message()).await;
+            let message = message.map_err(|_| Status::deadline_exceeded("no answer to the greeting"))??;
+            let message = message.ok_or_else(|| Status::unavailable("the parent closed the line"))?;
+            let kept = match &message.message {
+                Some(proto::down::Message::Acknowledge(kept)) => Some(kept.sequence),
+                _ => None,
+            };
+            self.hear(message).await?;
+            if let Some(kept) = kept {
+                return Ok(kept);
+            }
+        }
+    }
+
+    async fn converse(
+        &mut self,
+        sender: &Sender,
+        down: &mut Streaming<proto::Down>,
+    ) -> Result<String, Status> {
+        let mut beat = interval(HEARTBEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
+        let (mut reading, mut is_unreadable) = (self.read(), false);
+        loop {
+            let has_something = self.announce || self.freed || !self.said.is_empty() || !self.page.is_empty();
+            tokio::select! {
+                message = down.message() => {
+                    let Some(message) = message? else { return Ok("the parent closed the line".to_owned()) };
+                    heard = Instant::now();
+                    self.heard.now();
+                    self.hear(message).await?;
+                }
+                permit = sender.reserve(), if has_something => {
+                    let permit = permit.map_err(|_| broken())?;
+                    if let Some(message) = self.next().await? {
+                        permit.send(message);
+                    }
+                }
+                (last, page) = wait(&mut reading), if reading.is_some() => {
+                    reading = None;
+                    match page {
+                        // Another parent has kept those that this one asks for.
+                        Ok(page) if page.is_empty() => self.told = last,
+                        Ok(page) => self.page = page.into(),
+                        Err(_) => is_unreadable = true,
+                    }
+                }
+                Ok(()) = self.outbound.last_news.changed() => {}
+                () = self.outbound.announce.notified() => self.announce = true,
+                () = self.outbound.freed.notified() => self.freed = true,
+                Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.say(said).await,
+                _ = beat.tick() => {
+                    if heard.elapsed() > SILENCE {
+                        return Ok("the parent is silent".to_owned());
+                    }
+                    let beat = FromChild::Heartbeat { now: Some(self.clock.now()) };
+                    // Where there is no room, enough is under way that says that we are there.
+                    let _ = sender.try_send((&beat).into());
+                    if self.said.is_empty() && let Some(server) = self.child.unnumbered() {
+                        self.say(Said::Unnumbered(server)).await;
+                    }
+                    // Perhaps it can be read again.
+                    is_unreadable = false;
+                }
+            }
+            if reading.is_none() && self.page.is_empty() && !is_unreadable {
+                reading = self.read();
+            }
+        }
+    }
+
+    /// Begins to read the news after those that were told, if there are any.
+    fn read(&mut self) -> Option<Reading> {
+        let (archive, told) = (self.archive.clone(), self.told);
+        let last = *self.outbound.last_news.borrow_and_update();
+        if last <= told {
+            return None;
+        }
+        Some(Box::pin(async move {
+            let look = move |archive: &mut dyn Archive| archive.notices(told, PAGE);
+            (last, archived(&archive, look).await)
+        }))
+    }
+
+    /// What is told next: news last, of which there may be many.
+    async fn next(&mut self) -> Result<Option<proto::Up>, Status> {
+        if self.announce {
+            self.announce = false;
+            return Ok(Some((&FromChild::Servers(self.child.servers().await)).into()));
+        }
+        if let Some(said) = self.said.pop_front() {
+            return Ok(Some(said));
+        }
+        if std::mem::take(&mut self.freed) {
+            return Ok(Some((&FromChild::Freed).into()));
+        }
+        let Some(notice) = self.page.pop_front() else { return Ok(None) };
+        self.told = notice.seq;
+        news(&notice).map(|news| Some((&news).into()))
+    }
+
+    async fn hear(&mut self, message: proto::Down) -> Result<(), Status> {
+        // A message of a later version is not for us.
+        if message.message.is_none() {
+            return Ok(());
+        }
+        match FromParent::try_from(message)? {
+            FromParent::Question { discovery, ask, request, pieces } => {
+                let own = self.next_question;
+                self.next_question += 1;
+                self.questions.insert(own, (discovery, pieces));
+                if self.questions.len() > QUESTIONS_MAX {
+                    self.questions.pop_first();
+                }
+                // A parent of an earlier version does not say.
+                let request = request.unwrap_or_else(RequestId::fresh);
+                self.child.asked(own, *ask, request).await;
+            }
+            FromParent::Acknowledge { sequence, numbers } => {
+                self.numbers = numbers;
+                self.acknowledge(sequence);
+            }
+            FromParent::Numbered { server, highest } => self.child.numbered(server, highest).await,
+            FromParent::Heartbeat => {}
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, sequence: u64) {
+        if sequence > self.acknowledged {
+            self.acknowledged = sequence;
+            self.child.acknowledged(sequence);
+        }
+    }
+
+    async fn say(&mut self, said: Said) {
+        match said {
+            // One that was asked over an earlier line is not told: nobody waits for it.
+            Said::Answer { discovery, found } => {
+                let Some((discovery, pieces)) = self.questions.remove(&discovery) else { return };
+                let answer = proto::Up::from(&FromChild::Answer { discovery, found });
+                self.said = if pieces { in_pieces(answer) } else { VecDeque::from([answer]) };
+            }
+            Said::Unnumbered(server) if self.numbers => {
+                self.said.push_back((&FromChild::Unnumbered { server }).into());
+            }
+            // A parent of an earlier version never answers: what is known down here has to do.
+            Said::Unnumbered(server) => self.child.numbered(server, 0).await,
+        }
+    }
+}
+
+async fn wait(reading: &mut Option<Reading>) -> (u64, Result<Vec<Notice>, Status>) {
+    match reading {
+        Some(reading) => reading.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn news(notice: &Notice) -> Result<FromChild, Status> {
+    let record = serde_json::from_str(&notice.body);
+    let record =
+        record.map_err(|error| Status::data_loss(format!("news {} in the journal: {error}", notice.seq)))?;
+    Ok(FromChild::News { sequence: notice.seq, record: Box::new(record) })
+}
+
+/// Whether a journal is as new as what the parent has kept of it: one that a copy of the state folder has put back is not, and
+/// would give numbers again that stand for other jobs.
+fn not_older(last: u64, kept: u64) -> Result<(), Status> {
+    if kept <= last {
+        return Ok(());
+    }
+    Err(Status::failed_precondition(format!(
+        "the state folder is an older copy of itself: its journal ends at news {last}, of which the parent has kept those up to \
+         {kept}. Nothing is taken from the parent. Put the newer one back, or begin with an empty one, which goes on after the \
+         numbers of all jobs"
+    )))
+}
+
+fn broken() -> Status {
+    Status::unavailable("the line to the parent has broken")
+}
+
+#[cfg(test)]
+mod tests;

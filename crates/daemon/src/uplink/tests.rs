@@ -1,0 +1,361 @@
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use http_body::{Body, Frame};
+use parking_lot::Mutex;
+use pliant_control::agent::Found;
+use pliant_control::handoff::{Movable, Picture};
+use pliant_control::job::Work;
+use pliant_control::names::{Handle, Key};
+use pliant_journal::{Entry, Filter, JobRow, JournalError, LocalPlace, LocalRow};
+use pliant_model::{Estimate, JobId, Owner, Procs, Span, Speed, Speedup, Time};
+use pliant_policy::batch::{Dump, Waiting};
+use pliant_policy::tuning::Tuner;
+use pliant_wire::Pieces;
+use prost::Message;
+
+use super::*;
+use crate::config::LimitsFile;
+
+/// A journal with news from one number to another.
+struct News {
+    from: u64,
+    to: Arc<AtomicU64>,
+    /// How many were read.
+    read: Arc<AtomicU64>,
+    /// How many attempts to read fail before one succeeds, and how many there were.
+    failing: u32,
+    attempts: Arc<AtomicU32>,
+}
+
+const RECORD: &str = r#"{"handle":"lyon.1","key":"0123456789abcdef0123456789abcdef","owner":"alice",
+    "name":"test","work":{"procs":1,"walltime":1,"speedup":"rigid"},"state":"QUEUED","submitted":100,
+    "expected":{"procs":1,"walltime":1,"start":100},"procs":1,"walltime":1,"started":null,"ended":null,"exit":null}"#;
+
+impl Archive for News {
+    fn notices(&mut self, after: u64, limit: u32) -> Result<Vec<Notice>, JournalError> {
+        let numbers = (after + 1).max(self.from)..=self.to.load(Ordering::Relaxed);
+        if self.attempts.fetch_add(1, Ordering::Relaxed) < self.failing {
+            return Err(JournalError::Unreachable { why: "for now".to_owned() });
+        }
+        let news = |seq| Notice { seq, body: RECORD.to_owned() };
+        let page: Vec<Notice> = numbers.take(limit as usize).map(news).collect();
+        self.read.fetch_add(page.len() as u64, Ordering::Relaxed);
+        Ok(page)
+    }
+
+    fn job(&mut self, _: &str, _: u32) -> Result<Option<JobRow>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn job_by_key(&mut self, _: &[u8; 16]) -> Result<Option<JobRow>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn jobs(&mut self, _: &Filter) -> Result<Vec<JobRow>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn accuracy(&mut self, _: Option<&str>, _: u32) -> Result<Vec<(String, i64, i64)>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn locals(
+        &mut self,
+        _: i64,
+        _: Option<LocalPlace>,
+        _: u32,
+    ) -> Result<Vec<(LocalPlace, LocalRow)>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn entries(&mut self, _: u64, _: u32) -> Result<Vec<Entry>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn last_number(&mut self, _: &str) -> Result<Option<u32>, JournalError> {
+        unreachable!("news alone are read")
+    }
+
+    fn ended(&mut self) -> Result<u64, JournalError> {
+        unreachable!("news alone are read")
+    }
+}
+
+struct Lyon;
+
+impl Child for Lyon {
+    fn name(&self) -> Name {
+        "lyon".parse().unwrap()
+    }
+
+    fn kind(&self) -> ChildKind {
+        ChildKind::Server
+    }
+
+    fn journal(&self) -> u64 {
+        1
+    }
+
+    async fn servers(&self) -> Vec<ServerInfo> {
+        Vec::new()
+    }
+
+    async fn asked(&self, _: u64, _: Ask, _: RequestId) {}
+
+    fn acknowledged(&self, _: u64) {}
+
+    fn unnumbered(&self) -> Option<Name> {
+        None
+    }
+
+    async fn numbered(&self, _: Name, _: u32) {}
+}
+
+/// A parent that says nothing.
+struct Silent;
+
+impl Body for Silent {
+    type Data = bytes::Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
+        Poll::Pending
+    }
+}
+
+/// A line over which news go, and what its parent has not taken in.
+struct Bench {
+    upward: Upward,
+    to: Arc<AtomicU64>,
+    read: Arc<AtomicU64>,
+    attempts: Arc<AtomicU32>,
+    parent: mpsc::Receiver<proto::Up>,
+    line: tokio::task::JoinHandle<()>,
+}
+
+impl Bench {
+    /// The journal has news up to a number, and those before `from` no more.
+    fn new(from: u64, last: u64, failing: u32) -> Bench {
+        let (to, read, attempts) = (Arc::new(AtomicU64::new(last)), Arc::default(), Arc::default());
+        let news = News {
+            from,
+            to: Arc::clone(&to),
+            read: Arc::clone(&read),
+            failing,
+            attempts: Arc::clone(&attempts),
+        };
+        let (upward, outbound) = upward(last + 1);
+        let mut line = Line {
+            child: Arc::new(Lyon),
+            heard: Heard::start(),
+            archive: Arc::new(Mutex::new(Box::new(news))),
+            clock: Clock::start(Time(0)),
+            outbound,
+            told: 0,
+            page: VecDeque::new(),
+            announce: false,
+            freed: false,
+            said: VecDeque::new(),
+            acknowledged: 0,
+            next_question: 1,
+            questions: BTreeMap::from([(8, (80, true)), (9, (90, false))]),
+            numbers: true,
+        };
+        let (sender, parent) = mpsc::channel(WINDOW);
+        let line = tokio::spawn(async move {
+            let decoder = tonic_prost::ProstDecoder::<proto::Down>::default();
+            let mut down = Streaming::new_request(decoder, Silent, None, None);
+            let _ = line.converse(&sender, &mut down).await;
+        });
+        Bench { upward, to, read, attempts, parent, line }
+    }
+
+    /// The next message that is no heartbeat.
+    async fn next(&mut self) -> FromChild {
+        loop {
+            let message = self.parent.recv().await.expect("the line holds");
+            match FromChild::try_from(message).unwrap() {
+                FromChild::Heartbeat { now } => assert!(now.is_some()),
+                message => return message,
+            }
+        }
+    }
+
+    async fn next_news(&mut self) -> u64 {
+        match self.next().await {
+            FromChild::News { sequence, .. } => sequence,
+            other => panic!("expected news, found {other:?}"),
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.line.abort();
+    }
+}
+
+#[tokio::test]
+async fn news_stay_in_the_journal_until_the_parent_takes_them_in() {
+    const LAST: u64 = 20_000;
+    const AHEAD: u64 = WINDOW as u64 + 2 * PAGE as u64;
+    let mut bench = Bench::new(1, LAST, 0);
+    // A parent that takes nothing in.
+    while bench.parent.len() < WINDOW {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(bench.read.load(Ordering::Relaxed) <= AHEAD, "they gather in memory");
+    // What is of use at once does not wait for all of them.
+    bench.upward.announce();
+    let mut is_announced = false;
+    for expected in 1..=LAST {
+        let mut message = bench.next().await;
+        if let FromChild::Servers(_) = message {
+            assert!(expected <= AHEAD, "after {expected}");
+            is_announced = true;
+            message = bench.next().await;
+        }
+        assert!(matches!(message, FromChild::News { sequence, .. } if sequence == expected), "{message:?}");
+        assert!(bench.read.load(Ordering::Relaxed) <= expected + AHEAD, "they gather in memory");
+    }
+    assert!(is_announced);
+    // And those that come later.
+    bench.to.store(LAST + 2, Ordering::Relaxed);
+    bench.upward.news(LAST + 2);
+    assert_eq!((bench.next_news().await, bench.next_news().await), (LAST + 1, LAST + 2));
+}
+
+#[tokio::test]
+async fn that_processors_are_free_early_is_told_once() {
+    let mut bench = Bench::new(1, 0, 0);
+    bench.upward.freed();
+    bench.upward.freed();
+    assert_eq!(bench.next().await, FromChild::Freed);
+    bench.upward.announce();
+    assert_eq!(bench.next().await, FromChild::Servers(Vec::new()));
+}
+
+#[test]
+fn a_journal_that_was_put_back_is_no_journal_of_the_parents_child() {
+    assert!(not_older(7, 0).is_ok() && not_older(7, 7).is_ok());
+    let why = not_older(7, 8).unwrap_err();
+    assert!(why.message().contains("ends at news 7") && why.message().contains("up to 8"), "{why}");
+}
+
+#[tokio::test]
+async fn a_journal_that_cannot_be_read_is_read_later() {
+    let mut bench = Bench::new(1, 1, 1);
+    assert_eq!(bench.next_news().await, 1);
+    assert_eq!(bench.attempts.load(Ordering::Relaxed), 2, "with the next heartbeat and not at once");
+}
+
+#[tokio::test]
+async fn news_that_another_parent_has_kept_are_not_waited_for() {
+    let mut bench = Bench::new(10, 9, 0);
+    // An answer to a question that nobody asked over this line is not told.
+    bench.upward.answer(7, Found::default());
+    bench.upward.unnumbered("lyon".parse().unwrap());
+    assert_eq!(bench.next().await, FromChild::Unnumbered { server: "lyon".parse().unwrap() });
+    while bench.attempts.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    bench.to.store(10, Ordering::Relaxed);
+    bench.upward.news(10);
+    assert_eq!(bench.next_news().await, 10);
+    assert_eq!(bench.attempts.load(Ordering::Relaxed), 2, "looked for once before");
+}
+
+/// The queue of a cluster with so many waiting jobs, each of which may be moved.
+fn queue(waiting: u32) -> Found {
+    let estimate = Estimate { procs: Procs(8), walltime: Span(86_400), start: Time(1_795_258_985) };
+    let movable = |number| Movable {
+        number,
+        job: Handle { server: "lyon".parse().unwrap(), number },
+        key: Key([7; 16]),
+        work: Work { procs: Procs(8), walltime: Span(86_400), speedup: Speedup::Rigid },
+        submitted: Time(1_795_258_985),
+        owner: Owner::UNKNOWN,
+        moves: 0,
+        avoids: Vec::new(),
+        copies: Vec::new(),
+    };
+    let placed = (1..=waiting).map(|number| Waiting { job: JobId(number), plan: estimate }).collect();
+    let info = ServerInfo {
+        name: "lyon".parse().unwrap(),
+        address: "localhost:7000".to_owned(),
+        rank: 0,
+        procs: Procs(64),
+        speed: Speed::REFERENCE,
+        policy: "cbf".to_owned(),
+        services: Vec::new(),
+        scripts: true,
+        optional_cores: 0,
+        optional_per_core: 0,
+    };
+    let queue = Dump { placed, ..Dump::default() };
+    let movable = (1..=waiting).map(movable).collect();
+    let picture = Picture { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
+    Found { pictures: vec![picture], ..Found::default() }
+}
+
+#[tokio::test]
+async fn the_queue_of_50_000_waiting_jobs_goes_up_in_pieces_among_other_messages() {
+    let long = queue(50_000);
+    let length = proto::Up::from(&FromChild::Answer { discovery: 80, found: long.clone() }).encoded_len();
+    assert!(length > LimitsFile::default().message_bytes, "one message would do: {length} bytes");
+    let mut bench = Bench::new(1, 1000, 0);
+    bench.upward.answer(8, long.clone());
+    let (mut pieces, mut news, mut taken) = (Pieces::default(), 0, 0);
+    let answer = loop {
+        let message = bench.parent.recv().await.expect("the line holds");
+        assert!(
+            message.encoded_len() <= LimitsFile::default().message_bytes / 8,
+            "{}",
+            message.encoded_len()
+        );
+        match FromChild::try_from(message).unwrap() {
+            FromChild::Piece { discovery, bytes, last } => {
+                taken += 1;
+                if let Some(answer) = pieces.take(discovery, &bytes, last).unwrap() {
+                    break answer;
+                }
+            }
+            FromChild::News { .. } => news += 1,
+            FromChild::Heartbeat { .. } => {}
+            other => panic!("expected a piece, found {other:?}"),
+        }
+    };
+    assert_eq!(answer, FromChild::Answer { discovery: 80, found: long });
+    assert!(taken > 50 && news <= 1000, "{taken} pieces, {news} news");
+    // A parent of an earlier version does not know pieces.
+    let whole = queue(5_000);
+    bench.upward.answer(9, whole.clone());
+    let answer = loop {
+        match bench.next().await {
+            FromChild::News { .. } => {}
+            other => break other,
+        }
+    };
+    assert_eq!(answer, FromChild::Answer { discovery: 90, found: whole });
+}
+
+#[test]
+fn what_is_no_answer_is_found_out() {
+    let mut pieces = Pieces::default();
+    assert!(pieces.take(1, &[0xff; 9], true).is_err());
+    // What is left of an answer that was given up does not get into the next one.
+    assert_eq!(pieces.take(2, &[0xff; 9], false), Ok(None));
+    let answer = FromChild::Answer { discovery: 3, found: Found::default() };
+    let proto::Up { message: Some(proto::up::Message::Answer(short)) } = proto::Up::from(&answer) else {
+        panic!("an answer is one")
+    };
+    assert_eq!(pieces.take(3, &short.encode_to_vec(), true), Ok(Some(answer)));
+}

@@ -1,0 +1,279 @@
+//! An agent in this process that coordinates launches, with a server that holds and runs whatever it is asked to: who may
+//! say what, and what is remembered.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use pliant_client::ClientFile;
+use pliant_client::{Client, ClientError, InputPaths};
+use pliant_control::agent::{ChildKind, ServerInfo};
+use pliant_control::coallocation::{
+    Application, End, LaunchRecord, LaunchState, Machine, Mapping, Part, PartId, Standing, Talk, Verdict,
+    Wish,
+};
+use pliant_control::job::Exit;
+use pliant_control::names::Key;
+use pliant_daemon::config::AgentFile;
+use pliant_model::{Procs, Span, Speed};
+use pliant_transport::{Credentials, Limits, Role, ServerTls, incoming};
+use pliant_wire::proto::agent_client::AgentClient;
+use pliant_wire::proto::launches_client::LaunchesClient;
+use pliant_wire::proto::parts_server::{Parts, PartsServer};
+use pliant_wire::{Decided, FromChild, LaunchRequest, LaunchesQuery, Program, Stands, proto, survey_reply};
+use support::{Federation, PATIENCE, Running, running};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::{Code, Request, Response, Status};
+
+impl Federation {
+    fn client(&self, agent: &Running, user: &str) -> Client {
+        let text = format!("[[agent]]\nname = \"master\"\naddress = \"{}\"\n", agent.address);
+        Client::new(&ClientFile::read(&self.written(Role::User, user, &text)).unwrap()).unwrap()
+    }
+}
+
+/// The agent, whose launches are in its folder.
+async fn started(federation: &Federation) -> Running {
+    running(federation.agent("state = \"state\"")).await
+}
+
+impl Running {
+    /// How it answers a server that says how its part stands.
+    async fn told(&self, own: &Credentials, stands: Stands) -> Result<Decided, Status> {
+        let reply = LaunchesClient::new(self.channel(own)).stands(proto::PartStands::from(&stands)).await?;
+        Ok(Decided::try_from(reply.into_inner()).unwrap())
+    }
+
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        self.serving.await.unwrap().unwrap();
+    }
+}
+
+/// A server that holds each part at once and runs it when it is told to, for ever.
+#[derive(Clone, Default)]
+struct Willing(Arc<Mutex<BTreeMap<PartId, (Part, Standing)>>>);
+
+impl Willing {
+    fn parts(&self) -> Vec<(Part, Standing)> {
+        self.0.lock().values().cloned().collect()
+    }
+}
+
+impl Willing {
+    /// Its part, once it runs.
+    async fn runs(&self) -> Part {
+        let begun = Instant::now();
+        loop {
+            let parts = self.parts();
+            let part = parts.into_iter().find(|(_, standing)| matches!(standing, Standing::Runs { .. }));
+            if let Some((part, _)) = part {
+                return part;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no part runs");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn replied(standing: &Standing) -> Result<Response<proto::PartStanding>, Status> {
+    Ok(Response::new(standing.into()))
+}
+
+#[tonic::async_trait]
+impl Parts for Willing {
+    async fn survey(&self, _: Request<proto::SurveyRequest>) -> Result<Response<proto::SurveyReply>, Status> {
+        let machine = Machine { name: "host".to_owned(), power_mflops: 400.0, procs: 4, load: 0.0 };
+        Ok(Response::new(survey_reply(&[machine])))
+    }
+
+    async fn prepare(
+        &self,
+        request: Request<proto::PreparePart>,
+    ) -> Result<Response<proto::PartStanding>, Status> {
+        let part = Part::try_from(request.into_inner())?;
+        let address = |at: usize| format!("127.0.0.1:{}", 7000 + at);
+        let tasks = part.tasks.iter().enumerate();
+        let addresses = tasks.map(|(at, task)| (task.name.clone(), address(at))).collect();
+        let held = Standing::Held { addresses };
+        self.0.lock().insert(part.id.clone(), (part, held.clone()));
+        replied(&held)
+    }
+
+    async fn decide(
+        &self,
+        request: Request<proto::DecidePart>,
+    ) -> Result<Response<proto::PartStanding>, Status> {
+        let (id, decided) = <(PartId, Decided)>::try_from(request.into_inner())?;
+        let standing = match decided.verdict {
+            Verdict::Commit { .. } => Standing::Runs { ended: BTreeMap::new() },
+            Verdict::End => Standing::Over { ended: BTreeMap::new(), exit: Exit::Cancelled },
+            Verdict::Undecided => Standing::Unknown,
+        };
+        self.0.lock().get_mut(&id).unwrap().1 = standing.clone();
+        replied(&standing)
+    }
+}
+
+/// A willing server that the agent knows, as long as the line is there.
+struct Attached {
+    willing: Willing,
+    own: Credentials,
+    line: Line,
+}
+
+/// The way up and the way down.
+type Line = (mpsc::Sender<proto::Up>, tonic::Streaming<proto::Down>);
+
+async fn attached(federation: &Federation, agent: &Running, name: &str) -> Attached {
+    let own = federation.issue(Role::Server, name);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let tls = Arc::new(ServerTls::load(&own).unwrap());
+    let willing = Willing::default();
+    let service = Server::builder().add_service(PartsServer::new(willing.clone()));
+    tokio::spawn(service.serve_with_incoming(incoming(listener, tls, Limits::default())));
+    let info = ServerInfo {
+        name: name.parse().unwrap(),
+        address,
+        rank: 0,
+        procs: Procs(4),
+        speed: Speed::REFERENCE,
+        policy: "cbf".to_owned(),
+        services: Vec::new(),
+        scripts: true,
+        optional_cores: 0,
+        optional_per_core: 0,
+    };
+    let hello = FromChild::Hello {
+        name: info.name.clone(),
+        kind: ChildKind::Server,
+        journal: 1,
+        servers: vec![info],
+    };
+    let (sender, receiver) = mpsc::channel(4);
+    sender.send((&hello).into()).await.unwrap();
+    let up = ReceiverStream::new(receiver);
+    let down = AgentClient::new(agent.channel(&own)).attach(up).await.unwrap().into_inner();
+    Attached { willing, own, line: (sender, down) }
+}
+
+fn pair(key: u8) -> LaunchRequest {
+    let program = Program::Service { name: "talk".to_owned(), arguments: BTreeMap::new() };
+    let wish = |name: &str| Wish { name: name.to_owned(), rcr: 1.0, launch: program.note() };
+    LaunchRequest {
+        key: Key([key; 16]),
+        name: "pair".to_owned(),
+        application: Application {
+            mcr_mflops: 100.0,
+            bandwidth_mbps: None,
+            tasks: vec![wish("a"), wish("b")],
+            edges: vec![Talk { between: [0, 1], rqoc: 1.0 }],
+        },
+        walltime: Span(100),
+        patience: Span(30),
+        user_lan: None,
+        threshold: None,
+        mapping: Mapping::Wase,
+        dry_run: false,
+    }
+}
+
+/// Launches and follows until it is so far.
+async fn until(
+    client: &Client,
+    request: &LaunchRequest,
+    state: LaunchState,
+) -> Result<LaunchRecord, ClientError> {
+    let told = |record: &LaunchRecord| match record.state == state {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    client.launch(request, &InputPaths::new(), PATIENCE, std::future::pending(), told).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_owner() {
+    let federation = Federation::new();
+    let agent = started(&federation).await;
+    let lyon = attached(&federation, &agent, "lyon").await;
+    let [alice, bob] = ["alice", "bob"].map(|user| federation.client(&agent, user));
+    let record = until(&alice, &pair(1), LaunchState::Running).await.unwrap();
+    let part = lyon.willing.runs().await;
+    assert_eq!((part.owner.as_str(), part.tasks.len(), part.procs), ("alice", 2, Procs(2)));
+    assert_eq!((part.coordinator.name.as_str(), &part.coordinator.address), ("master", &agent.address));
+    assert!(record.tasks.iter().all(|task| task.address.is_some()), "{record:?}");
+
+    // Another server is told to end what it speaks of, and changes nothing; users are not listened to.
+    let over = |code| Stands {
+        id: part.id.clone(),
+        standing: Standing::Over { ended: BTreeMap::new(), exit: Exit::Code(code) },
+    };
+    let other = federation.issue(Role::Server, "paris");
+    let verdict = agent.told(&other, over(1)).await.unwrap();
+    assert_eq!(verdict, Decided { verdict: Verdict::End, heard: true });
+    let user = federation.issue(Role::User, "alice");
+    assert_eq!(agent.told(&user, over(1)).await.unwrap_err().code(), Code::PermissionDenied);
+    assert!(bob.find_launch(&record.id).await.unwrap_err().is_missing());
+    assert!(bob.cancel_launch(&record.id).await.unwrap_err().is_missing());
+    assert!(until(&bob, &pair(1), LaunchState::Over).await.unwrap_err().to_string().contains("another user"));
+    assert_eq!(alice.find_launch(&record.id).await.unwrap().state, LaunchState::Running);
+
+    let verdict = agent.told(&lyon.own, over(0)).await.unwrap();
+    assert!(verdict.heard, "that nothing of it is left: {verdict:?}");
+    let record = until(&alice, &pair(1), LaunchState::Over).await.unwrap();
+    assert_eq!(record.end, Some(End::Completed));
+    // It is remembered by an agent that was made again.
+    drop(lyon.line);
+    agent.stop().await;
+    let agent = started(&federation).await;
+    let alice = federation.client(&agent, "alice");
+    assert_eq!(alice.find_launch(&record.id).await.unwrap(), record);
+    assert_eq!(until(&alice, &pair(1), LaunchState::Over).await.unwrap(), record, "the same key again");
+    let listed = alice.launches(&LaunchesQuery { all: false, limit: 5 }).await.unwrap();
+    assert_eq!(listed, [record]);
+    agent.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_launch_goes_on_where_it_was_when_the_agent_is_back() {
+    let federation = Federation::new();
+    let agent = started(&federation).await;
+    let lyon = attached(&federation, &agent, "lyon").await;
+    let alice = federation.client(&agent, "alice");
+    let record = until(&alice, &pair(2), LaunchState::Running).await.unwrap();
+    lyon.willing.runs().await;
+    drop(lyon.line);
+    agent.stop().await;
+    let agent = started(&federation).await;
+    let alice = federation.client(&agent, "alice");
+    let found = alice.find_launch(&record.id).await.unwrap();
+    assert_eq!((found.state, &found.tasks), (LaunchState::Running, &record.tasks));
+    let ended = alice.cancel_launch(&record.id).await.unwrap();
+    assert_eq!(ended.end, Some(End::Cancelled));
+    let record = until(&alice, &pair(2), LaunchState::Over).await.unwrap();
+    assert_eq!(record.end, Some(End::Cancelled));
+    assert!(lyon.willing.parts().iter().all(|(_, standing)| standing.is_over()), "its server was told");
+    agent.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_servers_could_not_reach_says_why_it_launches_nothing() {
+    let federation = Federation::new();
+    let anywhere =
+        AgentFile { listen: "0.0.0.0:0".parse().unwrap(), ..federation.agent("state = \"state\"") };
+    let agent = running(anywhere).await;
+    let agent = Running { address: agent.address.replace("0.0.0.0", "127.0.0.1"), ..agent };
+    let alice = federation.client(&agent, "alice");
+    let refused = until(&alice, &pair(3), LaunchState::Over).await.unwrap_err();
+    assert!(refused.is_input() && refused.to_string().contains("`advertise`"), "{refused}");
+    agent.stop().await;
+}

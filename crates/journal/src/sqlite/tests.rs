@@ -1,0 +1,104 @@
+//! What only the inside shows: a full disk without one, and that listings are read from the end of an index.
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::Filter;
+use crate::listing::{Value, questions};
+
+fn entries(from: u64, to: u64, length: usize) -> Batch {
+    let entry = |seq| Entry { seq, at: seq as i64, event: "x".repeat(length), commands: seq };
+    Batch { entries: (from..=to).map(entry).collect(), ..Batch::default() }
+}
+
+#[test]
+fn no_room_is_rolled_back_and_the_journal_goes_on() {
+    let folder = TempDir::new().unwrap();
+    let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    journal.commit(&entries(1, 3, 10)).unwrap();
+    let pages: i64 = journal.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    let limit = |journal: &Sqlite, pages: i64| {
+        journal.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+    };
+    limit(&journal, pages + 4);
+    let large = entries(4, 1003, 1000);
+    for _ in 0..3 {
+        let error = journal.commit(&large).unwrap_err();
+        assert!(matches!(error, JournalError::Full { .. }), "{error:?}");
+        assert!(error.may_pass());
+    }
+    let snapshot = Snapshot { seq: 3, at: 3, state: "y".repeat(1_000_000) };
+    let error = journal.compact(&snapshot, i64::MIN).unwrap_err();
+    assert!(matches!(error, JournalError::Full { .. }), "{error:?}");
+    let loaded = journal.load().unwrap();
+    assert_eq!(loaded.entries, entries(1, 3, 10).entries);
+    assert_eq!(loaded.snapshot, None);
+    // A smaller one fits.
+    limit(&journal, pages + 1_000_000);
+    journal.commit(&large).unwrap();
+    drop(journal);
+    let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    assert_eq!(journal.load().unwrap().entries.len(), 1003);
+}
+
+#[test]
+fn a_commit_is_synced() {
+    let folder = TempDir::new().unwrap();
+    let journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    let setting = |name| journal.connection.pragma_query_value(None, name, |row| row.get::<_, String>(0));
+    assert_eq!(setting("journal_mode").unwrap(), "wal");
+    let synchronous: i64 =
+        journal.connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+    assert_eq!(synchronous, 2, "FULL");
+}
+
+/// The plan of a question: which index is read how.
+fn plan(connection: &Connection, text: &str) -> String {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
+    let values = vec![Value::Number(1); statement.parameter_count()];
+    let steps =
+        statement.query_map(rusqlite::params_from_iter(&values), |row| row.get::<_, String>(3)).unwrap();
+    steps.collect::<rusqlite::Result<Vec<_>>>().unwrap().join("; ")
+}
+
+#[test]
+fn every_listing_is_read_from_an_index_in_its_order() {
+    let folder = TempDir::new().unwrap();
+    let journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    let plan = |text: &str| plan(&journal.connection, text);
+    for chosen in 0..32_u32 {
+        let has = |bit: u32| chosen & (1 << bit) != 0;
+        let filter = Filter {
+            owner: has(0).then(|| "o".to_owned()),
+            server: has(1).then(|| "s".to_owned()),
+            states: if has(2) { vec!["a".to_owned(), "b".to_owned()] } else { Vec::new() },
+            ended_after: has(3).then_some(1),
+            limit: 10,
+            before: has(4).then(|| (1, "s".to_owned(), 1)),
+        };
+        for question in questions(&filter, '?') {
+            let plan = plan(&question.text);
+            assert!(plan.contains("USING INDEX jobs_"), "{filter:?}: {plan}");
+            assert!(!plan.contains("TEMP B-TREE"), "sorts: {filter:?}: {plan}");
+            // Reading all of an index in its order is right only if nothing narrows the search.
+            assert_eq!(plan.contains("SCAN"), chosen == 0, "{filter:?}: {plan}");
+        }
+    }
+    assert!(
+        plan("SELECT * FROM jobs WHERE key = ? ORDER BY ended DESC LIMIT 1").contains("jobs_by_key (key=?)")
+    );
+}
+
+#[test]
+fn what_is_committed_is_there_again_however_durable() {
+    for (durability, synchronous) in [(Durability::Power, 2), (Durability::Process, 1)] {
+        let folder = TempDir::new().unwrap();
+        let mut journal = Sqlite::open(folder.path(), durability).unwrap();
+        let found = journal.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
+        assert_eq!(found.unwrap(), synchronous, "{durability:?}");
+        journal.commit(&entries(1, 5, 10)).unwrap();
+        drop(journal);
+        let loaded = Sqlite::open(folder.path(), durability).unwrap().load().unwrap();
+        assert_eq!(loaded.entries.len(), 5, "{durability:?}");
+    }
+}

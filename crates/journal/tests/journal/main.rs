@@ -1,0 +1,363 @@
+//! The journals: what SQLite and PostgreSQL must do alike, and what only one of them can.
+#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+
+mod postgres;
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pliant_journal::{Batch, Filter, JobRow, Journal, JournalError, Loaded, Snapshot, open_sqlite};
+use pliant_testing::postgres::Server;
+use pliant_testing::{Needed, skip};
+use support::{Folder, Place, entries, job, model, notices, open_address, scenarios, told};
+
+/// How long a test waits for what must come, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Names the journal that [`as_writer`] writes.
+const WRITES: &str = "PLIANT_TEST_JOURNAL";
+/// Names the folder that [`on_small_disk`] fills.
+const FILLS: &str = "PLIANT_TEST_SMALL_DISK";
+/// Entries in each batch of [`as_writer`].
+const AT_ONCE: u64 = 7;
+
+fn check_all(new: impl Fn() -> Box<dyn Place>) {
+    for (name, scenario) in scenarios::ALL {
+        println!("{name}");
+        scenario(&*new());
+    }
+}
+
+#[test]
+fn sqlite_does_what_a_journal_must() {
+    check_all(|| Box::new(Folder::new()));
+}
+
+#[test]
+fn postgres_does_what_a_journal_must() {
+    let Some(server) = Server::start() else { return };
+    check_all(|| Box::new(server.database()));
+}
+
+#[test]
+fn sqlite_equals_the_model() {
+    model::check(200, || Box::new(Folder::new()));
+}
+
+#[test]
+fn postgres_equals_the_model() {
+    let Some(server) = Server::start() else { return };
+    model::check(24, || Box::new(server.database()));
+}
+
+#[test]
+fn sqlite_survives_kill() {
+    check_kill(&Folder::new());
+}
+
+#[test]
+fn postgres_survives_kill() {
+    let Some(server) = Server::start() else { return };
+    check_kill(&server.database());
+}
+
+/// What was acknowledged is there after the writer was killed, and no batch is there in part.
+fn check_kill(place: &dyn Place) {
+    let mut before = 0;
+    for lines in [1, 40, 97] {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored", "--nocapture", "as_writer"])
+            .env(WRITES, place.address())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(writer.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let committed = said.filter_map(|line| line.strip_prefix("committed ")?.parse::<u64>().ok());
+        let acknowledged: Vec<u64> = committed.take(lines).collect();
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let acknowledged = *acknowledged.last().unwrap();
+        assert!(acknowledged > before, "the writer went on where the last one was");
+
+        let mut journal = place.open().unwrap();
+        let loaded = journal.load().unwrap();
+        let last = last_entry(&loaded);
+        assert!(last >= acknowledged, "{acknowledged} was acknowledged, {last} is there");
+        assert_eq!(last % AT_ONCE, 0, "a batch in part");
+        let after = loaded.snapshot.as_ref().map_or(0, |snapshot| snapshot.seq);
+        assert_eq!(loaded.entries, entries(after + 1, last));
+        assert_eq!(loaded.next_notice - 1, last / AT_ONCE);
+        assert_eq!(journal.archive().unwrap().ended().unwrap(), last / AT_ONCE);
+        before = last;
+    }
+}
+
+fn last_entry(loaded: &Loaded) -> u64 {
+    let covered = loaded.snapshot.as_ref().map_or(0, |snapshot| snapshot.seq);
+    loaded.entries.last().map_or(covered, |entry| entry.seq)
+}
+
+/// Not a test: a daemon that commits and says what it has committed, until it is killed.
+#[test]
+#[ignore = "a writer, started by the other tests"]
+fn as_writer() {
+    let Ok(address) = std::env::var(WRITES) else { return };
+    let mut journal = open_address(&address).unwrap();
+    let mut last = last_entry(&journal.load().unwrap());
+    loop {
+        let number = last / AT_ONCE + 1;
+        let batch = Batch {
+            notices: notices(number, number),
+            ended: vec![job("north", number as u32, number as i64)],
+            ..told(last + 1, last + AT_ONCE)
+        };
+        journal.commit(&batch).unwrap();
+        last += AT_ONCE;
+        println!("committed {last}");
+        if number.is_multiple_of(16) {
+            journal.compact(&Snapshot { seq: last, at: 0, state: "{}".to_owned() }, last as i64 / 2).unwrap();
+        }
+    }
+}
+
+/// What version 1 of the tables had in place of what version 2 has.
+const AS_IN_VERSION_1: &str = "
+    DROP INDEX jobs_by_server;
+    DROP INDEX jobs_by_server_state;
+    DROP INDEX jobs_by_owner_server;
+    DROP INDEX jobs_promised;
+    DROP TABLE local_jobs;
+    ALTER TABLE jobs DROP COLUMN last_server;
+    CREATE INDEX jobs_by_server ON jobs (server, ended, number);
+    CREATE INDEX jobs_by_server_state ON jobs (server, state, ended, number);
+    CREATE INDEX jobs_by_owner_server ON jobs (owner, server, ended, number, state);
+    CREATE INDEX jobs_promised ON jobs (server, ended, number, started, expected_start, expected_completion)
+        WHERE started IS NOT NULL AND expected_start IS NOT NULL AND expected_completion IS NOT NULL;
+";
+
+/// A journal of version 1 is brought up to date when it is opened, moved jobs with it, and goes on.
+fn check_version_1(place: &dyn Place, mark: &str) {
+    let record = |hops: &str| format!("{{\"state\":\"COMPLETED\"{hops}}}");
+    let hops = r#","hops":[{"from":"north","to":"south"},{"from":"south","to":"west"}]"#;
+    let stayed = JobRow { record: record(""), ..job("north", 1, 10) };
+    let moved = JobRow { record: record(hops), last_server: "west".to_owned(), ..job("north", 2, 20) };
+    let mut journal = place.open().unwrap();
+    let ended = vec![stayed.clone(), moved.clone(), job("west", 1, 30)];
+    journal.commit(&Batch { ended, ..told(1, 3) }).unwrap();
+    drop(journal);
+    place.tamper(AS_IN_VERSION_1);
+    place.tamper(mark);
+    for _ in 0..2 {
+        let mut journal = place.open().unwrap();
+        assert_eq!(journal.load().unwrap().entries, entries(1, 3));
+        let mut archive = journal.archive().unwrap();
+        let at = |server: &str| Filter { server: Some(server.to_owned()), limit: 9, ..Filter::default() };
+        assert_eq!(archive.jobs(&at("north")).unwrap(), std::slice::from_ref(&stayed));
+        assert_eq!(archive.jobs(&at("west")).unwrap(), [job("west", 1, 30), moved.clone()]);
+        assert_eq!(archive.accuracy(Some("west"), 9).unwrap().len(), 2);
+        assert_eq!(archive.last_number("north").unwrap(), Some(2), "numbers are the accepting server's");
+        assert_eq!(archive.locals(0, None, 9).unwrap(), []);
+    }
+    let mut journal = place.open().unwrap();
+    journal.commit(&Batch { ended: vec![job("north", 3, 40)], ..told(4, 4) }).unwrap();
+    assert_eq!(journal.archive().unwrap().ended().unwrap(), 4);
+}
+
+#[test]
+fn sqlite_goes_on_with_a_journal_of_version_1() {
+    check_version_1(&Folder::new(), "PRAGMA user_version = 1");
+}
+
+#[test]
+fn postgres_goes_on_with_a_journal_of_version_1() {
+    let Some(server) = Server::start() else { return };
+    check_version_1(&server.database(), "UPDATE about SET version = 1");
+}
+
+#[test]
+fn sqlite_refuses_a_second_daemon() {
+    let folder = Folder::new();
+    let first = folder.open().unwrap();
+    let error = folder.open().err().unwrap();
+    let expected = format!(
+        "{}: another daemon has this journal open: process {}",
+        folder.path().display(),
+        std::process::id()
+    );
+    assert_eq!(error.to_string(), expected);
+    assert!(matches!(error, JournalError::Taken { .. }) && error.hint().is_some());
+    drop(first);
+    folder.open().unwrap();
+}
+
+#[test]
+fn sqlite_refuses_what_is_no_journal() {
+    let refused = |name: &str, prepare: &dyn Fn(&Path), why: &str| {
+        let folder = Folder::new();
+        prepare(&folder.file());
+        let before = fs::read(folder.file()).ok();
+        let error = folder.open().err().unwrap_or_else(|| panic!("{name} was opened"));
+        let place = folder.file().display().to_string();
+        assert!(error.to_string().starts_with(&place), "{name}: {error}");
+        assert!(error.to_string().contains(why), "{name}: {error}");
+        assert!(!error.may_pass() && error.hint().is_some(), "{name}: {error:?}");
+        assert_eq!(fs::read(folder.file()).ok(), before, "{name} was changed");
+    };
+    let database = |path: &Path, text: &str| {
+        rusqlite::Connection::open(path).unwrap().execute_batch(text).unwrap();
+    };
+    let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).unwrap();
+    refused("an empty file", &|path| write(path, b""), "an empty file");
+    refused("text", &|path| write(path, &b"not a journal\n".repeat(1000)), "not a database");
+    refused("a short file", &|path| write(path, b"SQLite format 3\0"), "not a");
+    let other = |path: &Path| database(path, "CREATE TABLE jobs (x); PRAGMA user_version = 1");
+    refused("another database", &other, "a database of something else");
+    let later = |path: &Path| {
+        drop(open_sqlite(path.parent().unwrap()).unwrap());
+        database(path, "PRAGMA user_version = 3");
+    };
+    refused("a later version", &later, "expected a journal of version 2 or before, found 3");
+    let log_alone = |path: &Path| {
+        drop(open_sqlite(path.parent().unwrap()).unwrap());
+        fs::rename(path, path.with_file_name("journal.db-wal")).unwrap();
+    };
+    refused("a log without its journal", &log_alone, "journal.db-wal");
+}
+
+/// A journal of some pages.
+fn large(folder: &Folder) -> Loaded {
+    let mut journal = folder.open().unwrap();
+    let ended = (1..=50).map(|number| job("north", number, i64::from(number))).collect();
+    journal.commit(&Batch { notices: notices(1, 200), ended, ..told(1, 1000) }).unwrap();
+    journal.compact(&Snapshot { seq: 100, at: 100, state: "s".repeat(10_000) }, 50).unwrap();
+    journal.load().unwrap()
+}
+
+#[test]
+fn sqlite_refuses_a_cut_file() {
+    let folder = Folder::new();
+    large(&folder);
+    let whole = fs::read(folder.file()).unwrap();
+    assert!(whole.len() > 20 * 4096);
+    for length in [50, 100, 4096, 5000, 8 * 4096, whole.len() / 2, whole.len() - 1] {
+        fs::write(folder.file(), &whole[..length]).unwrap();
+        let error = folder.open().and_then(|mut journal| journal.load()).unwrap_err();
+        assert!(matches!(error, JournalError::Damaged { .. }), "{length} bytes: {error:?}");
+    }
+}
+
+#[test]
+fn sqlite_never_reads_a_damaged_page_as_if_it_were_whole() {
+    let folder = Folder::new();
+    let expected = large(&folder);
+    let whole = fs::read(folder.file()).unwrap();
+    let mut refused = 0;
+    for page in 0..whole.len() / 4096 {
+        let mut damaged = whole.clone();
+        damaged[page * 4096..][..4096].fill(0xa5);
+        fs::write(folder.file(), &damaged).unwrap();
+        match folder.open().and_then(|mut journal| journal.load()) {
+            // A page of the jobs, which a restart does not read, or one that was free.
+            Ok(loaded) => assert_eq!(loaded, expected, "page {page}"),
+            Err(JournalError::Damaged { .. } | JournalError::Gap { .. }) => refused += 1,
+            Err(error) => panic!("page {page}: {error:?}"),
+        }
+    }
+    assert!(refused > 10, "{refused} of the entries' pages");
+}
+
+#[test]
+fn sqlite_begins_anew_where_nothing_was_begun() {
+    let folder = Folder::new();
+    // A daemon was killed while it made its journal.
+    fs::write(folder.path().join("journal.db.new"), "half").unwrap();
+    assert_eq!(folder.open().unwrap().load().unwrap(), Loaded { next_notice: 1, ..Loaded::default() });
+    let error = open_sqlite(Path::new("/proc/none")).err().unwrap();
+    assert!(matches!(error, JournalError::Folder { .. }), "{error:?}");
+}
+
+#[test]
+fn sqlite_waits_for_room_on_a_full_disk() {
+    let folder = Folder::new();
+    let script = r#"mount -t tmpfs -o size=2m none "$1" || exit 77; shift; exec "$@""#;
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let outcome = command
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .args([folder.path().as_os_str(), std::env::current_exe().unwrap().as_os_str()])
+        .args(["--exact", "--ignored", "--nocapture", "on_small_disk"])
+        .env(FILLS, folder.path())
+        .output();
+    let said = |outcome: &std::process::Output| {
+        let text = [&outcome.stdout[..], &outcome.stderr[..]].concat();
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    match outcome {
+        Ok(outcome) if outcome.status.success() => {
+            assert!(said(&outcome).contains("it filled"), "{outcome:?}")
+        }
+        Ok(outcome) if said(&outcome).contains("running 1 test") => panic!("{}", said(&outcome)),
+        // Not allowed here, or the program is not there.
+        _ => skip(Needed::Program, "a file system of its own for a full disk (unshare, mount)"),
+    }
+}
+
+/// Not a test: a journal on a disk of 2 MB, which nobody else sees.
+#[test]
+#[ignore = "on a file system of its own, made by another test"]
+fn on_small_disk() {
+    let Some(disk) = std::env::var_os(FILLS).map(std::path::PathBuf::from) else { return };
+    let filler = disk.join("filler");
+    fs::write(&filler, vec![1; 1_200_000]).unwrap();
+    let mut journal = open_sqlite(&disk.join("state")).unwrap();
+    let mut last = 0;
+    let full = loop {
+        let mut batch = told(last + 1, last + 20);
+        batch.entries[0].event = "x".repeat(20_000);
+        match journal.commit(&batch) {
+            Ok(()) => last += 20,
+            Err(JournalError::Full { .. }) => break batch,
+            Err(error) => panic!("{error:?}"),
+        }
+        assert!(last < 10_000, "the disk is never full");
+    };
+    // Not one byte more.
+    let mut rest = fs::File::create(disk.join("rest")).unwrap();
+    while rest.write_all(&[0; 512]).is_ok() {}
+    for _ in 0..3 {
+        let error = journal.commit(&full).unwrap_err();
+        assert!(matches!(error, JournalError::Full { .. }) && error.may_pass(), "{error:?}");
+    }
+    assert_eq!(journal.load().unwrap().entries.len() as u64, last, "nothing was left behind");
+    // A restart loses nothing, and finds room or says that there is none.
+    drop(journal);
+    let opened = open_sqlite(&disk.join("state"));
+    assert!(matches!(opened, Ok(_) | Err(JournalError::Full { .. })), "{:?}", opened.err());
+    let again = opened.ok();
+    fs::remove_file(&filler).unwrap();
+    let mut journal = again.unwrap_or_else(|| open_sqlite(&disk.join("state")).unwrap());
+    journal.commit(&full).unwrap();
+    journal.commit(&full).unwrap();
+    let loaded = journal.load().unwrap();
+    assert_eq!(loaded.entries.len() as u64, last + 20);
+    assert_eq!(loaded.entries[last as usize..], full.entries);
+    println!("it filled after {last} entries");
+}
+
+/// Commits until it succeeds or fails for good.
+fn commit_at_last(journal: &mut dyn Journal, batch: &Batch) -> Result<(), JournalError> {
+    let begun = Instant::now();
+    loop {
+        match journal.commit(batch) {
+            Err(error) if error.may_pass() && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            outcome => return outcome,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What only PostgreSQL can: a standby, a leader that is deposed, and connections that break.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use pliant_journal::{Batch, JournalError, Snapshot, open_postgres};
+use pliant_testing::postgres::Server;
+
+use super::support::proxy::{Breaks, Door};
+use super::support::{Place, entries, job, notices, open_address, told};
+use super::{PATIENCE, commit_at_last};
+
+#[test]
+fn a_standby_takes_over_and_the_deposed_cannot_commit() {
+    let Some(server) = Server::start() else { return };
+    let place = server.database();
+    let mut first = place.open().unwrap();
+    first.commit(&told(1, 3)).unwrap();
+    let address = place.address();
+    let (leads, led) = mpsc::channel();
+    let standby = std::thread::spawn(move || leads.send(open_address(&address).unwrap()).unwrap());
+    let begun = Instant::now();
+    while place.connections().len() < 2 {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    first.commit(&told(4, 4)).unwrap();
+    assert!(led.recv_timeout(Duration::from_millis(300)).is_err(), "two lead");
+
+    place.end_leader();
+    let mut second = led.recv_timeout(PATIENCE).unwrap();
+    standby.join().unwrap();
+    assert_eq!(second.load().unwrap().entries, entries(1, 4));
+    assert_eq!(second.id(), first.id());
+    let mut other = told(5, 5);
+    other.entries[0].event = "of the second".to_owned();
+    second.commit(&other).unwrap();
+    for _ in 0..2 {
+        let error = commit_at_last(&mut *first, &told(5, 5)).unwrap_err();
+        assert!(matches!(error, JournalError::Deposed { .. }), "{error:?}");
+    }
+    let snapshot = Snapshot { seq: 4, at: 4, state: "{}".to_owned() };
+    assert!(matches!(first.compact(&snapshot, i64::MAX), Err(JournalError::Deposed { .. })));
+    assert!(matches!(first.load(), Err(JournalError::Deposed { .. })));
+    let loaded = second.load().unwrap();
+    assert_eq!((&loaded.entries[..4], &loaded.entries[4]), (&entries(1, 4)[..], &other.entries[0]));
+    assert_eq!(loaded.snapshot, None);
+    second.commit(&told(6, 6)).unwrap();
+}
+
+#[test]
+fn a_leader_whose_lock_was_lost_unnoticed_cannot_commit() {
+    let Some(server) = Server::start() else { return };
+    let place = server.database();
+    let mut journal = place.open().unwrap();
+    journal.commit(&told(1, 3)).unwrap();
+    // As another one would, had the lock not kept it from that.
+    place.tamper("UPDATE about SET term = term + 1");
+    let batch = Batch { ended: vec![job("north", 1, 1)], ..told(4, 4) };
+    assert!(matches!(journal.commit(&batch), Err(JournalError::Deposed { .. })));
+    assert_eq!(place.query("SELECT max(seq) FROM entries"), ["3"]);
+    assert_eq!(place.query("SELECT count(*) FROM jobs"), ["0"]);
+}
+
+#[test]
+fn a_leader_goes_on_after_a_broken_connection() {
+    let Some(server) = Server::start() else { return };
+    let place = server.database();
+    let mut journal = place.open().unwrap();
+    let mut archive = journal.archive().unwrap();
+    journal.commit(&Batch { ended: vec![job("north", 1, 1)], ..told(1, 3) }).unwrap();
+    assert_eq!(archive.ended().unwrap(), 1);
+    for round in 1..=3_u64 {
+        place.query(
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'pliant'",
+        );
+        let batch = told(3 + round, 3 + round);
+        let error = journal.commit(&batch).unwrap_err();
+        assert!(matches!(error, JournalError::Unreachable { .. }) && error.may_pass(), "{error:?}");
+        commit_at_last(&mut *journal, &batch).unwrap();
+        assert_eq!(archive.ended().unwrap(), 1);
+        assert_eq!(journal.load().unwrap().entries, entries(1, 3 + round));
+        let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
+        assert_eq!(place.query(locks), ["1"], "it leads again");
+    }
+}
+
+#[test]
+fn a_commit_whose_outcome_is_not_known_counts_once() {
+    let Some(server) = Server::start() else { return };
+    for (when, done) in [(Breaks::Before, "3"), (Breaks::After, "6")] {
+        let place = server.database();
+        let door = Door::open(server.socket());
+        let mut journal =
+            open_address(&format!("postgres:{}", place.connection_by("127.0.0.1", door.port()))).unwrap();
+        journal.commit(&Batch { notices: notices(1, 1), ..told(1, 3) }).unwrap();
+        let batch = Batch { notices: notices(2, 3), ended: vec![job("north", 1, 1)], ..told(4, 6) };
+        door.will_break(when);
+        let error = journal.commit(&batch).unwrap_err();
+        assert!(matches!(error, JournalError::Unreachable { .. }), "{when:?}: {error:?}");
+        assert!(!door.is_waiting(), "{when:?}: the commit was on its way");
+        let begun = Instant::now();
+        while !place.connections().is_empty() {
+            assert!(begun.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(place.query("SELECT max(seq) FROM entries"), [done], "{when:?}");
+        commit_at_last(&mut *journal, &batch).unwrap();
+        let loaded = journal.load().unwrap();
+        assert_eq!((loaded.entries, loaded.notices), (entries(1, 6), vec![1, 2, 3]), "{when:?}");
+        assert_eq!(journal.archive().unwrap().ended().unwrap(), 1);
+        journal.commit(&told(7, 7)).unwrap();
+    }
+}
+
+#[test]
+fn postgres_waits_for_room_on_a_full_disk() {
+    let Some(server) = Server::start() else { return };
+    let place = server.database();
+    let mut journal = place.open().unwrap();
+    journal.commit(&told(1, 3)).unwrap();
+    // What the database says on a full disk, at the last step of a commit.
+    place.tamper(
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS \
+             $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$; \
+         CREATE TRIGGER full_disk BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION full_disk()",
+    );
+    let batch = Batch { notices: notices(1, 1), ended: vec![job("north", 1, 1)], ..told(4, 6) };
+    for _ in 0..3 {
+        let error = journal.commit(&batch).unwrap_err();
+        assert!(matches!(error, JournalError::Full { .. }) && error.may_pass(), "{error:?}");
+        let loaded = journal.load().unwrap();
+        assert_eq!((loaded.entries, loaded.notices), (entries(1, 3), vec![]));
+    }
+    place.tamper("DROP TRIGGER full_disk ON jobs");
+    journal.commit(&batch).unwrap();
+    let loaded = journal.load().unwrap();
+    assert_eq!((loaded.entries, loaded.notices), (entries(1, 6), vec![1]));
+}
+
+#[test]
+fn postgres_refuses_what_is_no_journal() {
+    let error = open_postgres("nonsense").err().unwrap();
+    assert!(matches!(error, JournalError::Connection { .. }) && error.hint().is_some(), "{error:?}");
+    let error = open_postgres("host=/nowhere user=pliant").err().unwrap();
+    assert!(matches!(error, JournalError::Unreachable { .. }), "{error:?}");
+
+    let Some(server) = Server::start() else { return };
+    let other = server.database();
+    other.query("CREATE SCHEMA pliant; CREATE TABLE pliant.jobs (x integer)");
+    let error = other.open().err().unwrap();
+    assert!(matches!(error, JournalError::Damaged { .. }), "{error:?}");
+
+    let later = server.database();
+    drop(later.open().unwrap());
+    later.tamper("UPDATE about SET version = 3");
+    let error = later.open().err().unwrap();
+    assert!(error.to_string().ends_with("expected a journal of version 2 or before, found 3"), "{error}");
+}
+
+#[test]
+fn daemons_that_start_together_lead_in_turn() {
+    let Some(server) = Server::start() else { return };
+    let place = server.database();
+    let address = place.address();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut journal = open_address(&address).unwrap();
+                let next = journal.load().unwrap().entries.len() as u64 + 1;
+                journal.commit(&told(next, next)).unwrap();
+            });
+        }
+    });
+    assert_eq!(place.open().unwrap().load().unwrap().entries, entries(1, 4));
+    assert_eq!(place.query("SELECT term FROM about"), ["5"]);
+}

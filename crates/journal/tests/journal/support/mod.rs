@@ -1,0 +1,117 @@
+//! Where the journals of the tests are, and what is put into them.
+
+pub(crate) mod model;
+pub(crate) mod proxy;
+pub(crate) mod scenarios;
+
+use std::path::{Path, PathBuf};
+
+use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, Notice, open_postgres, open_sqlite};
+use pliant_testing::postgres::Database;
+use tempfile::TempDir;
+
+/// A place for one journal.
+pub(crate) trait Place {
+    /// Opens the journal there.
+    fn open(&self) -> Result<Box<dyn Journal>, JournalError> {
+        open_address(&self.address())
+    }
+
+    /// What another process needs to open it.
+    fn address(&self) -> String;
+
+    /// Does something to the tables behind the journal's back.
+    fn tamper(&self, text: &str);
+}
+
+/// Opens the journal at an address.
+pub(crate) fn open_address(address: &str) -> Result<Box<dyn Journal>, JournalError> {
+    match address.split_once(':').unwrap() {
+        ("sqlite", folder) => open_sqlite(Path::new(folder)),
+        ("postgres", connection) => open_postgres(connection),
+        (kind, _) => panic!("no kind of journal: {kind}"),
+    }
+}
+
+/// A folder of its own.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        Folder(TempDir::new().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.0.path().join("journal.db")
+    }
+}
+
+impl Place for Folder {
+    fn address(&self) -> String {
+        format!("sqlite:{}", self.0.path().display())
+    }
+
+    fn tamper(&self, text: &str) {
+        rusqlite::Connection::open(self.file()).unwrap().execute_batch(text).unwrap();
+    }
+}
+
+impl Place for Database {
+    fn address(&self) -> String {
+        format!("postgres:{}", self.connection())
+    }
+
+    fn tamper(&self, text: &str) {
+        self.query(text);
+    }
+}
+
+/// An entry told at the second of its number.
+pub(crate) fn entry(seq: u64) -> Entry {
+    // All bits of the hash are used.
+    Entry {
+        seq,
+        at: seq as i64,
+        event: format!("{{\"told\":{seq}}}"),
+        commands: seq.wrapping_mul(u64::MAX / 3),
+    }
+}
+
+pub(crate) fn entries(from: u64, to: u64) -> Vec<Entry> {
+    (from..=to).map(entry).collect()
+}
+
+pub(crate) fn notices(from: u64, to: u64) -> Vec<Notice> {
+    (from..=to).map(|seq| Notice { seq, body: format!("news {seq}") }).collect()
+}
+
+/// A batch of entries alone.
+pub(crate) fn told(from: u64, to: u64) -> Batch {
+    Batch { entries: entries(from, to), ..Batch::default() }
+}
+
+/// A job that ended well, one second late.
+pub(crate) fn job(server: &str, number: u32, ended: i64) -> JobRow {
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[4..][..server.len()].copy_from_slice(server.as_bytes());
+    JobRow {
+        server: server.to_owned(),
+        number,
+        key: Some(key),
+        owner: "ada".to_owned(),
+        name: "matrix".to_owned(),
+        state: "completed".to_owned(),
+        submitted: ended - 100,
+        started: Some(ended - 50),
+        ended,
+        expected_start: Some(ended - 50),
+        expected_completion: Some(ended - 1),
+        record: format!("{{\"zeichen\":\"ä{number}\"}}"),
+        last_server: server.to_owned(),
+    }
+}

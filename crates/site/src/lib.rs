@@ -1,0 +1,10 @@
+//! What happens on a cluster: supervisors run jobs as processes ([`processes`]), services say what may be run ([`services`]),
+//! and the commands of [`slurm`] and [`oar`] submit to batch systems that are there already.
+
+mod commands;
+mod together;
+
+pub mod oar;
+pub mod processes;
+pub mod services;
+pub mod slurm;

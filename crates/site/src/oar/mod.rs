@@ -1,0 +1,329 @@
+//! OAR: submits, withdraws, ends and lists jobs through its own commands.
+//!
+//! Every command is a list of words, runs within a deadline, and answers one question for all jobs: there is one
+//! oarstat per listing and never one for each job. It prints JSON; what it means is checked when it is read.
+//!
+//! Facts of OAR 2.5 that shape this:
+//! - Its commands write into a database what they want, and tell the server (Almighty) to look. The server does one
+//!   thing at a time: it plans, or treats such requests, never both. So a job that a listing shows *held* does not start
+//!   before somebody resumes it; one that waits may start while a request is on its way.
+//! - `oardel` has no state filter, and ends a job that has started meanwhile. So a job is withdrawn in steps: it is held,
+//!   and it is waited until a listing says that it is ([`Oar::hold_back`]); then *our* folder of it is put away, which fails
+//!   if a supervisor has claimed it; only then it is deleted ([`Oar::delete`]), and it is waited until a listing says that
+//!   it is over. Should somebody resume it in between, what starts finds no folder, and runs nothing: the claim decides,
+//!   not OAR's state, which others may change.
+//! - A request that was not answered may have been carried out. A submission is found again by its tag
+//!   ([`Oar::submit_unless_there`]).
+//! - When a node does not answer, OAR ends the job and submits a copy of it, with the same name and another id. The claim
+//!   in the folder lets one of them run; while OAR has not decided yet, the job counts as waiting.
+//! - A job may be submitted in several sizes. OAR takes the one that would end first, and says which by the walltime of
+//!   its plan, and by the resources of the job when it runs.
+//! - It takes no jobs of root's.
+//!
+//! Cost: a command takes 0.15 s to 0.3 s; OAR asks its database several questions for each job of a listing.
+
+mod call;
+mod error;
+mod jobs;
+mod number;
+mod resources;
+mod run;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use pliant_control::listing::{Listed, Listing, Phase, State};
+use pliant_control::names::Name;
+use pliant_model::Time;
+
+pub use call::Submission;
+pub use error::OarError;
+pub use settings::{SettingError, Settings};
+
+use crate::together::Together;
+use call::Call;
+use jobs::{Queue, Who};
+use resources::Resources;
+use run::Runner;
+
+/// An OAR cluster.
+#[derive(Debug)]
+pub struct Oar {
+    settings: Settings,
+    runner: Runner,
+    who: Who,
+    /// The resources, and when they were listed.
+    resources: Mutex<Option<(Instant, Resources)>>,
+    /// Jobs that may have been submitted before.
+    doubts: Together,
+}
+
+/// What came of holding a job back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HeldBack {
+    /// It is held, or over without ever having started.
+    Held,
+    /// It has started, and was left alone; as it is, or was when it ended.
+    Started(Box<Listed>),
+    /// OAR knows no such job of ours.
+    Gone,
+}
+
+/// What OAR listed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// The listing.
+    pub listing: Listing,
+    /// What was not understood of others' jobs, which are left out.
+    pub unread: Vec<String>,
+}
+
+/// How long ours stay in listings after their end, in seconds.
+const REMEMBERED_S: i64 = 3600;
+/// Names or ids in one command: more would make its arguments too long.
+const NAMES_MAX: usize = 500;
+/// Between two looks whether OAR's server has done what it was asked.
+const LOOK: Duration = Duration::from_millis(500);
+
+impl Oar {
+    /// Looks who we are to OAR. `server` is the name that goes into the tags.
+    ///
+    /// # Errors
+    /// OAR does not answer. The settings are not checked: see [`Settings::check`].
+    pub async fn connect(settings: Settings, server: &Name) -> Result<Oar, OarError> {
+        let user = match &settings.user {
+            Some(user) => user.clone(),
+            None => user_name().await?,
+        };
+        let (runner, who) = (Runner::new(&settings), Who { prefix: format!("pliant:{server}:"), user });
+        let oar = Oar { settings, runner, who, resources: Mutex::default(), doubts: Together::default() };
+        oar.resources(Duration::ZERO).await?;
+        Ok(oar)
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Submits a job that was certainly not submitted before, and gives its id.
+    ///
+    /// # Errors
+    /// Where [`OarError::leaves_open`] there may be, or come to be, a job: ask again with
+    /// [`Oar::submit_unless_there`]. After any other error there is none.
+    pub async fn submit(&self, job: &Submission<'_>) -> Result<String, OarError> {
+        let printed = self.runner.run(&call::submit(&self.settings, &self.who.tag(job.number), job)).await?;
+        let id = printed.lines().find_map(|line| line.trim().strip_prefix("OAR_JOB_ID="));
+        match id.filter(|id| is_id(id)) {
+            Some(id) => Ok(id.to_owned()),
+            None => Err(OarError::Unreadable {
+                command: "oarsub",
+                place: "its answer".to_owned(),
+                why: "there is no OAR_JOB_ID".to_owned(),
+            }),
+        }
+    }
+
+    /// Submits a job that may have been submitted before: looks for its tag first, also among jobs that are over, in one
+    /// listing for all that are looked for at the time. Gives the ids of what there is, the last one last.
+    ///
+    /// # Errors
+    /// As for [`Oar::submit`].
+    pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, OarError> {
+        let search = async |numbers: &[u32]| self.find_by_tag(numbers).await;
+        let failed = |why| OarError::NoAnswer { command: "oarstat", why };
+        let mut found = self.doubts.find(job.number, search, failed).await?;
+        if found.is_empty() {
+            return Ok(vec![self.submit(job).await?]);
+        }
+        found.sort_by_key(|job| (job.id.len(), job.id.clone()));
+        Ok(found.into_iter().map(|job| job.id).collect())
+    }
+
+    /// The jobs that carry the tags of these numbers, waiting, running or over. OAR never forgets any.
+    ///
+    /// # Errors
+    /// OAR does not answer, or not as expected.
+    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<Listed>, OarError> {
+        let mut found = Vec::new();
+        let tags: Vec<String> = numbers.iter().map(|&number| self.who.tag(number)).collect();
+        for tags in tags.chunks(NAMES_MAX) {
+            let jobs = self.jobs(&call::jobs(&call::named(tags))).await?.jobs;
+            found.extend(jobs.into_iter().filter(|job| job.ours.is_some()));
+        }
+        Ok(found)
+    }
+
+    /// Sees to it that a job does not start any more; one that has started is left alone. Asked again after an error or a
+    /// crash, it goes on where it was.
+    ///
+    /// # Errors
+    /// Where [`OarError::may_pass`], the job may be held, or be held later. Ask again.
+    pub async fn hold_back(&self, number: u32, id: &str) -> Result<HeldBack, OarError> {
+        let begin = Instant::now();
+        let mut asked = false;
+        loop {
+            let Some(job) = self.look(number, id).await? else { return Ok(HeldBack::Gone) };
+            match job.phase() {
+                _ if job.ever_started() => return Ok(HeldBack::Started(Box::new(job))),
+                Phase::Over => return Ok(HeldBack::Held),
+                _ if job.state == State::Held => return Ok(HeldBack::Held),
+                _ if !asked => {
+                    // Refused of a job that waits no more: the next look says so.
+                    match self.runner.run(&call::hold(id)).await {
+                        Ok(_) | Err(OarError::Refused { .. }) => asked = true,
+                        Err(error) => return Err(error),
+                    }
+                }
+                _ if begin.elapsed() > self.runner.deadline => {
+                    return Err(undone("oarhold", &job, self.runner.deadline));
+                }
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Deletes a job that was held back and that has nothing to run any more, and waits until OAR says that it is over.
+    ///
+    /// # Errors
+    /// Where [`OarError::may_pass`], it may be deleted later. Ask again.
+    pub async fn delete(&self, number: u32, id: &str) -> Result<(), OarError> {
+        let begin = Instant::now();
+        let mut asked = false;
+        loop {
+            match self.look(number, id).await? {
+                None => return Ok(()),
+                Some(job) if job.phase() == Phase::Over => return Ok(()),
+                Some(_) if !asked => {
+                    self.terminate(number, id).await?;
+                    asked = true;
+                }
+                Some(job) if begin.elapsed() > self.runner.deadline => {
+                    return Err(undone("oardel", &job, self.runner.deadline));
+                }
+                Some(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Lets a job start that was submitted held, and waits until it may. Done again, or to a job that has started, it
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// [`OarError::UnknownJob`]; where [`OarError::may_pass`], it may be resumed later.
+    pub async fn release(&self, number: u32, id: &str) -> Result<(), OarError> {
+        let begin = Instant::now();
+        let mut asked = None;
+        loop {
+            let Some(job) = self.look(number, id).await? else {
+                return Err(OarError::UnknownJob { id: id.to_owned() });
+            };
+            match (&job.state, asked) {
+                (State::Held, None) => asked = Some(self.runner.run(&call::resume(id)).await.map(drop)),
+                // Refused since an earlier request was worked off late, it is held no more.
+                (State::Held, Some(Err(error))) => return Err(error),
+                (State::Held, Some(Ok(()))) if begin.elapsed() > self.runner.deadline => {
+                    return Err(undone("oarresume", &job, self.runner.deadline));
+                }
+                (State::Held, Some(Ok(()))) => {
+                    tokio::time::sleep(LOOK).await;
+                    asked = Some(Ok(()));
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Ends a job, whether it runs or waits. OAR gives it no time. A later listing tells what came of it.
+    ///
+    /// # Errors
+    /// OAR does not answer. That a job is unknown or over is no error.
+    pub async fn terminate(&self, number: u32, id: &str) -> Result<(), OarError> {
+        match self.look(number, id).await? {
+            Some(job) if job.phase() != Phase::Over => match self.runner.run(&call::delete(id)).await {
+                // It was asked before, or is over by now.
+                Ok(_) | Err(OarError::Refused { .. }) => Ok(()),
+                Err(error) => Err(error),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists all jobs, and the nodes as of at most `nodes_every_s` ago. `now` is noted in the listing.
+    ///
+    /// # Errors
+    /// OAR does not answer, or not as expected.
+    pub async fn list(&self, now: Time) -> Result<Seen, OarError> {
+        let every = Duration::from_secs(self.settings.nodes_every_s.into());
+        let nodes = self.resources(every).await?.nodes;
+        let condition = call::present(&self.who.prefix, now.0.saturating_sub(REMEMBERED_S));
+        let Queue { jobs, unread } = self.jobs(&call::jobs(&condition)).await?;
+        Ok(Seen { listing: Listing::new(now, nodes, jobs), unread })
+    }
+
+    /// What became of these jobs, by id: those that are over.
+    ///
+    /// # Errors
+    /// OAR does not answer.
+    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, OarError> {
+        let mut ended = BTreeMap::new();
+        let ids: BTreeSet<&str> = ids.iter().copied().filter(|id| is_id(id)).collect();
+        for ids in ids.into_iter().collect::<Vec<_>>().chunks(NAMES_MAX) {
+            let jobs = self.jobs(&call::jobs(&call::with_ids(ids))).await?.jobs;
+            let over = jobs.into_iter().filter(|job| job.ours.is_some() && job.phase() == Phase::Over);
+            ended.extend(over.map(|job| (job.id.clone(), job)));
+        }
+        Ok(ended)
+    }
+
+    /// A job as it stands; none if OAR knows no such id, or if that is another's.
+    async fn look(&self, number: u32, id: &str) -> Result<Option<Listed>, OarError> {
+        if !is_id(id) {
+            return Ok(None);
+        }
+        let jobs = self.jobs(&call::jobs(&call::with_ids(&[id]))).await?.jobs;
+        Ok(jobs.into_iter().find(|job| job.id == id && job.ours == Some(number)))
+    }
+
+    async fn jobs(&self, call: &Call) -> Result<Queue, OarError> {
+        let resources = self.resources(Duration::MAX).await?;
+        jobs::read(&self.runner.run(call).await?, &self.who, &resources)
+    }
+
+    /// The resources as of at most `age` ago.
+    async fn resources(&self, age: Duration) -> Result<Resources, OarError> {
+        let known = self.resources.lock().clone();
+        if let Some((at, resources)) = known
+            && at.elapsed() < age
+        {
+            return Ok(resources);
+        }
+        let call = call::resources(self.settings.properties.as_deref());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+        let resources = Resources::read(&self.runner.run(&call).await?, Time(now))?;
+        let read = Some((Instant::now(), resources.clone()));
+        *self.resources.lock() = read;
+        Ok(resources)
+    }
+}
+
+/// What goes into a condition of SQL, and is an id.
+fn is_id(text: &str) -> bool {
+    !text.is_empty() && text.len() < 19 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn undone(command: &'static str, job: &Listed, waited: Duration) -> OarError {
+    let why = format!("job {} is still {:?} after {} s", job.id, job.state, waited.as_secs());
+    OarError::NoAnswer { command, why }
+}
+
+/// The name of the user that this process runs as: OAR knows no numbers.
+async fn user_name() -> Result<String, OarError> {
+    let call = Call { command: "id", arguments: vec!["-un".into()] };
+    Ok(Runner::new(&Settings::default()).run(&call).await?.trim().to_owned())
+}

@@ -1,0 +1,375 @@
+//! The folder of a job: its files, and its lock.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use pliant_staging::may_pass;
+use rustix::fs::{FlockOperation, OFlags, fstat};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::record::{Exit, Started};
+use super::spec::RunSpec;
+
+const LOCK: &str = "lock";
+const SPEC: &str = "spec.json";
+const STARTED: &str = "started.json";
+const EXIT: &str = "exit.json";
+const CANCEL: &str = "cancel";
+const LOG: &str = "supervisor.log";
+const WORK: &str = "work";
+
+/// The name of what to run on that many processors.
+fn sized(procs: u32) -> String {
+    format!("spec.{procs}.json")
+}
+
+/// What was tried with a file whose content makes no sense.
+const UNDERSTAND: &str = "understand";
+
+/// A file of a job's folder that cannot be read or written.
+#[derive(Debug)]
+pub struct FolderError {
+    /// The file.
+    pub path: PathBuf,
+    /// What was tried, as a verb.
+    pub action: &'static str,
+    /// Why it failed.
+    pub source: io::Error,
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: cannot {}: {}", self.path.display(), self.action, self.source)
+    }
+}
+
+impl FolderError {
+    /// The same for the owner of the job: without the place of the folder on this host.
+    pub fn told(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        format!("{name}: cannot {}: {}", self.action, self.source)
+    }
+
+    /// True if the same may work later.
+    pub fn may_pass(&self) -> bool {
+        may_pass(&self.source)
+    }
+}
+
+impl Error for FolderError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// A job's folder, which exists.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    /// Absolute and without symbolic links, so that it names the job in the environment of its processes.
+    path: PathBuf,
+}
+
+/// What the lock says.
+#[derive(Debug)]
+pub(super) enum Probe {
+    /// A supervisor lives, or is about to.
+    Held,
+    /// None does, and none can start while the file is open. `None` if there is no lock file.
+    Free(Option<File>),
+}
+
+impl Folder {
+    /// The folder at a path.
+    pub(super) fn at(path: &Path) -> Result<Folder, FolderError> {
+        let opened = match path.canonicalize() {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                // A job can reach the folder of all jobs, too.
+                path.parent().into_iter().for_each(give_back);
+                path.canonicalize()
+            }
+            opened => opened,
+        };
+        match opened {
+            Ok(path) => Ok(Folder { path }),
+            Err(source) => Err(FolderError { path: path.to_owned(), action: "open", source }),
+        }
+    }
+
+    /// Sees to it that we may look into the folder and its work folder. A job runs as the same user and can take
+    /// that away from itself and from us; the owner can always give it back.
+    pub(super) fn give_back(&self) {
+        give_back(&self.path);
+        give_back(&self.work());
+    }
+
+    /// Does something in the folder: once more, with the permissions given back, if they are missing.
+    fn permitted<T>(&self, name: &str, act: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+        let path = self.path.join(name);
+        match act(&path) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                self.give_back();
+                give_back(&path);
+                act(&path)
+            }
+            done => done,
+        }
+    }
+
+    /// Makes the folder and its work folder; only this user may look inside. They outlive a crash of the machine: what
+    /// is written into the folder later would be lost with it.
+    pub(super) fn create(path: &Path) -> Result<Folder, FolderError> {
+        let work = path.join(WORK);
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&work);
+        created.map_err(|source| FolderError { path: work, action: "create", source })?;
+        let folder = Folder::at(path)?;
+        // The folder of all jobs may be new as well.
+        for holder in folder.path.ancestors().take(3) {
+            let synced = File::open(holder).and_then(|holder| holder.sync_all());
+            synced.map_err(|source| FolderError { path: holder.to_owned(), action: "sync", source })?;
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn work(&self) -> PathBuf {
+        self.path.join(WORK)
+    }
+
+    pub(super) fn write_spec(&self, spec: &RunSpec) -> Result<(), FolderError> {
+        self.write(SPEC, spec)
+    }
+
+    /// What to run on that many processors, if several sizes will do.
+    pub(super) fn write_sized(&self, spec: &RunSpec, procs: u32) -> Result<(), FolderError> {
+        self.write(&sized(procs), spec)
+    }
+
+    /// What to run on the processors that were given, if that is known.
+    pub(super) fn read_spec(&self, given: Option<u32>) -> Result<RunSpec, FolderError> {
+        if let Some(procs) = given
+            && let Some(spec) = self.read(&sized(procs))?
+        {
+            return Ok(spec);
+        }
+        match self.read(SPEC)? {
+            Some(spec) => Ok(spec),
+            None => Err(self.failed(SPEC, "read")(ErrorKind::NotFound.into())),
+        }
+    }
+
+    pub(super) fn has_spec(&self) -> bool {
+        self.path.join(SPEC).is_file()
+    }
+
+    /// Whether a supervisor ever got as far as starting the job.
+    pub(super) fn was_started(&self) -> Result<bool, FolderError> {
+        self.permitted(STARTED, Path::try_exists).map_err(self.failed(STARTED, "look for"))
+    }
+
+    /// What the marker says; `None` if there is none, or if its supervisor died while writing it.
+    pub(super) fn started(&self) -> Option<Started> {
+        self.read(STARTED).ok().flatten()
+    }
+
+    /// Claims the job: true for one caller ever. A marker that cannot be written completely is taken back, since the
+    /// caller will start nothing.
+    pub(super) fn claim(&self, started: &Started) -> Result<bool, FolderError> {
+        let path = self.path.join(STARTED);
+        let mut marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(marker) => marker,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            Err(error) => return Err(self.failed(STARTED, "create")(error)),
+        };
+        let written = json(started)
+            .and_then(|content| marker.write_all(&content))
+            .and_then(|()| marker.sync_all())
+            .and_then(|()| File::open(&self.path)?.sync_all());
+        if let Err(error) = written {
+            // If even this fails the job counts as lost, which is the safe side.
+            let _ = fs::remove_file(&path);
+            return Err(self.failed(STARTED, "write")(error));
+        }
+        Ok(true)
+    }
+
+    /// Completes the marker once the job's process group is known.
+    pub(super) fn complete_claim(&self, started: &Started) -> Result<(), FolderError> {
+        self.write(STARTED, started)
+    }
+
+    pub(super) fn write_exit(&self, exit: &Exit) -> Result<(), FolderError> {
+        self.write(EXIT, exit)
+    }
+
+    /// What is recorded of the job's end. A supervisor's record is whole or not there: anything else was put there by
+    /// the job.
+    pub(super) fn exit(&self) -> Result<Option<Exit>, FolderError> {
+        match self.read(EXIT) {
+            Err(FolderError { action: UNDERSTAND, .. }) => Ok(None),
+            Err(error) if error.source.kind() == ErrorKind::IsADirectory => Ok(None),
+            read => read,
+        }
+    }
+
+    /// Asks for the job's end, in a way that the supervisor cannot miss however early or late it looks.
+    pub(super) fn ask_cancel(&self) -> Result<(), FolderError> {
+        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
+        self.permitted(CANCEL, |path| options.open(path)).map(drop).map_err(self.failed(CANCEL, "create"))
+    }
+
+    pub(super) fn is_cancel_asked(&self) -> bool {
+        self.path.join(CANCEL).exists()
+    }
+
+    /// A file for what the job writes.
+    pub(super) fn create_output(&self, name: &'static str) -> Result<File, FolderError> {
+        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
+        options.open(self.path.join(name)).map_err(self.failed(name, "create"))
+    }
+
+    /// The supervisor's own log.
+    pub(super) fn open_log(&self) -> Result<File, FolderError> {
+        let options = OpenOptions::new().append(true).create(true).mode(0o600).clone();
+        options.open(self.path.join(LOG)).map_err(self.failed(LOG, "open"))
+    }
+
+    /// The last line of the supervisor's log, or nothing.
+    pub(super) fn last_complaint(&self) -> Option<String> {
+        let log = fs::read(self.path.join(LOG)).ok()?;
+        let text = String::from_utf8_lossy(&log);
+        text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+    }
+
+    /// Who holds the lock, without waiting.
+    pub(super) fn probe(&self) -> Result<Probe, FolderError> {
+        let lock = match self.permitted(LOCK, open) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Probe::Free(None)),
+            Err(error) => return Err(self.failed(LOCK, "open")(error)),
+        };
+        // Shared, so that probes do not take one another for a supervisor.
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(Probe::Free(Some(lock))),
+            Err(Errno::WOULDBLOCK) => Ok(Probe::Held),
+            Err(error) => Err(self.failed(LOCK, "lock")(error.into())),
+        }
+    }
+
+    /// Takes the lock; `None` if somebody else has it. It is given back when the file is closed, here and in
+    /// every process that was handed it.
+    pub(super) fn lock(&self) -> Result<Option<File>, FolderError> {
+        /// A probe holds the lock for the time of reading three files.
+        const TRIES: u32 = 10;
+        const BETWEEN: Duration = Duration::from_millis(5);
+        let options =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).clone();
+        let lock = options.open(self.path.join(LOCK)).map_err(self.failed(LOCK, "open"))?;
+        for _ in 0..TRIES {
+            match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {
+                    // An earlier supervisor that started nothing may have left its process id.
+                    lock.set_len(0).map_err(self.failed(LOCK, "empty"))?;
+                    return Ok(Some(lock));
+                }
+                Err(Errno::WOULDBLOCK) => thread::sleep(BETWEEN),
+                Err(error) => return Err(self.failed(LOCK, "lock")(error.into())),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The lock that the server took and handed over as standard input; `None` if standard input is something else.
+    pub(super) fn inherited_lock(&self) -> Result<Option<File>, FolderError> {
+        let stdin = io::stdin();
+        let (Ok(ours), Ok(found)) = (fstat(stdin.as_fd()), rustix::fs::stat(self.path.join(LOCK))) else {
+            return Ok(None);
+        };
+        if (ours.st_dev, ours.st_ino) != (found.st_dev, found.st_ino) {
+            return Ok(None);
+        }
+        let lock = stdin.as_fd().try_clone_to_owned().map(File::from).map_err(self.failed(LOCK, "open"))?;
+        // Nothing to do if the server took it; and whoever else hands the file over has it locked hereby.
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(lock)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(self.failed(LOCK, "lock")(error.into())),
+        }
+    }
+
+    /// Notes in the lock whom to signal.
+    pub(super) fn note_supervisor(&self, lock: &File, supervisor: Pid) -> Result<(), FolderError> {
+        let content = format!("{}\n", supervisor.as_raw_nonzero());
+        lock.write_all_at(content.as_bytes(), 0).map_err(self.failed(LOCK, "write"))
+    }
+
+    /// The process id that the lock's holder noted, if it came that far.
+    pub(super) fn supervisor(&self) -> Option<Pid> {
+        let content = self.permitted(LOCK, |path| fs::read_to_string(path)).ok()?;
+        // Without the line's end the number may be half written.
+        Pid::from_raw(content.strip_suffix('\n')?.parse().ok()?)
+    }
+
+    fn failed(&self, name: &str, action: &'static str) -> impl Fn(io::Error) -> FolderError {
+        let path = self.path.join(name);
+        move |source| FolderError { path: path.clone(), action, source }
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
+        let mut content = Vec::new();
+        match self.permitted(name, open).and_then(|mut file| file.read_to_end(&mut content)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.failed(name, "read")(error)),
+        }
+        let read = serde_json::from_slice(&content).map_err(io::Error::from);
+        read.map(Some).map_err(self.failed(name, UNDERSTAND))
+    }
+
+    /// Writes a file so that after any crash the old content or the new is there, whole.
+    fn write(&self, name: &str, content: &impl Serialize) -> Result<(), FolderError> {
+        let write = |path: &Path| {
+            let temporary = path.with_extension("tmp");
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            file.write_all(&json(content)?)?;
+            file.sync_all()?;
+            fs::rename(&temporary, path)?;
+            File::open(&self.path)?.sync_all()
+        };
+        self.permitted(name, write).map_err(self.failed(name, "write"))
+    }
+}
+
+/// Opens a file for reading without waiting for anything: the job may have put a pipe in its place.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+}
+
+/// Gives the owner what it needs to use a file or folder, unless somebody else owns it. What cannot be done shows
+/// when it is used.
+fn give_back(path: &Path) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let (needed, mode) = (if metadata.is_dir() { 0o700 } else { 0o600 }, metadata.mode() & 0o7777);
+    if !metadata.is_symlink() && mode & needed != needed {
+        let _ = fs::set_permissions(path, Permissions::from_mode(mode | needed));
+    }
+}
+
+fn json(content: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(content)?;
+    text.push(b'\n');
+    Ok(text)
+}

@@ -1,0 +1,90 @@
+//! Jobs as processes of this host.
+//!
+//! Every job runs under a *supervisor*, a small process of our own (`pliant run-job DIR`, [`supervise`]) that outlives
+//! the server: whatever happens to the server, the job goes on, is ended at its walltime, and its exit is recorded.
+//! A restarted server asks each job's folder what became of it ([`find`]).
+//!
+//! # The folder of a job
+//!
+//! | file | written by | meaning |
+//! |---|---|---|
+//! | `spec.json` | server ([`RunSpec::write`]) | what to run; durable before the supervisor is started |
+//! | `lock` | both | locked (`flock`) from before the supervisor exists until it is gone; holds its process id |
+//! | `cancel` | server ([`terminate`]) | the job is to be ended |
+//! | `started.json` | supervisor | created exclusively before the job is started: it is never started again |
+//! | `work/` | job | the folder it runs in |
+//! | `stdout`, `stderr` | supervisor | what the job wrote, each cut at [`RunSpec::max_output_bytes`] |
+//! | `exit.json` | supervisor | how it ended ([`Exit`]); durable and complete once it is there |
+//! | `pack.json` | server | what a pack runs: instances of a multi-job, one after the other ([`run_pack`]) |
+//! | `part.json` | server | what a part of a launch runs: its tasks, all at once ([`run_part`]) |
+//! | `inputs/` | server | input files that a pack shares with others of its multi-job, or that the tasks of a part share |
+//! | `supervisor.log` | supervisor | its own complaints, normally empty |
+//!
+//! The folder must be on a local file system: `flock` is what tells the living from the dead.
+//!
+//! A supervisor that a foreign batch system starts for a copy first waits in another folder, the copy's *room*, until it may
+//! go on to this one (module `consent`): `waits` is there once it has come, the link `decided` says what it may do. Of a part
+//! of a launch `terms.json` says there what it needs, and `located.json` where its tasks will listen (module `terms`).
+//!
+//! # Why no job is started twice, and none is forgotten
+//!
+//! *Twice*: `started.json` is created with `O_EXCL` by a supervisor that holds the lock, before it starts anything. A
+//! supervisor that finds it there refuses.
+//!
+//! *Forgotten*: a server may die right after it started a supervisor which has not yet run a single instruction. If
+//! the supervisor took the lock itself, the restarted server could find the lock free and no marker, and conclude
+//! that nothing was ever started, while it is about to be. So the server takes the lock and hands the open file to
+//! the supervisor as its standard input. An `flock` belongs to the open file and not to a process: from the moment
+//! the supervisor exists it holds the lock too, whether the server lives or not, and there is no instant at which
+//! the lock is free between "not started" and "ended". If the server dies before the supervisor exists, the lock
+//! is free and there is no marker, and nothing was started indeed.
+//!
+//! | lock | `exit.json` | `started.json` | [`Found`] |
+//! |---|---|---|---|
+//! | held | | | `Running` |
+//! | free | yes | | `Ended` |
+//! | free | no | yes | `Lost`: the supervisor was killed or the host restarted |
+//! | free | no | no | `NeverStarted` |
+//!
+//! # What is ended with a job
+//!
+//! The job is the leader of a process group. Over its walltime, or cancelled, the group gets TERM, and KILL after the
+//! grace period. When the leader is gone, for whatever reason, whatever is left is killed at once: the
+//! group, and processes that left it (`setsid`, daemons), which the supervisor inherits as their subreaper.
+//!
+//! If the supervisor itself was killed, [`find`] kills what it left: processes whose environment carries
+//! [`FOLDER_VARIABLE`] with this folder, and those in the recorded session and group of this boot. A process that
+//! both left the group and overwrote its environment escapes this, as does one that runs as another user.
+
+mod allotted;
+mod consent;
+mod folder;
+mod inputs;
+mod jobs;
+mod output;
+mod pack;
+mod part;
+mod ports;
+mod record;
+mod spec;
+mod supervisor;
+mod survivors;
+mod table;
+mod terms;
+mod throttle;
+mod watch;
+
+pub use consent::{Consent, await_consent, decide, has_come};
+pub use folder::FolderError;
+pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
+pub use pack::{OUTPUT_BYTES, PackError, PackSpec, PackedRun, run_pack};
+pub use pack::{longest_of_pack, pack_text};
+pub use part::{PartEnd, PartSpec, TaskEnd, TaskInput, TaskRun, run_part, task_ends, task_ends_length};
+pub use ports::Ports;
+pub use record::Exit;
+pub use spec::{RunSpec, SpecError, SpecFault};
+pub use supervisor::{SuperviseError, supervise};
+pub use terms::{Terms, located};
+
+/// Environment variable of every job: the absolute path of its folder. It also marks the job's processes as ours.
+pub const FOLDER_VARIABLE: &str = "PLIANT_JOB_DIR";

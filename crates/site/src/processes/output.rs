@@ -1,0 +1,117 @@
+//! What a job writes to standard output or error, copied into a file up to a limit.
+//!
+//! The job writes into a pipe and a thread copies. Beyond the limit the thread goes on reading and drops what it
+//! reads, so that the job neither blocks nor dies of it; the job's files in its work folder are not limited.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use pliant_wire::cut_notice;
+
+/// A copy under way.
+#[derive(Debug)]
+pub(super) struct Copy {
+    done: Receiver<bool>,
+}
+
+impl Copy {
+    /// Starts copying.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(super) fn start(pipe: impl Read + Send + 'static, file: File, max_bytes: u64) -> io::Result<Copy> {
+        let (sender, done) = mpsc::channel();
+        thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(move || {
+            let was_cut = copy(pipe, &file, max_bytes);
+            let is_safe = file.sync_all().is_ok();
+            // Nobody listens any more if the wait was over.
+            let _ = sender.send(was_cut || !is_safe);
+        })?;
+        Ok(Copy { done })
+    }
+
+    /// Waits until everything is copied and on disk, but not beyond `at_most`: a process that is none of the job's may
+    /// have been handed the pipe. Returns whether something was dropped.
+    pub(super) fn finish(self, at_most: Duration) -> bool {
+        self.done.recv_timeout(at_most).unwrap_or(true)
+    }
+}
+
+/// Returns whether something was dropped.
+fn copy(mut pipe: impl Read, mut file: impl Write, max_bytes: u64) -> bool {
+    let mut buffer = vec![0; 32 * 1024];
+    let mut left = max_bytes;
+    let mut was_cut = false;
+    loop {
+        let read = match pipe.read(&mut buffer) {
+            Ok(0) => return was_cut,
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return true,
+        };
+        if was_cut {
+            continue;
+        }
+        let kept = read.min(usize::try_from(left).unwrap_or(usize::MAX));
+        left -= kept as u64;
+        let written = file.write_all(&buffer[..kept]);
+        if written.is_err() || kept < read {
+            was_cut = true;
+            let notice = match written {
+                Ok(()) => cut_notice(max_bytes),
+                Err(error) => format!("\n[pliant: output was dropped from here on: {error}]\n"),
+            };
+            // On a full disk there may be no room for the notice either; the exit record has it.
+            let _ = file.write_all(notice.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes so many bytes, then fails.
+    struct Disk {
+        content: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for &mut Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let fit = bytes.len().min(self.room);
+            if fit == 0 {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            self.room -= fit;
+            self.content.extend(&bytes[..fit]);
+            Ok(fit)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn kept_dropped_and_noticed() {
+        let check = |input: &str, max_bytes: u64, room: usize, expected: &str, is_cut: bool| {
+            let mut disk = Disk { content: Vec::new(), room };
+            let mut input_left = input.as_bytes();
+            assert_eq!(copy(&mut input_left, &mut disk, max_bytes), is_cut, "{input} {max_bytes} {room}");
+            assert!(input_left.is_empty(), "everything is read");
+            assert_eq!(String::from_utf8(disk.content).unwrap(), expected);
+        };
+        check("abc", 10, 1000, "abc", false);
+        check("abc", 3, 1000, "abc", false);
+        check("", 0, 1000, "", false);
+        check("abcd", 3, 1000, "abc\n[pliant: output beyond 3 bytes was dropped]\n", true);
+        check("a", 0, 1000, "\n[pliant: output beyond 0 bytes was dropped]\n", true);
+        check("abcd", 10, 2, "ab", true);
+        let long = "x".repeat(100_000);
+        check(&long, 100_000, 1_000_000, &long, false);
+    }
+}

@@ -1,0 +1,384 @@
+//! The supervisor of one job: a process that survives the server. Single-threaded but for the two threads that copy
+//! the job's output, and asleep unless something happens.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pliant_staging::may_pass;
+use pliant_wire::Outcome;
+use rustix::process::{Pid, getpid, set_child_subreaper, setsid};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::FOLDER_VARIABLE;
+use super::allotted;
+use super::folder::{Folder, FolderError};
+use super::output::Copy;
+use super::record::{Exit, Started};
+use super::spec::RunSpec;
+use super::survivors::boot_id;
+use super::watch::{Signals, Watch, Watched};
+
+/// Where a job's program is looked for unless its environment says otherwise.
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// How long to wait for the rest of the output once nothing of the job is left.
+const OUTPUT_AT_MOST: Duration = Duration::from_secs(5);
+/// A program that was just written may still be open for writing in a process about to `exec` something else.
+const BUSY_TRIES: u32 = 50;
+const BUSY_PERIOD: Duration = Duration::from_millis(20);
+/// A full disk does not stay full: how often is tried again what failed for want of something.
+const AGAIN_PERIOD: Duration = Duration::from_secs(1);
+
+/// Why a supervisor did not run its job. How a job ended, or why it could not be started, is not an error but in
+/// its [`Exit`].
+#[derive(Debug)]
+pub enum SuperviseError {
+    /// Another supervisor has this job.
+    Locked(FolderError),
+    /// The job was started before, and ran or was lost.
+    StartedBefore(FolderError),
+    /// A file of the folder cannot be read or written.
+    Folder(FolderError),
+    /// The system refuses to report signals.
+    Signals(io::Error),
+}
+
+impl fmt::Display for SuperviseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SuperviseError::Locked(error)
+            | SuperviseError::StartedBefore(error)
+            | SuperviseError::Folder(error) => error.fmt(f),
+            SuperviseError::Signals(error) => write!(f, "cannot listen to signals: {error}"),
+        }
+    }
+}
+
+impl Error for SuperviseError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            SuperviseError::Locked(error)
+            | SuperviseError::StartedBefore(error)
+            | SuperviseError::Folder(error) => error.source(),
+            SuperviseError::Signals(error) => Some(error),
+        }
+    }
+}
+
+impl From<FolderError> for SuperviseError {
+    fn from(error: FolderError) -> SuperviseError {
+        SuperviseError::Folder(error)
+    }
+}
+
+/// Runs the job of a folder, to its end. This is the whole of the process `pliant run-job`: it makes itself the
+/// leader of a session, listens to signals and waits for any child, so it must have the process to itself.
+///
+/// # Errors
+/// Nothing was started, or the record of its end could not be written.
+pub fn supervise(dir: &Path) -> Result<(), SuperviseError> {
+    let folder = Folder::at(dir)?;
+    // Refused if we lead a group already, as when called from a shell: then the session stays as it is.
+    let _ = setsid();
+    // Best effort: without it, processes that leave the group are not found.
+    let _ = set_child_subreaper(Some(getpid()));
+    // Nothing can be recorded before the job is claimed: one that is cancelled until then was never started.
+    let unless_cancelled = || !folder.is_cancel_asked();
+    // Held until this process is gone.
+    let lock = persistently(unless_cancelled, || take_lock(&folder))?;
+    // Whoever reads our process id may signal us, so we listen first; whoever asked before then left a file, which we
+    // look for afterwards.
+    let mut signals = persistently(unless_cancelled, || Signals::listen().map_err(SuperviseError::Signals))?;
+    let unless_cancelled = || !is_cancelled(&folder, &signals);
+    persistently(unless_cancelled, || folder.note_supervisor(&lock, getpid()))?;
+    let started = || Started {
+        supervisor: getpid().as_raw_nonzero().get(),
+        group: None,
+        boot_id: boot_id(),
+        started_unix_ms: unix_ms(),
+    };
+    let started = persistently(unless_cancelled, || {
+        let started = started();
+        if folder.claim(&started)? {
+            return Ok(started);
+        }
+        Err(SuperviseError::StartedBefore(busy(&folder, "started.json")))
+    })?;
+    let exit = run(&folder, started, &mut signals);
+    // So that what it left can be given back.
+    folder.give_back();
+    record(&folder, &exit)?;
+    drop(lock);
+    Ok(())
+}
+
+fn take_lock(folder: &Folder) -> Result<File, SuperviseError> {
+    match folder.inherited_lock()? {
+        Some(lock) => Ok(lock),
+        None => folder.lock()?.ok_or_else(|| SuperviseError::Locked(busy(folder, "lock"))),
+    }
+}
+
+fn is_cancelled(folder: &Folder, signals: &Signals) -> bool {
+    signals.is_terminated() || folder.is_cancel_asked()
+}
+
+/// What can fail for want of something that comes back.
+trait MayPass {
+    fn may_pass(&self) -> bool;
+}
+
+/// Tries until it works, or fails for a reason that stays, or there is no need any more. Complains once.
+fn persistently<T, E: Error + MayPass>(
+    is_needed: impl Fn() -> bool,
+    mut act: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let mut complained = false;
+    loop {
+        match act() {
+            Err(error) if error.may_pass() && is_needed() => {
+                if !complained {
+                    complain(&error);
+                    complained = true;
+                }
+                thread::sleep(AGAIN_PERIOD);
+            }
+            result => return result,
+        }
+    }
+}
+
+impl MayPass for FolderError {
+    fn may_pass(&self) -> bool {
+        FolderError::may_pass(self)
+    }
+}
+
+impl MayPass for SuperviseError {
+    fn may_pass(&self) -> bool {
+        match self {
+            SuperviseError::Locked(_) | SuperviseError::StartedBefore(_) => false,
+            SuperviseError::Folder(error) => error.may_pass(),
+            SuperviseError::Signals(error) => may_pass(error),
+        }
+    }
+}
+
+fn busy(folder: &Folder, name: &str) -> FolderError {
+    let (action, reason) = match name {
+        "lock" => ("lock", "another supervisor has this job"),
+        _ => ("create", "this job was started before and is never started again"),
+    };
+    let source = io::Error::new(ErrorKind::AlreadyExists, reason);
+    FolderError { path: folder.path().join(name), action, source }
+}
+
+/// Runs the job that was claimed.
+fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
+    let mut exit = Exit {
+        outcome: Outcome::NotStarted(String::new()),
+        over_walltime: false,
+        cancelled: false,
+        started_unix_ms: started.started_unix_ms,
+        ended_unix_ms: started.started_unix_ms,
+        elapsed_ms: 0,
+        cpu_s: 0.0,
+        max_rss_kb: None,
+        stdout_cut: false,
+        stderr_cut: false,
+    };
+    let unless_cancelled = || !is_cancelled(folder, signals);
+    let began = persistently(unless_cancelled, || {
+        if is_cancelled(folder, signals) {
+            return Err(NotStarted::lasting("cancelled before it was started"));
+        }
+        let spec = prepare(folder)?;
+        // Its walltime begins when it is started, however long that was tried.
+        let (begin, begin_unix_ms) = (Instant::now(), unix_ms());
+        Ok((start(folder, &spec)?, spec, begin, begin_unix_ms))
+    });
+    let (job, spec, begin, begin_unix_ms) = match began {
+        Ok(began) => began,
+        Err(NotStarted { reason, .. }) => {
+            exit.cancelled = is_cancelled(folder, signals);
+            exit.outcome = Outcome::NotStarted(reason);
+            return exit;
+        }
+    };
+    let group = Some(job.leader.as_raw_nonzero().get());
+    // Needed only if we die, and then processes are found by their environment, too: the job goes on without.
+    if let Err(error) = folder.complete_claim(&Started { group, ..started }) {
+        complain(&error);
+    }
+    let watch = Watch { folder, spec: &spec, signals, leader: job.leader, started_at: begin };
+    let Watched { outcome, over_walltime, cancelled, ended_at, cpu_s, max_rss_kb } = watch.run();
+    let elapsed_ms = u64::try_from((ended_at - begin).as_millis()).unwrap_or(u64::MAX);
+    Exit {
+        outcome,
+        over_walltime,
+        cancelled,
+        started_unix_ms: begin_unix_ms,
+        // Not below the start, if the clock was set back meanwhile.
+        ended_unix_ms: unix_ms().saturating_sub(millis(ended_at.elapsed())).max(begin_unix_ms),
+        elapsed_ms,
+        cpu_s,
+        max_rss_kb,
+        stdout_cut: job.stdout.finish(OUTPUT_AT_MOST),
+        stderr_cut: job.stderr.finish(OUTPUT_AT_MOST),
+    }
+}
+
+/// Why a job was not started, as its owner is told.
+#[derive(Debug)]
+struct NotStarted {
+    reason: String,
+    may_pass: bool,
+}
+
+impl NotStarted {
+    fn lasting(reason: impl Into<String>) -> NotStarted {
+        NotStarted { reason: reason.into(), may_pass: false }
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl Error for NotStarted {}
+
+impl MayPass for NotStarted {
+    fn may_pass(&self) -> bool {
+        self.may_pass
+    }
+}
+
+impl From<FolderError> for NotStarted {
+    fn from(error: FolderError) -> NotStarted {
+        NotStarted { reason: error.told(), may_pass: error.may_pass() }
+    }
+}
+
+/// Reads what to run and pins this process, and so its children, to the job's cores.
+fn prepare(folder: &Folder) -> Result<RunSpec, NotStarted> {
+    let spec = folder.read_spec(allotted::procs())?;
+    spec.check().map_err(|fault| NotStarted::lasting(fault.to_string()))?;
+    if let Some(cores) = &spec.cores {
+        pin(cores).map_err(NotStarted::lasting)?;
+    }
+    Ok(spec)
+}
+
+fn pin(cores: &[u32]) -> Result<(), String> {
+    let mut wanted = CpuSet::new();
+    cores.iter().for_each(|&core| wanted.set(core as usize));
+    // The system ignores cores that it does not have as long as one remains, hence the second look.
+    let pinned = sched_setaffinity(None, &wanted).and_then(|()| sched_getaffinity(None));
+    match pinned {
+        Ok(found) if found == wanted => Ok(()),
+        Ok(_) => {
+            Err(format!("cannot be pinned to cores {cores:?}: this host lets us have only some of them"))
+        }
+        Err(error) => Err(format!("cannot be pinned to cores {cores:?}: {error}")),
+    }
+}
+
+/// A started job.
+struct Job {
+    leader: Pid,
+    stdout: Copy,
+    stderr: Copy,
+}
+
+/// Starts the job in a process group of its own.
+fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
+    // Checked: there is a program.
+    let [program, arguments @ ..] = spec.program.as_slice() else {
+        return Err(NotStarted::lasting("no program"));
+    };
+    let (stdout_file, stderr_file) = (folder.create_output("stdout")?, folder.create_output("stderr")?);
+    let work = folder.work();
+    if !work.is_dir() {
+        return Err(NotStarted::lasting("there is no work folder"));
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(&work).process_group(0);
+    command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8");
+    command.envs(allotted::variables()).envs(&spec.env);
+    command.env(FOLDER_VARIABLE, folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let failed =
+        |error: io::Error| NotStarted { reason: why(program, spec, &error), may_pass: may_pass(&error) };
+    let mut child = spawn(&mut command).map_err(failed)?;
+    let copies = (child.stdout.take(), child.stderr.take());
+    let (Some(stdout), Some(stderr)) = copies else { return Err(NotStarted::lasting("no pipes")) };
+    let max_bytes = spec.max_output_bytes;
+    let stdout = Copy::start(stdout, stdout_file, max_bytes);
+    let stderr = Copy::start(stderr, stderr_file, max_bytes);
+    let leader = Pid::from_child(&child);
+    match (stdout, stderr) {
+        (Ok(stdout), Ok(stderr)) => Ok(Job { leader, stdout, stderr }),
+        (Err(error), _) | (_, Err(error)) => {
+            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+            let _ = child.wait();
+            // It may have done something: it is not started again, whatever the reason.
+            Err(NotStarted::lasting(format!("cannot copy its output: {error}")))
+        }
+    }
+}
+
+/// Starts a program, as soon as nobody writes it any more.
+pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+    let mut tries = 0;
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
+                tries += 1;
+                thread::sleep(BUSY_PERIOD);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// A reason that its owner can do something about.
+fn why(program: &str, spec: &RunSpec, error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound if program.contains('/') => format!(
+            "`{program}`: no such program (or the interpreter that its first line names is missing, or the program \
+             is for another system)"
+        ),
+        ErrorKind::NotFound => {
+            let path = spec.env.get("PATH").map_or(PATH, String::as_str);
+            format!("`{program}`: no such program in PATH ({path})")
+        }
+        ErrorKind::PermissionDenied => format!("`{program}`: not executable: {error}"),
+        _ => format!("`{program}`: {error}"),
+    }
+}
+
+/// Writes the record, waiting for disk space if that is what is missing.
+fn record(folder: &Folder, exit: &Exit) -> Result<(), FolderError> {
+    persistently(|| true, || folder.write_exit(exit))
+}
+
+/// Into the log, if there is one.
+fn complain(error: &dyn Error) {
+    let _ = writeln!(io::stderr(), "error: {error}");
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,260 @@
+//! Watching one running job until nothing of it is left: its walltime, its cancellation, its throttle, its end.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use pliant_wire::Outcome;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, kill_process_group, waitid,
+};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+
+use super::folder::Folder;
+use super::spec::RunSpec;
+use super::table;
+use super::throttle::Throttle;
+
+/// How often a cancellation is looked for that came without a signal.
+const CANCEL_PERIOD: Duration = Duration::from_secs(1);
+/// Who wakes up so much later than asked for was stopped, with all of the job, as batch systems suspend jobs.
+const SUSPENDED: Duration = Duration::from_secs(2);
+/// How often killing is repeated, and how long at most, for a process that the kernel does not let go.
+const KILL_PERIOD: Duration = Duration::from_millis(20);
+const KILL_AT_MOST: Duration = Duration::from_secs(5);
+
+/// The signals that a supervisor listens to.
+#[derive(Debug)]
+pub(super) struct Signals {
+    wakes: UnixStream,
+    is_terminated: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Listens from now on. SIGINT is the same as SIGTERM. What the job does about signals is not touched: handlers
+    /// end with `exec`.
+    ///
+    /// # Errors
+    /// The system refuses, for example for want of open files.
+    pub(super) fn listen() -> io::Result<Signals> {
+        let (wakes, waker) = UnixStream::pair()?;
+        // All of them before anything is registered for good: this may be tried again for want of open files.
+        let wakers = [(SIGTERM, waker.try_clone()?), (SIGINT, waker.try_clone()?)];
+        let is_terminated = Arc::new(AtomicBool::new(false));
+        for (signal, waker) in wakers {
+            // Actions run in this order: whoever is woken finds the flag set.
+            signal_hook::flag::register(signal, is_terminated.clone())?;
+            signal_hook::low_level::pipe::register(signal, waker)?;
+        }
+        signal_hook::low_level::pipe::register(SIGCHLD, waker)?;
+        Ok(Signals { wakes, is_terminated })
+    }
+
+    pub(super) fn is_terminated(&self) -> bool {
+        self.is_terminated.load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until a signal comes or came since the last call, or the time is over.
+    pub(super) fn wait(&mut self, at_most: Duration) {
+        // Zero would mean for ever.
+        let at_most = at_most.max(Duration::from_millis(1));
+        let mut wakes = [0; 64];
+        let woken = self.wakes.set_read_timeout(Some(at_most)).and_then(|()| self.wakes.read(&mut wakes));
+        // A timeout and an interruption are both a reason to look again, and there is no other failure.
+        drop(woken);
+    }
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) outcome: Outcome,
+    pub(super) over_walltime: bool,
+    pub(super) cancelled: bool,
+    /// When its first process was gone.
+    pub(super) ended_at: Instant,
+    pub(super) cpu_s: f64,
+    pub(super) max_rss_kb: Option<u64>,
+}
+
+/// Why a job is being ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    OverWalltime,
+    Cancelled,
+}
+
+/// A running job.
+pub(super) struct Watch<'a> {
+    pub(super) folder: &'a Folder,
+    pub(super) spec: &'a RunSpec,
+    pub(super) signals: &'a mut Signals,
+    /// The first process, which leads the group.
+    pub(super) leader: Pid,
+    pub(super) started_at: Instant,
+}
+
+impl Watch<'_> {
+    /// Watches the job to its end. Must be called in a process that has no other children.
+    pub(super) fn run(mut self) -> Watched {
+        let mut throttle =
+            self.spec.cpu_share.map(|share| Throttle::new(getpid(), self.leader, share, self.started_at));
+        // A walltime beyond what the clock can express is none.
+        let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
+        let mut cancel_due = self.started_at;
+        let mut ending: Option<(Reason, Option<Instant>)> = None;
+        // When it was last seen to be awake, and how long it has slept on purpose since.
+        let (mut awake, mut slept) = (Instant::now(), Duration::ZERO);
+        let status = loop {
+            if let Some(status) = self.leader_status() {
+                break status;
+            }
+            self.reap_others();
+            let now = Instant::now();
+            let late = (now - awake).saturating_sub(slept);
+            if late >= SUSPENDED {
+                // The batch system had stopped the whole job, wherever we were: that time is not the job's.
+                deadline = deadline.and_then(|deadline| deadline.checked_add(late));
+            }
+            (awake, slept) = (now, Duration::ZERO);
+            let mut wake_in = CANCEL_PERIOD;
+            match &mut ending {
+                None => {
+                    let looks = now >= cancel_due;
+                    if looks {
+                        cancel_due = now + CANCEL_PERIOD;
+                    }
+                    let reason = if self.signals.is_terminated() || looks && self.folder.is_cancel_asked() {
+                        Some(Reason::Cancelled)
+                    } else {
+                        deadline.filter(|&deadline| now >= deadline).map(|_| Reason::OverWalltime)
+                    };
+                    if let Some(reason) = reason {
+                        self.ask_to_end(throttle.take());
+                        ending = Some((reason, now.checked_add(Duration::from_secs(self.spec.grace_s))));
+                        continue;
+                    }
+                    if let Some(deadline) = deadline {
+                        wake_in = wake_in.min(deadline - now);
+                    }
+                    if let Some(throttle) = &mut throttle {
+                        wake_in = wake_in.min(throttle.tick(now));
+                    }
+                }
+                Some((_, kill_at)) => match *kill_at {
+                    Some(at) if now >= at => {
+                        self.kill_all();
+                        // Again, if the kernel does not let it go.
+                        *kill_at = Some(now + CANCEL_PERIOD);
+                    }
+                    Some(at) => wake_in = wake_in.min(at - now),
+                    None => {}
+                },
+            }
+            self.signals.wait(wake_in);
+            slept = wake_in;
+        };
+        let ended_at = Instant::now();
+        self.end_rest();
+        let (cpu_s, max_rss_kb) = usage();
+        let reason = ending.map(|(reason, _)| reason);
+        Watched {
+            outcome: outcome(&status),
+            over_walltime: reason == Some(Reason::OverWalltime),
+            cancelled: reason == Some(Reason::Cancelled),
+            ended_at,
+            cpu_s,
+            max_rss_kb,
+        }
+    }
+
+    /// The leader's status once it is gone. It stays a zombie, and so its id and its group's stay ours.
+    fn leader_status(&self) -> Option<WaitIdStatus> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.leader), options).ok().flatten()
+    }
+
+    /// TERM for the group. A stopped process would not notice, so it is continued.
+    fn ask_to_end(&self, throttle: Option<Throttle>) {
+        let _ = kill_process_group(self.leader, Signal::TERM);
+        if let Some(mut throttle) = throttle {
+            throttle.release();
+        }
+        let _ = kill_process_group(self.leader, Signal::CONT);
+    }
+
+    /// KILL for the group and for whatever left it. Failures mean that there is nobody.
+    fn kill_all(&self) {
+        let _ = kill_process_group(self.leader, Signal::KILL);
+        let leader = self.leader.as_raw_nonzero().get();
+        for process in table::descendants(getpid()) {
+            // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or nobody's.
+            if let (false, true, Some(pid)) = (process.is_zombie, process.pid != leader, process.id()) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    /// After the leader's end: kills and reaps until there is nobody left.
+    fn end_rest(&mut self) {
+        // Without leaving a moment in which the group's id could be given to somebody else: the leader is a zombie.
+        let _ = kill_process_group(self.leader, Signal::KILL);
+        let _ = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        let begin = Instant::now();
+        // `Err` is ECHILD: no children, and a descendant without a parent is our child.
+        while self.reap_any() && begin.elapsed() < KILL_AT_MOST {
+            for process in table::descendants(getpid()) {
+                if let (false, Some(pid)) = (process.is_zombie, process.id()) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            if self.reap_any() {
+                self.signals.wait(KILL_PERIOD);
+            }
+        }
+    }
+
+    /// Reaps whoever is gone; says whether there are children left.
+    fn reap_any(&self) -> bool {
+        loop {
+            match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// While the leader runs: reaps orphans of the job, which are our children, but not the leader.
+    fn reap_others(&self) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        // Cheap when there is nothing to do; only if somebody is gone does it take the process table to learn who.
+        let Ok(Some(_)) = waitid(WaitId::All, options | WaitIdOptions::NOWAIT) else { return };
+        let own = getpid().as_raw_nonzero().get();
+        for orphan in table::all() {
+            let is_ours = orphan.parent == own && orphan.is_zombie;
+            if let (true, Some(pid)) = (is_ours && Some(self.leader) != orphan.id(), orphan.id()) {
+                let _ = waitid(WaitId::Pid(pid), options);
+            }
+        }
+    }
+}
+
+fn outcome(status: &WaitIdStatus) -> Outcome {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Outcome::ExitCode(code),
+        (None, Some(signal)) => Outcome::Signal(signal),
+        // Only these two kinds of change are waited for.
+        (None, None) => Outcome::Signal(0),
+    }
+}
+
+/// CPU seconds and KiB of all descendants that are gone: everybody, since orphans are ours to reap.
+fn usage() -> (f64, Option<u64>) {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return (0.0, None) };
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    (seconds(usage.user_time()) + seconds(usage.system_time()), u64::try_from(usage.max_rss()).ok())
+}

@@ -1,0 +1,270 @@
+//! `[[service]]` in a server's configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use pliant_config::{ContentError, Source};
+use pliant_control::names::User;
+use pliant_model::{Procs, Span};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::argument::{Argument, ArgumentKind};
+use super::declared_argument::{DeclaredArgument, check_argument_name, read_argument, whole};
+use super::duration::parse_duration;
+use super::prepared::Bounds;
+use super::service::{Runtime, Scaling, Service};
+use super::speedup_spec::{SpeedupSpec, SpeedupSpecError};
+use super::template::{BUILT_IN, Template};
+
+/// What a service looks like.
+pub(crate) const HINT: &str = "a [[service]] has name, summary, command (a list of words), speedup and runtime; \
+                               [service.arguments.NAME] has type";
+
+/// A service as it stands in a file. [`Catalogue`](super::Catalogue) makes a service of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declared {
+    name: Spanned<String>,
+    #[serde(default)]
+    summary: String,
+    command: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    arguments: BTreeMap<Spanned<String>, Spanned<DeclaredArgument>>,
+    speedup: Spanned<String>,
+    runtime: Spanned<String>,
+    first: Option<Spanned<String>>,
+    runtime_per: Option<Spanned<DeclaredScaling>>,
+    walltime_factor: Option<Spanned<f64>>,
+    max_walltime: Option<Spanned<String>>,
+    max_procs: Option<Spanned<i64>>,
+    max_input_bytes: Option<Spanned<i64>>,
+    max_output_bytes: Option<Spanned<i64>>,
+    users: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    environment: BTreeMap<Spanned<String>, Spanned<String>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeclaredScaling {
+    argument: Spanned<String>,
+    exponent: Spanned<f64>,
+    at: Spanned<f64>,
+}
+
+impl Declared {
+    pub(crate) fn name_span(&self) -> Range<usize> {
+        self.name.span()
+    }
+}
+
+pub(crate) fn read_service(declared: &Declared, source: &Source) -> Result<Service, ContentError> {
+    let name = declared.name.get_ref().parse();
+    let name = name.map_err(|error| {
+        source.error(declared.name.span(), format!("`name`: {error}"), "users submit to it by this name")
+    })?;
+    let mut arguments = BTreeMap::new();
+    for (name, argument) in &declared.arguments {
+        check_argument_name(name, source)?;
+        arguments.insert(name.get_ref().clone(), read_argument(argument, source)?);
+    }
+    let command = read_command(declared, &arguments, source)?;
+    let environment = read_environment(declared, &arguments, source)?;
+    check_all_used(declared, &command, &environment, source)?;
+    let bytes = |key, value: &Option<Spanned<i64>>| whole(key, value, u64::MAX, source);
+    Ok(Service {
+        name,
+        summary: declared.summary.clone(),
+        speedup: read_speedup(declared, source)?,
+        runtime: read_runtime(declared, source)?,
+        scaling: match &declared.runtime_per {
+            None => None,
+            Some(scaling) => Some(read_scaling(scaling.get_ref(), &arguments, source)?),
+        },
+        walltime_factor: match &declared.walltime_factor {
+            None => 1.5,
+            Some(factor) => number("walltime_factor", factor, 1.0, source)?,
+        },
+        max_walltime: declared
+            .max_walltime
+            .as_ref()
+            .map(|text| span("max_walltime", text, source))
+            .transpose()?,
+        bounds: Bounds {
+            max_input_bytes: bytes("max_input_bytes", &declared.max_input_bytes)?,
+            max_output_bytes: bytes("max_output_bytes", &declared.max_output_bytes)?,
+        },
+        users: read_users(declared, source)?,
+        arguments,
+        command,
+        environment,
+    })
+}
+
+fn read_command(
+    declared: &Declared,
+    arguments: &BTreeMap<String, Argument>,
+    source: &Source,
+) -> Result<Vec<Template>, ContentError> {
+    let words = declared.command.get_ref().iter();
+    let words: Vec<Template> =
+        words.map(|word| read_word("command", word, arguments, source)).collect::<Result<_, _>>()?;
+    let Some(program) = words.first() else {
+        let message = "`command`: expected a program, found an empty list";
+        let hint = "the first word is the program; no shell reads it";
+        return Err(source.error(declared.command.span(), message, hint));
+    };
+    let at = || declared.command.get_ref()[0].span();
+    if program.is_empty() {
+        let message = "`command`: expected a program, found an empty word";
+        return Err(source.error(at(), message, "name the program first"));
+    }
+    if let Some(name) = program.arguments().next() {
+        let message = format!("`command`: expected a program, found one that `{name}` chooses");
+        return Err(source.error(at(), message, "declare one service for each program"));
+    }
+    Ok(words)
+}
+
+fn read_environment(
+    declared: &Declared,
+    arguments: &BTreeMap<String, Argument>,
+    source: &Source,
+) -> Result<BTreeMap<String, Template>, ContentError> {
+    let mut environment = BTreeMap::new();
+    for (name, value) in &declared.environment {
+        let text = name.get_ref();
+        let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let starts_well = text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+        if !starts_well || !text.bytes().all(letters) || text.starts_with("PLIANT_") {
+            let message = format!("`environment`: expected a variable, found `{}`", text.escape_debug());
+            let hint = "letters, digits and `_`, not beginning with a digit or PLIANT_";
+            return Err(source.error(name.span(), message, hint));
+        }
+        environment.insert(text.clone(), read_word(text, value, arguments, source)?);
+    }
+    Ok(environment)
+}
+
+fn read_word(
+    key: &str,
+    word: &Spanned<String>,
+    arguments: &BTreeMap<String, Argument>,
+    source: &Source,
+) -> Result<Template, ContentError> {
+    let template = Template::parse(word.get_ref()).map_err(|message| {
+        source.error(word.span(), format!("`{key}`: {message}"), "write {{ or }} for a brace itself")
+    })?;
+    if let Some(name) = template.arguments().find(|name| !arguments.contains_key(*name)) {
+        let known: Vec<&str> = arguments.keys().map(String::as_str).chain(BUILT_IN).collect();
+        let message = format!("`{key}`: expected a known placeholder, found `{{{}}}`", name.escape_debug());
+        let hint = format!("known are {}; declare others as [service.arguments.NAME]", known.join(", "));
+        return Err(source.error(word.span(), message, hint));
+    }
+    Ok(template)
+}
+
+fn check_all_used(
+    declared: &Declared,
+    command: &[Template],
+    environment: &BTreeMap<String, Template>,
+    source: &Source,
+) -> Result<(), ContentError> {
+    let words = command.iter().chain(environment.values());
+    let used: BTreeSet<&str> = words.flat_map(Template::arguments).collect();
+    let scales = declared.runtime_per.as_ref().map(|scaling| scaling.get_ref().argument.get_ref().as_str());
+    match declared.arguments.keys().find(|name| {
+        let name = name.get_ref().as_str();
+        !used.contains(name) && scales != Some(name)
+    }) {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("`{}`: expected each argument to be used, found one that is not", name.get_ref());
+            let hint = format!("put {{{}}} into a word of the command, or remove it", name.get_ref());
+            Err(source.error(name.span(), message, hint))
+        }
+    }
+}
+
+fn read_speedup(declared: &Declared, source: &Source) -> Result<SpeedupSpec, ContentError> {
+    let wrong = |error: SpeedupSpecError| {
+        source.error(declared.speedup.span(), format!("`speedup`: {error}"), error.hint())
+    };
+    let spec: SpeedupSpec = declared.speedup.get_ref().parse().map_err(wrong)?;
+    match whole("max_procs", &declared.max_procs, u64::from(u32::MAX), source)? {
+        None => Ok(spec),
+        Some(procs) => spec.within(Procs(u32::try_from(procs).unwrap_or(u32::MAX))).map_err(wrong),
+    }
+}
+
+fn read_runtime(declared: &Declared, source: &Source) -> Result<Runtime, ContentError> {
+    let learned = declared.runtime.get_ref() == "history";
+    match &declared.first {
+        Some(first) if learned => Ok(Runtime::History { first: span("first", first, source)? }),
+        None if !learned => Ok(Runtime::Fixed(span("runtime", &declared.runtime, source)?)),
+        None => Err(source.error(
+            declared.runtime.span(),
+            "missing key `first`",
+            "say how long the first run takes at most: first = \"10m\"",
+        )),
+        Some(first) => {
+            let message = "`first`: expected it with runtime = \"history\" only, found it with a duration";
+            Err(source.error(first.span(), message, "remove one of them"))
+        }
+    }
+}
+
+fn read_scaling(
+    declared: &DeclaredScaling,
+    arguments: &BTreeMap<String, Argument>,
+    source: &Source,
+) -> Result<Scaling, ContentError> {
+    let name = declared.argument.get_ref();
+    let always = |argument: &Argument| argument.required || argument.default.is_some();
+    let positive =
+        arguments.get(name).filter(|argument| always(argument)).is_some_and(|argument| match argument.kind {
+            ArgumentKind::Integer { min, .. } => min > 0,
+            ArgumentKind::Number { min, .. } => min > 0.0,
+            _ => false,
+        });
+    if !positive {
+        let message =
+            format!("`argument`: expected an integer or number above 0, found `{}`", name.escape_debug());
+        let hint = "it needs min above 0, and a default or required = true";
+        return Err(source.error(declared.argument.span(), message, hint));
+    }
+    let exponent = *declared.exponent.get_ref();
+    if !(-10.0..=10.0).contains(&exponent) {
+        let message = format!("`exponent`: expected a number of -10 to 10, found {exponent}");
+        return Err(source.error(declared.exponent.span(), message, "3.0 for a product of square matrices"));
+    }
+    let at = number("at", &declared.at, f64::MIN_POSITIVE, source)?;
+    Ok(Scaling { argument: name.clone(), exponent, at })
+}
+
+fn read_users(declared: &Declared, source: &Source) -> Result<Option<BTreeSet<User>>, ContentError> {
+    let Some(users) = &declared.users else { return Ok(None) };
+    let read = |user: &Spanned<String>| {
+        user.get_ref().parse().map_err(|error| {
+            source.error(user.span(), format!("`users`: {error}"), "users are named as in their certificates")
+        })
+    };
+    users.iter().map(read).collect::<Result<_, _>>().map(Some)
+}
+
+fn span(key: &str, text: &Spanned<String>, source: &Source) -> Result<Span, ContentError> {
+    parse_duration(text.get_ref())
+        .map_err(|error| source.error(text.span(), format!("`{key}`: {error}"), error.hint()))
+}
+
+fn number(key: &str, value: &Spanned<f64>, least: f64, source: &Source) -> Result<f64, ContentError> {
+    let number = *value.get_ref();
+    if number >= least && number <= 1e9 {
+        return Ok(number);
+    }
+    let expected = if least >= 1.0 { format!("{least} to 1e9") } else { "above 0, up to 1e9".to_owned() };
+    let message = format!("`{key}`: expected a number of {expected}, found {number}");
+    Err(source.error(value.span(), message, "change it"))
+}

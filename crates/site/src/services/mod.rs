@@ -1,0 +1,62 @@
+//! Services: what a server offers to run, as its operator declares it; and the scripts that users bring.
+//!
+//! ```toml
+//! scripts = true                        # users may bring their own; false forbids it
+//!
+//! [[service]]
+//! name = "matrix"
+//! summary = "multiplies two random square matrices"
+//! command = ["{pliant}", "work", "matrix", "--size", "{size}"]
+//! speedup = "amdahl:0.95,64"            # SpeedupSpec: the runtime is on 1 processor, or on N with @N behind it
+//! runtime = "90s"                       # at speed 1; or "history", learned from finished runs
+//! # first = "10m"                       # with "history": until one has finished
+//! runtime_per = { argument = "size", exponent = 3.0, at = 1000 }   # for size 1000; in proportion to size^3
+//! walltime_factor = 1.5                 # the walltime is so much longer
+//! max_walltime = "2h"                   # at speed 1, on the processors of the runtime
+//! max_procs = 32
+//! max_input_bytes = 1_000_000
+//! max_output_bytes = 1_000_000_000
+//! users = ["alice", "bob"]              # all, if left out
+//!
+//! [service.arguments.size]
+//! type = "integer"                      # integer, number, string, choice, bool, file
+//! min = 1
+//! max = 20_000
+//! default = 1000
+//!
+//! [service.environment]
+//! OMP_NUM_THREADS = "{procs}"
+//! ```
+//!
+//! A command is a list of words, and no shell ever sees it: an argument's value takes the place of `{name}`
+//! inside one word and cannot become two words, an option or a redirection. `{pliant}` is this program;
+//! `{procs}` and `{walltime_s}` are filled in when the job starts, since both are decided later than it is
+//! submitted. `{{` and `}}` are braces. A word with an optional argument that was not given is left out.
+
+mod argument;
+mod catalogue;
+mod declared;
+mod declared_argument;
+mod description;
+mod duration;
+mod packed;
+mod prepared;
+mod refusal;
+mod script;
+mod service;
+mod speedup_spec;
+mod template;
+
+pub use argument::{Argument, ArgumentKind};
+pub use catalogue::Catalogue;
+pub use declared::Declared;
+pub use description::{ArgumentDescription, ServiceDescription};
+pub use duration::{DurationError, parse_duration, show_duration};
+pub use packed::pack_spare;
+pub use packed::{Packed, PackedInstance};
+pub use prepared::{Bounds, Prepared};
+pub use refusal::Refusal;
+pub use script::{Script, ScriptProblem};
+pub use service::{Runtime, Scaling, Service};
+pub use speedup_spec::{SpeedupSpec, SpeedupSpecError};
+pub use template::Word;

@@ -1,0 +1,73 @@
+//! A request that can be run.
+
+use std::collections::BTreeMap;
+
+use pliant_control::job::Work;
+use pliant_model::{Procs, Span};
+use pliant_staging::{FileName, FileSpec};
+use serde::{Deserialize, Serialize};
+
+use super::template::Word;
+
+/// Everything that is known of a job's program before its job is placed.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Prepared {
+    /// The service, or the script's name.
+    pub name: String,
+    /// The command: the program and its words. Never through a shell.
+    pub command: Vec<Word>,
+    /// Variables that the program gets beside those of every job.
+    pub environment: BTreeMap<String, Word>,
+    /// The shape that policies see.
+    pub work: Work,
+    /// Inputs that its arguments name.
+    pub inputs: Vec<FileName>,
+    /// How much longer this request takes than the runtime that the service tells or learns: a finished run's
+    /// time is divided by it before it is learned. 1 if the service does not scale.
+    pub scale: f64,
+    /// How much it may send and leave behind.
+    pub bounds: Bounds,
+}
+
+/// How much a job may send and leave behind; as much as the server takes where nothing is said.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Bytes of all inputs.
+    pub max_input_bytes: Option<u64>,
+    /// Bytes of all results.
+    pub max_output_bytes: Option<u64>,
+}
+
+impl Prepared {
+    /// The same with that much more walltime.
+    pub fn with_spare(mut self, spare: Span) -> Prepared {
+        self.work.walltime = self.work.walltime + spare;
+        self
+    }
+
+    /// The command of a job that starts on `procs` processors for `walltime`.
+    pub fn argv(&self, procs: Procs, walltime: Span) -> Vec<String> {
+        self.command.iter().map(|word| word.at_start(procs, walltime)).collect()
+    }
+
+    /// The variables of a job that starts so, `PLIANT_PROCS` and `PLIANT_WALLTIME_S` among them.
+    pub fn variables(&self, procs: Procs, walltime: Span) -> BTreeMap<String, String> {
+        let own = self.environment.iter();
+        let mut all: BTreeMap<_, _> =
+            own.map(|(name, word)| (name.clone(), word.at_start(procs, walltime))).collect();
+        all.insert("PLIANT_PROCS".to_owned(), procs.0.to_string());
+        all.insert("PLIANT_WALLTIME_S".to_owned(), walltime.seconds().to_string());
+        all
+    }
+
+    /// The first input that an argument names and the submission does not have.
+    pub fn missing_input(&self, files: &[FileSpec]) -> Option<&FileName> {
+        self.inputs.iter().find(|name| files.iter().all(|file| file.name != **name))
+    }
+
+    /// The bytes of a submission's inputs and how many are allowed, if they are too many.
+    pub fn too_many_input_bytes(&self, files: &[FileSpec]) -> Option<(u64, u64)> {
+        let found = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size));
+        self.bounds.max_input_bytes.filter(|allowed| found > *allowed).map(|allowed| (found, allowed))
+    }
+}

@@ -1,0 +1,64 @@
+use std::fs;
+
+use pliant_control::listing::{Phase, State, Status};
+use pliant_model::Span;
+use pliant_site::oar::OarError;
+
+use crate::cluster::{Cluster, cores, shell, size};
+
+#[tokio::test]
+async fn what_becomes_of_jobs() {
+    let Some(cluster) = Cluster::start(60).await else { return };
+    let good = cluster.submit(1, "echo it\\'s \"$OAR_JOB_NAME\" > here", &cores(1), false).await;
+    let bad = cluster.submit(2, "exit 3", &cores(1), false).await;
+    let long = cluster.submit(3, "sleep 1000", &cores(2), false).await;
+    let job = cluster.wait_for(&good, Phase::Over).await;
+    assert_eq!((job.ours, job.state, job.status), (Some(1), State::Completed, Some(Status::Code(0))));
+    assert_eq!(fs::read_to_string(cluster.folder(1).join("here")).unwrap(), "it's pliant:nancy:1\n");
+    let job = cluster.wait_for(&bad, Phase::Over).await;
+    assert_eq!((job.state, job.status), (State::Failed, Some(Status::Code(3))));
+    let job = cluster.wait(&long, |job| job.state == State::Running).await;
+    assert_eq!((job.shape.cores, job.walltime), (2, Some(Span(600))));
+    assert_eq!(job.places.iter().filter_map(|place| place.cores).sum::<u32>(), 2);
+    cluster.oar.terminate(3, &long).await.unwrap();
+    assert_eq!(cluster.wait_for(&long, Phase::Over).await.state, State::Cancelled);
+    cluster.oar.terminate(3, &long).await.unwrap();
+    let ended = cluster.oar.ended(&[&good, &bad, &long, "999999", "x"]).await.unwrap();
+    assert_eq!(ended.len(), 3, "{ended:?}");
+
+    // What was submitted before is found, whatever became of it.
+    let (folder, program, sizes) = (cluster.folder(2), shell("true"), cores(1));
+    let mut job = pliant_site::oar::Submission {
+        number: 2,
+        folder: &folder,
+        program: &program,
+        alternatives: &sizes,
+        held: false,
+    };
+    assert_eq!(cluster.oar.submit_unless_there(&job).await.unwrap(), [bad]);
+    job.number = 4;
+    assert_eq!(cluster.oar.submit_unless_there(&job).await.unwrap().len(), 1);
+    let large = [size(5, 60)];
+    job.alternatives = &large;
+    let refused = cluster.oar.submit(&job).await.unwrap_err();
+    assert!(matches!(refused, OarError::Refused { .. }) && !refused.leaves_open(), "{refused}");
+}
+
+#[tokio::test]
+async fn of_several_sizes_it_takes_the_one_that_ends_first() {
+    let Some(cluster) = Cluster::start(60).await else { return };
+    let line = "wc -l < $OAR_RESOURCE_PROPERTIES_FILE > given; sleep 100";
+    let sizes = [size(1, 400), size(2, 300), size(4, 200)];
+    let largest = cluster.submit(1, line, &sizes, false).await;
+    let running = cluster.wait(&largest, |job| job.state == State::Running).await;
+    assert_eq!((running.shape.cores, running.walltime), (4, Some(Span(200))));
+    // Where it would have to wait for that, it is planned smaller, or later.
+    let waiting = cluster.submit(2, "true", &[size(1, 50), size(4, 40)], false).await;
+    // Until OAR has planned it, it is listed in the first size.
+    let planned = cluster.wait(&waiting, |job| job.planned.is_some() && job.shape.cores == 4).await;
+    assert_eq!(planned.walltime, Some(Span(40)));
+    assert!(planned.planned.unwrap().start >= running.started.unwrap() + Span(200));
+    cluster.oar.terminate(1, &largest).await.unwrap();
+    cluster.wait_for(&largest, Phase::Over).await;
+    assert_eq!(fs::read_to_string(cluster.folder(1).join("given")).unwrap().trim(), "4");
+}

@@ -1,0 +1,131 @@
+//! Room on the disk: what a user may take, what is thrown away, and when there is none.
+
+use std::fs;
+use std::path::Path;
+
+use pliant_control::names::Key;
+use pliant_model::{Span, Time};
+use pliant_staging::{FileSpec, Limits, QuotaKind, StagingError, Store};
+
+use crate::files::*;
+
+const SMALL_DISK: &str = "PLIANT_TEST_SMALL_DISK";
+
+#[test]
+fn announcements_beyond_a_limit_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        per_file: 50_000,
+        per_job: 60_000,
+        files_per_job: 3,
+        per_user: 100_000,
+        total: 150_000,
+        ..Limits::default()
+    };
+    let open = || Store::open(&root.path().join("store"), limits).unwrap();
+    let announce = |store: &Store, of: &str, key: u8, name: &str, size: u64| {
+        let spec = FileSpec { size, ..spec(name, b"") };
+        store.begin(&user(of), Key([key; 16]), spec).map(drop).map_err(|error| match error {
+            StagingError::Quota { kind, allowed, found } => (kind, allowed, found),
+            other => panic!("{other}"),
+        })
+    };
+    let first = open();
+    assert_eq!(announce(&first, "alice", 1, "a", 50_001), Err((QuotaKind::PerFile, 50_000, 50_001)));
+    assert_eq!(announce(&first, "alice", 1, "a", 50_000), Ok(()));
+    assert_eq!(announce(&first, "alice", 1, "a", 50_000), Ok(()), "the same once more counts once");
+    assert_eq!(announce(&first, "alice", 1, "b", 20_000), Err((QuotaKind::PerJob, 60_000, 70_000)));
+    assert_eq!(announce(&first, "alice", 2, "a", 45_000), Ok(()));
+    drop(first);
+    // What was announced before a restart still counts.
+    let store = open();
+    assert_eq!(store.used_by(&user("alice")), 95_000);
+    assert_eq!(announce(&store, "alice", 3, "a", 10_000), Err((QuotaKind::PerUser, 100_000, 105_000)));
+    assert_eq!(announce(&store, "bob", 1, "a", 50_000), Ok(()));
+    assert_eq!(announce(&store, "carol", 1, "a", 50_000), Err((QuotaKind::Total, 150_000, 195_000)));
+    store.abandon(&user("bob"), Key([1; 16])).unwrap();
+    for name in ["a", "b", "c"] {
+        assert_eq!(announce(&store, "carol", 1, name, 0), Ok(()));
+    }
+    assert_eq!(announce(&store, "carol", 1, "d", 0), Err((QuotaKind::FilesPerJob, 3, 4)));
+}
+
+#[test]
+fn uploads_that_rest_too_long_are_collected() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, alice) = (store(&root), user("alice"));
+    upload(&store, "alice", KEY, "a", b"a");
+    let cut = store.begin(&user("bob"), KEY, spec("b", b"bbbb")).unwrap();
+    cut.append(0, b"bb").unwrap();
+    let written = fs::metadata(root.path().join("store")).unwrap().modified().unwrap();
+    let now = written.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+    let later = |hours: i64| Time(now) + Span(hours * 3600);
+    assert_eq!(store.submissions(), [(alice.clone(), KEY), (user("bob"), KEY)]);
+    for (hours, expected) in [(-500, false), (23, false), (25, true)] {
+        assert_eq!(store.rests(&user("bob"), KEY, later(hours)).unwrap(), expected, "{hours}");
+        assert_eq!(store.collect(&user("bob"), KEY, later(hours)).unwrap(), expected, "{hours}");
+    }
+    assert!(!store.rests(&user("bob"), KEY, later(25)).unwrap(), "it is gone");
+    assert!(matches!(cut.append(2, b"bb"), Err(StagingError::Gone { .. })));
+    assert_eq!((store.used_by(&user("bob")), store.used_by(&alice)), (0, 4096));
+    assert_eq!(store.begin(&user("bob"), KEY, spec("b", b"bbbb")).unwrap().offset(), 0);
+}
+
+#[test]
+fn what_was_being_thrown_away_is_thrown_away_at_the_next_start() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("store");
+    upload(&store(&root), "alice", KEY, "a", b"a");
+    fs::rename(path.join(format!("incoming/alice/{KEY}")), path.join(format!("trash/alice.{KEY}"))).unwrap();
+    assert_eq!((store(&root).used_by(&user("alice")), files_under(&path)), (0, 0));
+}
+
+/// A real full disk: a small one in memory, seen by this test's own child process alone.
+#[test]
+fn a_full_disk_is_told_and_the_store_goes_on_when_there_is_space() {
+    if let Some(disk) = std::env::var_os(SMALL_DISK) {
+        return fill(Path::new(&disk));
+    }
+    let root = tempfile::tempdir().unwrap();
+    let this = "space::a_full_disk_is_told_and_the_store_goes_on_when_there_is_space";
+    let script = "mount -t tmpfs -o size=512k tmpfs \"$1\" || exit 77; shift; exec \"$@\"";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(root.path());
+    command.arg(std::env::current_exe().unwrap()).args(["--exact", this]).env(SMALL_DISK, root.path());
+    match command.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) if output.status.code() == Some(101) => {
+            panic!("{}", String::from_utf8_lossy(&output.stdout))
+        }
+        _ => pliant_testing::skip(pliant_testing::Needed::Program, "a full disk: no private mounts here"),
+    }
+}
+
+fn fill(disk: &Path) {
+    let limits = Limits::default();
+    let store = Store::open(&disk.join("store"), limits).unwrap();
+    let alice = user("alice");
+    let small = upload(&store, "alice", KEY, "small", b"small");
+    let content = vec![1u8; 1 << 20];
+    let large = spec("large", &content);
+    let going = store.begin(&alice, KEY, large).unwrap();
+    let mut offset = 0;
+    let error = loop {
+        match going.append(offset, &content[offset as usize..][..50_000]) {
+            Ok(next) => offset = next,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StagingError::DiskFull { .. }) && offset > 100_000, "{error}");
+    // With nothing left at all, what needs space says so, and what is there stays.
+    fs::write(disk.join("filler"), vec![1; 100_000]).unwrap_err();
+    let refused = store.adopt(&alice, KEY, std::slice::from_ref(&small), &disk.join("job")).unwrap_err();
+    assert!(matches!(refused, StagingError::DiskFull { .. }), "{refused}");
+    let refused = store.begin(&alice, KEY, spec("other", b"other")).map(drop).unwrap_err();
+    assert!(matches!(refused, StagingError::DiskFull { .. }), "{refused}");
+    fs::remove_file(disk.join("filler")).unwrap();
+    assert_eq!(going.append(offset, &content[offset as usize..][..10]).unwrap(), offset + 10);
+    drop(going);
+    store.adopt(&alice, KEY, &[small], &disk.join("job")).unwrap();
+    assert_eq!(fs::read(disk.join("job/work/small")).unwrap(), b"small");
+}

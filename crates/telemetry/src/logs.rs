@@ -1,0 +1,221 @@
+//! Log lines: for people (text) or for machines (json), on standard error.
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+use tracing::dispatcher::SetGlobalDefaultError;
+use tracing::level_filters::LevelFilter;
+use tracing::{Dispatch, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::debug_fn;
+
+/// How log lines look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LogFormat {
+    /// For people: time in UTC, level, message, `key=value`.
+    #[default]
+    Text,
+    /// For machines: one JSON object per line, with `timestamp`, `level`, `target`, `message`, the fields of the
+    /// line, and `spans` with the fields of each span around it, outermost first.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = LoggingError;
+
+    fn from_str(text: &str) -> Result<LogFormat, LoggingError> {
+        match text {
+            "text" => Ok(LogFormat::Text),
+            "json" => Ok(LogFormat::Json),
+            other => Err(LoggingError::Format { found: other.to_owned() }),
+        }
+    }
+}
+
+/// Why logging cannot begin.
+#[derive(Debug)]
+pub enum LoggingError {
+    /// There is no such format.
+    Format {
+        /// What was asked for.
+        found: String,
+    },
+    /// A part of the filter names neither a level nor `target=level`.
+    Level {
+        /// The part.
+        found: String,
+    },
+    /// The filter cannot be read.
+    Filter {
+        /// The filter.
+        found: String,
+        /// What is wrong with it.
+        source: ParseError,
+    },
+    /// Logging of this process has begun already.
+    Already {
+        /// Says so.
+        source: SetGlobalDefaultError,
+    },
+}
+
+impl LoggingError {
+    /// A way out, if there is one.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            LoggingError::Format { .. } => None,
+            LoggingError::Level { .. } | LoggingError::Filter { .. } => {
+                Some("`info` suits daily use; `info,pliant_daemon=debug` says more of one part")
+            }
+            LoggingError::Already { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for LoggingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoggingError::Format { found } => {
+                write!(f, "expected a log format (text, json), found `{found}`")
+            }
+            LoggingError::Level { found } => {
+                write!(
+                    f,
+                    "log filter: expected a level (off, error, warn, info, debug, trace) or `target=level`, found `{found}`"
+                )
+            }
+            LoggingError::Filter { found, source } => {
+                write!(f, "log filter: expected levels and `target=level`, found `{found}`: {source}")
+            }
+            LoggingError::Already { .. } => f.write_str("logging of this process has begun already"),
+        }
+    }
+}
+
+impl std::error::Error for LoggingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LoggingError::Format { .. } | LoggingError::Level { .. } => None,
+            LoggingError::Filter { source, .. } => Some(source),
+            LoggingError::Already { source } => Some(source),
+        }
+    }
+}
+
+/// Sends the log lines of this process that pass `filter` to standard error. A line that cannot be written is lost:
+/// a full disk behind standard error stops no daemon.
+///
+/// # Errors
+///
+/// If the filter cannot be read, or logging has begun already.
+pub fn logging(format: LogFormat, filter: &str) -> Result<(), LoggingError> {
+    tracing::dispatcher::set_global_default(subscriber(format, filter, std::io::stderr)?)
+        .map_err(|source| LoggingError::Already { source })
+}
+
+/// What [`logging`] makes the process's own, for any writer: tests read what was written.
+///
+/// # Errors
+///
+/// If the filter cannot be read.
+pub fn subscriber<W>(format: LogFormat, filter: &str, writer: W) -> Result<Dispatch, LoggingError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines =
+        tracing_subscriber::fmt().with_env_filter(filter_of(filter)?).with_writer(writer).with_ansi(false);
+    // An error of the writer is not reported: the report would go to the same place, and a report that fails
+    // ends the process.
+    let lines = lines.log_internal_errors(false);
+    Ok(match format {
+        LogFormat::Text => {
+            let fields = debug_fn(|writer, field, value| {
+                let mut writer = OneLine(writer);
+                match field.name() {
+                    "message" => write!(writer, "{value:?}"),
+                    name => write!(writer, "{name}={value:?}"),
+                }
+            });
+            dispatch(lines.compact().with_target(false).fmt_fields(fields.delimited(" ")).finish())
+        }
+        LogFormat::Json => {
+            dispatch(lines.json().flatten_event(true).with_current_span(false).with_span_list(true).finish())
+        }
+    })
+}
+
+fn dispatch(subscriber: impl Subscriber + Send + Sync) -> Dispatch {
+    Dispatch::new(subscriber)
+}
+
+/// The filter of a text like `info,pliant_daemon=debug`. A lone word must be a level: taken as the name of a target,
+/// a misspelt level would silence everything else.
+fn filter_of(text: &str) -> Result<EnvFilter, LoggingError> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let mut words = parts.iter().filter(|part| !part.contains(['=', '[']));
+    if let Some(word) = words.find(|word| word.is_empty() || LevelFilter::from_str(word).is_err()) {
+        return Err(LoggingError::Level { found: (*word).to_owned() });
+    }
+    // Patterns could take long to match, and nobody needs them.
+    let filter = EnvFilter::builder().with_regex(false).parse(parts.join(","));
+    filter.map_err(|source| LoggingError::Filter { found: text.to_owned(), source })
+}
+
+/// Writes control characters as escapes: what a caller named a file cannot end a log line or steer a terminal.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(at) = rest.find(char::is_control) {
+            let (plain, from) = rest.split_at(at);
+            self.0.write_str(plain)?;
+            let mut letters = from.chars();
+            if let Some(control) = letters.next() {
+                write!(self.0, "{}", control.escape_default())?;
+            }
+            rest = letters.as_str();
+        }
+        self.0.write_str(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_read_or_refused_with_a_reason() {
+        let check = |text: &str, refused: Option<&str>| {
+            let found = filter_of(text).err().map(|error| error.to_string());
+            match refused {
+                None => assert_eq!(found, None, "{text}"),
+                Some(part) => assert!(found.as_deref().unwrap_or("").contains(part), "{text}: {found:?}"),
+            }
+        };
+        check("info", None);
+        check("INFO", None);
+        check("warn,pliant_daemon=debug, pliant_journal=trace", None);
+        check("off", None);
+        check("inof", Some("found `inof`"));
+        check("info,", Some("found ``"));
+        check("", Some("found ``"));
+        check("pliant_daemon=loud", Some("pliant_daemon=loud"));
+        check("info,[unclosed=debug", Some("unclosed"));
+    }
+
+    #[test]
+    fn control_characters_become_escapes() {
+        let check = |text: &str, expected: &str| {
+            let mut written = String::new();
+            OneLine(&mut written).write_str(text).unwrap();
+            assert_eq!(written, expected);
+        };
+        check("plain, wörds", "plain, wörds");
+        check("a\nb\r\x1b[31m\u{9b}c\t", "a\\nb\\r\\u{1b}[31m\\u{9b}c\\t");
+        check("", "");
+    }
+}

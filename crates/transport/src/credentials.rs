@@ -1,0 +1,207 @@
+//! The files with which a participant proves who it is, and how they are read.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::{Deserialize, Serialize};
+
+use super::peer::{IdentityError, Peer};
+
+/// Where a participant's files are.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credentials {
+    /// The certificate of the federation's authority.
+    pub ca: PathBuf,
+    /// Its own certificate.
+    pub cert: PathBuf,
+    /// The key of its certificate; only its owner (and group) may read it.
+    pub key: PathBuf,
+    /// The revocation list, read again whenever it changes. `None`: nothing counts as revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crl: Option<PathBuf>,
+}
+
+impl Credentials {
+    /// The files as `pliant ca issue` names them in a folder, the revocation list among them.
+    pub fn in_folder(dir: &Path) -> Credentials {
+        Credentials {
+            ca: dir.join("ca.pem"),
+            cert: dir.join("cert.pem"),
+            key: dir.join("key.pem"),
+            crl: Some(dir.join("crl.pem")),
+        }
+    }
+
+    /// Makes paths that are relative to the folder of `file`, which names them, absolute.
+    pub fn beside(&mut self, file: &Path) {
+        let Credentials { ca, cert, key, crl } = self;
+        for path in [Some(ca), Some(cert), Some(key), crl.as_mut()].into_iter().flatten() {
+            pliant_config::beside(file, path);
+        }
+    }
+}
+
+/// Files with which no connection can be made.
+#[derive(Debug)]
+pub enum TlsError {
+    /// A file cannot be read.
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What it should hold.
+        expected: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Everybody on the host may read a key.
+    Exposed {
+        /// The key.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The own certificate does not say who its holder is.
+    Identity {
+        /// The certificate.
+        path: PathBuf,
+        /// Why.
+        source: IdentityError,
+    },
+    /// Connections are to be accepted with the certificate of a user or operator.
+    NotADaemon {
+        /// The certificate.
+        path: PathBuf,
+        /// Its holder.
+        found: Peer,
+    },
+    /// The files do not fit together.
+    Unusable {
+        /// The certificate.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
+}
+
+impl TlsError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Io { .. } | Self::Content { .. } => {
+                Some("`pliant ca issue` writes all files of a participant")
+            }
+            Self::Exposed { .. } => {
+                Some("`chmod 600` it, and issue another certificate if somebody may have read it")
+            }
+            Self::Identity { .. } => Some("use a certificate that `pliant ca issue` made"),
+            Self::NotADaemon { .. } => Some("issue one for the role agent or server"),
+            Self::Unusable { .. } => Some("the key must be the one that was issued with the certificate"),
+        }
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, source } => write!(f, "{}: cannot read: {source}", path.display()),
+            Self::Content { path, expected, problem } => {
+                write!(f, "{}: expected {expected}: {problem}", path.display())
+            }
+            Self::Exposed { path, mode } => {
+                write!(
+                    f,
+                    "{}: expected a key that only its owner can read, found mode {mode:03o}",
+                    path.display()
+                )
+            }
+            Self::Identity { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::NotADaemon { path, found } => {
+                write!(
+                    f,
+                    "{}: expected the certificate of an agent or server, found that of {found}",
+                    path.display()
+                )
+            }
+            Self::Unusable { path, source } => write!(f, "{}: cannot be used: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for TlsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Identity { source, .. } => Some(source),
+            Self::Unusable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// A certificate with its key.
+pub(super) struct Holder {
+    pub(super) path: PathBuf,
+    pub(super) peer: Peer,
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
+impl Holder {
+    pub(super) fn read(credentials: &Credentials) -> Result<Holder, TlsError> {
+        let path = credentials.cert.clone();
+        let chain = certificates(&path)?;
+        let peer = chain.first().ok_or(IdentityError::Absent).and_then(Peer::from_certificate);
+        let peer = peer.map_err(|source| TlsError::Identity { path: path.clone(), source })?;
+        let key = &credentials.key;
+        let mode = std::fs::metadata(key).map_err(|source| TlsError::Io { path: key.clone(), source })?;
+        let mode = mode.permissions().mode() & 0o777;
+        if mode & 0o007 != 0 {
+            return Err(TlsError::Exposed { path: key.clone(), mode });
+        }
+        let key = PrivateKeyDer::from_pem_slice(&read(key)?)
+            .map_err(|error| content(key, "a private key (PEM)", error))?;
+        Ok(Holder { path, peer, chain, key })
+    }
+}
+
+/// The one certificate of an authority.
+pub(super) fn authority(path: &Path) -> Result<CertificateDer<'static>, TlsError> {
+    let mut found = certificates(path)?;
+    match (found.pop(), found.len()) {
+        (Some(certificate), 0) => Ok(certificate),
+        (_, more) => Err(TlsError::Content {
+            path: path.to_owned(),
+            expected: "the certificate of one authority",
+            problem: format!("found {}", more + 1),
+        }),
+    }
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Io { path: path.to_owned(), source })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(content(path, "a certificate (PEM)", pem::Error::NoItemsFound)),
+        Err(error) => Err(content(path, "a certificate (PEM)", error)),
+    }
+}
+
+fn content(path: &Path, expected: &'static str, error: pem::Error) -> TlsError {
+    TlsError::Content { path: path.to_owned(), expected, problem: error.to_string() }
+}

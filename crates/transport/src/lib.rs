@@ -1,0 +1,44 @@
+//! Who is who: the authority of a federation, certificates, and TLS.
+//!
+//! An [`Authority`] is a folder that signs certificates and revokes them. A certificate says who its holder is: a
+//! role and a name ([`Identity`]), as the URI `pliant://ROLE/NAME` and, for daemons, as the DNS name
+//! `NAME.ROLE.pliant`. Every connection is TLS 1.3 with certificates on both sides. A daemon takes connections
+//! through [`Acceptor`] or [`incoming`] and finds the [`Caller`] in the extensions of each request; a client binds
+//! to a daemon's role and name, not to its address ([`channel`]).
+//!
+//! Revocation: a new list is read when its file changes, without a restart. New connections of a revoked holder are
+//! refused by the handshake; [`ServerTls::check`] tells about connections that are already open, of holders whose
+//! certificates have expired since, too. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.
+
+mod accept;
+mod authority;
+mod channel;
+mod checked;
+mod clock;
+mod connections;
+mod credentials;
+mod dates;
+mod error;
+mod files;
+mod incoming;
+mod peer;
+mod register;
+mod revoking;
+mod role;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod trust;
+
+pub use accept::{Acceptor, Refused};
+pub use authority::{Authority, DAYS_DEFAULT, Issued, Order, Revocation};
+pub use channel::{ConnectError, ConnectReason, Timeouts, channel, channel_from, not_sent};
+pub use clock::Clock;
+pub use connections::{AgentAddress, Connections};
+pub use credentials::{Credentials, TlsError};
+pub use error::AuthorityError;
+pub use incoming::{Caller, Connection, Limits, guard, incoming};
+pub use peer::{IdentityError, Peer, Serial};
+pub use register::Record;
+pub use role::{Identity, NameError, Role, UnknownRole};
+pub use tls::{ClientTls, Lapsed, ServerTls};

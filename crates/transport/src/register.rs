@@ -1,0 +1,87 @@
+//! What an authority has issued and revoked: the file `register.toml` in its folder.
+
+use std::path::Path;
+
+use pliant_config::Source;
+use pliant_model::Time;
+use serde::{Deserialize, Serialize};
+
+use super::dates::date;
+use super::error::{AuthorityError, io};
+use super::files::{Readers, replace};
+use super::peer::Serial;
+use super::role::{Identity, Role};
+
+/// What to do about a register that is damaged.
+const HINT: &str = "restore the file from a backup of the folder";
+
+/// One issued certificate.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Its number.
+    pub serial: Serial,
+    /// What its holder may do.
+    pub role: Role,
+    /// Its holder's name.
+    pub name: String,
+    /// When it was issued, in seconds since the Unix epoch.
+    pub issued: i64,
+    /// The last second in which it is valid, since the Unix epoch.
+    pub not_after: i64,
+    /// When it was revoked, in seconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<i64>,
+}
+
+impl Record {
+    /// `ROLE/NAME`.
+    pub fn holder(&self) -> String {
+        format!("{}/{}", self.role, self.name)
+    }
+
+    /// `valid`, `expired` or `revoked`.
+    pub fn state(&self, now: Time) -> &'static str {
+        match self.revoked {
+            Some(_) => "revoked",
+            None if self.not_after < now.seconds() => "expired",
+            None => "valid",
+        }
+    }
+
+    /// The day of `not_after` in UTC, as `2027-01-31`.
+    pub fn last_day(&self) -> String {
+        date(self.not_after)
+    }
+
+    pub(super) fn is_of(&self, identity: &Identity) -> bool {
+        self.role == identity.role() && self.name == identity.name()
+    }
+}
+
+/// The whole file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Register {
+    /// The federation's name.
+    pub(super) federation: String,
+    /// The last second in which the authority's own certificate is valid, since the Unix epoch.
+    pub(super) not_after: i64,
+    /// The number of the newest revocation list.
+    pub(super) crl_number: u64,
+    /// In the order in which they were issued.
+    #[serde(default, rename = "certificate")]
+    pub(super) certificates: Vec<Record>,
+}
+
+impl Register {
+    pub(super) fn read(path: &Path) -> Result<Register, AuthorityError> {
+        let text = std::fs::read_to_string(path).map_err(io(path, "read"))?;
+        Source::new(path, text).parse(HINT).map_err(AuthorityError::Register)
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<(), AuthorityError> {
+        let text = toml::to_string(self).map_err(std::io::Error::other).map_err(io(path, "write"))?;
+        replace(path, text.as_bytes(), Readers::Owner).map_err(io(path, "write"))
+    }
+}

@@ -1,0 +1,224 @@
+//! TLS 1.3 with certificates on both sides, and no resumption: every connection shows its certificate anew, so that
+//! a revocation meets all of them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{CipherSuite, ClientConfig, ServerConfig};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::credentials::{Credentials, Holder, TlsError};
+use super::dates::date;
+use super::peer::Peer;
+use super::revoking::Revoking;
+use super::trust::{RevocationList, Trust};
+
+/// The protocol inside TLS: HTTP/2.
+pub(super) const PROTOCOL: &[u8] = b"h2";
+
+/// The certificate of an open connection is good no longer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Lapsed {
+    /// It has been revoked.
+    Revoked {
+        /// Its holder.
+        peer: Peer,
+    },
+    /// Its time is over.
+    Expired {
+        /// Its holder.
+        peer: Peer,
+    },
+}
+
+impl fmt::Display for Lapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Revoked { peer } => {
+                write!(f, "the certificate {} of {peer} has been revoked", peer.serial)
+            }
+            Self::Expired { peer } => {
+                write!(
+                    f,
+                    "the certificate {} of {peer} has expired on {}",
+                    peer.serial,
+                    date(peer.not_after.0)
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Lapsed {}
+
+/// The side that accepts connections. Cheap to share.
+pub struct ServerTls {
+    side: Side<ServerConfig>,
+}
+
+/// The side that makes connections. Cheap to share.
+pub struct ClientTls {
+    side: Side<ClientConfig>,
+    turns: Semaphore,
+}
+
+/// How many connections one participant makes at a time. Whoever wants many at once (an exploration with hundreds of
+/// servers) has the first ones soon in this way, and none that takes too long because all are made together.
+const CONNECTING_MAX: usize = 4;
+
+impl ServerTls {
+    /// Reads a daemon's files.
+    pub fn load(credentials: &Credentials) -> Result<ServerTls, TlsError> {
+        let side = Side::load(credentials, server_config)?;
+        if !side.holder.peer.role.is_daemon() {
+            return Err(TlsError::NotADaemon { path: side.holder.path, found: side.holder.peer });
+        }
+        Ok(ServerTls { side })
+    }
+
+    /// Who accepts.
+    pub fn own(&self) -> &Peer {
+        &self.side.holder.peer
+    }
+
+    /// Whether the certificate of an open connection is still good. Costs a look at the list's file; to be called
+    /// for every request.
+    pub fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
+        self.side.check(peer)
+    }
+
+    pub(super) fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        self.side.config()
+    }
+}
+
+impl ClientTls {
+    /// Reads a participant's files.
+    pub fn load(credentials: &Credentials) -> Result<ClientTls, TlsError> {
+        let side = Side::load(credentials, client_config)?;
+        Ok(ClientTls { side, turns: Semaphore::new(CONNECTING_MAX) })
+    }
+
+    /// Who connects.
+    pub fn own(&self) -> &Peer {
+        &self.side.holder.peer
+    }
+
+    /// Waits until a connection may be made. The turn is over when what is returned is dropped.
+    pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
+        self.turns.acquire().await.expect("it is never closed")
+    }
+
+    /// Whether a daemon's certificate is still good; see [`ServerTls::check`].
+    pub fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
+        self.side.check(peer)
+    }
+
+    pub(super) fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        self.side.config()
+    }
+}
+
+/// What both sides have: a configuration that follows the revocation list.
+struct Side<C> {
+    trust: Trust,
+    holder: Holder,
+    build: Build<C>,
+    built: Mutex<(Option<Arc<RevocationList>>, Arc<C>)>,
+}
+
+type Build<C> = fn(&Trust, Option<Arc<RevocationList>>, &Holder) -> Result<C, rustls::Error>;
+
+impl<C> Side<C> {
+    fn load(credentials: &Credentials, build: Build<C>) -> Result<Side<C>, TlsError> {
+        let trust = Trust::load(credentials)?;
+        let holder = Holder::read(credentials)?;
+        let list = trust.list();
+        let config = build(&trust, list.clone(), &holder)
+            .map_err(|source| TlsError::Unusable { path: holder.path.clone(), source })?;
+        Ok(Side { trust, holder, build, built: Mutex::new((list, Arc::new(config))) })
+    }
+
+    fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
+        // By the system's clock, as the handshake.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if now.as_secs() as i64 > peer.not_after.0 {
+            return Err(Lapsed::Expired { peer: peer.clone() });
+        }
+        if self.trust.is_revoked(peer) { Err(Lapsed::Revoked { peer: peer.clone() }) } else { Ok(()) }
+    }
+
+    /// The configuration with the newest list.
+    fn config(&self) -> Result<Arc<C>, TlsError> {
+        let list = self.trust.list();
+        let mut built = self.built.lock();
+        if built.0.as_ref().map(Arc::as_ptr) != list.as_ref().map(Arc::as_ptr) {
+            let config = (self.build)(&self.trust, list.clone(), &self.holder)
+                .map_err(|source| TlsError::Unusable { path: self.holder.path.clone(), source })?;
+            *built = (list, Arc::new(config));
+        }
+        Ok(built.1.clone())
+    }
+}
+
+fn server_config(
+    trust: &Trust,
+    list: Option<Arc<RevocationList>>,
+    holder: &Holder,
+) -> Result<ServerConfig, rustls::Error> {
+    let provider = provider();
+    let verifier: Arc<dyn ClientCertVerifier> =
+        WebPkiClientVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
+            .build()
+            .map_err(verifier_error)?;
+    let verifier = Arc::new(Revoking { verifier, list });
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(holder.chain.clone(), holder.key.clone_key())?;
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+fn client_config(
+    trust: &Trust,
+    list: Option<Arc<RevocationList>>,
+    holder: &Holder,
+) -> Result<ClientConfig, rustls::Error> {
+    let provider = provider();
+    let verifier: Arc<dyn ServerCertVerifier> =
+        WebPkiServerVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
+            .build()
+            .map_err(verifier_error)?;
+    let verifier = Arc::new(Revoking { verifier, list });
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_client_auth_cert(holder.chain.clone(), holder.key.clone_key())?;
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+/// Of the suites of TLS 1.3 the one with SHA-256 comes first, which processors compute themselves: in a handshake keys are
+/// derived some twenty times, and SHA-384 takes several times as long.
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    Arc::new(provider)
+}
+
+fn verifier_error(error: VerifierBuilderError) -> rustls::Error {
+    rustls::Error::General(error.to_string())
+}
