@@ -1,7 +1,8 @@
 //! All that a replay of the federation needs, gathered from its agent and its servers.
 
-use pliant_control::agent::{Moving, ServerInfo};
+use pliant_control::agent::Moving;
 use pliant_control::job::JobRecord;
+use pliant_control::server_info::ServerInfo;
 use pliant_model::{Span, Time};
 use pliant_wire::{HistoryPage, HistoryQuery, LocalsPage, LocalsQuery, ServerStatus, bounds, proto};
 

@@ -38,11 +38,11 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::ServerInfo;
 use crate::job::{Compared, Hop, Work, is_false};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
-use crate::server::Lesson;
+use crate::runtime_sample::RuntimeSample;
+use crate::server_info::ServerInfo;
 
 /// One attempt to hand a job over.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -181,7 +181,7 @@ pub struct Handoff {
     pub launch: String,
     /// What its run teaches, if runtimes of its kind are learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lesson: Option<Lesson>,
+    pub sample: Option<RuntimeSample>,
 }
 
 /// Another server, and where it is.

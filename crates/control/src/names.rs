@@ -173,6 +173,10 @@ macro_rules! through_text {
 
 through_text!(Name, User, Handle, Key);
 
+/// Whom to answer: the driver's number for an open call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Token(pub u64);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,8 +13,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::agent::{Ask, ChildKind, ServerInfo};
+use pliant_control::agent::{Ask, ChildKind};
 use pliant_control::names::Name;
+use pliant_control::server_info::ServerInfo;
 use pliant_journal::{Archive, Notice};
 use pliant_telemetry::RequestId;
 use pliant_transport::AgentAddress;

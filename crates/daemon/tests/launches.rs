@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pliant_client::ClientFile;
 use pliant_client::{Client, ClientError, InputPaths};
-use pliant_control::agent::{ChildKind, ServerInfo};
+use pliant_control::agent::ChildKind;
 use pliant_control::coallocation::{
     Application, End, LaunchRecord, LaunchState, Machine, Mapping, Part, PartId, Standing, Talk, Verdict,
     Wish,
 };
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
+use pliant_control::server_info::ServerInfo;
 use pliant_daemon::config::AgentFile;
 use pliant_model::{Procs, Span, Speed};
 use pliant_transport::{Credentials, Limits, Role, ServerTls, incoming};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::agent::ServerInfo;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
+use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, ClusterId, Job, Platform, PlatformError, Span, Time};
 
 use crate::SimJob;

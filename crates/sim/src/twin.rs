@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use pliant_control::agent::ServerInfo;
 use pliant_control::job::JobRecord;
 use pliant_control::local::LocalJob;
 use pliant_control::names::Name;
+use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, JobId, JobOutcome, Platform, PlatformError, Time};
 use pliant_policy::batch;
 use pliant_policy::federation::{Federation, Pictured};

@@ -5,10 +5,11 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use pliant_control::agent::{AgentConfig, ServerInfo};
+use pliant_control::agent::AgentConfig;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
 use pliant_control::server::{Command, ServerConfig};
+use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, ClusterId, JobOutcome, Platform, Span, Speedup, Time};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;

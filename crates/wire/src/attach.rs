@@ -1,8 +1,9 @@
 //! The line between a child and its parent.
 
-use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo};
+use pliant_control::agent::{Ask, ChildKind, Found};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
+use pliant_control::server_info::ServerInfo;
 use pliant_model::Time;
 use pliant_telemetry::RequestId;
 

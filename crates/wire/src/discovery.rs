@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, Found, ServerInfo, What};
+use pliant_control::agent::{Ask, Found, What};
 use pliant_control::handoff::{Order, Picture};
 use pliant_control::job::Work;
 use pliant_control::names::Name;
+use pliant_control::server_info::ServerInfo;
 use pliant_control::vector::Vector;
 use pliant_model::Span;
 use pliant_telemetry::RequestId;

@@ -1,8 +1,8 @@
 //! What clients ask an agent about servers and jobs, and what it answers.
 
-use pliant_control::agent::ServerInfo;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Name, User};
+use pliant_control::server_info::ServerInfo;
 use pliant_model::{Span, Time};
 
 use super::job::state;

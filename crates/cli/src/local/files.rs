@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pliant_config::ConfigError;
 use pliant_config::Source;
-use pliant_control::agent::ServerInfo;
+use pliant_control::server_info::ServerInfo;
 use pliant_daemon::config::{AgentFile, OptionalFile, ServerFile};
 use pliant_model::Time;
 use pliant_site::services::Catalogue;

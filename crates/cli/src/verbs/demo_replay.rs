@@ -1,7 +1,7 @@
 //! The second half of `pliant demo`: the recorded journal, run again in the simulator under other policies.
 
-use pliant_control::agent::ServerInfo;
 use pliant_control::job::JobRecord;
+use pliant_control::server_info::ServerInfo;
 use pliant_journal::{Filter, open_sqlite};
 use pliant_model::{Run, Span};
 use pliant_policy::mapping::Mapping;

@@ -109,7 +109,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 
 fn twin(history: &History) -> Result<Twin, TwinError> {
     let cluster = |(info, page): &(_, pliant_wire::LocalsPage)| TwinCluster {
-        info: pliant_control::agent::ServerInfo::clone(info),
+        info: pliant_control::server_info::ServerInfo::clone(info),
         tuner: page.tuner,
         nodes: page.nodes.clone(),
         locals: page.jobs.clone(),

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use pliant_client::ClientFile;
 use pliant_client::{Client, Order};
-use pliant_control::agent::{ChildKind, ServerInfo};
+use pliant_control::agent::ChildKind;
 use pliant_control::job::JobState;
+use pliant_control::server_info::ServerInfo;
 use pliant_model::{Procs, Speed, Time};
 use pliant_staging::{Checksum, FileName, FileSpec, ResultName};
 use pliant_transport::{self as transport, Authority, Credentials, Identity, Role};

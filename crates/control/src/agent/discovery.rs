@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{Span, Time};
 
-use super::{Agent, Ask, Asker, Child, ChildKind, Command, Found, ServerInfo, What};
+use super::{Agent, Ask, Asker, Child, ChildKind, Command, Found, What};
 use crate::names::Name;
+use crate::server_info::ServerInfo;
 use crate::vector::cut;
 
 /// How many refusals and how many silent children are told: however many servers there are, an answer stays short.

@@ -16,16 +16,17 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pliant_model::{Procs, Span, Speed, Time};
+use pliant_model::{Span, Time};
 use pliant_policy::reallocation::Reallocation;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Caller;
 use crate::handoff::{MoveOutcome, Order, Picture};
 use crate::job::{JobRecord, Work};
+use crate::names::Token;
 use crate::names::{Handle, Name};
 use crate::reason::Reason;
-use crate::server::Token;
+use crate::server_info::ServerInfo;
 use crate::vector::Vector;
 
 pub use index::MoveTold;
@@ -55,33 +56,6 @@ pub enum ChildKind {
     Server,
     /// A local agent.
     Agent,
-}
-
-/// A server of the federation, as it describes itself.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ServerInfo {
-    /// Its name.
-    pub name: Name,
-    /// Where clients reach it, `host:port`.
-    pub address: String,
-    /// Decides between equal completions.
-    pub rank: u32,
-    /// Processors of its cluster.
-    pub procs: Procs,
-    /// How fast they are.
-    pub speed: Speed,
-    /// Its local batch policy.
-    pub policy: String,
-    /// What it offers: name and summary.
-    pub services: Vec<(String, String)>,
-    /// Whether it runs users' own scripts.
-    pub scripts: bool,
-    /// Cores for the requests of explorations, one on each; 0 if it takes none.
-    #[serde(default, skip_serializing_if = "crate::is_zero")]
-    pub optional_cores: u32,
-    /// How many optional requests of a user it takes for each of these; 0 if it does not say.
-    #[serde(default, skip_serializing_if = "crate::is_zero")]
-    pub optional_per_core: u32,
 }
 
 /// What is asked for, in a discovery.

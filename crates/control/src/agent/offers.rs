@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use pliant_model::rng::stream_seed;
 
-use super::{Agent, ServerInfo};
+use super::Agent;
 use crate::names::{Key, Name};
+use crate::server_info::ServerInfo;
 
 /// A server that takes the requests of explorations.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 use super::{Agent, Ask, Asker, Command, Found, What};
 use crate::access::Caller;
 use crate::handoff::{Movable, MoveOutcome, Order, Picture, Stays};
+use crate::names::Token;
 use crate::names::{Handle, Name, User};
-use crate::server::Token;
 
 /// How long a target may take to prepare, its files included.
 const PATIENCE: Span = Span(60);

@@ -20,10 +20,11 @@ use pliant_policy::runtimes::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, ServerInfo};
+use super::Agent;
 use crate::job::JobRecord;
 use crate::multi_job::Expectation;
 use crate::names::User;
+use crate::server_info::ServerInfo;
 
 /// Which jobs count: of a category the last 200 for what is recent, and at least 3.
 const SETTINGS: Settings = Settings {

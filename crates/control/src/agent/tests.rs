@@ -5,6 +5,7 @@ use super::*;
 use crate::job::{Exit, Hop, JobState};
 use crate::names::Key;
 use crate::reason::{Cause, Survey};
+use crate::server_info::ServerInfo;
 use crate::vector::cut;
 
 pub(super) fn name(text: &str) -> Name {

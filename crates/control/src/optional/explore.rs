@@ -29,10 +29,9 @@ use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, Reallocation};
 use serde::{Deserialize, Serialize};
 
+use self::moving::Moving;
 use super::server::Prospects;
 use crate::names::Name;
-
-use self::moving::Moving;
 
 /// How long to wait before the agent is asked again if there is no server.
 const PAUSE: SpanMs = SpanMs(1_000);

@@ -6,10 +6,11 @@ use pliant_model::{Estimate, JobId, Procs, Span, Speed, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Kept, Lesson, Server, tell};
+use super::{Answer, Command, Kept, Server, tell};
 use crate::job::{Compared, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 use crate::reason::{Cause, Reason, Survey};
+use crate::runtime_sample::RuntimeSample;
 
 /// The longest walltime of a job, whatever its speedup model makes of what was asked for: 100 years. Any number of
 /// them one after another is far from the end of time.
@@ -43,7 +44,7 @@ pub struct Submit {
     pub launch: String,
     /// What its run teaches, if runtimes of its kind are learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lesson: Option<Lesson>,
+    pub sample: Option<RuntimeSample>,
 }
 
 /// Why a submission is not accepted. Normal results, not errors.
@@ -192,7 +193,7 @@ impl Server {
         let number = self.next;
         self.next += 1;
         self.numbered = true;
-        let Submit { key, owner, name, work, own_time, pinned, compared, survey, launch, lesson, .. } =
+        let Submit { key, owner, name, work, own_time, pinned, compared, survey, launch, sample, .. } =
             submit;
         let record = JobRecord {
             handle: self.handle(number),
@@ -223,7 +224,7 @@ impl Server {
         tell(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
         let (submit, owner) = (record.submitted, record.owner.owner());
-        self.jobs.insert(number, Kept::new(record, launch, lesson));
+        self.jobs.insert(number, Kept::new(record, launch, sample));
         let submission = Submission { job: JobId(number), procs, walltime, submit, owner };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {

@@ -6,8 +6,9 @@
 use pliant_model::{JobId, Time};
 
 use super::source::{Leaving, Phase, answer};
-use super::{Answer, Command, Server, Token};
+use super::{Answer, Command, Server};
 use crate::handoff::{HandoffId, MoveOutcome, Peer, Reply, Stays};
+use crate::names::Token;
 use crate::names::{Handle, Name};
 
 impl Server {

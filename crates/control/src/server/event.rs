@@ -10,10 +10,7 @@ use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, 
 use crate::job::JobRecord;
 use crate::local::LocalJob;
 use crate::names::Handle;
-
-/// Whom to answer: the driver's number for an open call.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct Token(pub u64);
+use crate::names::Token;
 
 /// What changes a server's state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

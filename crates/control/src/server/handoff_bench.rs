@@ -6,6 +6,7 @@ use pliant_policy::tuning::Tuner;
 use super::*;
 use crate::handoff::{Call, HandoffId, MoveOutcome, Order, Reply, Verdict};
 use crate::job::Work;
+use crate::names::Token;
 
 /// A call that a server wants made.
 #[derive(Clone, PartialEq, Debug)]
@@ -89,7 +90,7 @@ impl Bench {
             compared: Vec::new(),
             survey: crate::reason::Survey::default(),
             launch: String::new(),
-            lesson: None,
+            sample: None,
         };
         let answer = self.tell(at, |reply| Event::Submit { reply, submit: Box::new(submit) });
         assert!(matches!(&answer[..], [(_, Answer::Accepted(_))]), "{answer:?}");

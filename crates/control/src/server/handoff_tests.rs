@@ -299,10 +299,10 @@ fn the_key_of_a_job_that_came_back_leads_to_it() {
     let submit = |reply| {
         let work = Work { procs: Procs(4), walltime: Span(50), speedup: Speedup::Rigid };
         let (owner, name, launch) = ("alice".parse().unwrap(), "test".to_owned(), String::new());
-        let (own_time, pinned, latest, compared, lesson) = (false, false, None, Vec::new(), None);
+        let (own_time, pinned, latest, compared, sample) = (false, false, None, Vec::new(), None);
         let survey = crate::reason::Survey::default();
         let submit =
-            Submit { key, owner, name, work, own_time, pinned, latest, compared, survey, launch, lesson };
+            Submit { key, owner, name, work, own_time, pinned, latest, compared, survey, launch, sample };
         Event::Submit { reply, submit: Box::new(submit) }
     };
     let answers = bench.tell("lyon", submit);

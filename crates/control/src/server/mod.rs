@@ -40,16 +40,17 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Caller;
+use crate::batch::embedded::Embedded;
+use crate::batch::foreign::{self, Foreign, System};
 use crate::batch::{self, BatchSystem, Effects, News};
-use crate::embedded::Embedded;
-use crate::foreign::{self, Foreign, System};
 use crate::job::{Exit, JobRecord, JobState, Work, is_false};
+use crate::names::Token;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
+use crate::runtime_sample::RuntimeSample;
 
 pub use admission::{Refused, Submit, tolerated};
-pub use event::{Answer, Command, Event, Token};
-pub use learning::Lesson;
+pub use event::{Answer, Command, Event};
 pub use parts::{HeldPart, PartCommand, PartEvent};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
@@ -99,7 +100,7 @@ struct Kept {
     launch: String,
     /// What its run teaches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    lesson: Option<Lesson>,
+    sample: Option<RuntimeSample>,
     /// How it was run, once it was.
     #[serde(default)]
     run: Option<batch::Run>,
@@ -119,13 +120,13 @@ struct Kept {
 
 impl Kept {
     /// A job with the number of its handle.
-    fn new(record: JobRecord, launch: String, lesson: Option<Lesson>) -> Kept {
+    fn new(record: JobRecord, launch: String, sample: Option<RuntimeSample>) -> Kept {
         let number = record.handle.number;
         Kept {
             number,
             record,
             launch,
-            lesson,
+            sample,
             run: None,
             longest: None,
             cancelling: false,

@@ -13,11 +13,12 @@ use pliant_model::{JobId, Span, Speed, Speedup, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Server, Token};
+use super::{Answer, Command, Server};
 use crate::batch::{News, Run};
 use crate::coallocation::{Addresses, Part, PartId, Standing, Verdict};
 use crate::handoff::Peer;
 use crate::job::{Exit, Work};
+use crate::names::Token;
 use crate::names::{Key, User};
 
 pub use taken::HeldPart;

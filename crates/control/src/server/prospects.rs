@@ -18,10 +18,11 @@ use pliant_policy::allocation::ClusterState;
 use pliant_policy::allocation::pending::{PendingJob, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Predicted, Runtimes, Settings};
 
-use super::{Kept, Lesson, Refused, Server};
+use super::{Kept, Refused, Server};
 use crate::job::{JobRecord, JobState, Work};
 use crate::multi_job::{Expectation, Places, Prospects, Told};
 use crate::names::User;
+use crate::runtime_sample::RuntimeSample;
 
 /// A category of fewer jobs says nothing.
 const LEAST: NonZeroUsize = NonZeroUsize::new(3).expect("more than none");
@@ -171,15 +172,15 @@ impl Server {
     /// How long a job is expected to run in all on so many processors that has run for so long there, at most so long, and the
     /// deviation of that.
     fn foreseen(&self, kept: Option<&Kept>, procs: Procs, elapsed: Span, most: Span) -> (Span, Span) {
-        let foreseen = kept.and_then(|Kept { number, record, lesson, .. }| {
-            let categories = categories(record, lesson.as_ref());
+        let foreseen = kept.and_then(|Kept { number, record, sample, .. }| {
+            let categories = categories(record, sample.as_ref());
             let found = self.runtimes.predict(&categories, Level::Executable, Estimator::Mean)?;
             if found.jobs < LEAST.get() as u64 {
                 return None;
             }
             let request = record.work.request(JobId(*number), Time::ZERO);
             let walltimes = request.on(self.procs(), self.config.speed)?;
-            let units = lesson.as_ref().map_or(1.0, |lesson| lesson.units(found.level));
+            let units = sample.as_ref().map_or(1.0, |sample| sample.units(found.level));
             let factor = units * wider(&walltimes, procs) / self.config.speed.get();
             let elapsed = Span((elapsed.0 as f64 / factor) as i64);
             let found = self.runtimes.predict_running(&categories, found.level, elapsed)?;
@@ -193,7 +194,7 @@ impl Server {
     pub(super) fn tell_runtimes(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
         let speed = self.config.speed;
         let processors = self.procs();
-        let Some(Kept { record, lesson, run, .. }) = self.jobs.get_mut(&number) else { return };
+        let Some(Kept { record, sample, run, .. }) = self.jobs.get_mut(&number) else { return };
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
         let asked = run.as_ref().map_or(record.procs, |run| run.procs);
@@ -203,11 +204,11 @@ impl Server {
         let Some(walltimes) = request.on(processors, speed) else { return };
         let narrow = speed.get() / (wider(&walltimes, asked) * f64::from(rounds));
         let ms = |units: f64| Span((elapsed.as_secs_f64() * 1_000.0 * narrow / units).ceil() as i64);
-        let unit = lesson.as_ref().map(|lesson| ms(lesson.units(Level::Executable)));
-        let ran = ms(lesson.as_ref().map_or(1.0, |lesson| lesson.units(Level::All)));
+        let unit = sample.as_ref().map(|sample| ms(sample.units(Level::Executable)));
+        let ran = ms(sample.as_ref().map_or(1.0, |sample| sample.units(Level::All)));
         record.taught = unit.map(|unit| SpanMs(unit.0));
         record.ran = Some(SpanMs(ran.0));
-        let categories = categories(record, lesson.as_ref());
+        let categories = categories(record, sample.as_ref());
         self.runtimes.tell_scaled(&categories, unit.unwrap_or(ran), ran);
     }
 }
@@ -219,10 +220,10 @@ fn wider(walltimes: &Walltimes<'_>, procs: Procs) -> f64 {
 }
 
 /// What a job has in common with others. Services have names without colons.
-fn categories(record: &JobRecord, lesson: Option<&Lesson>) -> Categories<String> {
+fn categories(record: &JobRecord, sample: Option<&RuntimeSample>) -> Categories<String> {
     let JobRecord { owner, name, .. } = record;
     let executable =
-        lesson.map_or_else(|| format!("script:{owner}/{name}"), |lesson| lesson.category.clone());
+        sample.map_or_else(|| format!("script:{owner}/{name}"), |sample| sample.category.clone());
     Categories { executable: Some(executable), ..of_user(owner) }
 }
 

@@ -6,6 +6,7 @@ use pliant_policy::runtimes::Level;
 use super::prospects::Instance;
 use super::*;
 use crate::multi_job::{Expectation, Places, Prospects, Told};
+use crate::names::Token;
 use crate::replay::Machine;
 
 fn server(procs: u32, speed: f64) -> Server {
@@ -38,7 +39,7 @@ fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Subm
         compared: Vec::new(),
         survey: Survey::default(),
         launch: String::new(),
-        lesson: Some(Lesson {
+        sample: Some(RuntimeSample {
             category: service.to_owned(),
             scale,
             promises: false,
@@ -205,7 +206,7 @@ fn what_runs_longer_than_most_is_expected_to_run_like_those_that_did_too() {
 /// A script of somebody's.
 fn script(key: u8, owner: &str, name: &str, walltime: i64) -> Submit {
     let owner = owner.parse().unwrap();
-    Submit { owner, lesson: None, ..submit(key, name, 1, walltime, 1.0) }
+    Submit { owner, sample: None, ..submit(key, name, 1, walltime, 1.0) }
 }
 
 #[test]
@@ -279,18 +280,18 @@ fn users_and_all_are_known_by_what_ran_and_not_by_the_units_of_services() {
     assert_eq!(free(&asked(&mut server, 100, &each)), [(500, 1)]);
     end(&mut server, 100, 7, Exit::Cancelled, 100);
     // Of a pack it is the mean of its instances.
-    let lesson = Some(Lesson {
+    let sample = Some(RuntimeSample {
         category: "pack".to_owned(),
         scale: 40.0,
         promises: false,
         instances: 10,
         packed: true,
     });
-    accept(&mut server, 110, Submit { lesson: lesson.clone(), ..submit(8, "pack", 1, 100, 1.0) });
+    accept(&mut server, 110, Submit { sample: sample.clone(), ..submit(8, "pack", 1, 100, 1.0) });
     end(&mut server, 120, 8, Exit::Code(0), 10_000);
     let record = server.job(8).unwrap();
     assert_eq!((record.taught, record.ran), (Some(SpanMs(500)), Some(SpanMs(2_000))));
     // 8 s in all by the 7 jobs of hers, and this one has ten instances.
-    accept(&mut server, 130, Submit { lesson, ..submit(9, "pack", 1, 100, 1.0) });
+    accept(&mut server, 130, Submit { sample, ..submit(9, "pack", 1, 100, 1.0) });
     assert_eq!(free(&asked(&mut server, 130, &each)), [(5_715, 1)]);
 }

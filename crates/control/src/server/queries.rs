@@ -9,7 +9,7 @@ use pliant_policy::tuning::Tuner;
 use super::admission::WALLTIME_MAX;
 use super::{Kept, Refused, Server};
 use crate::access::Caller;
-use crate::agent::{Found, ServerInfo};
+use crate::agent::Found;
 use crate::batch::{self, Run, Usage};
 use crate::explain::{Explanation, Release, Wait};
 use crate::handoff::{Movable, Picture};
@@ -18,6 +18,7 @@ use crate::listing::Listing;
 use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Cause;
+use crate::server_info::ServerInfo;
 use crate::vector::Vector;
 
 impl Server {

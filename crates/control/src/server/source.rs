@@ -4,9 +4,10 @@
 use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Kept, Server, Token, tell, tolerated, waits_no_more};
+use super::{Answer, Command, Kept, Server, tell, tolerated, waits_no_more};
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Stays, Verdict};
 use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
+use crate::names::Token;
 use crate::names::{Handle, Name};
 
 /// The first pause before a call is made again, and the longest.
@@ -163,7 +164,7 @@ impl Server {
             copy: leaving.copy,
             reason: leaving.reason,
             launch: kept.launch.clone(),
-            lesson: kept.lesson.clone(),
+            sample: kept.sample.clone(),
         };
         leaving.call(Call::Prepare(Box::new(handoff)), commands);
     }

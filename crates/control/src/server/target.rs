@@ -5,9 +5,10 @@ use pliant_model::{Estimate, JobId, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::turn::{self, Turn};
-use super::{Answer, Command, Kept, Refused, Server, Token, tell};
+use super::{Answer, Command, Kept, Refused, Server, tell};
 use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
 use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided};
+use crate::names::Token;
 use crate::names::{Handle, Name};
 
 /// How long a target waits for word from the source before it asks, and between two questions.
@@ -209,7 +210,7 @@ impl Server {
             before,
             reason,
             launch,
-            lesson,
+            sample,
             ..
         } = handoff;
         hops.push(Hop {
@@ -250,7 +251,7 @@ impl Server {
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
         tell(&record, commands);
         let attempts = attempts.max(id.attempt);
-        let kept = Kept { number, attempts, ..Kept::new(record, launch, lesson) };
+        let kept = Kept { number, attempts, ..Kept::new(record, launch, sample) };
         self.jobs.insert(number, kept);
         if let Some(exit) = over {
             return self.end(now, JobId(number), exit, None, commands);

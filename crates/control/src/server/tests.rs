@@ -10,6 +10,7 @@ use super::*;
 use crate::batch::Run;
 use crate::handoff::{Handoff, HandoffId, Peer, Reply};
 use crate::job::Work;
+use crate::names::Token;
 use crate::names::{Handle, User};
 use crate::reason::Survey;
 
@@ -101,7 +102,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         compared: Vec::new(),
         survey: Survey::default(),
         launch: String::new(),
-        lesson: None,
+        sample: None,
     }
 }
 
@@ -262,9 +263,14 @@ fn what_a_run_took_is_learned_for_its_service() {
     let mut bench = Bench::new("cbf", 4);
     let half_parallel = Speedup::Amdahl { parallel: 0.5, limit: Procs(4) };
     let work = Work { procs: Procs(1), walltime: Span(80), speedup: half_parallel };
-    let lesson =
-        Some(Lesson { category: "fit".to_owned(), scale: 2.0, promises: true, instances: 1, packed: false });
-    bench.accepted(Submit { work, lesson, ..rigid(1, 1, 80) });
+    let sample = Some(RuntimeSample {
+        category: "fit".to_owned(),
+        scale: 2.0,
+        promises: true,
+        instances: 1,
+        packed: false,
+    });
+    bench.accepted(Submit { work, sample, ..rigid(1, 1, 80) });
     assert_eq!(bench.at(100)[0].cores.len(), 4);
     assert_eq!(bench.server.learned("fit"), None);
     let ended = batch::Event::Ended { job: JobId(1), exit: Exit::Code(0), elapsed_ms: Some(12_500) };
@@ -276,10 +282,10 @@ fn what_a_run_took_is_learned_for_its_service() {
 #[test]
 fn a_pack_teaches_walltimes_by_its_longest_instance() {
     let mut bench = Bench::new("cbf", 4);
-    let lesson =
-        Lesson { category: "fit".to_owned(), scale: 30.0, promises: true, instances: 3, packed: true };
+    let sample =
+        RuntimeSample { category: "fit".to_owned(), scale: 30.0, promises: true, instances: 3, packed: true };
     for (number, told, learned) in [(1, Some(7_200), Some(8)), (2, Some(40), Some(8)), (3, None, Some(8))] {
-        bench.accepted(Submit { lesson: Some(lesson.clone()), ..rigid(number as u8, 1, 80) });
+        bench.accepted(Submit { sample: Some(sample.clone()), ..rigid(number as u8, 1, 80) });
         bench.at(100 * i64::from(number));
         assert!(bench.server.wants_longest(number));
         if let Some(ms) = told {
@@ -291,7 +297,7 @@ fn a_pack_teaches_walltimes_by_its_longest_instance() {
         bench.tell(Event::Batch(ended));
         assert_eq!(bench.server.learned("fit"), learned.map(Span), "after job {number}");
     }
-    bench.accepted(Submit { lesson: Some(Lesson { promises: false, ..lesson }), ..rigid(4, 1, 80) });
+    bench.accepted(Submit { sample: Some(RuntimeSample { promises: false, ..sample }), ..rigid(4, 1, 80) });
     assert!(!bench.server.wants_longest(4), "its service has a fixed runtime");
 }
 
@@ -438,7 +444,7 @@ fn handed(number: u32, attempt: u32) -> Handoff {
         copy: false,
         reason: pliant_model::MoveReason::EarlierCompletion,
         launch: String::new(),
-        lesson: None,
+        sample: None,
     }
 }
 

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pliant_client::Client;
-use pliant_control::agent::{Agent, AgentConfig, ChildKind, Event, ServerInfo};
+use pliant_control::agent::{Agent, AgentConfig, ChildKind, Event};
 use pliant_control::job::{Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::Survey;
 use pliant_control::replay::Machine;
+use pliant_control::server_info::ServerInfo;
 use pliant_daemon::host::digest;
 use pliant_journal::{self as journal, Batch, Entry, JobRow, Snapshot};
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};

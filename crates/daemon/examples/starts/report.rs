@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use pliant_control::batch::foreign::{Event, Foreign};
 use pliant_control::batch::{self, BatchSystem, Effects};
-use pliant_control::foreign::{Event, Foreign};
 use pliant_control::listing::{Listing, Phase};
 use pliant_model::{Span, Time};
 use pliant_policy::used::Expect;

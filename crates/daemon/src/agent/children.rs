@@ -1,7 +1,8 @@
 //! A local agent as the child of its parent.
 
-use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event, ServerInfo};
+use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event};
 use pliant_control::names::Name;
+use pliant_control::server_info::ServerInfo;
 use pliant_telemetry::RequestId;
 
 use super::driver::Askers;

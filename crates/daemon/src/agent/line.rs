@@ -4,9 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use pliant_control::agent::{Agent, ChildKind, Event, ServerInfo};
+use pliant_control::agent::{Agent, ChildKind, Event};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
+use pliant_control::server_info::ServerInfo;
 use pliant_journal::Archive;
 use pliant_model::Span;
 use pliant_transport::Clock;

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Agent, Ask, Asker, Change, ChildKind, Event, Found, Report, ServerInfo};
+use pliant_control::agent::{Agent, Ask, Asker, Change, ChildKind, Event, Found, Report};
 use pliant_control::job::{JobRecord, JobState};
+use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name, User};
-use pliant_control::server::Token;
+use pliant_control::server_info::ServerInfo;
 use pliant_journal::{Archive, Filter};
 use pliant_model::{Span, Time};
 use pliant_telemetry::{RequestId, names};

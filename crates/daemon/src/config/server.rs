@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use pliant_config::{ConfigError, beside, read};
-use pliant_control::foreign;
+use pliant_control::batch::foreign;
 use pliant_control::names::Name;
 use pliant_model::{Procs, Speed};
 use pliant_policy::tuning::{Tuner, TunerError};

@@ -53,7 +53,7 @@ impl Service {
             Submitted::Service { .. } | Submitted::Script(_) => None,
         };
         let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
-        let lesson = self.lesson(&made);
+        let sample = self.sample(&made);
         let Made { prepared, script, pack } = made;
         // The estimates of a pack are those of its server alone.
         let pinned = pinned || pack.is_some();
@@ -95,7 +95,7 @@ impl Service {
             compared,
             survey,
             launch,
-            lesson,
+            sample,
         };
         let bytes = submit.launch.len();
         self.look().await;

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pliant_control::batch;
+use pliant_control::batch::foreign::{Command, Event, Queue, Withdrawal};
 use pliant_control::coallocation::{PartId, Standing};
-use pliant_control::foreign::{Command, Event, Queue, Withdrawal};
 use pliant_control::job::Exit;
 use pliant_control::server::{self, Server};
 use pliant_model::JobId;

@@ -3,7 +3,9 @@
 use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply, Verdict};
 use pliant_control::job::Hop;
 use pliant_control::names::Name;
-use pliant_control::server::{Answer, Event, Lesson, Server, Token};
+use pliant_control::names::Token;
+use pliant_control::runtime_sample::RuntimeSample;
+use pliant_control::server::{Answer, Event, Server};
 use pliant_site::services::{Packed, Prepared};
 use pliant_transport::Role;
 use pliant_wire::Prepare;
@@ -32,7 +34,7 @@ impl Service {
             Ok(made) => made,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let lesson = self.lesson(&made);
+        let sample = self.sample(&made);
         let Made { prepared, script, pack } = made;
         if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
             return Ok(Err(format!("expected at most {allowed} bytes of input, found {found}")));
@@ -62,17 +64,23 @@ impl Service {
             copy: prepare.copy,
             reason: prepare.reason,
             launch,
-            lesson,
+            sample,
         }))
     }
 
-    pub(super) fn lesson(&self, made: &Made) -> Option<Lesson> {
+    pub(super) fn sample(&self, made: &Made) -> Option<RuntimeSample> {
         let Prepared { name, scale, .. } = &made.prepared;
         let instances = made.pack.as_ref().map_or(1, Packed::count);
         let scale = scale.max(f64::MIN_POSITIVE);
         let promises = self.shop.catalogue.is_learned(name);
         let packed = made.pack.is_some();
-        made.script.is_none().then(|| Lesson { category: name.clone(), scale, promises, instances, packed })
+        made.script.is_none().then(|| RuntimeSample {
+            category: name.clone(),
+            scale,
+            promises,
+            instances,
+            packed,
+        })
     }
 
     /// Tells the machine about a job that another server hands over.

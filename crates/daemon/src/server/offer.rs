@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
+use pliant_control::agent::{Ask, ChildKind, Found, What};
 use pliant_control::handoff::{MoveOutcome, Order, Stays};
 use pliant_control::job::Work;
+use pliant_control::names::Token;
 use pliant_control::names::{Name, User};
 use pliant_control::reason::{Cause, Reason};
-use pliant_control::server::{Answer, Event, Server, Token};
+use pliant_control::server::{Answer, Event, Server};
+use pliant_control::server_info::ServerInfo;
 use pliant_model::Span;
 use pliant_site::services::{Catalogue, Packed, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;

@@ -7,7 +7,8 @@ use pliant_control::client;
 use pliant_control::handoff::{self, Handoff, HandoffId, Reply, Verdict};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
-use pliant_control::server::{self, Answer, Submit, Token};
+use pliant_control::names::Token;
+use pliant_control::server::{self, Answer, Submit};
 use rand::Rng;
 
 use super::Bug;

@@ -161,7 +161,7 @@ impl World {
             compared,
             survey: Survey::default(),
             launch: number.to_string(),
-            lesson: None,
+            sample: None,
         };
         let why = client::Event::Unreachable("nobody is there".to_owned());
         self.clients[number as usize].sent_to = Some(to);

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::agent::{self, Ask, Asker, ChildKind, Found, ServerInfo, What};
+use pliant_control::agent::{self, Ask, Asker, ChildKind, Found, What};
 use pliant_control::job::JobRecord;
-use pliant_control::server::{self, ServerConfig, Token};
+use pliant_control::names::Token;
+use pliant_control::server::{self, ServerConfig};
+use pliant_control::server_info::ServerInfo;
 use rand::Rng;
 
 use super::Bug;

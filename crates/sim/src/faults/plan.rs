@@ -1,7 +1,9 @@
 //! What a schedule begins with, drawn from its seed: a small federation, its jobs, and how bad the weather is.
 
+use std::collections::BTreeMap;
+
 use pliant_control::agent::Moving;
-use pliant_control::foreign;
+use pliant_control::batch::foreign;
 use pliant_control::job::Work;
 use pliant_control::names::{Key, User};
 use pliant_model::rng::stream_seed;
@@ -12,7 +14,6 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::BTreeMap;
 
 use super::Batch;
 use super::foreign::SitePlan;

@@ -1,7 +1,7 @@
 //! What befalls daemons and the network between them.
 
 use pliant_control::agent::{self, Change};
-use pliant_control::server::Token;
+use pliant_control::names::Token;
 use pliant_policy::reallocation::Algorithm;
 use rand::Rng;
 

@@ -4,9 +4,10 @@ use pliant_control::access::Caller;
 use pliant_control::agent::{self, Ask, Asker, What};
 use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::{Compared, Work};
+use pliant_control::names::Token;
 use pliant_control::names::{Key, Name, User};
 use pliant_control::reason::{Reason, Survey};
-use pliant_control::server::{self, Refused, Submit, Token};
+use pliant_control::server::{self, Refused, Submit};
 use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time};
 
 use super::Unplaced;
@@ -227,7 +228,7 @@ fn submit(
         compared,
         survey,
         launch: number.to_string(),
-        lesson: None,
+        sample: None,
     }
 }
 

@@ -3,8 +3,9 @@
 use pliant_control::agent::{self, Found};
 use pliant_control::handoff::{Call, HandoffId, MoveOutcome, Order, Reply, Verdict};
 use pliant_control::job::Hop;
+use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name};
-use pliant_control::server::{self, Token};
+use pliant_control::server::{self};
 use pliant_model::{ClusterId, Estimate, MoveRecord, Time};
 use rustc_hash::FxHashMap;
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::handoff::HandoffId;
-use pliant_control::server::Token;
+use pliant_control::names::Token;
 use pliant_control::{agent, client, server};
 use pliant_model::{Span, Time, rng::stream_seed};
 use rand::{Rng, SeedableRng};

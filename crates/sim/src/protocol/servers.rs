@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 
-use pliant_control::agent::{self, Ask, Found, ServerInfo, What};
+use pliant_control::agent::{self, Ask, Found, What};
 use pliant_control::batch;
 use pliant_control::client;
 use pliant_control::job::Exit;
 use pliant_control::reason::Cause;
 use pliant_control::server::{self, Answer, ServerConfig};
+use pliant_control::server_info::ServerInfo;
 use pliant_model::{ClusterId, JobId, JobOutcome, MapReason, Procs, Reason, Time, runtime_at};
 
 use super::driver::{Driver, ServerNode, Submitted};

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_control::foreign::DECIDED_WITHIN;
+use pliant_control::batch::foreign::DECIDED_WITHIN;
 
 use super::terms::Terms;
 

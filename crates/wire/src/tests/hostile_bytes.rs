@@ -1,9 +1,10 @@
 //! Bytes from anywhere: they are refused or understood, and what is understood can be written again.
 
-use pliant_control::agent::{Found, ServerInfo, What};
+use pliant_control::agent::{Found, What};
 use pliant_control::coallocation::{LaunchRecord, Part, PartId};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
+use pliant_control::server_info::ServerInfo;
 use proptest::prelude::*;
 use prost::Message;
 

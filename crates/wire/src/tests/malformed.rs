@@ -2,8 +2,9 @@
 //! error.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Found, ServerInfo, What};
+use pliant_control::agent::{Found, What};
 use pliant_control::job::JobRecord;
+use pliant_control::server_info::ServerInfo;
 use pliant_control::vector::Vector;
 use proptest::prelude::*;
 use tonic::{Code, Status};

@@ -11,8 +11,8 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use agent::*;
+use pliant_control::batch::foreign::DECIDED_WITHIN;
 use pliant_control::coallocation::{Addresses, Standing, Verdict};
-use pliant_control::foreign::DECIDED_WITHIN;
 use pliant_control::job::{Exit, JobState};
 use pliant_transport::Role;
 use pliant_wire::{Decided, Program, proto};

@@ -20,9 +20,9 @@ use super::links::{Links, LinksState, Measure};
 use super::{End, LaunchId, LaunchRecord, PartId, Site, Standing, Talk, Verdict};
 use crate::access::Caller;
 use crate::handoff::Peer;
+use crate::names::Token;
 use crate::names::{Key, Name};
 use crate::replay::Machine;
-use crate::server::Token;
 
 pub use event::{Answer, Command, Event, Spawn, Spawned, Wanted};
 use launch::{Group, Launch, Stage};

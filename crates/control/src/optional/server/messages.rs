@@ -5,9 +5,9 @@ use pliant_model::rng::Draws;
 use pliant_policy::optional::{Kind, Order, RequestId};
 use serde::{Deserialize, Serialize};
 
+use crate::names::Token;
 use crate::names::{Key, User};
 use crate::reason::Reason;
-use crate::server::Token;
 
 /// A request, wherever it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use pliant_policy::optional::{Fairness, Order};
 
 use super::*;
 use crate::names::Key;
+use crate::names::Token;
 use crate::replay::{Machine, Recorded, replay};
-use crate::server::Token;
 
 const ALICE: Key = Key([1; 16]);
 const BOB: Key = Key([2; 16]);

@@ -1,9 +1,10 @@
 //! A copy of another server's job in a foreign batch system, from its turn to its start, and when it is let go too late.
 
 use super::*;
-use crate::foreign::{self, Queue};
+use crate::batch::foreign::{self, Queue};
 use crate::handoff::{Call, Verdict};
 use crate::listing::{Changes, Listed, Listing, Node, Phase, Place, Shape, State};
+use crate::names::Token;
 
 /// A cluster of Slurm's with two cores, in front of which a server holds a copy.
 pub(super) struct Slurm {

@@ -2,10 +2,11 @@
 
 use super::foreign_copies::{Slurm, as_41};
 use super::*;
+use crate::batch::foreign::{self, Queue};
 use crate::coallocation::{Addresses, LaunchId, Part, PartId, PlacedTask, Standing, Verdict};
-use crate::foreign::{self, Queue};
 use crate::listing::State;
 use crate::names::Key;
+use crate::names::Token;
 
 fn id() -> PartId {
     PartId { launch: LaunchId { agent: "agent".parse().unwrap(), key: Key([1; 16]) }, number: 0 }

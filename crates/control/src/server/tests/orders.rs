@@ -44,7 +44,7 @@ fn users_are_told_what_they_may_expect_by_what_they_have_used() {
     bench.at(100);
     bench.now = Time(110);
     bench.accepted(of("alice", 2, 4, 50));
-    let info = crate::agent::ServerInfo {
+    let info = crate::server_info::ServerInfo {
         name: "lyon".parse().unwrap(),
         address: String::new(),
         rank: 0,

@@ -4,7 +4,7 @@
 use pliant_policy::alternatives::Alternative;
 
 use super::*;
-use crate::foreign::{self, Queue};
+use crate::batch::foreign::{self, Queue};
 use crate::job::SizeChoice;
 use crate::listing::{Changes, Listing, Node};
 

@@ -70,7 +70,7 @@ impl Calls {
     pub(super) async fn known(&self) -> Vec<(Peer, Option<Name>)> {
         let known = |agent: &mut Agent, _| -> Vec<(Peer, Option<Name>)> {
             let there = agent.servers().filter(|(_, _, attached)| *attached);
-            let peer = |(info, via, _): (&pliant_control::agent::ServerInfo, &Name, bool)| {
+            let peer = |(info, via, _): (&pliant_control::server_info::ServerInfo, &Name, bool)| {
                 let below = (*via != info.name).then(|| via.clone());
                 (Peer { name: info.name.clone(), address: info.address.clone() }, below)
             };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pliant_control::access::Caller;
 use pliant_control::coallocation::{Answer, Coordinator, Event, LaunchId, LaunchRecord};
 use pliant_control::names::Name;
-use pliant_control::server::Token;
+use pliant_control::names::Token;
 use pliant_model::Time;
 use pliant_transport::Role;
 use pliant_wire::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pliant_control::batch;
-use pliant_control::foreign::{self, Event};
+use pliant_control::batch::foreign::{self, Event};
 use pliant_control::listing::Listing;
 use pliant_control::names::Name;
 use pliant_control::server::{self, Server};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::foreign::Event;
+use pliant_control::batch::foreign::Event;
 use pliant_model::JobId;
 use pliant_site::processes::{self, Consent, Terms};
 use tokio::sync::{Notify, watch};

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
-use pliant_control::foreign::Event;
+use pliant_control::batch::foreign::Event;
 use pliant_control::listing::{Listed, Listing, Shape};
 use pliant_control::names::Name;
 use pliant_model::{Procs, Span, Time};

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pliant_control::names::Token;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
     Answer, Event, Prospects, RequestKey, Standing, Submit, Told, UserShare,
 };
 use pliant_control::reason::{Cause, Reason};
-use pliant_control::server::Token;
 use pliant_model::TimeMs;
 use pliant_staging::{FileSpec, StagingError};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pliant_control::batch::Run;
+use pliant_control::batch::foreign::DECIDED_WITHIN;
 use pliant_control::coallocation::{Addresses, Part, PlacedTask};
-use pliant_control::foreign::DECIDED_WITHIN;
 use pliant_control::server::{PartCommand, Server};
 use pliant_model::{Procs, Span};
 use pliant_site::processes::{PartSpec, RunSpec, TaskInput, TaskRun, Terms};

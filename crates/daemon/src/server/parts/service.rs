@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use pliant_control::coallocation::{LaunchId, Part, PartId, PlacedTask, Standing};
 use pliant_control::job::{Exit, Work};
+use pliant_control::names::Token;
 use pliant_control::names::{Name, User};
-use pliant_control::server::{Answer, Event, PartEvent, Server, Token};
+use pliant_control::server::{Answer, Event, PartEvent, Server};
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::services::Refusal;
 use pliant_staging::check_manifest;

@@ -5,8 +5,9 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use pliant_control::job::Work;
+use pliant_control::names::Token;
 use pliant_control::reason::Survey;
-use pliant_control::server::{Command, Event, ServerConfig, Submit, Token};
+use pliant_control::server::{Command, Event, ServerConfig, Submit};
 use pliant_journal as journal;
 use pliant_model::{Procs, Speed, Speedup};
 use pliant_policy::tuning::Tuner;
@@ -97,7 +98,7 @@ impl Bench {
             compared: Vec::new(),
             survey: Survey::default(),
             launch: String::new(),
-            lesson: None,
+            sample: None,
         };
         self.upkeep.mailbox.tell(Event::Submit { reply: Token(1), submit: Box::new(submit) }).unwrap();
     }

@@ -1,6 +1,6 @@
 //! What reaches a controller: questions about jobs, and listings.
 
-use pliant_control::foreign::Event;
+use pliant_control::batch::foreign::Event;
 use pliant_control::names::Handle;
 use pliant_model::Span;
 use pliant_policy::used::Expect;

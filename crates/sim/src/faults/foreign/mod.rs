@@ -18,21 +18,21 @@ mod tasks;
 
 use std::collections::BTreeMap;
 
+use controller::{Ask, Controller, Said};
+use folders::Folders;
 use pliant_control::batch;
-use pliant_control::foreign::{Command, Event};
+use pliant_control::batch::foreign::{Command, Event};
 use pliant_control::job::Exit;
 use pliant_control::listing::Listing;
 use pliant_control::names::Handle;
 use pliant_control::server;
 use rand::Rng;
+use rooms::Rooms;
+use tasks::{Doing, Next, Step, Task};
 
 use super::Bug;
 use super::world::{Happening, World};
 use crate::protocol::dues::Peer;
-use controller::{Ask, Controller, Said};
-use folders::Folders;
-use rooms::Rooms;
-use tasks::{Doing, Next, Step, Task};
 
 /// How long an answer is waited for, in milliseconds.
 const PATIENCE: u64 = 10_000;

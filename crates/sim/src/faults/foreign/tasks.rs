@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use pliant_control::foreign::{Event, Queue, Withdrawal};
+use pliant_control::batch::foreign::{Event, Queue, Withdrawal};
 use pliant_control::job::Exit;
 use pliant_control::listing::{Listed, Phase};
 use pliant_control::names::Handle;

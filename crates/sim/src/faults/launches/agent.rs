@@ -8,7 +8,7 @@ use pliant_control::coallocation::{
 };
 use pliant_control::handoff;
 use pliant_control::job::Exit;
-use pliant_control::server::Token;
+use pliant_control::names::Token;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 

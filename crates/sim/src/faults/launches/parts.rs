@@ -4,7 +4,8 @@ use pliant_control::batch::Run;
 use pliant_control::coallocation::{Addresses, Call, PartId};
 use pliant_control::job::Exit;
 use pliant_control::names::Handle;
-use pliant_control::server::{Event, PartCommand, PartEvent, Token};
+use pliant_control::names::Token;
+use pliant_control::server::{Event, PartCommand, PartEvent};
 use pliant_model::{JobId, Span};
 use rand::Rng;
 

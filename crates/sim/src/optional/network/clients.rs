@@ -1,8 +1,8 @@
 //! Clients: the driver that the library is to be.
 
+use pliant_control::names::Token;
 use pliant_control::optional::explore::{self, Submission};
 use pliant_control::optional::server::{Event, RequestKey, Standing, Submit};
-use pliant_control::server::Token;
 use pliant_model::{SpanMs, TimeMs};
 
 use super::{AGAIN, Bug, Class, Happening, Peer, Timer, ToClient, World};

@@ -1,8 +1,9 @@
 //! What is asked down the tree and answered up it: questions, vectors, and who is there.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, ChildKind, Found, ServerInfo, What};
+use pliant_control::agent::{Ask, ChildKind, Found, What};
 use pliant_control::reason::{Reason, Survey};
+use pliant_control::server_info::ServerInfo;
 use pliant_control::vector::Vector;
 
 use super::super::super::{AgentStatus, Federation, FromChild, FromParent, ServerStatus};

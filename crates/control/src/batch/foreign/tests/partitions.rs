@@ -6,8 +6,9 @@ use super::*;
 use crate::job::Work;
 use crate::listing::Partition;
 use crate::names::Key;
+use crate::names::Token;
 use crate::reason::{Cause, Survey};
-use crate::server::{self, Answer, Refused, Server, ServerConfig, Submit, Token};
+use crate::server::{self, Answer, Refused, Server, ServerConfig, Submit};
 
 fn partition(name: &str) -> Partition {
     Partition { name: name.to_owned(), is_default: name == "main", ..Partition::default() }
@@ -60,7 +61,7 @@ fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -
         compared: Vec::new(),
         survey: Survey::default(),
         launch: String::new(),
-        lesson: None,
+        sample: None,
     };
     let mut commands = Vec::new();
     let event = server::Event::Submit { reply: Token(1), submit: Box::new(submit) };

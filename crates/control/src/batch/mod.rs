@@ -1,8 +1,11 @@
 //! The batch system behind a server: what queues and starts jobs on its cluster.
 //!
 //! A server asks of it only what a real batch system can be asked from outside (invariant 6): submit, cancel,
-//! list, estimate. [`crate::embedded`] is Pliant's own; [`crate::foreign`] keeps a picture of another's queue behind
+//! list, estimate. [`embedded`] is Pliant's own; [`foreign`] keeps a picture of another's queue behind
 //! the same trait.
+
+pub mod embedded;
+pub mod foreign;
 
 use std::collections::BTreeSet;
 
@@ -15,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use crate::job::Exit;
 use crate::listing::Listing;
 use crate::local::LocalJob;
-use crate::{embedded, foreign};
 
 /// What the outside tells a batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

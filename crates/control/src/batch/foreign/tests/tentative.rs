@@ -1,7 +1,7 @@
 //! Tentative jobs: their turn comes like that of any other, and what starts then waits to be told whether it may begin.
 
 use super::*;
-use crate::foreign::DECIDED_WITHIN;
+use crate::batch::foreign::DECIDED_WITHIN;
 
 impl Bench {
     /// A tentative job in the queue as `41`.
