@@ -127,6 +127,14 @@ fn what_failed_once_ends_well() {
             50_007_826,
             "a client carried out what its dispatcher wanted before it gave a server up, after that",
         ),
+        (
+            50_007_394,
+            "users were charged for the time in which a server was down after their requests had ended",
+        ),
+        (
+            50_000_165,
+            "users were charged for the time in which a server was down after their requests had ended",
+        ),
         (20_001_249, "mandatory requests that take more than their user's share were held to be unfair"),
     ] {
         let schedule = Schedule::draw(seed);

@@ -1,0 +1,58 @@
+//! What faults excuse of unfairness.
+//!
+//! In start-time fair queueing, an optional request starts before another user's waiting request only if its user has had no
+//! more for the weight. So while both users have requests waiting at a server, their services there differ by two requests at
+//! most (Goyal, Vin and Cheng 1997). They differ by more only by what starts while the other user has none waiting. Faults
+//! excuse that: the client is down, or a message from or to it was lost and is not yet repeated.
+
+use pliant_control::optional::server::Event;
+use pliant_model::SpanMs;
+use pliant_policy::optional::Kind;
+
+use super::{AGAIN, Happening, LOOK_SOON, World};
+
+impl World<'_> {
+    /// A message is lost: its client may be without requests until it has repeated the message, perhaps after a pause, and new
+    /// requests have arrived.
+    pub(super) fn excuse_for(&mut self, lost: &Happening) {
+        let user = match lost {
+            Happening::ToClient(user, _) | Happening::Expect(user, _) | Happening::Ask(user, _) => *user,
+            Happening::ToServer(
+                _,
+                Event::Submit { reply, .. }
+                | Event::Cancel { reply, .. }
+                | Event::Withdraw { reply, .. }
+                | Event::CancelAll { reply, .. },
+            ) => reply.0 as usize,
+            _ => return,
+        };
+        self.excuse(user);
+    }
+
+    /// A client has missed something, or begins again.
+    pub(super) fn excuse(&mut self, user: usize) {
+        let round_trip = SpanMs(2 * (self.weather.latency.0 + self.weather.spread.0));
+        self.clients[user].excused = self.now + AGAIN + LOOK_SOON + round_trip + round_trip;
+    }
+
+    /// An optional request starts at a server: counts what it takes for each other user who has none waiting there because of a
+    /// fault.
+    pub(super) fn count_excused(&mut self, at: usize, user: usize, number: u32, took: SpanMs) {
+        if self.kind(user, number) == Kind::Mandatory {
+            return;
+        }
+        let machine = &self.servers[at].machine;
+        for (other, client) in self.clients.iter().enumerate() {
+            let is_excused = !client.up || self.now < client.excused;
+            if other == user || !is_excused {
+                continue;
+            }
+            let here = machine.share(self.now, &client.user).map_or(0, |share| share.requests as usize);
+            let running = machine.processes().filter(|run| run.key.exploration == client.key).count();
+            if here <= running {
+                let sum = self.excused.entry((user, other)).or_default();
+                *sum = *sum + took;
+            }
+        }
+    }
+}
