@@ -199,8 +199,8 @@ impl Foreign {
             Event::Released { job } => {
                 if let Some(job) = self.jobs.get_mut(&job) {
                     let waited = job.releasing && job.withdrawing;
-                    (job.held, job.releasing, job.released_at) = (false, false, now);
-                    job.seen_free = None;
+                    (job.held, job.releasing) = (false, false);
+                    job.is_released(now);
                     if waited {
                         give(job.withdraw(), effects);
                     }
@@ -348,7 +348,8 @@ impl Foreign {
             }
             Withdrawal::Stays => {
                 // A controller that is killed may go on with the hold that the withdrawal began with.
-                (job.was_held, job.seen_free, job.released_at) = (true, None, now);
+                job.was_held = true;
+                job.is_released(now);
                 let is_it = |one: &&Listed| one.ours == Some(number.0) && one.phase() == Phase::Runs;
                 // A listing that says the same again is not told.
                 if let Some(running) = self.mirror.jobs.iter().find(is_it).filter(|_| !job.is_tentative()) {
