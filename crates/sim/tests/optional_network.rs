@@ -135,6 +135,7 @@ fn what_failed_once_ends_well() {
             50_000_165,
             "users were charged for the time in which a server was down after their requests had ended",
         ),
+        (63_000_017, "what ran after a user's deadline while its client was down was held to be unfair"),
         (20_001_249, "mandatory requests that take more than their user's share were held to be unfair"),
     ] {
         let schedule = Schedule::draw(seed);

@@ -4,6 +4,9 @@
 //! more for the weight. So while both users have requests waiting at a server, their services there differ by two requests at
 //! most (Goyal, Vin and Cheng 1997). They differ by more only by what starts while the other user has none waiting. Faults
 //! excuse that: the client is down, or a message from or to it was lost and is not yet repeated.
+//!
+//! What runs after the deadline of its user, whose client is down and cannot leave, takes nothing from the others: they have
+//! left.
 
 use pliant_control::optional::server::Event;
 use pliant_model::SpanMs;
@@ -54,5 +57,21 @@ impl World<'_> {
                 *sum = *sum + took;
             }
         }
+    }
+
+    /// A run has ended whose client has not left: counts what it took after the deadline.
+    pub(super) fn count_late(&mut self, user: usize, took: SpanMs, speed: f64) {
+        let client = &mut self.clients[user];
+        let late = (self.now - client.machine.plan().deadline).max(SpanMs::ZERO).min(took);
+        client.late = client.late + SpanMs((late.0 as f64 * speed).round() as i64);
+    }
+
+    /// Of each user: what faults excuse that its requests have taken.
+    pub(super) fn most_excused(&self) -> Vec<SpanMs> {
+        let mut excused = vec![SpanMs::ZERO; self.clients.len()];
+        for ((user, _), took) in &self.excused {
+            excused[*user] = excused[*user].max(*took);
+        }
+        self.clients.iter().zip(excused).map(|(client, took)| took + client.late).collect()
     }
 }

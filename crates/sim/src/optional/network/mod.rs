@@ -123,7 +123,7 @@ pub struct NetworkRun {
     /// What happened in it.
     pub seen: Seen,
     /// Of each user: what those requests have taken that started while another user had none waiting at that server because of a
-    /// fault, for the other user for whom that is most.
+    /// fault, for the other user for whom that is most, and what they consumed after the user's deadline.
     pub excused: Vec<SpanMs>,
 }
 
@@ -232,6 +232,8 @@ struct Client {
     look: TimeMs,
     /// Until when a fault may leave it without requests.
     excused: TimeMs,
+    /// What its requests have consumed after its deadline because it had not left.
+    late: SpanMs,
 }
 
 struct World<'a> {
@@ -341,6 +343,7 @@ impl<'a> World<'a> {
             asks: false,
             look: TimeMs::ZERO,
             excused: TimeMs::ZERO,
+            late: SpanMs::ZERO,
         };
         let clients: Vec<Client> = plans.map(client).collect();
         let mut world = World {
@@ -406,11 +409,8 @@ impl<'a> World<'a> {
             }
         }
         self.check_end();
+        let excused = self.most_excused();
         let (violations, messages, seen) = (self.violations, self.messages, self.seen);
-        let mut excused = vec![SpanMs::ZERO; self.clients.len()];
-        for ((user, _), took) in &self.excused {
-            excused[*user] = excused[*user].max(*took);
-        }
         NetworkRun { run: self.tally.conclude(), violations, messages, seen, excused }
     }
 

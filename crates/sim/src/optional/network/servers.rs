@@ -148,6 +148,9 @@ impl World<'_> {
             RunEnd::Cancelled
         };
         self.tally.ran(self.now, user, took, speed, end);
+        if end != RunEnd::Cancelled {
+            self.count_late(user, took, speed);
+        }
         let ended = Some(self.now).filter(|_| !self.servers[at].up);
         self.server_told_of_end(at, Event::Ended { request, exit, at: ended });
     }
