@@ -49,7 +49,7 @@ fn stands(standing: Standing) -> Vec<Command> {
 }
 
 fn ended(request: u32, exit: Exit) -> Event {
-    Event::Ended { request: RequestId(request), exit }
+    Event::Ended { request: RequestId(request), exit, at: None }
 }
 
 #[test]

@@ -86,6 +86,16 @@ fn what_failed_once_ends_well() {
             Mixed,
             "a job that had started, and was withdrawn before it had begun, was active for ever",
         ),
+        (
+            50_018_657,
+            Mixed,
+            "a copy of a job that started while the job was withdrawn ended the job as cancelled",
+        ),
+        (
+            62_000_286,
+            Mixed,
+            "the time in which a controller was down counted as time for which a job was free",
+        ),
         (7_008_816, Mixed, "a clock jumped before a controller forgot a release, and the job stayed held"),
         (30_001_018, Mixed, "what a withdrawal had put away was started, and the withdrawal tried again"),
         (7_008_064, Embedded, "a clock jumped, and a server forgot the key of a submission on its way"),

@@ -121,6 +121,21 @@ fn what_failed_once_ends_well() {
         (7_005_808, "a late answer to a submission was taken for that to a cancellation"),
         (7_000_861, "what ran after its user's deadline counted as the user's share"),
         (7_002_543, "mandatory requests that take more than their user's share were held to be unfair"),
+        (50_001_414, "the answer to the cancellation of one attempt was taken for that of the next attempt"),
+        (50_006_572, "the answer to the cancellation of one attempt was taken for that of the next attempt"),
+        (
+            50_007_826,
+            "a client carried out what its dispatcher wanted before it gave a server up, after that",
+        ),
+        (
+            50_007_394,
+            "users were charged for the time in which a server was down after their requests had ended",
+        ),
+        (
+            50_000_165,
+            "users were charged for the time in which a server was down after their requests had ended",
+        ),
+        (63_000_017, "what ran after a user's deadline while its client was down was held to be unfair"),
         (20_001_249, "mandatory requests that take more than their user's share were held to be unfair"),
     ] {
         let schedule = Schedule::draw(seed);

@@ -199,8 +199,8 @@ impl Foreign {
             Event::Released { job } => {
                 if let Some(job) = self.jobs.get_mut(&job) {
                     let waited = job.releasing && job.withdrawing;
-                    (job.held, job.releasing, job.released_at) = (false, false, now);
-                    job.seen_free = None;
+                    (job.held, job.releasing) = (false, false);
+                    job.is_released(now);
                     if waited {
                         give(job.withdraw(), effects);
                     }
@@ -286,7 +286,8 @@ impl Foreign {
                 }
                 continue;
             }
-            if let Some(running) = running {
+            // A job that is being withdrawn has begun only if its folder is claimed: the answer to the withdrawal says so.
+            if let Some(running) = running.filter(|_| !job.withdrawing) {
                 job.starts(running.started.unwrap_or(now), effects);
             }
             // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
@@ -339,18 +340,21 @@ impl Foreign {
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.withdrawing) else { return };
         job.withdrawing = false;
         match outcome {
-            // It was asked to end meanwhile, and has; or it was told to have started, and somebody else has ended it
-            // before anything of it had begun.
-            Withdrawal::Withdrawn if job.cancelled || job.started => {
-                self.end(number, Exit::Cancelled, None, effects)
-            }
+            // It was asked to end meanwhile, and has.
+            Withdrawal::Withdrawn if job.cancelled => self.end(number, Exit::Cancelled, None, effects),
             Withdrawal::Withdrawn => {
                 self.jobs.remove(&number);
                 effects.news.push(News::Withdrawn { job: number });
             }
             Withdrawal::Stays => {
                 // A controller that is killed may go on with the hold that the withdrawal began with.
-                (job.was_held, job.seen_free, job.released_at) = (true, None, now);
+                job.was_held = true;
+                job.is_released(now);
+                let is_it = |one: &&Listed| one.ours == Some(number.0) && one.phase() == Phase::Runs;
+                // A listing that says the same again is not told.
+                if let Some(running) = self.mirror.jobs.iter().find(is_it).filter(|_| !job.is_tentative()) {
+                    job.starts(running.started.unwrap_or(now), effects);
+                }
                 effects.news.push(News::Stays { job: number });
             }
         }

@@ -102,7 +102,7 @@ impl Requests {
                 let answer = self.cancel_all(now, exploration, &user, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
-            Event::Ended { request, exit } => self.ended(now, request, exit, commands),
+            Event::Ended { request, exit, at } => self.ended(now, at.unwrap_or(now), request, exit, commands),
             Event::Due => self.due(now, commands),
         }
     }
@@ -201,7 +201,14 @@ impl Requests {
         }
     }
 
-    fn ended(&mut self, now: TimeMs, request: RequestId, exit: Exit, commands: &mut Vec<Command>) {
+    fn ended(
+        &mut self,
+        now: TimeMs,
+        at: TimeMs,
+        request: RequestId,
+        exit: Exit,
+        commands: &mut Vec<Command>,
+    ) {
         let Some(kept) = self.requests.get(&request) else { return };
         let cancelled = kept.cancelled;
         let how = match exit {
@@ -209,7 +216,7 @@ impl Requests {
             Exit::Failed => Ended::Failed,
             Exit::Killed => Ended::Killed,
         };
-        let waits = self.queue.ended(now, request, how);
+        let waits = self.queue.ended_at(now, at, request, how);
         self.changed = true;
         if waits {
             return;

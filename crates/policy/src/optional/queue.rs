@@ -62,9 +62,9 @@ impl Request {
     }
 
     /// True if its end says that it missed its deadline: it comes too late, or there is nothing to come.
-    fn is_missed(&self, now: TimeMs, how: Ended) -> bool {
+    fn is_missed(&self, at: TimeMs, how: Ended) -> bool {
         let never = how != Ended::Over && self.kind == Kind::Mandatory && self.deadline.is_some();
-        never || self.is_late(now)
+        never || self.is_late(at)
     }
 }
 
@@ -218,24 +218,29 @@ impl Queue {
 
     /// A run is gone from its core. True if its request waits again.
     pub fn ended(&mut self, now: TimeMs, id: RequestId, how: Ended) -> bool {
+        self.ended_at(now, now, id, how)
+    }
+
+    /// As [`Queue::ended`], of a run that ended at `at`: its user is not charged for the time in which nobody noticed that.
+    pub fn ended_at(&mut self, now: TimeMs, at: TimeMs, id: RequestId, how: Ended) -> bool {
         let found = self.cores.iter().position(|core| core.is_some_and(|run| run.request.id == id));
         let Some(run) = found.and_then(|core| self.cores[core].take()) else { return false };
-        let user = run.request.user;
-        self.accounts.stopped(now, user, run.since);
+        let (user, at) = (run.request.user, at.min(now).max(run.since));
+        self.accounts.stopped(at, user, run.since);
         if how == Ended::Killed && run.fate == Fate::Returns {
             self.accounts.killed(user);
             self.wait(run.request, run.sequence);
             return true;
         }
         if how == Ended::Over {
-            self.accounts.completed(user, now - run.since);
+            self.accounts.completed(user, at - run.since);
         }
-        if run.fate != Fate::Goes && run.request.is_missed(now, how) {
+        if run.fate != Fate::Goes && run.request.is_missed(at, how) {
             self.accounts.missed(user);
         }
         if how != Ended::Killed {
             let longest = self.longest.entry(user).or_default();
-            *longest = (*longest).max(now - run.since);
+            *longest = (*longest).max(at - run.since);
         }
         self.accounts.left(now, user);
         false

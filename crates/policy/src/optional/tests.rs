@@ -126,6 +126,24 @@ fn how_runs_have_ended_is_counted_for_their_users() {
     assert_eq!((completed, useful, killed, late, consumed), (1, SpanMs(3), 1, 0, SpanMs(4 + 3 + 2)));
 }
 
+/// A server that was down notices late that a run has ended.
+#[test]
+fn a_user_is_not_charged_for_the_time_after_a_run_has_ended() {
+    let mut queue = Queue::new(FAIR, 1);
+    let mut draws = Draws::new(1, "ties");
+    let (user, deadline) = (UserId(1), Some(TimeMs(10)));
+    queue.submit(TimeMs(0), Request { id: RequestId(1), user, weight: 1, kind: Mandatory, deadline });
+    queue.decide(TimeMs(2), &mut draws, &mut Vec::new());
+    queue.ended_at(TimeMs(50), TimeMs(9), RequestId(1), Ended::Over);
+    let Share { useful, late, consumed, .. } = queue.share(TimeMs(60), user).unwrap();
+    assert_eq!((useful, late, consumed), (SpanMs(7), 0, SpanMs(7)));
+    // A clock was set back meanwhile.
+    queue.submit(TimeMs(60), Request { id: RequestId(2), user, weight: 1, kind: Optional, deadline });
+    queue.decide(TimeMs(60), &mut draws, &mut Vec::new());
+    queue.ended_at(TimeMs(70), TimeMs(20), RequestId(2), Ended::Over);
+    assert_eq!(queue.consumed(TimeMs(70), user), SpanMs(7));
+}
+
 /// What never comes, or is wanted no more when it is late, has missed the deadline; what was cancelled in time has not.
 #[test]
 fn mandatory_requests_that_fail_or_are_cancelled_late_stay_late() {

@@ -18,13 +18,10 @@ use super::network::{Bug, Seen, Weather, simulate_faulty};
 use super::{Arrivals, Scenario, System};
 use crate::counters::add_each;
 
-/// The most by which the satisfactions of users may differ who come together, where no message is lost and no machine crashes. It
-/// is two requests of the least shares on every server, if that is more.
+/// The most by which the satisfactions of users may differ who come together, without what faults excuse (`network/excused.rs`). It
+/// is two requests of the least shares on every server, if that is more. Of the 7,866 schedules among the seeds from 50,000,000
+/// to 50,020,000 that are to be fair, all are at least 0.07 below their bounds.
 const UNFAIRNESS_MOST: f64 = 0.25;
-/// The same where messages are lost and machines crash, without two requests of the least shares, which are added. A client that
-/// finds the agent down, or has lost a message, is without requests for 2 s or more. Other users take that time and do not
-/// give it back: of 46 s with a sixth of the weights, 3 s alone on the platform are 0.4.
-const UNFAIRNESS_ROUGH_MOST: f64 = 0.5;
 
 /// One fault schedule.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,8 +32,8 @@ pub struct Schedule {
     pub system: System,
     /// What befalls them.
     pub weather: Weather,
-    /// How far apart their shares may be of users who were there together and always wanted requests at every server; none if they
-    /// cannot be held to have had equal ones.
+    /// How far apart their shares may be of users who were there together and always wanted requests at every server, without what
+    /// faults excuse; none if they cannot be held to have had equal ones.
     pub unfairness_most: Option<f64>,
     seed: u64,
 }
@@ -96,8 +93,7 @@ impl Schedule {
         // Shares cannot be told more finely than by requests, and each server shares by itself.
         let requests = two_requests(&scenario);
         let on_all_servers = requests * scenario.speeds.len() as f64;
-        let most =
-            if is_rough { UNFAIRNESS_ROUGH_MOST + requests } else { UNFAIRNESS_MOST.max(on_all_servers) };
+        let most = UNFAIRNESS_MOST.max(on_all_servers);
         let most = most + unfairness_of_mandatory(&scenario);
         Schedule { scenario, system, weather, unfairness_most: is_fair.then_some(most), seed }
     }
@@ -158,6 +154,7 @@ impl Schedule {
         let mut tried =
             Tried { schedules: 1, messages: found.messages, seen: found.seen, ..Tried::default() };
         if let Some(most) = self.unfairness_most {
+            let most = most + self.excused(&found.excused);
             (tried.fair, tried.unfairness) = (1, unfairness(&found.run));
             if tried.unfairness > most {
                 let found = tried.unfairness;
@@ -165,6 +162,17 @@ impl Schedule {
             }
         }
         (tried, violations)
+    }
+
+    /// By how much the satisfactions of users may differ because of faults. Users are there from the beginning to the deadline.
+    fn excused(&self, excused: &[SpanMs]) -> f64 {
+        let weights: f64 = (0..excused.len()).map(|user| f64::from(self.scenario.weight(user))).sum();
+        let cores = self.scenario.speeds.len() as f64 * f64::from(self.scenario.cores);
+        let all = self.scenario.deadline.seconds() * cores;
+        let share = |(user, took): (usize, &SpanMs)| {
+            took.seconds() * weights / (all * f64::from(self.scenario.weight(user)))
+        };
+        excused.iter().enumerate().map(share).fold(0.0, f64::max)
     }
 }
 

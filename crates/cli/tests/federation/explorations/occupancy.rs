@@ -60,7 +60,7 @@ fn of_server(
         let told: Told = serde_json::from_str(&entry.event).unwrap();
         let at = machine.at().max(told.at);
         match &told.event {
-            Event::Ended { request, exit: Exit::Completed } => {
+            Event::Ended { request, exit: Exit::Completed, .. } => {
                 let (since, asked) = started.remove(request).expect("what ends was started");
                 overheads.run.push(SpanMs((at - since - asked).0.max(0)));
                 let key = machine.requests().key(*request).expect("what ends is there");

@@ -190,10 +190,18 @@ pub const DECIDED_WITHIN: Span = Span(30);
 /// How far back a controller that was killed may go on: seconds in truth.
 const FORGETS_WITHIN: Span = Span(300);
 
+/// How often a batch system that answers is listed at least. A longer time between two listings is an outage, or the clock has
+/// jumped.
+const LISTED_WITHIN: Span = Span(60);
+
 const LONG_AGO: Time = Time(i64::MIN);
 
 fn long_ago() -> Time {
     LONG_AGO
+}
+
+fn is_no_time(span: &Span) -> bool {
+    *span == Span(0)
 }
 
 fn is_long_ago(time: &Time) -> bool {
@@ -221,9 +229,12 @@ pub(super) struct Job {
     /// It waits, and has no plan: since which listing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unplanned: Option<Time>,
-    /// The first listing since it was released that has shown that it waits and is not held.
+    /// The last listing since it was released that has shown that it waits and is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seen_free: Option<Time>,
+    /// For how long listings have shown that, without outages and jumps of the clock.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub(super) free_for: Span,
     /// The last listing had it.
     pub(super) is_listed: bool,
     /// It has started, and that was told.
@@ -265,6 +276,7 @@ impl Job {
             released_at: LONG_AGO,
             unplanned: None,
             seen_free: None,
+            free_for: Span(0),
             is_listed: false,
             started: false,
             held,
@@ -335,14 +347,19 @@ impl Job {
         if !self.started && at > self.released_at {
             let is_held = listed.iter().any(|one| is_held_by_us(one));
             if waits && !is_held {
-                self.seen_free.get_or_insert(at);
+                let before = self.seen_free.replace(at).unwrap_or(at);
+                self.free_for = self.free_for + Span((at - before).0.min(LISTED_WITHIN.0));
             }
-            // A job that was free for long is held by a user or an administrator. The time counts from a listing, since the
-            // clock may have jumped after the release.
-            if self.seen_free.is_none_or(|since| at <= since + FORGETS_WITHIN) {
+            // A job that was free for long is held by a user or an administrator.
+            if self.free_for <= FORGETS_WITHIN {
                 self.release_again(is_held, effects);
             }
         }
+    }
+
+    /// It was released at that time, or may be held again from then on.
+    pub(super) fn is_released(&mut self, at: Time) {
+        (self.released_at, self.seen_free, self.free_for) = (at, None, Span(0));
     }
 
     /// A listing says whether a job that waits has a plan.

@@ -106,6 +106,9 @@ pub enum Event {
         request: RequestId,
         /// How.
         exit: Exit,
+        /// When it ended, if the server noticed that later. Its user is charged until then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<TimeMs>,
     },
     /// The other events of this instant are in.
     Due,

@@ -51,7 +51,7 @@ fn tell(machine: &mut Journaled, at: i64, event: Event) -> String {
 }
 
 fn ended(request: u32, exit: Exit) -> Event {
-    Event::Ended { request: RequestId(request), exit }
+    Event::Ended { request: RequestId(request), exit, at: None }
 }
 
 #[test]

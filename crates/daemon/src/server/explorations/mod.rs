@@ -98,7 +98,7 @@ pub(super) async fn start(
     let clock = recovered.clock;
     let pauses = {
         let mailbox = mailbox.clone();
-        Pauses::start(clock, move |request, exit| ended(&mailbox, &clock, request, exit))
+        Pauses::start(clock, move |request, exit, at| ended(&mailbox, &clock, request, exit, at))
     };
     let pauses = pauses.map_err(DaemonError::Thread)?;
     let runs = Runs {

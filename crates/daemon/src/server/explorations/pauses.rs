@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use pliant_control::optional::server::Exit;
+use pliant_model::TimeMs;
 use pliant_policy::optional::RequestId;
 use pliant_transport::Clock;
 
@@ -25,10 +26,11 @@ enum Order {
 pub(super) struct Pauses(Sender<Order>);
 
 impl Pauses {
-    /// Starts the thread, which tells `ended` of each pause, in the order of their ends. It goes when the last handle does.
+    /// Starts the thread, which calls `ended` for each pause, in the order of their ends. The last argument is the time at which a
+    /// pause was over that was not ended early. The thread goes when the last handle does.
     pub(super) fn start(
         clock: Clock,
-        ended: impl FnMut(RequestId, Exit) + Send + 'static,
+        ended: impl FnMut(RequestId, Exit, Option<TimeMs>) + Send + 'static,
     ) -> io::Result<Pauses> {
         let (sender, orders) = mpsc::channel();
         thread::Builder::new().name("pauses".to_owned()).spawn(move || run(&orders, &clock, ended))?;
@@ -47,7 +49,7 @@ impl Pauses {
     }
 }
 
-fn run(orders: &Receiver<Order>, clock: &Clock, mut ended: impl FnMut(RequestId, Exit)) {
+fn run(orders: &Receiver<Order>, clock: &Clock, mut ended: impl FnMut(RequestId, Exit, Option<TimeMs>)) {
     // What was ended early stays in the heap until its time and is in the map no longer.
     let (mut next, mut going) = (BinaryHeap::new(), BTreeMap::new());
     loop {
@@ -62,7 +64,7 @@ fn run(orders: &Receiver<Order>, clock: &Clock, mut ended: impl FnMut(RequestId,
             }
             Ok(Order::End(request)) => {
                 if going.remove(&request).is_some() {
-                    ended(request, Exit::Killed);
+                    ended(request, Exit::Killed, None);
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -74,7 +76,7 @@ fn run(orders: &Receiver<Order>, clock: &Clock, mut ended: impl FnMut(RequestId,
             next.pop();
             if going.get(&request) == Some(&until) {
                 going.remove(&request);
-                ended(request, Exit::Completed);
+                ended(request, Exit::Completed, Some(TimeMs(until.as_millis() as i64)));
             }
         }
     }
@@ -90,7 +92,8 @@ mod tests {
     fn pauses_end_in_their_order_and_at_once_when_told_to() {
         let clock = Clock::start(Time(0));
         let (tell, told) = mpsc::channel();
-        let pauses = Pauses::start(clock, move |request, exit| tell.send((request, exit)).unwrap()).unwrap();
+        let pauses =
+            Pauses::start(clock, move |request, exit, _| tell.send((request, exit)).unwrap()).unwrap();
         let now = clock.exact();
         let at = |ms| now + Duration::from_millis(ms);
         pauses.begin(RequestId(1), at(3_600_000));

@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pliant_control::names::Key;
 use pliant_control::optional::server::{Event, Exit, Journaled, Process, RequestKey, Told};
-use pliant_model::SpanMs;
+use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::RequestId;
 use pliant_site::processes::{self, Ending, Found, Lost, Running};
 use pliant_staging::{FileSpec, WORK};
@@ -69,15 +69,15 @@ impl Runs {
             Ok(Launch::Program(program)) => program,
             Err(error) => {
                 tracing::error!(%error, "a request cannot be run: its note makes no sense");
-                return ended(&self.mailbox, &self.clock, process.request, Exit::Failed);
+                return ended(&self.mailbox, &self.clock, process.request, Exit::Failed, None);
             }
         };
         let (stop, stopping) = watch::channel(process.ending);
         self.stops.lock().insert(process.request, stop);
         let own = self.clone();
         self.runtime.spawn(async move {
-            let exit = own.program(&process, &program, resumed, stopping).await;
-            own.program_ended(&process, exit).await;
+            let (exit, at) = own.program(&process, &program, resumed, stopping).await;
+            own.program_ended(&process, exit, at).await;
         });
     }
 
@@ -112,7 +112,7 @@ impl Runs {
         self.of_exploration(exploration).join(INPUTS)
     }
 
-    async fn program_ended(&self, process: &Process, exit: Exit) {
+    async fn program_ended(&self, process: &Process, exit: Exit, at: Option<TimeMs>) {
         self.stops.lock().remove(&process.request);
         if exit == Exit::Killed {
             let dir = self.dir(process.key);
@@ -121,21 +121,22 @@ impl Runs {
                 tokio::time::sleep(AGAIN).await;
             }
         }
-        ended(&self.mailbox, &self.clock, process.request, exit);
+        ended(&self.mailbox, &self.clock, process.request, exit, at);
     }
 
+    /// How a program ended, and when if the server was down at that time.
     async fn program(
         &self,
         process: &Process,
         program: &Program,
         resumed: bool,
         stopping: watch::Receiver<bool>,
-    ) -> Exit {
+    ) -> (Exit, Option<TimeMs>) {
         let mut running = if resumed { self.found(process).await } else { Ok(None) };
         loop {
             let ended = match running {
                 Ok(Some(running)) => self.followed(running, &stopping).await,
-                Err(exit) => Ended::So(exit),
+                Err((exit, at)) => return (exit, Some(at)),
                 Ok(None) if *stopping.borrow() => Ended::So(Exit::Killed),
                 Ok(None) => match self.started(process, program).await {
                     Ok(running) => self.followed(running, &stopping).await,
@@ -143,8 +144,8 @@ impl Runs {
                 },
             };
             let why = match ended {
-                Ended::So(exit) => return exit,
-                Ended::Again(_) if *stopping.borrow() => return Exit::Killed,
+                Ended::So(exit) => return (exit, None),
+                Ended::Again(_) if *stopping.borrow() => return (Exit::Killed, None),
                 Ended::Again(why) => why,
             };
             let RequestKey { exploration, number } = process.key;
@@ -154,14 +155,17 @@ impl Runs {
         }
     }
 
-    /// A request that was to run when the server went down: its run, nothing if there is none, or its end.
-    async fn found(&self, process: &Process) -> Result<Option<Running>, Exit> {
+    /// A request that was to run when the server went down: its run, nothing if there is none, or how and when it ended.
+    async fn found(&self, process: &Process) -> Result<Option<Running>, (Exit, TimeMs)> {
         let dir = self.dir(process.key);
         loop {
             match blocking(&dir, processes::find).await {
                 Ok(Found::Running(running)) => return Ok(Some(running)),
                 Ok(Found::NeverStarted | Found::Lost(_)) => return Ok(None),
-                Ok(Found::Ended(exit)) => return Err(exit_of(&exit, process.ending)),
+                Ok(Found::Ended(exit)) => {
+                    let at = TimeMs(i64::try_from(exit.ended_unix_ms).unwrap_or(i64::MAX));
+                    return Err((exit_of(&exit, process.ending), at));
+                }
                 Err(error) => tracing::error!(%error, "cannot see what became of a request: looking again"),
             }
             tokio::time::sleep(AGAIN).await;
@@ -217,9 +221,15 @@ impl Runs {
     }
 }
 
-/// Tells the machine that a request is gone.
-pub(super) fn ended(mailbox: &Mailbox<Journaled>, clock: &Clock, request: RequestId, exit: Exit) {
-    let event = Event::Ended { request, exit };
+/// Notifies the machine that a request is gone. `at` is when it ended, if that is known and was not just now.
+pub(super) fn ended(
+    mailbox: &Mailbox<Journaled>,
+    clock: &Clock,
+    request: RequestId,
+    exit: Exit,
+    at: Option<TimeMs>,
+) {
+    let event = Event::Ended { request, exit, at };
     // A server that has stopped finds it when it begins again.
     let _ = mailbox.tell(Told { at: moment(clock), event });
 }

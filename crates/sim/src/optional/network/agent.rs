@@ -43,7 +43,7 @@ impl World<'_> {
     /// The agent answers, if it is there, with the servers that it knows of.
     pub(super) fn asked(&mut self, user: usize, question: u32) {
         if !self.agent_up {
-            return;
+            return self.excuse(user);
         }
         let known = (0..self.servers.len()).filter(|_| !self.strikes(self.weather.unnamed)).collect();
         let answer = ToClient::Found(question, known);

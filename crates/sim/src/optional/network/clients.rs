@@ -48,13 +48,13 @@ impl World<'_> {
                 let server = self.by_name[&server];
                 self.seen.cancelled += 1;
                 self.clients[user].cancelling_one.insert((server, number), attempt);
-                self.cancel_one(user, server, number);
+                self.cancel_one_soon(user, server, number);
             }
             explore::Command::Recall(submission) => {
                 let (number, server) = (submission.number, self.by_name[&submission.server]);
                 self.clients[user].cancelling_one.insert((server, number), submission.attempt);
                 self.clients[user].open.insert(number, submission);
-                self.cancel_one(user, server, number);
+                self.cancel_one_soon(user, server, number);
             }
             explore::Command::Withdraw { server, number, attempt } => {
                 let (key, owner) = (self.request(user, number), self.clients[user].user.clone());
@@ -145,6 +145,12 @@ impl World<'_> {
         self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::Cancellation(server));
     }
 
+    /// Has a cancellation sent after the dispatcher's other commands are noted: if its server is given up then, they are given up
+    /// with it, and the dispatcher is notified after them.
+    fn cancel_one_soon(&mut self, user: usize, server: usize, number: u32) {
+        self.wait_for(user, self.now, Class::ToServer, Timer::CancellationOfOne(server, number));
+    }
+
     fn cancel_one(&mut self, user: usize, server: usize, number: u32) {
         let client = &self.clients[user];
         let Some(attempt) = client.cancelling_one.get(&(server, number)).copied() else { return };
@@ -201,8 +207,7 @@ impl World<'_> {
             }
             ToClient::Stands(server, id, standing) => {
                 self.hears(user, server);
-                // A late answer to a submission is no answer to the cancellation that followed it.
-                if !matches!(standing, Standing::Waiting | Standing::Running) {
+                if self.answers_cancellation(user, server, id, standing) {
                     self.clients[user].cancelling_one.remove(&(server, id.0));
                 }
                 match standing {
@@ -213,6 +218,22 @@ impl World<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a server answers a cancellation, and not a submission before it or the cancellation of an earlier attempt: then
+    /// the request is over, or the server has a later attempt, which is wanted.
+    fn answers_cancellation(
+        &self,
+        user: usize,
+        at: usize,
+        (number, attempt): (u32, u32),
+        standing: Standing,
+    ) -> bool {
+        let client = &self.clients[user];
+        let is_over = !matches!(standing, Standing::Waiting | Standing::Running);
+        let is_later = |sent: &Submission| sent.attempt > attempt && self.by_name[&sent.server] == at;
+        let is_wanted = client.open.get(&number).is_some_and(is_later);
+        client.cancelling_one.get(&(at, number)) == Some(&attempt) && (is_over || is_wanted)
     }
 
     /// A server is not silent.

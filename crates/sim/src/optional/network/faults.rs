@@ -65,7 +65,9 @@ impl World<'_> {
                 client.cancelling_one.clear();
                 client.silent.clear();
                 client.asks = false;
-                if client.began {
+                let began = client.began;
+                self.excuse(user);
+                if began {
                     self.tell_client(user, explore::Event::Resumed);
                 }
             }

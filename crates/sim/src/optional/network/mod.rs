@@ -11,6 +11,7 @@
 mod agent;
 mod checks;
 mod clients;
+mod excused;
 mod faults;
 mod servers;
 
@@ -121,6 +122,9 @@ pub struct NetworkRun {
     pub messages: u64,
     /// What happened in it.
     pub seen: Seen,
+    /// Of each user: what those requests have taken that started while another user had none waiting at that server because of a
+    /// fault, for the other user for whom that is most, and what they consumed after the user's deadline.
+    pub excused: Vec<SpanMs>,
 }
 
 /// The order of one instant.
@@ -226,6 +230,10 @@ struct Client {
     asks: bool,
     /// When it asks again.
     look: TimeMs,
+    /// Until when a fault may leave it without requests.
+    excused: TimeMs,
+    /// What its requests have consumed after its deadline because it had not left.
+    late: SpanMs,
 }
 
 struct World<'a> {
@@ -251,6 +259,8 @@ struct World<'a> {
     /// Requests, by user and number, that went to another server without the word of the one that may have had them: they
     /// may be run there too.
     released: BTreeSet<(usize, u32)>,
+    /// By two users: what requests of the first have taken that started while the second had none waiting there because of a fault.
+    excused: BTreeMap<(usize, usize), SpanMs>,
     violations: Vec<String>,
     messages: u64,
     seen: Seen,
@@ -332,6 +342,8 @@ impl<'a> World<'a> {
             questions: 0,
             asks: false,
             look: TimeMs::ZERO,
+            excused: TimeMs::ZERO,
+            late: SpanMs::ZERO,
         };
         let clients: Vec<Client> = plans.map(client).collect();
         let mut world = World {
@@ -352,6 +364,7 @@ impl<'a> World<'a> {
             clients,
             tally: Tally::new(scenario, users),
             released: BTreeSet::new(),
+            excused: BTreeMap::new(),
             violations: Vec::new(),
             messages: 0,
             seen: Seen::default(),
@@ -396,13 +409,17 @@ impl<'a> World<'a> {
             }
         }
         self.check_end();
+        let excused = self.most_excused();
         let (violations, messages, seen) = (self.violations, self.messages, self.seen);
-        NetworkRun { run: self.tally.conclude(), violations, messages, seen }
+        NetworkRun { run: self.tally.conclude(), violations, messages, seen, excused }
     }
 
     fn send(&mut self, class: Class, message: impl Fn() -> Happening) {
         self.messages += 1;
         let lost = self.strikes(self.weather.lost);
+        if lost {
+            self.excuse_for(&message());
+        }
         let copies = if lost { 0 } else { 1 + u32::from(self.strikes(self.weather.doubled)) };
         for _ in 0..copies {
             let spread = match self.weather.spread.0 {

@@ -9,11 +9,11 @@ use super::{Bug, Class, Happening, Peer, ToClient, World};
 
 impl World<'_> {
     pub(super) fn tell_server(&mut self, at: usize, event: Event) {
-        let server = &mut self.servers[at];
-        if !server.up {
+        if !self.servers[at].up {
             // Nobody listens; who wants an answer asks again.
-            return;
+            return self.excuse_for(&Happening::ToServer(at, event));
         }
+        let server = &mut self.servers[at];
         server.journal.push((self.now, event.clone()));
         let before = server.machine.queue().optional();
         let key = match &event {
@@ -104,6 +104,7 @@ impl World<'_> {
         let took = SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1));
         let now = self.now;
         self.schedule(now + took, Class::Ended, Happening::Ended(at, request, now));
+        self.count_excused(at, self.by_key[&key.exploration], key.number, runtime);
     }
 
     pub(super) fn end_process(&mut self, at: usize, request: RequestId) {
@@ -147,7 +148,11 @@ impl World<'_> {
             RunEnd::Cancelled
         };
         self.tally.ran(self.now, user, took, speed, end);
-        self.server_told_of_end(at, Event::Ended { request, exit });
+        if end != RunEnd::Cancelled {
+            self.count_late(user, took, speed);
+        }
+        let ended = Some(self.now).filter(|_| !self.servers[at].up);
+        self.server_told_of_end(at, Event::Ended { request, exit, at: ended });
     }
 
     /// A server is told of an end; when it is back, if it is away.

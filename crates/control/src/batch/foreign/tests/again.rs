@@ -103,3 +103,17 @@ fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
         assert_eq!(bench.tell(not_begun), (vec![], vec![]));
     }
 }
+
+/// The withdrawal has put its folder away, or somebody has begun it: only the answer says which.
+#[test]
+fn a_copy_that_starts_while_its_job_is_withdrawn_is_no_start_of_the_job() {
+    let check = |outcome, expected: &[News]| {
+        let mut bench = Bench::queued(false);
+        bench.act(withdraw);
+        let copies = vec![listed("41", Some(7), State::Pending), listed("42", Some(7), State::Running)];
+        assert_eq!(bench.list(copies), (vec![], vec![]));
+        assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }).1, expected);
+    };
+    check(Withdrawal::Withdrawn, &[News::Withdrawn { job: JOB }]);
+    check(Withdrawal::Stays, &[started(), News::Stays { job: JOB }]);
+}

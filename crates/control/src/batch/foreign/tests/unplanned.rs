@@ -71,5 +71,15 @@ fn a_hold_of_others_on_a_job_that_came_from_elsewhere_is_left() {
     assert!(asked(&mut bench, held()), "a controller has forgotten it");
     assert!(!asked(&mut bench, listed("41", Some(7), State::Pending)));
     bench.now = Time(5_000);
-    assert!(!asked(&mut bench, held()), "it was free for an hour");
+    assert!(asked(&mut bench, held()), "a controller was down for an hour, and has forgotten it");
+    bench.now = Time(10_000);
+    assert!(!asked(&mut bench, listed("41", Some(7), State::Pending)));
+    bench.now = Time(15_000);
+    assert!(!asked(&mut bench, listed("41", Some(7), State::Pending)));
+    assert!(asked(&mut bench, held()), "a clock has jumped, and a controller has forgotten it");
+    for minute in 0..7 {
+        bench.now = Time(20_000 + 60 * minute);
+        assert!(!asked(&mut bench, listed("41", Some(7), State::Pending)));
+    }
+    assert!(!asked(&mut bench, held()), "it was free for long");
 }
