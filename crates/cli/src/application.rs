@@ -10,7 +10,7 @@ use pliant_trace::tig::{self, read_application, read_joining};
 use pliant_wire::{Program, TaskProgram};
 
 use crate::failure::Failure;
-use crate::verbs::submit::{announced, input, script_file};
+use crate::job_files::{announced, input, script_file};
 
 /// What is launched, and where the input files of its tasks are.
 pub(crate) struct Described {

@@ -3,8 +3,8 @@
 use pliant_report::html::{LineFigure, Section, Series, TextTable, render_figures};
 use pliant_sim::campaign::mapping::{Axis, Cell, ClusteringRow, Results, Timing};
 
+use crate::mapping_table::{row, titles};
 use crate::table::grouped;
-use crate::verbs::campaign_mapping::{row, titles};
 
 /// A figure over an axis: its number in the paper, title, sentence, axis, measure (none: failures), factor, unit.
 struct Drawn {

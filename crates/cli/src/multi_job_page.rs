@@ -6,7 +6,7 @@ use pliant_sim::campaign::multi_job::{
     ArrivingCell, ErrorRow, ExperimentRow, FrozenCell, LogRow, RatioRow, Results,
 };
 
-use crate::verbs::campaign_multi_job::{
+use crate::multi_job_tables::{
     ARRIVING, EXPERIMENTS, FROZEN, RATIOS, arriving_row, experiment_row, frozen_rows, ratio_rows,
 };
 

@@ -7,7 +7,7 @@ use clap::Args;
 use pliant_client::{Sweep, Table, Varied};
 
 use crate::failure::Failure;
-use crate::verbs::submit::argument;
+use crate::service_arguments::argument;
 
 /// More requests or instances than anybody waits for.
 pub(crate) const REQUESTS_MAX: u32 = 10_000_000;

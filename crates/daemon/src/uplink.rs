@@ -27,7 +27,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use crate::agent::archive::{SharedArchive, archived};
+use crate::host::{SharedArchive, archived};
 
 pub(crate) use heard::{Heard, readiness};
 use upward::Said;

@@ -5,6 +5,7 @@
 //! and no simulator, and decides nothing. `docs/results.md` describes every file and every metric.
 
 mod bootstrap;
+mod campaign_table;
 mod comparison;
 mod exploration;
 mod files;
@@ -15,6 +16,7 @@ mod quantile;
 mod relative;
 
 pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
+pub use campaign_table::{CampaignRow, CampaignTable};
 pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
 pub use exploration::{ExplorationSummary, deserved, summarize_exploration};
 pub use files::{

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::bootstrap::mean_of_independent;
-use crate::html::{CampaignRow, CampaignTable};
+use crate::campaign_table::{CampaignRow, CampaignTable};
 
 /// With fewer workloads a ratio has no interval.
 pub const WORKLOADS_MIN: usize = 5;

@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pliant_model::Run;
-use pliant_report::html::{CampaignRow, CampaignTable, NamedRun, render_campaign, render_runs};
+use pliant_report::html::{NamedRun, render_campaign, render_runs};
+use pliant_report::{CampaignRow, CampaignTable};
 use pliant_report::{Summary, compare, summarize};
 use pliant_testing::{Needed, skip};
 use support::{drawn_run, grid5000, platform, run_of};

@@ -4,7 +4,8 @@
 mod support;
 
 use pliant_model::{Procs, RefusalCause, Run};
-use pliant_report::html::{CampaignRow, CampaignTable, NamedRun, render_campaign, render_runs};
+use pliant_report::html::{NamedRun, render_campaign, render_runs};
+use pliant_report::{CampaignRow, CampaignTable};
 use pliant_report::{ComparisonError, summarize};
 use support::{drawn_run, grid5000, job, platform, run_of};
 

@@ -1,6 +1,7 @@
 //! What happens on a cluster: supervisors run jobs as processes ([`processes`]), services say what may be run ([`services`]),
 //! and the commands of [`slurm`] and [`oar`] submit to batch systems that are there already.
 
+mod batch_system;
 mod commands;
 mod together;
 
@@ -8,3 +9,7 @@ pub mod oar;
 pub mod processes;
 pub mod services;
 pub mod slurm;
+
+pub use batch_system::{
+    BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs, StartPrevention, Submission,
+};

@@ -129,6 +129,15 @@ impl TaskGraph {
         self.edges.iter().map(|edge| edge.rqoc).sum()
     }
 
+    /// The traffic over the edges that `counts`, in % of all traffic; 0 if there is none.
+    pub(crate) fn traffic_percent(&self, counts: impl Fn(TaskId, TaskId) -> bool) -> f64 {
+        let counted = self.edges.iter().filter(|edge| counts(edge.ends[0], edge.ends[1]));
+        let counted: f64 = counted.map(|edge| edge.rqoc).sum();
+        let all = self.traffic();
+        // An empty sum is -0.
+        if all > 0.0 { 100.0 * counted / all + 0.0 } else { 0.0 }
+    }
+
     fn check_connected(&self) -> Result<(), GraphError> {
         let mut reached = vec![false; self.tasks.len()];
         let mut stack = vec![TaskId(0)];

@@ -56,7 +56,7 @@ impl Metrics {
             lan_hit_ratio: distances[0],
             distances,
             distance_mean: (1..4).map(|hops| hops as f64 * distances[hops]).sum(),
-            inter_lan_percent: percent(graph, |one, other| lan(one) != lan(other)),
+            inter_lan_percent: graph.traffic_percent(|one, other| lan(one) != lan(other)),
             cut_percent: clustering.cut_percent(graph),
             reach,
             lans_used: used.len(),
@@ -80,15 +80,6 @@ fn homes(grid: &Grid, clustering: &Clustering, mapping: &Mapping) -> Vec<NodeId>
         found.map_or(grid.user_lan(), |(lan, _)| lan)
     };
     clustering.ids().map(plurality).collect()
-}
-
-/// The traffic over the edges that `counts`, in % of all traffic; 0 if there is none.
-pub(crate) fn percent(graph: &TaskGraph, counts: impl Fn(TaskId, TaskId) -> bool) -> f64 {
-    let counted: f64 =
-        graph.edges().iter().filter(|edge| counts(edge.ends[0], edge.ends[1])).map(|edge| edge.rqoc).sum();
-    let all = graph.traffic();
-    // An empty sum is -0.
-    if all > 0.0 { 100.0 * counted / all + 0.0 } else { 0.0 }
 }
 
 /// What links carry of an application's traffic: nothing of what stays on one machine.

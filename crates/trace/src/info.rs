@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use pliant_model::Time;
 use serde::Serialize;
 
-use crate::generate::offered_load;
-use crate::workload::Workload;
+use crate::workload::{Workload, offered_load};
 
 /// Facts about a workload.
 #[derive(Clone, PartialEq, Serialize, Debug)]

@@ -38,4 +38,4 @@ pub use output::{is_same_file, written_format};
 pub use record::Record;
 pub use repair::{Repair, RepairOptions, RepairPolicy, RepairReport};
 pub use stream::{Interruption, JobStream, stream, stream_from};
-pub use workload::{Format, LoadOptions, Workload};
+pub use workload::{Format, LoadOptions, Workload, offered_load};

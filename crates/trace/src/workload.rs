@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pliant_model::{ClusterId, Job, Platform, Time};
+use pliant_model::{ClusterId, Job, Platform, Span, Time};
 
 use crate::calendar::{CalendarMonth, day_of};
-use crate::generate::offered_load;
 use crate::origins::Origins;
 use crate::repair::{RepairOptions, RepairReport};
 
@@ -127,4 +126,11 @@ impl Workload {
     pub fn last_submit(&self) -> Time {
         self.jobs.last().map_or(Time::ZERO, |job| job.submit)
     }
+}
+
+/// Offered load: the work of the jobs over what a platform of that capacity ([`Platform::capacity`], speeds
+/// counted in) works off in `span`. At 1.0 it can just keep up. Work is processor seconds at speed 1.0.
+pub fn offered_load(jobs: &[Job], capacity: f64, span: Span) -> f64 {
+    let work: f64 = jobs.iter().map(|job| f64::from(job.procs.0) * job.runtime.0 as f64).sum();
+    work / (capacity.max(f64::MIN_POSITIVE) * span.0.max(1) as f64)
 }

@@ -5,9 +5,9 @@ mod support;
 use std::collections::BTreeMap;
 
 use pliant_model::{Procs, Speedup, Time};
-use pliant_trace::Workload;
-use pliant_trace::generate::{federation, offered_load};
+use pliant_trace::generate::federation;
 use pliant_trace::moldable::{Beliefs, MISJUDGED, MoldableShare, TYPES, within_twice};
+use pliant_trace::{Workload, offered_load};
 use support::{CLEAN, read};
 
 /// A log that starts on 1996-09-30 at 00:00 UTC, with a job of 10 s at each time.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use pliant_model::{ClusterId, Job, Procs, Span, Speedup, Time};
 use pliant_trace::generate::{
     MONTHS, Month, PWA_G5K_JOBS, Site, UNIFORM_LONGEST_S, federation, gaussian, grid5000, lublin, month,
-    offered_load, pwa_g5k, rescale, site, uniform,
+    pwa_g5k, rescale, site, uniform,
 };
 use pliant_trace::moldable::{TYPES, assign_managed, assign_types};
-use pliant_trace::{Workload, info, platform};
+use pliant_trace::{Workload, info, offered_load, platform};
 use support::invariants::schedulable;
 
 fn share(jobs: &[Job], test: impl Fn(&Job) -> bool) -> f64 {

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use pliant_sim::campaign::Shard;
-use pliant_sim::campaign::mapping::{self, Axis, Cell, MappingCampaign, Results};
+use pliant_sim::campaign::mapping::{self, Axis, MappingCampaign, Results};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::mapping_table::{row, titles};
 use crate::output::Output;
 use crate::table::{Table, grouped};
 
@@ -60,34 +61,6 @@ pub(crate) fn show(output: Output, dir: &Path) -> Result<(), Failure> {
         "timing": results.timing,
     });
     output.print("campaign-show", || describe(&results), value)
-}
-
-/// The columns of a policy's row: title, measure, factor and decimals.
-const COLUMNS: [(&str, &str, f64, usize); 8] = [
-    ("affinity", "affinity_mean", 1.0, 2),
-    ("least", "affinity_min", 1.0, 2),
-    ("LAN hit %", "lan_hit_ratio", 100.0, 1),
-    ("distance", "distance_mean", 1.0, 3),
-    ("inter-LAN %", "inter_lan_percent", 1.0, 1),
-    ("cut %", "cut_percent", 1.0, 1),
-    ("LANs", "lans_used", 1.0, 1),
-    ("overload %", "overload_percent", 1.0, 2),
-];
-
-/// The titles of a table of policies.
-pub(crate) fn titles() -> Vec<String> {
-    let columns = COLUMNS.iter().map(|(title, ..)| *title);
-    ["policy", "trials", "failed %"].into_iter().chain(columns).map(str::to_owned).collect()
-}
-
-/// The row of a cell in such a table.
-pub(crate) fn row(cell: &Cell) -> Vec<String> {
-    let failed = 100.0 * cell.failed as f64 / cell.trials.max(1) as f64;
-    let mut row = vec![cell.policy.clone(), grouped(cell.trials as u64), format!("{failed:.1}")];
-    row.extend(COLUMNS.iter().map(|(_, measure, factor, decimals)| {
-        cell.means.get(*measure).map_or("-".to_owned(), |mean| format!("{:.decimals$}", mean * factor))
-    }));
-    row
 }
 
 fn describe(results: &Results) -> String {

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use pliant_report::{Interval, mean_difference};
 use pliant_sim::campaign::Shard;
-use pliant_sim::campaign::multi_job::{
-    self, ArrivingCell, ExperimentRow, FrozenCell, MultiJobCampaign, RatioRow, Results,
-};
+use pliant_sim::campaign::multi_job::{self, MultiJobCampaign, RatioRow, Results};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::multi_job_tables::{
+    ARRIVING, EXPERIMENTS, FROZEN, RATIOS, arriving_row, experiment_row, frozen_rows, ratio, ratio_rows,
+};
 use crate::output::Output;
 use crate::table::Table;
 use crate::verbs::campaign_warnings::Warnings;
@@ -68,127 +68,6 @@ pub(crate) fn show(output: Output, dir: &Path) -> Result<(), Failure> {
     output.print("campaign-show", || describe(&results), value)
 }
 
-/// The titles of a table of where experiments start.
-pub(crate) const EXPERIMENTS: [&str; 5] = ["experiment", "log", "starts", "within s", "longest delay s"];
-
-/// The row of an experiment on one of its logs.
-pub(crate) fn experiment_row(row: &ExperimentRow) -> Vec<String> {
-    vec![
-        row.experiment.clone(),
-        row.log.clone(),
-        row.starts.to_string(),
-        row.within_s.to_string(),
-        row.longest_delay_s.to_string(),
-    ]
-}
-
-/// The titles of a table of frozen experiments.
-pub(crate) const FROZEN: [&str; 9] = [
-    "experiment",
-    "log",
-    "pre-load job s",
-    "delay s",
-    "law",
-    "jobs",
-    "largest pre-load s",
-    "random / statistics s",
-    "ratio",
-];
-
-/// The titles of a table of arriving experiments.
-pub(crate) const ARRIVING: [&str; 11] = [
-    "experiment",
-    "log",
-    "delay s",
-    "times",
-    "jobs",
-    "policy",
-    "makespan s",
-    "p95 s",
-    "response s",
-    "expected s",
-    "moves",
-];
-
-/// The rows of the frozen experiments: both policies in one.
-pub(crate) fn frozen_rows(cells: &[FrozenCell]) -> Vec<Vec<String>> {
-    let same = |one: &FrozenCell, other: &FrozenCell| {
-        let place = |cell: &FrozenCell| {
-            (cell.experiment.clone(), cell.log.clone(), cell.job_time_s, cell.delay_s, cell.instances)
-        };
-        place(one) == place(other) && one.law == other.law
-    };
-    let drawn = cells.iter().filter(|cell| cell.policy == "random");
-    let row = |random: &FrozenCell| {
-        let best = cells.iter().find(|cell| cell.policy == "statistics" && same(cell, random))?;
-        Some(vec![
-            random.experiment.clone(),
-            random.log.clone(),
-            random.job_time_s.map_or("log".to_owned(), |time| time.to_string()),
-            random.delay_s.to_string(),
-            random.law.clone(),
-            random.instances.to_string(),
-            format!("{:.0}", random.largest_pending_s),
-            format!("{:.0} / {:.0}", random.makespan_s.mean, best.makespan_s.mean),
-            format!("{:.3}", random.makespan_s.mean / best.makespan_s.mean.max(1.0)),
-        ])
-    };
-    drawn.filter_map(row).collect()
-}
-
-/// The row of an arriving experiment.
-pub(crate) fn arriving_row(cell: &ArrivingCell) -> Vec<String> {
-    vec![
-        cell.experiment.clone(),
-        cell.log.clone(),
-        cell.delay_s.to_string(),
-        cell.times.clone(),
-        cell.instances.to_string(),
-        cell.policy.clone(),
-        format!("{:.0}", cell.makespan_s.mean),
-        format!("{:.0}", cell.makespan_s.p95),
-        format!("{:.0}", cell.response_s.mean),
-        format!("{:.0}", cell.expected_s),
-        format!("{:.1}", cell.moves),
-    ]
-}
-
-/// The titles of a table of how policies compare.
-pub(crate) const RATIOS: [&str; 6] =
-    ["experiment", "log", "policy", "compared with", "makespan ratio", "95 % interval"];
-/// What the intervals are drawn from.
-const RATIOS_SEED: u64 = 1;
-
-/// The rows of how policies compare: of each log, and of all of an experiment.
-pub(crate) fn ratio_rows(ratios: &[RatioRow]) -> Vec<Vec<String>> {
-    let mut pooled: Vec<RatioRow> = Vec::new();
-    for row in ratios {
-        let same = |one: &&mut RatioRow| (&one.experiment, &one.policy) == (&row.experiment, &row.policy);
-        match pooled.iter_mut().find(same) {
-            Some(all) => {
-                all.log = "all of them".to_owned();
-                all.log_ratios.extend(&row.log_ratios);
-            }
-            None => pooled.push(row.clone()),
-        }
-    }
-    // Of a single log that is the same again.
-    pooled.retain(|all| ratios.iter().all(|row| row.log != all.log));
-    ratios.iter().chain(&pooled).map(ratio_row).collect()
-}
-
-fn ratio_row(row: &RatioRow) -> Vec<String> {
-    let (ratio, interval) = ratio(row);
-    vec![
-        row.experiment.clone(),
-        row.log.clone(),
-        row.policy.clone(),
-        row.reference.clone(),
-        format!("{ratio:.3}"),
-        interval.map_or_else(|| "too few starts".to_owned(), |(low, high)| format!("{low:.3} to {high:.3}")),
-    ]
-}
-
 fn ratio_value(row: &RatioRow) -> Value {
     let (ratio, interval) = ratio(row);
     json!({
@@ -201,13 +80,6 @@ fn ratio_value(row: &RatioRow) -> Value {
         "high": interval.map(|(_, high)| high),
         "log_ratios": row.log_ratios,
     })
-}
-
-/// The geometric mean over the starts, and its interval.
-fn ratio(row: &RatioRow) -> (f64, Option<(f64, f64)>) {
-    let mean = row.log_ratios.iter().sum::<f64>() / row.log_ratios.len().max(1) as f64;
-    let interval = mean_difference(&row.log_ratios, RATIOS_SEED);
-    (mean.exp(), interval.map(|Interval { low, high, .. }| (low.exp(), high.exp())))
 }
 
 fn describe(results: &Results) -> String {

@@ -13,13 +13,13 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::federation::{Access, failed, interrupted, patience, tell};
+use crate::job_files::{Input, announced, input};
 use crate::moment::rough;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::spinner;
 use crate::table::grouped;
 use crate::varying::{REQUESTS_MAX, Varying};
-use crate::verbs::submit::{Input, announced, input};
 
 /// By how much sooner another server has to complete a mandatory request for it to be moved there.
 const LEAST_GAIN: SpanMs = SpanMs(100);

@@ -4,10 +4,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pliant_report::html::{
-    CampaignRow, CampaignTable, NamedRun, comparison_figure, render_campaign, render_comparison, render_runs,
-};
-use pliant_report::{Summary, read_folder};
+use pliant_report::html::{NamedRun, comparison_figure, render_campaign, render_comparison, render_runs};
+use pliant_report::{CampaignRow, CampaignTable, Summary, read_folder};
 use pliant_sim::campaign::{self, Kind, Record, Results};
 use serde_json::{Value, json};
 

@@ -15,10 +15,12 @@ use crate::application;
 use crate::failure::Failure;
 use crate::federation::{Access, Session, interrupted, tell};
 use crate::job::NOT_COMPLETED;
+use crate::job_files::{Input, announced, input};
 use crate::launched::{described, mapping_of};
 use crate::output::Output;
+use crate::service_arguments::{argument, once_each};
 use crate::table::counted;
-use crate::verbs::submit::{Input, announced, argument, drawn, input, once_each};
+use crate::verbs::submit::drawn;
 
 /// The pause between two looks at the task.
 const LOOK: Duration = Duration::from_millis(500);

@@ -1,7 +1,5 @@
 //! `pliant submit`: hands work to the federation, which chooses the cluster, the processors and the walltime.
 
-use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +9,6 @@ use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Key, Name};
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
-use pliant_staging::{Checksum, FileName, FileSpec, StagingError, check_manifest};
 use pliant_wire::{Script, Submitted, bounds};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
@@ -19,10 +16,12 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::{Access, Session, interrupted, none_failed, patience, tell};
 use crate::job::{all_completed, described, promise};
+use crate::job_files::{Input, announced, input, script_file};
 use crate::moment::now;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::sent::Sent;
+use crate::service_arguments::{argument, once_each};
 use crate::table::counted;
 use crate::verbs::fetch;
 use crate::verbs::submit_refused::{check_service, refused};
@@ -77,13 +76,6 @@ pub(crate) struct Arguments {
     patience: Duration,
     #[command(flatten)]
     access: Access,
-}
-
-/// An input file: its name in the job's folder, and where it is.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Input {
-    name: FileName,
-    path: PathBuf,
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
@@ -220,105 +212,6 @@ impl Arguments {
     }
 }
 
-impl Input {
-    /// The same, with a relative path from this folder on.
-    pub(crate) fn beside(self, folder: &Path) -> Input {
-        Input { path: folder.join(self.path), ..self }
-    }
-
-    /// Reads the file for its size and checksum.
-    fn announced(&self, asked: &str) -> Result<(FileSpec, PathBuf), Failure> {
-        let path = &self.path;
-        let failed = |error: std::io::Error| Failure::io(path, "read", &error);
-        // Looked at before it is opened: a pipe without a writer would wait for ever.
-        if !std::fs::metadata(path).map_err(failed)?.is_file() {
-            let problem = format!("{asked}: {}: expected a file, found something else", path.display());
-            return Err(Failure::input(problem).hint("pack a folder into an archive"));
-        }
-        let (sha256, size) = Checksum::of_reader(File::open(path).map_err(failed)?).map_err(failed)?;
-        Ok((FileSpec { name: self.name.clone(), size, sha256 }, path.clone()))
-    }
-}
-
-/// The name and the text of a script; `asked` is where it is named, for errors.
-pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, Vec<u8>), Failure> {
-    let name = own_name(path)?;
-    // What runs it is called by it.
-    if let Err(error) = name.parse::<FileName>() {
-        let problem = format!("{asked}: {error}");
-        return Err(Failure::input(problem).hint("give the script a plainer name"));
-    }
-    if name.len() > bounds::NAME_BYTES_MAX {
-        let (most, found) = (bounds::NAME_BYTES_MAX, name.len());
-        let problem = format!("{asked}: expected a name of at most {most} bytes, found {found}");
-        return Err(Failure::input(problem).hint("give the script a shorter name"));
-    }
-    let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
-    let shown = path.display();
-    if text.len() > bounds::SCRIPT_BYTES_MAX {
-        let (most, found) = (bounds::SCRIPT_BYTES_MAX, text.len());
-        return Err(Failure::input(format!(
-            "{shown}: expected a script of at most {most} bytes, found {found}"
-        ))
-        .hint("give large data as input files, with --in"));
-    }
-    if !text.starts_with(b"#!") {
-        let problem = format!("{shown}:1: expected a first line that says what runs the script, found none");
-        return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
-    }
-    Ok((name.to_owned(), text))
-}
-
-/// What is announced of these files, once each is read; `asked` is where they are named, for errors.
-pub(crate) fn announced(asked: &str, inputs: &[Input]) -> Result<Vec<(FileSpec, PathBuf)>, Failure> {
-    let inputs = inputs.iter().map(|input| input.announced(asked)).collect::<Result<Vec<_>, _>>()?;
-    let specs: Vec<FileSpec> = inputs.iter().map(|(spec, _)| spec.clone()).collect();
-    let clash = |error| Failure::input(format!("{asked}: {error}")).hint(StagingError::hint(&error));
-    check_manifest(&specs).map_err(clash)?;
-    Ok(inputs)
-}
-
-/// `KEY=VALUE`.
-pub(crate) fn argument(text: &str) -> Result<(String, String), String> {
-    let found = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let (key, value) = found.ok_or_else(|| format!("expected KEY=VALUE, found `{text}`"))?;
-    Ok((key.to_owned(), value.to_owned()))
-}
-
-/// `FILE` or `NAME=FILE`.
-pub(crate) fn input(text: &str) -> Result<Input, String> {
-    let (name, path) = match text.split_once('=') {
-        Some((name, path)) if !path.is_empty() => (name.to_owned(), PathBuf::from(path)),
-        Some(_) => return Err(format!("expected a file behind `=`, found `{text}`")),
-        None => {
-            let path = PathBuf::from(text);
-            (own_name(&path).map_err(|_| format!("expected a file, found `{text}`"))?.to_owned(), path)
-        }
-    };
-    let named = name.parse::<FileName>();
-    let name = named.map_err(|error| format!("{error}; NAME=FILE sends it under another name"))?;
-    Ok(Input { name, path })
-}
-
-/// The last part of a path.
-fn own_name(path: &Path) -> Result<&str, Failure> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.ok_or_else(|| {
-        Failure::input(format!("{}: expected a file name in UTF-8, found none", path.display()))
-    })
-}
-
-pub(super) fn once_each(arguments: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
-    let mut given = BTreeMap::new();
-    for (key, value) in arguments {
-        if let Some(before) = given.insert(key.clone(), value.clone()) {
-            let problem = format!("{key}: expected one value, found `{before}` and `{value}`");
-            return Err(Failure::input(problem));
-        }
-    }
-    Ok(given)
-}
-
 /// A key that nobody else has.
 pub(super) fn drawn() -> Result<Key, Failure> {
     let mut bytes = [0; 16];
@@ -359,27 +252,6 @@ mod tests {
         check("size", None);
         let twice = parsed("matrix size=1 size=2").unwrap().order().unwrap_err();
         assert_eq!(twice.code, 2);
-    }
-
-    #[test]
-    fn inputs_have_a_name_in_the_folder_of_the_job() {
-        let check = |text: &str, expected: Result<(&str, &str), &str>| match (input(text), expected) {
-            (Ok(found), Ok((name, path))) => {
-                assert_eq!((found.name.as_str(), found.path.as_path()), (name, Path::new(path)), "{text}");
-            }
-            (Err(found), Err(part)) => assert!(found.contains(part), "{text}: {found}"),
-            (found, _) => panic!("{text}: {found:?}"),
-        };
-        check("data.csv", Ok(("data.csv", "data.csv")));
-        check("../far/data.csv", Ok(("data.csv", "../far/data.csv")));
-        check("in/a.csv=/tmp/b=c.csv", Ok(("in/a.csv", "/tmp/b=c.csv")));
-        check("..", Err("expected a file"));
-        check("", Err("expected a file"));
-        check("a=", Err("expected a file behind `=`"));
-        check("../a=b", Err("without `.` and `..`"));
-        check("=b", Err("not empty"));
-        check("it's (1).csv", Ok(("it's (1).csv", "it's (1).csv")));
-        check("a\nb", Err("NAME=FILE sends it under another name"));
     }
 
     #[test]
@@ -442,7 +314,7 @@ mod tests {
         let announced: Vec<(&str, u64)> =
             order.inputs.iter().map(|(spec, _)| (spec.name.as_str(), spec.size)).collect();
         assert_eq!(announced, [("abc", 3), ("other", 3)]);
-        assert_eq!(order.inputs[0].0.sha256, Checksum::of(b"abc"));
+        assert_eq!(order.inputs[0].0.sha256, pliant_staging::Checksum::of(b"abc"));
         let refused = |more: &str| parsed(&format!("{line} {more}")).unwrap().order().unwrap_err().code;
         assert_eq!(refused(&format!("--in abc={}", path.display())), 2, "a name twice");
         assert_eq!(refused(&format!("--in d={}", dir.path().display())), 2, "a folder");

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session, failed, interrupted, patience, tell};
+use crate::job_files::{Input, announced, input};
 use crate::moment::rough;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::spinner;
 use crate::table::{Table as Shown, counted, grouped};
 use crate::varying::{REQUESTS_MAX, Varying};
-use crate::verbs::submit::{Input, announced, input};
 use crate::words::strategy;
 
 /// How many failed instances are told one by one.

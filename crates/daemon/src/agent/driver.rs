@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pliant_control::agent::{Agent, Asker, Command, Event, Found, Report};
-use pliant_control::job::JobRecord;
-use pliant_journal::{JobRow, JournalError};
+use pliant_journal::JournalError;
 use pliant_model::Time;
 use pliant_telemetry::RequestId;
 use pliant_wire::FromParent;
@@ -15,7 +14,7 @@ use tokio::sync::oneshot;
 use super::lines::Lines;
 use super::runtimes;
 use super::waiting::Waiting;
-use crate::host::{Driver, Kept};
+use crate::host::{Driver, Kept, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
 /// Who waits for the answer to a discovery, and as part of which request.
@@ -136,40 +135,5 @@ impl Driver<Agent> for AgentDriver {
 
     fn committed(&mut self, _machine: &Agent, outcome: Result<(), &JournalError>) {
         *self.healthy.lock() = outcome.err().map(ToString::to_string);
-    }
-}
-
-/// The metrics of estimates that have been checked by what happened.
-pub(crate) fn observe_accuracy(record: &JobRecord) {
-    use pliant_telemetry::names::{ESTIMATE_COMPLETION_ERROR_SECONDS, ESTIMATE_START_ERROR_SECONDS};
-    if let Some(error) = record.start_error() {
-        metrics::histogram!(ESTIMATE_START_ERROR_SECONDS).record(error.0 as f64);
-    }
-    if let Some(error) = record.completion_error() {
-        metrics::histogram!(ESTIMATE_COMPLETION_ERROR_SECONDS).record(error.0 as f64);
-    }
-}
-
-/// A record as the journal keeps it.
-pub(crate) fn json(record: &JobRecord) -> String {
-    serde_json::to_string(record).expect("records are plain data with text keys")
-}
-
-/// The row of a job that has ended.
-pub(crate) fn row(record: &JobRecord) -> JobRow {
-    JobRow {
-        server: record.handle.server.to_string(),
-        number: record.handle.number,
-        key: Some(record.key.0),
-        owner: record.owner.to_string(),
-        name: record.name.clone(),
-        state: record.state.word().to_owned(),
-        submitted: record.submitted.0,
-        started: record.started.map(|at| at.0),
-        ended: record.ended.unwrap_or(record.submitted).0,
-        expected_start: record.started.map(|_| record.expected.start.0),
-        expected_completion: record.started.map(|_| record.expected.completion().0),
-        record: json(record),
-        last_server: record.server().to_string(),
     }
 }

@@ -7,9 +7,9 @@ use pliant_model::Time;
 use pliant_wire::{HistoryPage, HistoryPlace, HistoryQuery};
 use tonic::Status;
 
-use super::archive::{SharedArchive, archived, record};
 use super::line::stopped;
 use crate::host::Mailbox;
+use crate::host::{SharedArchive, archived, record};
 
 /// A page: jobs that have ended, the last to end first, and with the first page those that have not.
 pub(super) async fn page(

@@ -18,11 +18,11 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::archive::{archived, record};
 use super::lines::Lines;
 use super::numbers::Numbers;
 use crate::gate;
 use crate::host::{Mailbox, Stopped};
+use crate::host::{archived, record};
 use crate::uplink::{HEARTBEAT, SILENCE};
 
 /// Messages on their way to a child.

@@ -1,6 +1,5 @@
 //! The agent as a daemon.
 
-pub(crate) mod archive;
 mod children;
 pub(crate) mod driver;
 mod history;

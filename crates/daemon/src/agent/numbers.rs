@@ -10,10 +10,10 @@ use pliant_journal::Archive;
 use pliant_wire::FromParent;
 use tonic::Status;
 
-use super::archive::{SharedArchive, archived};
 use super::line::stopped;
 use super::lines::Lines;
 use crate::host::Mailbox;
+use crate::host::{SharedArchive, archived};
 use crate::uplink::Upward;
 
 /// What it takes to answer.

@@ -25,7 +25,6 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::archive::{SharedArchive, archived, record};
 use super::driver::Askers;
 use super::history;
 use super::line::{attach, stopped};
@@ -35,6 +34,7 @@ use super::runtimes;
 use super::waiting::Waiting;
 use crate::gate::{Gate, Pass};
 use crate::host::{Mailbox, TurnedAway};
+use crate::host::{SharedArchive, archived, no_such_job, record};
 
 /// How long a look at the waiting jobs may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
@@ -417,11 +417,6 @@ fn newest<'a>(records: impl Iterator<Item = &'a JobRecord>, count: usize) -> Vec
     found.sort_unstable_by(|a, b| newer_first(a, b));
     found.truncate(count);
     found.into_iter().cloned().collect()
-}
-
-/// What anybody is told about a job that is not theirs, or is none.
-pub(crate) fn no_such_job(handle: &Handle) -> Status {
-    Status::not_found(format!("no job {handle} of yours"))
 }
 
 /// The 5, 25, 50, 75 and 95 % quantiles, the lower of two neighbours; none of nothing.

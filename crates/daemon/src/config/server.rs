@@ -17,7 +17,7 @@ use toml::Spanned;
 
 use super::agent::history_days;
 use super::{ADVERTISE, HttpFile, LimitsFile, OptionalFile, check_advertised, wrong_value};
-use crate::server::cluster;
+use pliant_site::BatchSystemSettings;
 
 const HINT: &str =
     "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], and [tls]";
@@ -238,13 +238,13 @@ impl ServerFile {
 
 impl ClusterFile {
     /// The batch system in front of which the server stands; none if it is the embedded one.
-    pub(crate) fn foreign(&self) -> Option<cluster::Settings> {
-        let slurm = self.slurm.clone().map(cluster::Settings::Slurm);
-        slurm.or_else(|| self.oar.clone().map(cluster::Settings::Oar))
+    pub(crate) fn foreign(&self) -> Option<BatchSystemSettings> {
+        let slurm = self.slurm.clone().map(BatchSystemSettings::Slurm);
+        slurm.or_else(|| self.oar.clone().map(BatchSystemSettings::Oar))
     }
 
     /// What the batch system does itself is not said here.
-    fn check_foreign(&self, settings: &cluster::Settings) -> Result<(), (&'static str, String)> {
+    fn check_foreign(&self, settings: &BatchSystemSettings) -> Result<(), (&'static str, String)> {
         let ClusterFile { procs, batch, order, aging, pin, first_core, cpu_share, .. } = self;
         let said = [
             ("cluster.procs", *procs != 0),
@@ -257,24 +257,20 @@ impl ClusterFile {
             ("cluster.oar", self.oar.is_some() && self.slurm.is_some()),
         ];
         let table = match settings {
-            cluster::Settings::Slurm(_) => "cluster.slurm",
-            cluster::Settings::Oar(_) => "cluster.oar",
+            BatchSystemSettings::Slurm(_) => "cluster.slurm",
+            BatchSystemSettings::Oar(_) => "cluster.oar",
         };
         if let Some((key, _)) = said.iter().find(|(_, said)| *said) {
             return Err((key, format!("expected none beside [{table}], which decides that, found one")));
         }
-        let checked = match settings {
-            cluster::Settings::Slurm(settings) => settings.check(),
-            cluster::Settings::Oar(settings) => settings.check(),
-        };
-        checked.map_err(|error| (table, error.to_string()))
+        settings.check().map_err(|problem| (table, problem))
     }
 
     /// The name of the policy by which the cluster is planned.
     pub fn policy(&self) -> String {
         match self.foreign() {
-            Some(cluster::Settings::Slurm(_)) => foreign::SLURM.to_owned(),
-            Some(cluster::Settings::Oar(_)) => foreign::OAR.to_owned(),
+            Some(BatchSystemSettings::Slurm(_)) => foreign::SLURM.to_owned(),
+            Some(BatchSystemSettings::Oar(_)) => foreign::OAR.to_owned(),
             None => self.local_policy().unwrap_or_else(|_| self.batch.clone()),
         }
     }

@@ -1,4 +1,4 @@
-//! What a server's commands mean in a batch system that is not Pliant's: Slurm or OAR ([`system`]).
+//! What a server's commands mean in a batch system that is not Pliant's: Slurm or OAR ([`BatchSystem`]).
 //!
 //! Every job's folder is made ready before the job is submitted, or released: from then on it may start at any moment, on
 //! another host, where a supervisor claims the folder. So the folders must be on a file system that the nodes share, and
@@ -10,7 +10,6 @@ mod fresh;
 mod listings;
 mod look;
 mod rooms;
-mod system;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -26,6 +25,7 @@ use pliant_control::job::Exit;
 use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_policy::alternatives::Alternative;
+use pliant_site::{BatchSystem, BatchSystemSettings, StartPrevention, Submission};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -40,8 +40,6 @@ use super::what::What;
 use crate::host::Mailbox;
 use pliant_staging::Store;
 use pliant_transport::Clock;
-pub(crate) use system::Settings;
-use system::{Kept, Order, System};
 
 /// The pauses before something is tried again.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
@@ -67,7 +65,7 @@ pub(super) struct Around {
 pub(super) struct Cluster {
     around: Around,
     /// Once its batch system has answered for the first time.
-    system: watch::Receiver<Option<Arc<System>>>,
+    system: watch::Receiver<Option<Arc<BatchSystem>>>,
     /// What came of the last listing.
     last: watch::Receiver<Last>,
     /// Something was done that a listing shows.
@@ -115,7 +113,7 @@ impl Cluster {
     /// Begins to list the jobs, and does what was not done when the server went down.
     pub(super) fn start(
         around: Around,
-        settings: Settings,
+        settings: BatchSystemSettings,
         machine: &Server,
         clock: Clock,
         stop: watch::Receiver<bool>,
@@ -216,7 +214,7 @@ impl Cluster {
         });
     }
 
-    async fn system(&self) -> Arc<System> {
+    async fn system(&self) -> Arc<BatchSystem> {
         let mut system = self.system.clone();
         let found = system.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
         match found {
@@ -259,7 +257,7 @@ impl Cluster {
         let number = job.number;
         let node = job.what.as_ref().and_then(|what| what.part()?.node());
         let order =
-            Order { number, folder, program, procs, walltime, alternatives, node, held, in_any_order };
+            Submission { number, folder, program, procs, walltime, alternatives, node, held, in_any_order };
         let mut pause = Pause::new("submit a job", job.number);
         // The packs of a sweep join each other.
         let mut turn = if in_any_order { None } else { Some(turn.come().await) };
@@ -339,7 +337,7 @@ impl Cluster {
         let (system, number) = (self.system().await, JobId(job.number));
         let mut outcome = Withdrawal::Withdrawn;
         for id in &ids {
-            if self.keep_back(&system, &job, id).await == Kept::Started {
+            if self.prevent_start(&system, &job, id).await == StartPrevention::Started {
                 outcome = Withdrawal::Stays;
             }
         }
@@ -352,7 +350,7 @@ impl Cluster {
         }
         if outcome == Withdrawal::Withdrawn {
             self.clear(&job).await;
-            self.take_out(&system, &job, &ids).await;
+            self.remove_prevented(&system, &job, &ids).await;
         }
         tracing::info!(job = job.number, ?outcome, "withdrawn");
         Event::Withdrawal { job: number, outcome }
@@ -364,10 +362,10 @@ impl Cluster {
         self.around.runtime.spawn(ends::follow(self.around.mailbox.clone(), dir, id.clone()));
     }
 
-    async fn keep_back(&self, system: &System, job: &Job, id: &str) -> Kept {
+    async fn prevent_start(&self, system: &BatchSystem, job: &Job, id: &str) -> StartPrevention {
         let mut pause = Pause::new("withdraw a job", job.number);
         loop {
-            match system.keep_back(job.number, id).await {
+            match system.prevent_start(job.number, id).await {
                 Ok(kept) => return kept,
                 // Nothing may be concluded from that.
                 Err(error) => pause.after(&error).await,
@@ -375,10 +373,10 @@ impl Cluster {
         }
     }
 
-    async fn take_out(&self, system: &System, job: &Job, ids: &[String]) {
+    async fn remove_prevented(&self, system: &BatchSystem, job: &Job, ids: &[String]) {
         for id in ids {
             let mut pause = Pause::new("take a job out of the queue", job.number);
-            while let Err(error) = system.take_out(job.number, id).await {
+            while let Err(error) = system.remove_prevented(job.number, id).await {
                 pause.after(&error).await;
             }
         }
@@ -389,10 +387,10 @@ impl Cluster {
         self.clear(&job).await;
         for id in ids {
             // If one has started meanwhile it finds nothing to run, or that it was run.
-            let outcome = self.keep_back(&system, &job, &id).await;
+            let outcome = self.prevent_start(&system, &job, &id).await;
             tracing::info!(job = job.number, id, ?outcome, "removed what was left of a job");
-            if outcome == Kept::Back {
-                self.take_out(&system, &job, &[id]).await;
+            if outcome == StartPrevention::Prevented {
+                self.remove_prevented(&system, &job, &[id]).await;
             }
         }
         Event::Removed { job: JobId(job.number) }
@@ -413,7 +411,7 @@ impl Cluster {
     }
 
     /// Has the batch system end a job.
-    async fn end_there(&self, system: &System, job: &Job, ids: &[String]) {
+    async fn end_there(&self, system: &BatchSystem, job: &Job, ids: &[String]) {
         for id in ids {
             let mut pause = Pause::new("end a job", job.number);
             while let Err(error) = system.terminate(job.number, id).await {

@@ -26,8 +26,8 @@ use super::others::Others;
 use super::packs;
 use super::parts::{Parts, Places, ends};
 use super::what::What;
-use crate::agent::driver::{json, observe_accuracy, row};
 use crate::host::{Driver, Kept, Mailbox};
+use crate::host::{json, observe_accuracy, row};
 use crate::uplink::Upward;
 
 /// The pause before a job is looked for again that could not be looked for.

@@ -14,8 +14,8 @@ use tonic::{Request, Status};
 use super::launch::Launch;
 use super::offer::Made;
 use super::service::{Service, stopping};
-use crate::agent::archive::{archived, record};
 use crate::gate;
+use crate::host::{archived, record};
 
 impl Service {
     /// What another server hands over, as this one would run it; or why it does not.

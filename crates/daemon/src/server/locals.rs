@@ -7,8 +7,8 @@ use pliant_policy::nodes::Picture;
 use pliant_wire::{LocalPlace, LocalsPage, LocalsQuery};
 use tonic::Status;
 
-use crate::agent::archive::{SharedArchive, archived};
 use crate::host::Mailbox;
+use crate::host::{SharedArchive, archived};
 
 /// A page: runs that are over, the first to end first, and with the first page the jobs that run or wait.
 pub(super) async fn page(

@@ -8,8 +8,8 @@ use pliant_wire as wire;
 use tonic::Status;
 
 use super::service::{Service, stopping};
-use crate::agent::archive::{archived, record};
-use crate::agent::service::no_such_job;
+use crate::host::no_such_job;
+use crate::host::{archived, record};
 
 impl Service {
     pub(super) async fn accepted_before(

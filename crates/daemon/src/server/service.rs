@@ -31,8 +31,8 @@ use super::machines::Machines;
 use super::offer::Shop;
 use super::open::Open;
 use super::sealing::Sealing;
-use crate::agent::archive::SharedArchive;
 use crate::gate::{self, Gate};
+use crate::host::SharedArchive;
 use crate::host::{Mailbox, TurnedAway, stopped};
 
 /// How long a call waits for the journal.

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use super::cluster::remove_room;
 use super::launch::Host;
-use crate::agent::archive::{SharedArchive, archived};
 use crate::host::{Mailbox, stopped};
+use crate::host::{SharedArchive, archived};
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(600);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::CampaignTable;
 use super::metric::place;
+use crate::campaign_table::CampaignTable;
 use crate::quantile::Quartiles;
 
 /// One figure: a metric on dedicated or non-dedicated platforms.
@@ -84,8 +84,8 @@ pub(super) fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<Strin
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::CampaignRow;
     use super::*;
+    use crate::campaign_table::CampaignRow;
 
     fn row(
         workload: &str,

@@ -9,7 +9,8 @@ use super::boxes::{Figure, figures, in_order};
 use super::metric::{Metric, metric, place};
 use super::number::{count, counted};
 use super::table::Table;
-use super::{CampaignTable, campaign_summary, families, page};
+use super::{campaign_summary, families, page};
+use crate::campaign_table::CampaignTable;
 use crate::quantile::Quartiles;
 
 /// A figure of more boxes than this takes the whole width of the page.

@@ -8,7 +8,7 @@ use super::metric::metric;
 use super::number::{count, fixed};
 use super::page::escape;
 use super::table::{Cell, Table, best};
-use super::{CampaignRow, CampaignTable};
+use crate::campaign_table::{CampaignRow, CampaignTable};
 
 /// More workloads than this are folded away behind their means.
 const WORKLOADS_OPEN: usize = 3;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use super::boxes::in_order;
 use super::metric::{metric, place};
-use super::{CampaignTable, LineFigure, Series};
+use super::{LineFigure, Series};
+use crate::campaign_table::CampaignTable;
 use crate::quantile::Quartiles;
 
 /// So many policies make a family at least.
@@ -107,8 +108,8 @@ impl Family {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::CampaignRow;
     use super::*;
+    use crate::campaign_table::CampaignRow;
 
     fn row(workload: &str, policy: &str, seed: u64, unfairness: f64) -> CampaignRow {
         let metrics = BTreeMap::from([("unfairness".to_owned(), unfairness)]);

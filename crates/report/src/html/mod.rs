@@ -31,8 +31,8 @@ pub use figures::{LineFigure, Section, Series, TextTable, render_figures};
 pub(crate) use lines::tick;
 pub use mapping::{MappedApplication, render_mapping};
 use pliant_model::Run;
-use serde::{Deserialize, Serialize};
 
+use crate::campaign_table::CampaignTable;
 use crate::comparison::ComparisonError;
 use crate::metrics::Summary;
 
@@ -45,35 +45,6 @@ pub struct NamedRun<'a> {
     pub run: &'a Run,
     /// Its summary.
     pub summary: &'a Summary,
-}
-
-/// The results of a campaign, one row per run.
-#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
-pub struct CampaignTable {
-    /// The rows, in the order in which workloads and policies are to be shown.
-    pub rows: Vec<CampaignRow>,
-}
-
-impl CampaignTable {
-    /// Whether jobs may have come by other ways than the federation. Explorations have no such jobs.
-    fn has_kinds(&self) -> bool {
-        !self.rows.iter().all(|row| row.metrics.contains_key("unhappy_users"))
-    }
-}
-
-/// One run of a campaign.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct CampaignRow {
-    /// The workload.
-    pub workload: String,
-    /// True if all jobs came through the federation.
-    pub dedicated: bool,
-    /// The policies.
-    pub policy: String,
-    /// The seed.
-    pub seed: u64,
-    /// Metrics by their names in [`crate::Summary`] and [`crate::Comparison`], or of the caller's own.
-    pub metrics: BTreeMap<String, f64>,
 }
 
 /// The page of one run, or of several runs of one workload; the first is the reference of the others.

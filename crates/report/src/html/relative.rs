@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::campaign_summary;
 use super::number::{count, counted};
 use super::page::{escape, still_page};
 use super::relative_figure::{Panel, panels};
 use super::table::Table;
-use super::{CampaignTable, campaign_summary};
+use crate::campaign_table::CampaignTable;
 use crate::relative::{Relative, WORKLOADS_MIN, relative};
 
 /// The metrics that are compared: key, title.
@@ -110,7 +111,7 @@ pub(super) fn tip(one: &Relative) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::html::CampaignRow;
+    use crate::campaign_table::CampaignRow;
 
     fn table() -> (CampaignTable, BTreeMap<String, Vec<String>>) {
         let mut rows = Vec::new();

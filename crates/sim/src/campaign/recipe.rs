@@ -202,7 +202,7 @@ impl Recipe {
             Generator::Federation => Span((self.days.unwrap_or(DAYS) * 86_400.0) as i64),
             _ => workload.last_submit() - Time::ZERO,
         };
-        generate::offered_load(&workload.jobs, platform.capacity(), span)
+        pliant_trace::offered_load(&workload.jobs, platform.capacity(), span)
     }
 }
 

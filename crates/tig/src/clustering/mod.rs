@@ -18,7 +18,6 @@ pub use relaxation::{NotSolved, Relaxation, relax};
 pub use rounding::round;
 pub use weights::{Weight, Weights};
 
-use crate::metrics::percent;
 use crate::{TaskGraph, TaskId};
 
 /// Graphs of at most so many tasks are clustered by looking at every clustering.
@@ -116,7 +115,7 @@ impl Clustering {
 
     /// The traffic between clusters, in % of all traffic.
     pub fn cut_percent(&self, graph: &TaskGraph) -> f64 {
-        percent(graph, |one, other| self.of(one) != self.of(other))
+        graph.traffic_percent(|one, other| self.of(one) != self.of(other))
     }
 
     pub(crate) fn labels(&self) -> Vec<usize> {

@@ -23,7 +23,7 @@ pub use site::{Site, site};
 pub use uniform::{LONGEST_S as UNIFORM_LONGEST_S, gaussian, uniform};
 
 use crate::repair::RepairReport;
-use crate::workload::Workload;
+use crate::workload::{Workload, offered_load};
 
 /// The most jobs that are generated: more would not fit in memory.
 pub const JOBS_MAX: u32 = 20_000_000;
@@ -163,13 +163,6 @@ fn job(submit: f64, procs: u32, walltime: i64, runtime: i64) -> Job {
         executable: -1,
         origin: None,
     }
-}
-
-/// Offered load: the work of the jobs over what a platform of that capacity ([`Platform::capacity`], speeds
-/// counted in) works off in `span`. At 1.0 it can just keep up. Work is processor seconds at speed 1.0.
-pub fn offered_load(jobs: &[Job], capacity: f64, span: Span) -> f64 {
-    let work: f64 = jobs.iter().map(|job| f64::from(job.procs.0) * job.runtime.0 as f64).sum();
-    work / (capacity.max(f64::MIN_POSITIVE) * span.0.max(1) as f64)
 }
 
 /// Multiplies runtimes and walltimes so that the [`offered_load`] up to the last submission becomes `load`.

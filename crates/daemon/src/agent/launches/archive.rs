@@ -9,7 +9,7 @@ use pliant_journal::{Archive, Filter, JobRow};
 use pliant_model::Time;
 use tonic::Status;
 
-use crate::agent::archive::{SharedArchive, archived};
+use crate::host::{SharedArchive, archived};
 
 /// The row of a launch that is over since then.
 pub(super) fn row(record: &LaunchRecord, ended: Time) -> JobRow {

@@ -20,12 +20,12 @@ use tonic::{Request, Response, Status};
 use super::archive;
 use super::driver::Judged;
 use super::probing;
-use crate::agent::archive::SharedArchive;
 use crate::agent::line::stopped;
 use crate::agent::service::{JOURNAL, turned_away};
 use crate::agent::waiting::Waiting;
 use crate::gate::{self, Gate};
 use crate::host::Mailbox;
+use crate::host::SharedArchive;
 
 /// The threshold of the clustering if a launch does not say one: eq. 5 of paper 003.
 const THRESHOLD: f64 = 0.5;

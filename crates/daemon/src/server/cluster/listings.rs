@@ -16,15 +16,15 @@ use pliant_transport::Clock;
 use tokio::sync::{Notify, watch};
 
 use super::fresh::{AGE, Last};
-use super::system::{Fault, Seen, Settings, System};
 use crate::host::{Mailbox, stopped};
+use pliant_site::{BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs};
 
 /// After this long the machine is told that nothing has changed: it may wait for a job that never appears.
 const NOTHING_NEW: Duration = Duration::from_secs(60);
 
 /// Lists the jobs of a cluster.
 pub(super) struct Listings {
-    pub(super) settings: Settings,
+    pub(super) settings: BatchSystemSettings,
     pub(super) server: Name,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) clock: Clock,
@@ -33,7 +33,7 @@ pub(super) struct Listings {
     /// What of the last one could not be read: said once.
     pub(super) unread: BTreeSet<String>,
     /// Where the cluster is left once its batch system has answered.
-    pub(super) connected: watch::Sender<Option<Arc<System>>>,
+    pub(super) connected: watch::Sender<Option<Arc<BatchSystem>>>,
     /// Where it is left what came of the last one.
     pub(super) last: watch::Sender<Last>,
     /// Wakes up before the period is over.
@@ -81,12 +81,12 @@ impl Listings {
         }
     }
 
-    async fn seen(&self) -> Result<Seen, Fault> {
+    async fn seen(&self) -> Result<ListedJobs, BatchSystemError> {
         let known = self.connected.borrow().clone();
         let system = match known {
             Some(system) => system,
             None => {
-                let system = Arc::new(System::connect(&self.settings, &self.server).await?);
+                let system = Arc::new(BatchSystem::connect(&self.settings, &self.server).await?);
                 self.say(system.describe());
                 system
             }
@@ -101,8 +101,8 @@ impl Listings {
         Ok(seen)
     }
 
-    fn tell(&mut self, seen: Seen, told: &mut Option<Instant>) {
-        let Seen { listing, unread } = seen;
+    fn tell(&mut self, seen: ListedJobs, told: &mut Option<Instant>) {
+        let ListedJobs { listing, unread } = seen;
         let unread: BTreeSet<String> = unread.iter().map(ToString::to_string).collect();
         for unread in unread.difference(&self.unread) {
             tracing::warn!(%unread, "a job of somebody else is left out");

@@ -19,9 +19,9 @@ use super::TaskLaunch;
 use super::inputs::Inputs;
 use super::telling::verdict_word;
 use crate::gate;
-use crate::server::cluster::Settings;
 use crate::server::offer::Made;
 use crate::server::service::{PATIENCE, Service, slow, stopping};
+use pliant_site::BatchSystemSettings;
 
 #[tonic::async_trait]
 impl proto::parts_server::Parts for Service {
@@ -151,10 +151,10 @@ impl Service {
     async fn has_room_for(&self, part: &Part) -> Result<Result<(), String>, Status> {
         match self.host.cluster.foreign() {
             None => return Ok(Ok(())),
-            Some(Settings::Oar(_)) => {
+            Some(BatchSystemSettings::Oar(_)) => {
                 return Ok(Err("parts of launches are not run in front of OAR".to_owned()));
             }
-            Some(Settings::Slurm(_)) => {}
+            Some(BatchSystemSettings::Slurm(_)) => {}
         }
         let first = part.tasks.first().map(|task| task.machine.clone()).unwrap_or_default();
         if let Some(other) = part.tasks.iter().find(|task| task.machine != first) {
