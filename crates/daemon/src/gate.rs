@@ -62,7 +62,7 @@ impl Gate {
 
     /// Looks at each call as soon as its headers are there, before its message is read: whether the caller's certificate
     /// is still good, and whether a user is within the limits.
-    pub fn keep(&self, tls: Arc<ServerTls>) -> impl Interceptor + Clone + Send + Sync + 'static {
+    pub fn keep(&self, tls: Arc<ServerTls>) -> impl Interceptor + Clone + Send + Sync + use<> {
         let (gate, mut guard) = (self.clone(), transport::guard(tls));
         move |request: Request<()>| {
             let mut request = guard.call(request)?;

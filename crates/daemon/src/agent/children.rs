@@ -5,7 +5,7 @@ use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_telemetry::RequestId;
 
-use super::driver::Askers;
+use super::driver::ParentRequests;
 use super::numbers::Numbers;
 use crate::host::Mailbox;
 use crate::uplink::Child;
@@ -15,7 +15,7 @@ pub(super) struct Below {
     pub(super) name: Name,
     pub(super) journal: u64,
     pub(super) mailbox: Mailbox<Agent>,
-    pub(super) askers: Askers,
+    pub(super) parent_requests: ParentRequests,
     pub(super) numbers: Numbers,
 }
 
@@ -42,7 +42,7 @@ impl Child for Below {
 
     async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
         request.span().in_scope(|| tracing::info!(user = %ask.caller.user, "asked by the parent"));
-        self.askers.note(discovery, request);
+        self.parent_requests.note(discovery, request);
         // An agent that has stopped does not answer; the parent's patience runs out.
         let _ = self.mailbox.tell(Event::Asked { by: Asker::Parent(discovery), ask: Box::new(ask) });
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
@@ -25,16 +24,14 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::driver::Askers;
 use super::history;
 use super::line::{attach, stopped};
 use super::lines::Lines;
 use super::numbers::Numbers;
 use super::runtimes;
-use super::waiting::Waiting;
 use crate::gate::{Gate, Pass};
 use crate::host::{Mailbox, TurnedAway};
-use crate::host::{SharedArchive, archived, no_such_job, record};
+use crate::host::{NoReply, Replies, SharedArchive, archived, no_such_job, record};
 
 /// How long a look at the waiting jobs may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
@@ -46,27 +43,14 @@ pub(super) struct Service {
     pub(super) gate: Gate,
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) lines: Lines,
-    pub(super) askers: Askers,
-    pub(super) reports: Waiting<Report>,
+    pub(super) discoveries: Replies<Found, RequestId>,
+    pub(super) reports: Replies<Report>,
     pub(super) archive: SharedArchive,
     pub(super) numbers: Numbers,
     pub(super) clock: Clock,
-    pub(super) tokens: Arc<AtomicU64>,
     pub(super) tls: Arc<ServerTls>,
     pub(super) patience: Span,
     pub(super) stop: watch::Receiver<bool>,
-}
-
-/// A client's place among those who wait, given up when dropped.
-struct Place {
-    askers: Askers,
-    token: u64,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.askers.forget(self.token);
-    }
 }
 
 #[tonic::async_trait]
@@ -286,25 +270,20 @@ impl Service {
 
     /// Tells the machine something that it answers with a report.
     async fn report(&self, event: impl FnOnce(Token) -> Event, patience: Duration) -> Result<Report, Status> {
-        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        let place = self.reports.wait(token);
-        self.mailbox.want(event(Token(token)), 0).map_err(turned_away)?;
-        place.answer(patience).await
+        let reply = self.reports.wait();
+        self.mailbox.want(event(reply.token()), 0).map_err(turned_away)?;
+        reply.within(patience).await.map_err(late)
     }
 
     async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<Found, Status> {
         let begun = Instant::now();
-        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        let answer = self.askers.wait(token, id);
-        let _place = Place { askers: self.askers.clone(), token };
+        let reply = self.discoveries.wait_with(id);
         let user = ask.caller.user.clone();
-        let asked = Event::Asked { by: Asker::Client(Token(token)), ask: Box::new(ask) };
+        let asked = Event::Asked { by: Asker::Client(reply.token()), ask: Box::new(ask) };
         self.mailbox.want(asked, bytes).map_err(turned_away)?;
         // The machine runs out of patience by itself; this is for one that has stopped.
         let limit = Duration::from_secs(self.patience.0 as u64 + 5);
-        let found = tokio::time::timeout(limit, answer).await;
-        let found =
-            found.map_err(|_| Status::deadline_exceeded("no answer in time"))?.map_err(|_| stopped())?;
+        let found = reply.within(limit).await.map_err(late)?;
         metrics::histogram!(names::DISCOVERY_SECONDS).record(begun.elapsed().as_secs_f64());
         let outcome = if found.vectors.is_empty() { "nobody" } else { "found" };
         metrics::counter!(names::DISCOVERIES, "outcome" => outcome).increment(1);
@@ -317,6 +296,11 @@ impl Service {
         let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
         archived(&self.archive, look).await?.as_ref().map(record).transpose()
     }
+}
+
+/// What a call is told whose answer did not come in time.
+pub(super) fn late(_: NoReply) -> Status {
+    Status::deadline_exceeded("no answer in time")
 }
 
 pub(super) fn turned_away(why: TurnedAway) -> Status {

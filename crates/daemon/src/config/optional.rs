@@ -93,7 +93,7 @@ impl OptionalFile {
     }
 
     /// The machine's configuration. Ties are drawn from `seed`.
-    pub(crate) fn config(&self, seed: u64) -> Result<Config, (&'static str, String)> {
+    pub(crate) fn config(&self) -> Result<Config, (&'static str, String)> {
         let grace = SpanMs(i64::from(self.grace_s) * 1_000);
         let order = match self.order {
             OrderFile::Fair => Order::Fair { fairness: self.fairness()?, grace },
@@ -101,7 +101,7 @@ impl OptionalFile {
         };
         // The clients of the baseline put all that they want in the line.
         let optional_per_core = (self.order == OrderFile::Fair).then_some(self.per_core());
-        let (mandatory_per_user, draws) = (Some(self.mandatory_per_user), Draws::new(seed, "ties"));
+        let (mandatory_per_user, draws) = (Some(self.mandatory_per_user), Draws::new(0, "ties"));
         Ok(Config { order, cores: self.cores, optional_per_core, mandatory_per_user, draws })
     }
 
@@ -131,7 +131,7 @@ mod tests {
         ] {
             let file: OptionalFile = toml::from_str(table).unwrap();
             assert_eq!((file.check(), file.per_core()), (Ok(()), expected), "{table}");
-            assert_eq!(file.config(1).unwrap().optional_per_core, Some(expected), "{table}");
+            assert_eq!(file.config().unwrap().optional_per_core, Some(expected), "{table}");
         }
         let file: OptionalFile = toml::from_str("cores = 4\nper_core = 0").unwrap();
         assert_eq!(file.check(), Err(("optional.per_core", "expected 1 to 4096, found 0".to_owned())));

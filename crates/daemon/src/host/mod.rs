@@ -1,25 +1,33 @@
-//! What agents and servers have in common: one thread owns the machine, journals what it is told, and carries
-//! out what follows.
+//! What all daemons have in common. A [`MachineHost`] recovers a machine from its journal and runs it on a thread that journals
+//! what it is told and carries out what follows; [`Replies`] are the calls that wait for its answers; the [`Front`] listens,
+//! guards calls, and ends everything of a daemon together.
 
 pub(crate) mod crash_points;
 mod error;
+mod front;
+mod health;
+mod machine_host;
 mod mailbox;
 mod pages;
 mod records;
 mod recovery;
 mod replay;
+mod replies;
 mod runner;
 mod runtime;
 mod thread;
 mod transport;
 
 pub use error::DaemonError;
+pub(crate) use front::{Certificates, Front};
+pub(crate) use health::JournalHealth;
+pub(crate) use machine_host::MachineHost;
+#[cfg(test)]
 pub(crate) use mailbox::mailbox;
 pub use mailbox::{Mailbox, Stopped, TurnedAway};
-pub(crate) use pages::listen_pages;
 pub(crate) use records::{SharedArchive, archived, json, no_such_job, observe_accuracy, record, row};
-pub(crate) use recovery::recover;
 pub use replay::{Retold, retell};
+pub(crate) use replies::{NoReply, Replies};
 pub use runner::{Driver, Kept, RunnerError, Settings, digest};
 pub use runtime::runtime;
 pub(crate) use thread::MachineThread;

@@ -24,6 +24,7 @@ use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
 use super::crash_points::{self, Place};
+use super::health::JournalHealth;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::recovery::{Recovered, Since};
 
@@ -51,8 +52,8 @@ pub trait Driver<M: Machine>: Send {
     /// Carries a command out. `notice` is the journal's number of the news that the command keeps.
     fn carry_out(&mut self, machine: &M, now: Time, command: M::Command, notice: Option<u64>);
 
-    /// Told after each batch: how the journal does.
-    fn committed(&mut self, _machine: &M, _outcome: Result<(), &JournalError>) {}
+    /// Called after each attempt to commit a batch.
+    fn committed(&mut self, _machine: &M) {}
 }
 
 /// What is kept of a command.
@@ -150,6 +151,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
     driver: D,
     inbox: Inbox<M>,
     settings: Settings,
+    health: JournalHealth,
 ) -> Result<(), RunnerError> {
     let Recovered { machine, sequence, since_snapshot, next_notice, clock, .. } = recovered;
     let batch = Batch::default();
@@ -162,6 +164,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         driver,
         inbox,
         settings,
+        health,
         sequence,
         since_snapshot,
         next_notice,
@@ -183,6 +186,7 @@ struct Runner<M: Machine, D> {
     driver: D,
     inbox: Inbox<M>,
     settings: Settings,
+    health: JournalHealth,
     sequence: u64,
     since_snapshot: Since,
     next_notice: u64,
@@ -330,7 +334,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             let begun = Instant::now();
             self.is_at(Place::BeforeJournal);
             let outcome = self.journal.commit(&self.batch);
-            self.driver.committed(&self.shared.machine(), outcome.as_ref().copied());
+            self.health.committed(outcome.as_ref().copied());
+            self.driver.committed(&self.shared.machine());
             match outcome {
                 Ok(()) => {
                     metrics::histogram!(names::JOURNAL_COMMIT_SECONDS).record(begun.elapsed().as_secs_f64());

@@ -1,12 +1,15 @@
 //! A mailbox whose machine does not keep up, and a thread that ends by itself.
 
+use std::path::Path;
+
 use pliant_control::replay::Machine;
-use pliant_journal::{Journal, open_sqlite};
+use pliant_journal::open_sqlite;
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::mailbox::TurnedAway;
+use super::thread::supervise;
 use super::*;
 
 /// Does what it is told.
@@ -49,19 +52,15 @@ impl Driver<Obedient> for Idle {
     fn carry_out(&mut self, _machine: &Obedient, _now: Time, _command: Word, _notice: Option<u64>) {}
 }
 
-fn thread(
-    journal: Box<dyn Journal>,
-    ends: (Mailbox<Obedient>, mailbox::Inbox<Obedient>),
-) -> MachineThread<Obedient> {
-    let mut journal = journal;
-    let recovered = recover(journal.as_mut(), |_| Obedient, |()| Ok(Obedient)).unwrap();
-    MachineThread::start("test", recovered, journal, Idle, ends, Settings::default()).unwrap()
+fn host(folder: &Path) -> MachineHost<Obedient> {
+    MachineHost::of(open_sqlite(folder).unwrap(), |_, _| Obedient, |()| Ok(Obedient)).unwrap()
 }
 
 #[tokio::test]
 async fn what_clients_want_is_turned_away_while_too_much_waits() {
     let folder = tempfile::tempdir().unwrap();
-    let (mailbox, inbox) = mailbox::<Obedient>();
+    let host = host(folder.path());
+    let mailbox = host.mailbox.clone();
     let want = |bytes| mailbox.want(Word::Rest, bytes);
     // Nobody takes anything in yet. By their bytes:
     for _ in 0..64 {
@@ -75,25 +74,26 @@ async fn what_clients_want_is_turned_away_while_too_much_waits() {
     }
     assert_eq!(want(0), Err(TurnedAway::Busy));
     mailbox.tell(Word::Rest).unwrap();
-    let thread = thread(open_sqlite(folder.path()).unwrap(), (mailbox.clone(), inbox));
+    let thread = host.start("test", Idle, Settings::default()).unwrap();
     mailbox.settled().await.unwrap();
     assert_eq!(want(1 << 20), Ok(()), "it was taken in");
     let (halt, _halted) = watch::channel(false);
     let (_stop, stopped) = watch::channel(true);
-    thread.serve(std::future::pending(), stopped, &halt).await.unwrap();
+    supervise(std::future::pending(), vec![thread], stopped, &halt).await.unwrap();
     assert_eq!(want(0), Err(TurnedAway::Stopped));
 }
 
 #[tokio::test]
-async fn a_daemon_ends_with_its_thread() {
+async fn a_daemon_ends_with_any_of_its_threads() {
     let folder = tempfile::tempdir().unwrap();
-    let ends = mailbox::<Obedient>();
-    let mailbox = ends.0.clone();
-    let thread = thread(open_sqlite(folder.path()).unwrap(), ends);
+    let (sound, ill) = (host(&folder.path().join("sound")), host(&folder.path().join("ill")));
+    let (mailbox, other) = (ill.mailbox.clone(), sound.mailbox.clone());
+    let threads = [sound, ill].map(|host| host.start("test", Idle, Settings::default()).unwrap());
     mailbox.tell(Word::Panic).unwrap();
     let (halt, halted) = watch::channel(false);
     let (_stop, stopped) = watch::channel(false);
-    let ended = thread.serve(std::future::pending(), stopped, &halt).await;
+    let ended = supervise(std::future::pending(), threads.into(), stopped, &halt).await;
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
     assert!(*halted.borrow(), "everything else of it ends, too");
+    assert_eq!(other.want(Word::Rest, 0), Err(TurnedAway::Stopped), "its other thread as well");
 }

@@ -152,7 +152,7 @@ impl Service {
     /// An error while the journal cannot be written: nothing is accepted then, and nobody need wait to be told so. It
     /// says that nothing was done this time, so that clients try elsewhere; what they sent before may still wait here.
     pub(super) fn can_write(&self) -> Result<(), Status> {
-        match &*self.failure.lock() {
+        match self.health.failure() {
             Some(why) => {
                 let why = format!("the server cannot write its journal at the moment: {why}");
                 Err(Status::resource_exhausted(why))

@@ -1,6 +1,6 @@
 //! What a server's commands mean outside: replies, processes, news.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::local::LocalJob;
 use pliant_control::server::{Answer, Command, Event, Server};
-use pliant_journal::{JournalError, LocalRow};
+use pliant_journal::LocalRow;
 use pliant_model::{JobId, Time};
 use pliant_site::processes::{self, Ending, Found, Running};
 use pliant_staging::Store;
 use pliant_telemetry::names;
 use tokio::runtime::Handle;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::broadcast;
 
 use super::cluster::Cluster;
 use super::launch::{Host, Launch, PrepareError};
@@ -26,39 +26,13 @@ use super::others::Others;
 use super::packs;
 use super::parts::{Parts, Places, ends};
 use super::what::What;
-use crate::host::{Driver, Kept, Mailbox};
-use crate::host::{json, observe_accuracy, row};
+use crate::host::{Driver, Kept, Mailbox, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
 /// The pause before a job is looked for again that could not be looked for.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// The pause before a job is started again that could not be started for want of something.
 const START_AGAIN: Duration = Duration::from_secs(1);
-
-/// Calls that wait for an answer.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Calls(Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>);
-
-impl Calls {
-    /// A call begins to wait.
-    pub(super) fn wait(&self, token: u64) -> oneshot::Receiver<Answer> {
-        let (sender, receiver) = oneshot::channel();
-        self.0.lock().insert(token, sender);
-        receiver
-    }
-
-    /// A call waits no more.
-    pub(super) fn forget(&self, token: u64) {
-        self.0.lock().remove(&token);
-    }
-
-    fn answer(&self, token: u64, answer: Answer) {
-        if let Some(sender) = self.0.lock().remove(&token) {
-            // Whoever called may have gone.
-            let _ = sender.send(answer);
-        }
-    }
-}
 
 /// Runs jobs as processes of this host.
 #[derive(Clone)]
@@ -308,7 +282,7 @@ pub(super) fn exit_of(outcome: pliant_wire::Outcome) -> Exit {
 
 /// Carries out what a server wants done.
 pub(super) struct ServerDriver {
-    pub(super) calls: Calls,
+    pub(super) replies: Replies<Answer>,
     pub(super) processes: Processes,
     /// The batch system, if it is not the embedded one.
     pub(super) cluster: Option<Cluster>,
@@ -316,7 +290,6 @@ pub(super) struct ServerDriver {
     pub(super) parts: Parts,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) upward: Upward,
-    pub(super) healthy: Arc<Mutex<Option<String>>>,
 }
 
 impl Driver<Server> for ServerDriver {
@@ -333,7 +306,7 @@ impl Driver<Server> for ServerDriver {
         match command {
             Command::Reply { to, answer } => {
                 count(&answer);
-                self.calls.answer(to.0, answer);
+                self.replies.answer(to, answer);
             }
             Command::Batch(batch::Command::Run(run)) => {
                 if let Some(what) = What::of(machine, run.job.0) {
@@ -372,8 +345,7 @@ impl Driver<Server> for ServerDriver {
         }
     }
 
-    fn committed(&mut self, machine: &Server, outcome: Result<(), &JournalError>) {
-        *self.healthy.lock() = outcome.err().map(ToString::to_string);
+    fn committed(&mut self, machine: &Server) {
         let usage = machine.usage();
         metrics::gauge!(names::QUEUE_LENGTH).set(f64::from(usage.waiting));
         metrics::gauge!(names::FREE_PROCS).set(f64::from(usage.free.0));

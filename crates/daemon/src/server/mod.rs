@@ -25,15 +25,13 @@ mod what;
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use cluster::{Cluster, Fresh};
-use driver::{Calls, Processes, ServerDriver};
+use driver::{Processes, ServerDriver};
 use launch::Host;
 use machines::Machines;
 use offer::{Below, Shop};
 use others::Others;
-use parking_lot::Mutex;
 use parts::{Coordinators, Parts, Places};
 use pliant_control::server::{Server, ServerConfig};
 use pliant_control::server_info::ServerInfo;
@@ -42,22 +40,19 @@ use pliant_model::Procs;
 use pliant_site::services::pack_spare;
 use pliant_staging::{self as staging, Store};
 use pliant_transport::Connections;
-use pliant_transport::{ClientTls, Limits, Role, ServerTls, incoming};
+use pliant_transport::Role;
 use pliant_wire::proto::held_parts_server::HeldPartsServer;
 use pliant_wire::proto::links_server::LinksServer;
 use pliant_wire::proto::parts_server::PartsServer;
 use pliant_wire::proto::server_server::ServerServer;
 use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
-use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
-use tonic::service::interceptor::InterceptedService;
 use what::What;
 
 use crate::calling::UnderWay;
 use crate::config::{OptionalFile, ServerFile};
-use crate::gate::Gate;
-use crate::host::{DaemonError, MachineThread, Settings, listen_pages, mailbox, recover, stopped, transport};
+use crate::host::{Certificates, DaemonError, Front, MachineHost, Replies, Settings, transport};
 use crate::uplink::{Heard, Uplink, readiness, upward};
 
 /// How many changes of jobs a slow watcher may be behind.
@@ -71,46 +66,28 @@ pub async fn serve(
     stop: watch::Receiver<bool>,
     ready: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), DaemonError> {
-    let server_tls = Arc::new(ServerTls::load(&file.tls)?);
-    let client_tls = Arc::new(ClientTls::load(&file.tls)?);
-    DaemonError::check_name(&server_tls, Role::Server, &file.name)?;
-    let config = machine_config(&file)?;
-    let state = file.state.clone();
-    let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
-        let mut journal = journal::open_sqlite(&state)?;
-        journal.claim(&format!("server {}", config.name))?;
-        let again = config.clone();
-        let new = |now| Server::new(config, now).expect("the file was checked for the policy's name");
-        let from_state = |state| Server::from_state(again, state).map_err(|error| error.to_string());
-        let recovered = recover(journal.as_mut(), new, from_state)?;
-        let store =
-            Store::open(&state.join("staging"), staging::Limits::default()).map_err(unusable("staging"))?;
-        Ok((journal, recovered, store))
-    });
-    let (journal, recovered, store) = opened.await.expect("recovery does not panic")?;
-    let archive = Arc::new(Mutex::new(journal.archive()?));
-    let listener = TcpListener::bind(file.listen)
-        .await
-        .map_err(|source| DaemonError::Listen { address: file.listen, source })?;
-    let address =
-        listener.local_addr().map_err(|source| DaemonError::Listen { address: file.listen, source })?;
-
-    // Everything of this daemon ends with it, whoever ends it.
-    let (halt, halted) = watch::channel(false);
-    let (mailbox, inbox) = mailbox::<Server>();
-    let (upward, outbound) = upward(recovered.next_notice);
-    let (is_numbered, numbered) = watch::channel(recovered.machine.is_numbered());
+    let certificates = Certificates::load(&file.tls, Role::Server, &file.name)?;
+    let machine = recover(&file).await?;
+    let store = {
+        let folder = file.state.join("staging");
+        let opened = tokio::task::spawn_blocking(move || Store::open(&folder, staging::Limits::default()));
+        opened.await.expect("opening does not panic").map_err(unusable("staging"))?
+    };
+    let archive = machine.archive()?;
+    let mut front = Front::bind(certificates, file.listen, file.limits).await?;
+    let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
+    let (mailbox, clock, health) = (machine.mailbox.clone(), machine.clock, machine.health.clone());
+    let (upward, outbound) = upward(machine.next_notice());
+    let (is_numbered, numbered) = watch::channel(machine.machine().is_numbered());
     let (changes, _) = broadcast::channel(CHANGES);
-    let (calls, failure) = (Calls::default(), Arc::new(Mutex::new(None)));
-    // Answers to calls of before a restart must not reach those that wait now.
-    let tokens = Arc::new(AtomicU64::new(recovered.clock.exact().as_micros() as u64));
+    let replies = Replies::new(&clock);
     let host = Host {
         server: file.name.clone(),
         folder: file.state.join("jobs"),
         cluster: file.cluster.clone(),
         pliant: program(&supervisor),
     };
-    let advertised = file.advertise.clone().unwrap_or_else(|| address.to_string());
+    let advertised = file.advertise.clone().unwrap_or_else(|| front.address.to_string());
     let places = Places {
         host: host.clone(),
         store: store.clone(),
@@ -120,7 +97,7 @@ pub async fn serve(
         kept: Arc::default(),
         looking: Arc::default(),
     };
-    places.resume(&recovered.machine);
+    places.resume(machine.machine());
     let processes = Processes {
         host: host.clone(),
         store: store.clone(),
@@ -130,10 +107,10 @@ pub async fn serve(
         places: places.clone(),
         cancelled: Arc::default(),
     };
-    let jobs = recovered.machine.running().map(|(_, run, cancelling)| (run, cancelling));
-    let parts = recovered.machine.running_parts().map(|(_, run, cancelling)| (run, cancelling));
+    let jobs = machine.machine().running().map(|(_, run, cancelling)| (run, cancelling));
+    let parts = machine.machine().running_parts().map(|(_, run, cancelling)| (run, cancelling));
     for (run, cancelling) in jobs.chain(parts) {
-        if let Some(what) = What::of(&recovered.machine, run.job.0) {
+        if let Some(what) = What::of(machine.machine(), run.job.0) {
             processes.resume(what, run.clone(), cancelling);
         }
     }
@@ -145,11 +122,11 @@ pub async fn serve(
             mailbox: mailbox.clone(),
             runtime: tokio::runtime::Handle::current(),
         };
-        Cluster::start(around, settings, &recovered.machine, recovered.clock, halted.clone())
+        Cluster::start(around, settings, machine.machine(), clock, halted.clone())
     });
     let fresh = cluster.as_ref().map(Cluster::fresh);
     // Of a cluster that was never listed nothing is known yet.
-    let procs = recovered.machine.procs();
+    let procs = machine.machine().procs();
     let coordinators = Coordinators {
         agents: Connections::new(Role::Agent, client_tls.clone()),
         mailbox: mailbox.clone(),
@@ -174,23 +151,22 @@ pub async fn serve(
         supervisor: &supervisor,
         halted: halted.clone(),
     };
-    let (explorations, mut requests) = explorations::start(around).await?.unzip();
+    let (explorations, requests) = explorations::start(around).await?.unzip();
     let child = Below {
         shop: shop.clone(),
         fresh: fresh.clone(),
-        journal: journal.id(),
+        journal: machine.journal_id(),
         mailbox: mailbox.clone(),
         upward: upward.clone(),
-        calls: calls.clone(),
-        tokens: tokens.clone(),
+        replies: replies.clone(),
         numbered: is_numbered,
     };
     let heard = Heard::start();
     let parent = heard.clone();
-    let journal_failure = failure.clone();
+    let journal_health = health.clone();
     let (batch_system, requests_kept) = (fresh.clone(), explorations.clone());
     let ready_page = move || {
-        let mut readiness = readiness(&journal_failure, Some(&parent));
+        let mut readiness = readiness(&journal_health, Some(&parent));
         if let Some(why) = requests_kept.as_ref().and_then(|explorations| explorations.failure()) {
             readiness = readiness.but("explorations", why);
         }
@@ -199,41 +175,32 @@ pub async fn serve(
             None => readiness,
         }
     };
-    let pages = listen_pages(file.http.as_ref(), halted.clone(), ready_page).await?;
+    front.serve_pages(file.http.as_ref(), ready_page).await?;
     let uplink = Uplink {
         child: Arc::new(child),
         parents: file.parent.clone(),
         tls: client_tls.clone(),
         heard,
         // One of its own: it waits for nobody who lists jobs.
-        archive: Arc::new(Mutex::new(journal.archive()?)),
-        clock: recovered.clock,
+        archive: machine.archive()?,
+        clock,
     };
-    let line = tokio::spawn(uplink.keep(outbound, halted.clone()));
+    front.tasks.spawn(uplink.keep(outbound, halted.clone()));
     if let Some(fresh) = fresh.clone() {
-        let (upward, halted) = (upward.clone(), halted.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = stopped(halted) => {}
-                () = fresh.sizes(|| upward.announce()) => {}
-            }
-        });
+        let upward = upward.clone();
+        front.tasks.spawn(async move { fresh.sizes(|| upward.announce()).await });
     }
     let driver = ServerDriver {
-        calls: calls.clone(),
+        replies: replies.clone(),
         processes,
         cluster,
         others,
         parts: Parts { places, coordinators },
         changes: changes.clone(),
         upward,
-        healthy: failure.clone(),
     };
     let settings = Settings { history: Settings::days(file.history_days), ..Settings::default() };
-    let gate = Gate::new(file.limits);
-    let thread =
-        MachineThread::start("server", recovered, journal, driver, (mailbox.clone(), inbox), settings)?;
-
+    let thread = machine.start("server", driver, settings)?;
     let upkeep = upkeep::Upkeep {
         host: host.clone(),
         store: store.clone(),
@@ -241,16 +208,15 @@ pub async fn serve(
         mailbox: mailbox.clone(),
         kept: Settings::days(file.results_days),
     };
-    tokio::spawn(upkeep.run(halted.clone()));
+    front.tasks.spawn(upkeep.run(halted.clone()));
     let service = Service {
-        gate: gate.clone(),
+        gate: front.gate.clone(),
         numbered,
-        tls: server_tls.clone(),
+        tls: front.certificates.server.clone(),
         mailbox,
-        calls,
-        failure,
+        replies,
+        health,
         archive,
-        tokens,
         machines: Machines::start(file.name.clone(), file.cluster.clone()),
         shop,
         explorations,
@@ -259,43 +225,38 @@ pub async fn serve(
         store,
         sealing: sealing::Sealing::default(),
         changes,
-        stop: halted.clone(),
+        stop: halted,
     };
-    let limits = Limits { connections_max: file.limits.connections, ..Limits::default() };
-    let parts = PartsServer::new(service.clone()).max_decoding_message_size(file.limits.message_bytes);
-    let parts = InterceptedService::new(parts, gate.keep(server_tls.clone()));
-    let links = links::Service::new(client_tls, file.listen.ip());
-    let links = InterceptedService::new(LinksServer::new(links), gate.keep(server_tls.clone()));
+    let message_bytes = file.limits.message_bytes;
+    let parts = PartsServer::new(service.clone()).max_decoding_message_size(message_bytes);
+    let links = LinksServer::new(links::Service::new(client_tls, file.listen.ip()));
+    let task_files = TaskFilesServer::new(service.clone());
     let held = HeldPartsServer::new(service.clone());
-    let held = InterceptedService::new(held, gate.keep(server_tls.clone()));
-    let task_files =
-        InterceptedService::new(TaskFilesServer::new(service.clone()), gate.keep(server_tls.clone()));
-    let service = ServerServer::new(service).max_decoding_message_size(file.limits.message_bytes);
-    let service = InterceptedService::new(service, gate.keep(server_tls.clone()));
-    tracing::info!(name = %file.name, %address, procs = procs.0, batch = file.cluster.policy(), "server ready");
+    let service = ServerServer::new(service).max_decoding_message_size(message_bytes);
+    let routes = transport()
+        .add_service(front.guarded(service))
+        .add_service(front.guarded(parts))
+        .add_service(front.guarded(links))
+        .add_service(front.guarded(task_files))
+        .add_service(front.guarded(held));
+    let (address, batch) = (front.address, file.cluster.policy());
+    tracing::info!(name = %file.name, %address, procs = procs.0, batch, "server ready");
     ready(address);
-    let served = transport()
-        .add_service(service)
-        .add_service(parts)
-        .add_service(links)
-        .add_service(task_files)
-        .add_service(held)
-        .serve_with_incoming_shutdown(incoming(listener, server_tls, limits), stopped(halted));
-    // Neither thread goes on without the other.
-    let served = async {
-        tokio::select! {
-            served = served => served,
-            () = MachineThread::gone(requests.as_mut()) => Ok(()),
-        }
-    };
-    let ended = thread.serve(served, stop, &halt).await;
-    let requests_ended = match requests {
-        Some(requests) => requests.end().await,
-        None => Ok(()),
-    };
-    line.abort();
-    drop(pages);
-    ended.and(requests_ended)
+    front.serve(routes, std::iter::once(thread).chain(requests).collect(), stop).await
+}
+
+/// The server that the journal tells of.
+async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> {
+    let config = machine_config(file)?;
+    let (again, state) = (config.clone(), file.state.clone());
+    let owner = format!("server {}", config.name);
+    MachineHost::recover(
+        owner,
+        move || journal::open_sqlite(&state),
+        |_, now| Server::new(config, now).expect("the file was checked for the policy's name"),
+        |state| Server::from_state(again, state).map_err(|error| error.to_string()),
+    )
+    .await
 }
 
 fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {

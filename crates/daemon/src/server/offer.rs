@@ -1,13 +1,11 @@
 //! What a server makes of a request: the same for a question and for a submission.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pliant_control::agent::{Ask, ChildKind, Found, What};
 use pliant_control::handoff::{MoveOutcome, Order, Stays};
 use pliant_control::job::Work;
-use pliant_control::names::Token;
 use pliant_control::names::{Name, User};
 use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::{Answer, Event, Server};
@@ -20,8 +18,7 @@ use pliant_wire::{PackedCall, Submitted};
 use tokio::sync::watch;
 
 use super::cluster::Fresh;
-use super::driver::Calls;
-use crate::host::{Mailbox, Stopped};
+use crate::host::{Mailbox, Replies, Stopped};
 use crate::uplink::{Child, Upward};
 
 /// What a server is to others, and what it offers.
@@ -125,8 +122,7 @@ pub(super) struct Below {
     pub(super) mailbox: Mailbox<Server>,
     pub(super) upward: Upward,
     /// Calls that wait for an answer.
-    pub(super) calls: Calls,
-    pub(super) tokens: Arc<AtomicU64>,
+    pub(super) replies: Replies<Answer>,
     /// Whether the server knows which numbers its jobs may have.
     pub(super) numbered: watch::Sender<bool>,
 }
@@ -204,15 +200,12 @@ impl Below {
 
     /// Has the machine carry out what an agent proposes, as far as it sees fit.
     async fn order(&self, order: Box<Order>) -> Result<MoveOutcome, Stopped> {
-        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        let answer = self.calls.wait(token);
+        let reply = self.replies.wait();
         let limit = Duration::from_secs(order.patience.0.unsigned_abs() + 5);
         tracing::info!(job = %order.job, to = %order.to, "the agent proposes to move a job");
-        self.mailbox.tell(Event::Order { reply: Token(token), order })?;
-        let answer = tokio::time::timeout(limit, answer).await;
-        self.calls.forget(token);
-        match answer {
-            Ok(Ok(Answer::Order(outcome))) => Ok(outcome),
+        self.mailbox.tell(Event::Order { reply: reply.token(), order })?;
+        match reply.within(limit).await {
+            Ok(Answer::Order(outcome)) => Ok(outcome),
             _ => Ok(MoveOutcome::Stays(Stays::Silent)),
         }
     }

@@ -1,10 +1,8 @@
 //! What clients ask a server.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pliant_control::access::Caller;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
@@ -21,7 +19,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::cluster::Fresh;
-use super::driver::Calls;
 use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
 use super::handover::source;
@@ -33,7 +30,7 @@ use super::open::Open;
 use super::sealing::Sealing;
 use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
-use crate::host::{Mailbox, TurnedAway, stopped};
+use crate::host::{JournalHealth, Mailbox, NoReply, Replies, TurnedAway, stopped};
 
 /// How long a call waits for the journal.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -45,11 +42,10 @@ pub(super) struct Service {
     pub(super) numbered: watch::Receiver<bool>,
     pub(super) tls: Arc<ServerTls>,
     pub(super) mailbox: Mailbox<Server>,
-    pub(super) calls: Calls,
-    /// Why the journal cannot be written at the moment.
-    pub(super) failure: Arc<Mutex<Option<String>>>,
+    pub(super) replies: Replies<Answer>,
+    /// Whether the journal can be written.
+    pub(super) health: JournalHealth,
     pub(super) archive: SharedArchive,
-    pub(super) tokens: Arc<AtomicU64>,
     /// What it has for launches.
     pub(super) machines: Machines,
     pub(super) shop: Shop,
@@ -62,18 +58,6 @@ pub(super) struct Service {
     pub(super) sealing: Sealing,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
-}
-
-/// A call's place among those that wait, given up when dropped.
-struct Place {
-    calls: Calls,
-    token: u64,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.calls.forget(self.token);
-    }
 }
 
 #[tonic::async_trait]
@@ -379,16 +363,13 @@ impl Service {
         event: impl FnOnce(Token) -> Event,
         bytes: usize,
     ) -> Result<Answer, Status> {
-        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        let answer = self.calls.wait(token);
-        let _place = Place { calls: self.calls.clone(), token };
-        self.mailbox.want(event(Token(token)), bytes).map_err(|why| match why {
+        let reply = self.replies.wait();
+        self.mailbox.want(event(reply.token()), bytes).map_err(|why| match why {
             TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
             TurnedAway::Stopped => stopping(),
         })?;
-        let answer = tokio::time::timeout(PATIENCE, answer).await;
         // Whether it was done is not known: the caller asks again with the same key.
-        answer.map_err(|_| slow())?.map_err(|_| stopping())
+        reply.within(PATIENCE).await.map_err(|NoReply| slow())
     }
 
     /// Sends each change of a job until it has ended.

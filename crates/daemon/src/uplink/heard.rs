@@ -8,6 +8,7 @@ use pliant_telemetry::names;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{HEARTBEAT, SILENCE};
+use crate::host::JournalHealth;
 use crate::monitoring::Readiness;
 
 /// When the parent was last heard over a line on which it has greeted us.
@@ -62,10 +63,10 @@ impl Heard {
 }
 
 /// Whether a daemon can do its work: its journal can be written, and its parent is there if it has one.
-pub(crate) fn readiness(journal: &Mutex<Option<String>>, parent: Option<&Heard>) -> Readiness {
+pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&Heard>) -> Readiness {
     let mut readiness = Readiness::ready();
-    if let Some(why) = &*journal.lock() {
-        readiness = readiness.but("journal", why.clone());
+    if let Some(why) = journal.failure() {
+        readiness = readiness.but("journal", why);
     }
     if let Some(why) = parent.and_then(|heard| heard.missing(SILENCE)) {
         readiness = readiness.but("parent", why);
@@ -75,6 +76,8 @@ pub(crate) fn readiness(journal: &Mutex<Option<String>>, parent: Option<&Heard>)
 
 #[cfg(test)]
 mod tests {
+    use pliant_journal::JournalError;
+
     use super::*;
 
     #[tokio::test]
@@ -85,14 +88,16 @@ mod tests {
         heard.lost("agent.example.org:7700", "connection refused");
         assert_eq!(heard.missing(SILENCE), None, "it has a moment to come back");
         heard.0.lock().at = earlier(35);
-        let journal = Mutex::new(Some("no room".to_owned()));
+        let (journal, full) = (JournalHealth::default(), JournalError::Full { why: "no room".to_owned() });
+        journal.committed(Err(&full));
+        let unwritten = || Readiness::ready().but("journal", full.to_string());
         let readiness_of = |heard: &Heard| readiness(&journal, Some(heard));
         let why = "no answer from agent.example.org:7700 for 35 s: connection refused";
-        let expected = Readiness::ready().but("journal", "no room".to_owned()).but("parent", why.to_owned());
+        let expected = unwritten().but("parent", why.to_owned());
         assert_eq!(readiness_of(&heard), expected);
         heard.now();
-        assert_eq!(readiness_of(&heard), Readiness::ready().but("journal", "no room".to_owned()));
-        journal.lock().take();
+        assert_eq!(readiness_of(&heard), unwritten());
+        journal.committed(Ok(()));
         heard.0.lock().at = earlier(9);
         assert_eq!(readiness_of(&heard), Readiness::ready().but("parent", "no answer for 9 s".to_owned()));
         assert!(readiness(&journal, None).is_ready());

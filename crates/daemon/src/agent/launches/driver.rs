@@ -1,29 +1,22 @@
 //! What the commands of a coordinator mean outside: answers, calls of servers, and records that are kept.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use pliant_control::coallocation::{Answer, Command, Coordinator, LaunchRecord, Verdict};
-use pliant_journal::JournalError;
 use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_transport::Clock;
 
 use super::archive::row;
 use super::calls::Calls;
-use crate::agent::waiting::Waiting;
-use crate::host::{Driver, Kept};
+use crate::host::{Driver, Kept, Replies};
 
 /// What a server that tells how its part stands is told: the verdict, and whether it is known that the part is over.
 pub(super) type Judged = (Verdict, bool);
 
 /// Carries out what a coordinator wants done.
 pub(super) struct LaunchesDriver {
-    pub(super) answers: Waiting<Answer>,
-    pub(super) verdicts: Waiting<Judged>,
+    pub(super) answers: Replies<Answer>,
+    pub(super) verdicts: Replies<Judged>,
     pub(super) calls: Calls,
-    /// Why the journal cannot be written, if it cannot.
-    pub(super) failure: Arc<Mutex<Option<String>>>,
     pub(super) clock: Clock,
 }
 
@@ -37,16 +30,12 @@ impl Driver<Coordinator> for LaunchesDriver {
 
     fn carry_out(&mut self, _machine: &Coordinator, _now: Time, command: Command, _notice: Option<u64>) {
         match command {
-            Command::Answer { to, answer } => self.answers.answer(to.0, answer),
-            Command::Verdict { to, verdict, heard } => self.verdicts.answer(to.0, (verdict, heard)),
+            Command::Answer { to, answer } => self.answers.answer(to, answer),
+            Command::Verdict { to, verdict, heard } => self.verdicts.answer(to, (verdict, heard)),
             Command::Survey { launch, group } => self.calls.survey(launch, group),
             Command::Call { to, id, call } => self.calls.call(to, id, call),
             Command::Archive(record) => observe(&record),
         }
-    }
-
-    fn committed(&mut self, _machine: &Coordinator, outcome: Result<(), &JournalError>) {
-        *self.failure.lock() = outcome.err().map(ToString::to_string);
     }
 }
 

@@ -17,9 +17,7 @@ mod service;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use parking_lot::Mutex;
 use pliant_control::agent::Agent;
 use pliant_control::coallocation::{Coordinator, CoordinatorConfig};
 use pliant_control::handoff::Peer;
@@ -31,11 +29,10 @@ use self::calls::Calls;
 use self::driver::LaunchesDriver;
 use self::probing::Probing;
 use self::service::Open;
-use super::waiting::Waiting;
 use crate::calling::UnderWay;
 use crate::config::AgentFile;
 use crate::gate::Gate;
-use crate::host::{DaemonError, MachineThread, Mailbox, Settings, mailbox, recover};
+use crate::host::{DaemonError, JournalHealth, MachineHost, MachineThread, Mailbox, Replies, Settings};
 
 pub(super) use self::service::Service;
 
@@ -54,36 +51,38 @@ pub(super) struct Launches {
     /// For those who call.
     pub(super) service: Service,
     /// The coordinator, if the agent has one.
-    pub(super) thread: Option<MachineThread<Coordinator>>,
-    /// Why its journal cannot be written, if it cannot.
-    pub(super) failure: Arc<Mutex<Option<String>>>,
+    pub(super) thread: Option<MachineThread>,
+    /// Whether its journal can be written.
+    pub(super) health: JournalHealth,
 }
 
 /// Goes on with the launches that the journal tells of, if this agent is to coordinate any.
 pub(super) async fn start(around: Around<'_>) -> Result<Launches, DaemonError> {
     let Around { file, address, agent, tls, gate } = around;
-    let failure = Arc::new(Mutex::new(None));
     let (folder, own) = match place(file, address) {
         Ok(place) => place,
         Err(why) => {
             tracing::info!(why, "launches are refused");
-            return Ok(Launches { service: Service { gate, open: Err(why) }, thread: None, failure });
+            return Ok(Launches {
+                service: Service { gate, open: Err(why) },
+                thread: None,
+                health: JournalHealth::default(),
+            });
         }
     };
-    let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
-        let mut journal = journal::open_sqlite(&folder)?;
-        journal.claim(&format!("launches of {}", own.name))?;
-        let config = CoordinatorConfig { own };
-        let again = config.clone();
-        let new = |_| Coordinator::new(config);
-        let recovered = recover(journal.as_mut(), new, |state| Ok(Coordinator::from_state(again, state)))?;
-        Ok((journal, recovered))
-    });
-    let (journal, recovered) = opened.await.expect("recovery does not panic")?;
-    let archive = Arc::new(Mutex::new(journal.archive()?));
-    let (mailbox, inbox) = mailbox::<Coordinator>();
-    let clock = recovered.clock;
-    let (answers, verdicts) = (Waiting::default(), Waiting::default());
+    let owner = format!("launches of {}", own.name);
+    let config = CoordinatorConfig { own };
+    let again = config.clone();
+    let host = MachineHost::recover(
+        owner,
+        move || journal::open_sqlite(&folder),
+        |_, _| Coordinator::new(config),
+        |state| Ok(Coordinator::from_state(again, state)),
+    )
+    .await?;
+    let archive = host.archive()?;
+    let (mailbox, clock, health) = (host.mailbox.clone(), host.clock, host.health.clone());
+    let (answers, verdicts) = (Replies::new(&clock), Replies::new(&clock));
     let calls = Calls {
         agent,
         coordinator: mailbox.clone(),
@@ -93,24 +92,15 @@ pub(super) async fn start(around: Around<'_>) -> Result<Launches, DaemonError> {
         calls: UnderWay::default(),
     };
     let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });
-    let driver = LaunchesDriver {
-        answers: answers.clone(),
-        verdicts: verdicts.clone(),
-        calls,
-        failure: failure.clone(),
-        clock,
-    };
+    let driver = LaunchesDriver { answers: answers.clone(), verdicts: verdicts.clone(), calls, clock };
     let settings =
         Settings { history: Settings::days(file.history_days), notices: false, ..Settings::default() };
-    let inbox = (mailbox.clone(), inbox);
-    let thread = MachineThread::start("launches", recovered, journal, driver, inbox, settings)?;
+    let thread = host.start("launches", driver, settings)?;
     if let Some(probing) = probing {
         tokio::spawn(probing.run());
     }
-    // Answers to calls of before a restart must not reach those that wait now.
-    let tokens = Arc::new(AtomicU64::new(clock.exact().as_micros() as u64));
-    let open = Open { mailbox, archive, answers, verdicts, tokens };
-    Ok(Launches { service: Service { gate, open: Ok(open) }, thread: Some(thread), failure })
+    let open = Open { mailbox, archive, answers, verdicts };
+    Ok(Launches { service: Service { gate, open: Ok(open) }, thread: Some(thread), health })
 }
 
 /// Where the journal is, and how servers reach the agent; or why it coordinates no launches.

@@ -1,8 +1,6 @@
 //! What clients ask of launches, and what servers say of their parts.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use pliant_control::access::Caller;
 use pliant_control::coallocation::{Answer, Coordinator, Event, LaunchId, LaunchRecord};
@@ -21,11 +19,10 @@ use super::archive;
 use super::driver::Judged;
 use super::probing;
 use crate::agent::line::stopped;
-use crate::agent::service::{JOURNAL, turned_away};
-use crate::agent::waiting::Waiting;
+use crate::agent::service::{JOURNAL, late, turned_away};
 use crate::gate::{self, Gate};
 use crate::host::Mailbox;
-use crate::host::SharedArchive;
+use crate::host::{Replies, SharedArchive};
 
 /// The threshold of the clustering if a launch does not say one: eq. 5 of paper 003.
 const THRESHOLD: f64 = 0.5;
@@ -35,9 +32,8 @@ const THRESHOLD: f64 = 0.5;
 pub(super) struct Open {
     pub(super) mailbox: Mailbox<Coordinator>,
     pub(super) archive: SharedArchive,
-    pub(super) answers: Waiting<Answer>,
-    pub(super) verdicts: Waiting<Judged>,
-    pub(super) tokens: Arc<AtomicU64>,
+    pub(super) answers: Replies<Answer>,
+    pub(super) verdicts: Replies<Judged>,
 }
 
 /// The service that clients and servers call.
@@ -152,12 +148,11 @@ impl proto::launches_server::Launches for Service {
             caller.peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
         let Stands { id, standing } = request.into_inner().try_into()?;
         let open = self.open()?;
-        let token = open.token();
-        let place = open.verdicts.wait(token);
+        let reply = open.verdicts.wait();
         tracing::info!(part = %id, server = %from, standing = standing.word(), "a server says how its part stands");
-        let stands = Event::Stands { from, id, standing, reply: Some(Token(token)) };
+        let stands = Event::Stands { from, id, standing, reply: Some(reply.token()) };
         open.mailbox.tell(stands).map_err(|_| stopped())?;
-        let (verdict, heard) = place.answer(JOURNAL).await?;
+        let (verdict, heard) = reply.within(JOURNAL).await.map_err(late)?;
         Ok(Response::new((&Decided { verdict, heard }).into()))
     }
 }
@@ -171,16 +166,11 @@ impl Service {
 }
 
 impl Open {
-    fn token(&self) -> u64 {
-        self.tokens.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// Tells the machine what a user wants, in so many bytes.
     async fn tell(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Answer, Status> {
-        let token = self.token();
-        let place = self.answers.wait(token);
-        self.mailbox.want(event(Token(token)), bytes).map_err(turned_away)?;
-        place.answer(JOURNAL).await
+        let reply = self.answers.wait();
+        self.mailbox.want(event(reply.token()), bytes).map_err(turned_away)?;
+        reply.within(JOURNAL).await.map_err(late)
     }
 
     /// Asks the machine. What anybody is told is durable: a launch that is said to have ended has.

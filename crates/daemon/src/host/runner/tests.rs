@@ -106,6 +106,7 @@ fn runner() -> Runner<Echo, Notes> {
         driver: Notes::default(),
         inbox: mailbox().1,
         settings: Settings::default(),
+        health: JournalHealth::default(),
         sequence: 0,
         since_snapshot: Since::default(),
         next_notice: 1,

@@ -9,13 +9,12 @@ use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
     Answer, Command, Event, Journaled, RequestKey, Standing, Told, UserShare,
 };
-use pliant_journal::JournalError;
 use pliant_model::{Time, TimeMs};
 use pliant_telemetry::names;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::runs::Runs;
-use crate::host::{Driver, Kept};
+use crate::host::{Driver, Kept, Replies};
 
 /// How many ends a slow listener may be behind.
 const BEHIND: usize = 4_096;
@@ -25,28 +24,8 @@ pub(super) type Answered = (Answer, Option<UserShare>);
 /// The end of a request, and what its user has had.
 pub(super) type Ended = (u32, Standing, Option<UserShare>);
 
-/// Who waits for an answer, and how that is told.
-type Waiting = (User, oneshot::Sender<Answered>);
 /// Those who listen to one exploration.
 type Streams = Vec<mpsc::Sender<Ended>>;
-
-/// Calls that wait for an answer.
-#[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<HashMap<u64, Waiting>>>);
-
-impl Calls {
-    /// A call begins to wait.
-    pub(super) fn wait(&self, token: u64, user: User) -> oneshot::Receiver<Answered> {
-        let (sender, receiver) = oneshot::channel();
-        self.0.lock().insert(token, (user, sender));
-        receiver
-    }
-
-    /// A call waits no more.
-    pub(super) fn forget(&self, token: u64) {
-        self.0.lock().remove(&token);
-    }
-}
 
 /// Those who listen to the ends of an exploration's requests.
 #[derive(Clone, Default)]
@@ -75,11 +54,10 @@ impl Listeners {
 
 /// Carries out what a server's requests want done.
 pub(super) struct RequestsDriver {
-    pub(super) calls: Calls,
+    /// Calls that wait for an answer, each with its user.
+    pub(super) replies: Replies<Answered, User>,
     pub(super) listeners: Listeners,
     pub(super) runs: Runs,
-    /// Why the journal cannot be written, if it cannot.
-    pub(super) failure: Arc<Mutex<Option<String>>>,
     /// When the machine is told next that time has passed.
     pub(super) wakes: Option<TimeMs>,
 }
@@ -96,10 +74,7 @@ impl Driver<Journaled> for RequestsDriver {
         };
         match command {
             Command::Reply { to, answer } => {
-                if let Some((user, sender)) = self.calls.0.lock().remove(&to.0) {
-                    // Whoever called may have gone.
-                    let _ = sender.send((answer, share(&user)));
-                }
+                self.replies.answer_with(to, |user| (answer, share(user)));
             }
             Command::Run { request, .. } => {
                 let process = machine.requests().processes().find(|process| process.request == request);
@@ -118,8 +93,7 @@ impl Driver<Journaled> for RequestsDriver {
         }
     }
 
-    fn committed(&mut self, machine: &Journaled, outcome: Result<(), &JournalError>) {
-        *self.failure.lock() = outcome.err().map(ToString::to_string);
+    fn committed(&mut self, machine: &Journaled) {
         let wakes = machine.wakes();
         if wakes == self.wakes {
             return;

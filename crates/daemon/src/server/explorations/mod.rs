@@ -17,23 +17,23 @@ mod upkeep;
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use parking_lot::Mutex;
+use pliant_control::names::User;
 use pliant_control::optional::server::{Config, Journaled, Requests};
 use pliant_journal::{self as journal, Durability};
 use pliant_model::TimeMs;
+use pliant_model::rng::Draws;
 use pliant_staging::Store;
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
-use self::driver::{Calls, Listeners, RequestsDriver};
+use self::driver::{Answered, Listeners, RequestsDriver};
 use self::pauses::Pauses;
 use self::runs::{Runs, ended};
 use super::launch::Host;
 use super::offer::Shop;
 use crate::config::{OptionalFile, ServerFile};
-use crate::host::{DaemonError, MachineThread, Mailbox, RunnerError, Settings, mailbox, recover};
+use crate::host::{DaemonError, JournalHealth, MachineHost, MachineThread, Mailbox, Replies, Settings};
 
 pub(super) use self::launch::PAUSE;
 
@@ -44,18 +44,17 @@ pub(super) struct Explorations {
     shop: Shop,
     store: Store,
     mailbox: Mailbox<Journaled>,
-    calls: Calls,
+    replies: Replies<Answered, User>,
     listeners: Listeners,
     runs: Runs,
     clock: Clock,
-    tokens: Arc<AtomicU64>,
-    failure: Arc<Mutex<Option<String>>>,
+    health: JournalHealth,
 }
 
 impl Explorations {
     /// Why the journal cannot be written, if it cannot.
     pub(super) fn failure(&self) -> Option<String> {
-        self.failure.lock().clone()
+        self.health.failure()
     }
 }
 
@@ -75,27 +74,27 @@ pub(super) struct Around<'a> {
 }
 
 /// Goes on with the requests that the journal tells of, if the server is to take any.
-pub(super) async fn start(
-    around: Around<'_>,
-) -> Result<Option<(Explorations, MachineThread<Journaled>)>, DaemonError> {
-    let Around { file, host, shop, store, supervisor, halted } = around;
+pub(super) async fn start(around: Around<'_>) -> Result<Option<(Explorations, MachineThread)>, DaemonError> {
+    let Around { file, host: files, shop, store, supervisor, halted } = around;
     let Some(optional) = file.optional.clone() else { return Ok(None) };
     let name = format!("requests of {}", file.name);
     let folder = file.state.join("optional");
-    let of_file = optional.clone();
-    let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
-        let mut journal = journal::open_sqlite_for(&folder, Durability::Process)?;
-        journal.claim(&name)?;
-        let config = config(&of_file, journal.id())?;
-        let new = |_| Journaled::new(Requests::new(config.clone()));
-        let mut recovered = recover(journal.as_mut(), new, Ok)?;
-        let fits = recovered.machine.fits(Requests::new(config.clone()));
-        recovered.machine = fits.map_err(|why| RunnerError::Restore { why })?;
-        Ok((journal, recovered))
-    });
-    let (journal, recovered) = opened.await.expect("recovery does not panic")?;
-    let (mailbox, inbox) = mailbox::<Journaled>();
-    let clock = recovered.clock;
+    let config = config(&optional)?;
+    let new = move |journal_id| {
+        // Ties are drawn anew for each journal.
+        Requests::new(Config { draws: Draws::new(journal_id, "ties"), ..config.clone() })
+    };
+    let again = new.clone();
+    let host = MachineHost::recover(
+        name,
+        move || journal::open_sqlite_for(&folder, Durability::Process),
+        move |journal_id, _| Journaled::new(again(journal_id)),
+        Ok,
+    )
+    .await?;
+    let configured = new(host.journal_id());
+    let host = host.adapt(|requests| requests.fits(configured))?;
+    let (mailbox, clock, health) = (host.mailbox.clone(), host.clock, host.health.clone());
     let pauses = {
         let mailbox = mailbox.clone();
         Pauses::start(clock, move |request, exit, at| ended(&mailbox, &clock, request, exit, at))
@@ -104,7 +103,7 @@ pub(super) async fn start(
     let runs = Runs {
         pauses,
         folder: file.state.join("requests"),
-        cluster: host.cluster.clone(),
+        cluster: files.cluster.clone(),
         first_core: optional.first_core,
         supervisor: supervisor.to_vec().into(),
         mailbox: mailbox.clone(),
@@ -112,41 +111,36 @@ pub(super) async fn start(
         runtime: tokio::runtime::Handle::current(),
         stops: Arc::default(),
     };
-    for process in recovered.machine.requests().processes() {
+    for process in host.machine().requests().processes() {
         runs.run(process, true);
     }
-    let (calls, listeners) = (Calls::default(), Listeners::default());
-    let failure = Arc::new(Mutex::new(None));
+    let (replies, listeners) = (Replies::new(&clock), Listeners::default());
     let driver = RequestsDriver {
-        calls: calls.clone(),
+        replies: replies.clone(),
         listeners: listeners.clone(),
         runs: runs.clone(),
-        failure: failure.clone(),
         wakes: None,
     };
     let settings = Settings { history: Settings::days(0), notices: false, ..Settings::default() };
-    let inbox = (mailbox.clone(), inbox);
-    let thread = MachineThread::start("requests", recovered, journal, driver, inbox, settings)?;
-    let tokens = Arc::new(AtomicU64::new(clock.exact().as_micros() as u64));
+    let thread = host.start("requests", driver, settings)?;
     let explorations = Explorations {
         file: optional,
         shop: shop.clone(),
         store: store.clone(),
         mailbox,
-        calls,
+        replies,
         listeners,
         runs,
         clock,
-        tokens,
-        failure,
+        health,
     };
     tokio::spawn(explorations.clone().look_after(halted));
     Ok(Some((explorations, thread)))
 }
 
-fn config(file: &OptionalFile, seed: u64) -> Result<Config, DaemonError> {
+fn config(file: &OptionalFile) -> Result<Config, DaemonError> {
     // The file was checked when it was read; this is for files made in memory.
-    file.config(seed).map_err(|(key, message)| {
+    file.config().map_err(|(key, message)| {
         DaemonError::Config(crate::config::wrong_value(std::path::Path::new("in memory"), key, message))
     })
 }

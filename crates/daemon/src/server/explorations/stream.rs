@@ -1,6 +1,5 @@
 //! One client's stream: its calls in their turn, and the ends of its requests as they come.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pliant_control::names::Token;
@@ -21,8 +20,8 @@ use super::driver::{Answered, Ended};
 use super::launch::{Asked, PAUSE, launch};
 use super::runs::blocking;
 use super::{Explorations, moment};
-use crate::host::{Stopped, TurnedAway};
-use crate::server::service::stopping;
+use crate::host::{NoReply, Stopped, TurnedAway};
+use crate::server::service::{slow, stopping};
 
 /// How long a call waits for the journal.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,16 +41,7 @@ pub(in crate::server) struct Line {
 }
 
 /// Where replies go.
-type Replies = mpsc::Sender<Result<proto::ExploreReply, Status>>;
-
-/// A call's place among those that wait, given up when dropped.
-struct Place<'a>(&'a Explorations, u64);
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.calls.forget(self.1);
-    }
-}
+type ReplySender = mpsc::Sender<Result<proto::ExploreReply, Status>>;
 
 impl Explorations {
     /// Reads the first message of a stream, and makes sure that the service is offered.
@@ -103,7 +93,7 @@ impl Line {
     pub(in crate::server) async fn serve(
         self,
         mut calls: Streaming<proto::ExploreRequest>,
-        replies: Replies,
+        replies: ReplySender,
     ) {
         // Before anything is answered, so that no end is missed.
         let mut ends = self.explorations.listeners.listen(&self.user, self.exploration);
@@ -229,10 +219,8 @@ impl Line {
     /// Tells the machine, and waits until the answer is durable.
     async fn tell(&self, event: impl FnOnce(Token) -> Event) -> Result<Answered, Status> {
         let own = &self.explorations;
-        let token = own.tokens.fetch_add(1, Ordering::Relaxed);
-        let answer = own.calls.wait(token, self.user.clone());
-        let _place = Place(own, token);
-        let event = event(Token(token));
+        let reply = own.replies.wait_with(self.user.clone());
+        let event = event(reply.token());
         let bytes = match &event {
             Event::Submit { submit, .. } => submit.launch.len(),
             _ => 0,
@@ -242,9 +230,8 @@ impl Line {
             TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
             TurnedAway::Stopped => stopping(),
         })?;
-        let answer = tokio::time::timeout(PATIENCE, answer).await;
         // Whether it was done is not known: the client asks again under the same number.
-        answer.map_err(|_| Status::unavailable("the journal is slow; ask again"))?.map_err(|_| stopping())
+        reply.within(PATIENCE).await.map_err(|NoReply| slow())
     }
 
     /// How a request stands, with what it wrote.

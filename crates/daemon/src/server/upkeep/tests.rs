@@ -1,9 +1,7 @@
 //! Uploads are thrown away when they rest and nobody has submitted them, and never under an accepted job.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
 use pliant_control::job::Work;
 use pliant_control::names::Token;
 use pliant_control::reason::Survey;
@@ -16,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::ClusterFile;
-use crate::host::{Driver, Kept, MachineThread, Settings, mailbox, recover};
+use crate::host::{Driver, Kept, MachineHost, MachineThread, Settings};
 
 /// Carries nothing out: jobs stay as they are.
 struct Nobody;
@@ -32,7 +30,7 @@ impl Driver<Server> for Nobody {
 struct Bench {
     root: TempDir,
     upkeep: Upkeep,
-    thread: MachineThread<Server>,
+    thread: MachineThread,
 }
 
 impl Bench {
@@ -47,15 +45,12 @@ impl Bench {
             tuner: Tuner::Exact,
             waiting_per_user: 10,
         };
-        let mut journal = journal::open_sqlite(&root.path().join("state")).unwrap();
-        let new = |now| Server::new(config(), now).unwrap();
-        let from_state = |state| Server::from_state(config(), state).map_err(|error| error.to_string());
-        let recovered = recover(journal.as_mut(), new, from_state).unwrap();
-        let archive = Arc::new(Mutex::new(journal.archive().unwrap()));
-        let (mailbox, inbox) = mailbox::<Server>();
-        let ends = (mailbox.clone(), inbox);
-        let thread =
-            MachineThread::start("server", recovered, journal, Nobody, ends, Settings::default()).unwrap();
+        let journal = journal::open_sqlite(&root.path().join("state")).unwrap();
+        let new = |_, now| Server::new(config(), now).unwrap();
+        let restore = |state| Server::from_state(config(), state).map_err(|error| error.to_string());
+        let host = MachineHost::of(journal, new, restore).unwrap();
+        let (archive, mailbox) = (host.archive().unwrap(), host.mailbox.clone());
+        let thread = host.start("server", Nobody, Settings::default()).unwrap();
         let cluster: ClusterFile = toml::from_str("procs = 1").unwrap();
         let upkeep = Upkeep {
             host: Host {
@@ -104,8 +99,7 @@ impl Bench {
     }
 
     async fn end(self) {
-        let ((_stop, stopping), (halt, _)) = (watch::channel(false), watch::channel(false));
-        self.thread.serve(async { Ok(()) }, stopping, &halt).await.unwrap();
+        self.thread.end().await.unwrap();
     }
 }
 

@@ -1,0 +1,127 @@
+//! A machine with its journal, from the opening of the journal to the start of its thread.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pliant_control::replay::Machine;
+use pliant_journal::{Journal, JournalError};
+use pliant_model::Time;
+use pliant_transport::Clock;
+
+use super::health::JournalHealth;
+use super::mailbox::{Inbox, Mailbox, mailbox};
+use super::records::SharedArchive;
+use super::recovery::{Recovered, recover};
+use super::runner::{Driver, Settings};
+use super::thread::MachineThread;
+use super::{DaemonError, RunnerError};
+
+/// A recovered machine. Whoever is to reach it takes its mailbox; [`MachineHost::start`] runs it.
+pub(crate) struct MachineHost<M: Machine> {
+    /// Where events and questions for the machine go.
+    pub(crate) mailbox: Mailbox<M>,
+    /// The clock that the machine goes on with.
+    pub(crate) clock: Clock,
+    /// Whether the journal can be written, from the start on.
+    pub(crate) health: JournalHealth,
+    recovered: Recovered<M>,
+    journal: Box<dyn Journal>,
+    inbox: Inbox<M>,
+}
+
+impl<M> MachineHost<M>
+where
+    M: Machine + Send + 'static,
+    M::Event: Send,
+    M::Command: Send,
+{
+    /// Opens a journal, claims it for `owner`, and recovers the machine from it: see [`MachineHost::of`].
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be opened, is another daemon's, or does not fit the configuration.
+    pub(crate) async fn recover(
+        owner: String,
+        open: impl FnOnce() -> Result<Box<dyn Journal>, JournalError> + Send + 'static,
+        new: impl FnOnce(u64, Time) -> M + Send + 'static,
+        restore: impl FnOnce(M::State) -> Result<M, String> + Send + 'static,
+    ) -> Result<MachineHost<M>, DaemonError> {
+        let recovery = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
+            let mut journal = open()?;
+            journal.claim(&owner)?;
+            Ok(MachineHost::of(journal, new, restore)?)
+        });
+        recovery.await.expect("recovery does not panic")
+    }
+
+    /// Recovers a machine from a journal: `restore` makes it from the last snapshot; `new`, which is given the journal's id and
+    /// the time of its first entry, makes one where there is no snapshot.
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be read, or does not fit the configuration.
+    pub(crate) fn of(
+        mut journal: Box<dyn Journal>,
+        new: impl FnOnce(u64, Time) -> M,
+        restore: impl FnOnce(M::State) -> Result<M, String>,
+    ) -> Result<MachineHost<M>, RunnerError> {
+        let id = journal.id();
+        let recovered = recover(journal.as_mut(), |at| new(id, at), restore)?;
+        let (mailbox, inbox) = mailbox();
+        let (clock, health) = (recovered.clock, JournalHealth::default());
+        Ok(MachineHost { mailbox, clock, health, recovered, journal, inbox })
+    }
+
+    /// Adapts the recovered machine to a configuration that may have changed.
+    ///
+    /// # Errors
+    ///
+    /// If the machine's state does not allow the change.
+    pub(crate) fn adapt(
+        mut self,
+        adapt: impl FnOnce(M) -> Result<M, String>,
+    ) -> Result<MachineHost<M>, RunnerError> {
+        self.recovered.machine = adapt(self.recovered.machine).map_err(|why| RunnerError::Restore { why })?;
+        Ok(self)
+    }
+
+    /// The machine, before it runs.
+    pub(crate) fn machine(&self) -> &M {
+        &self.recovered.machine
+    }
+
+    /// The id of the journal.
+    pub(crate) fn journal_id(&self) -> u64 {
+        self.journal.id()
+    }
+
+    /// The number of the next notice to the parent.
+    pub(crate) fn next_notice(&self) -> u64 {
+        self.recovered.next_notice
+    }
+
+    /// A connection of its own to the journal's archive.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened.
+    pub(crate) fn archive(&self) -> Result<SharedArchive, DaemonError> {
+        Ok(Arc::new(Mutex::new(self.journal.archive()?)))
+    }
+
+    /// Runs the machine on a thread of that name.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be started.
+    pub(crate) fn start<D: Driver<M> + 'static>(
+        self,
+        name: &str,
+        driver: D,
+        settings: Settings,
+    ) -> Result<MachineThread, DaemonError> {
+        let MachineHost { mailbox, health, recovered, journal, inbox, .. } = self;
+        let loop_of_machine = move || super::runner::run(recovered, journal, driver, inbox, settings, health);
+        MachineThread::start(name, loop_of_machine, move || mailbox.stop())
+    }
+}
