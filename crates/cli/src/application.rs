@@ -1,6 +1,7 @@
 //! Applications of communicating tasks as their users write them: what tasks run, with the texts of scripts, and their input
 //! files.
 
+use pliant_control::payload::Payload;
 use std::path::Path;
 
 use pliant_client::InputPaths;
@@ -27,8 +28,8 @@ pub(crate) fn read(path: &Path) -> Result<Described, Failure> {
         let asked = format!("{}: task `{}`", path.display(), task.name);
         let program = program(&asked, runs)?;
         let inputs = files_of(&asked, files, path, &mut paths)?;
-        let launch = TaskProgram { program, inputs }.note();
-        tasks.push(Wish { name: task.name.clone(), rcr: task.rcr, launch });
+        let payload = Payload::of(&TaskProgram { program, inputs });
+        tasks.push(Wish { name: task.name.clone(), rcr: task.rcr, payload });
     }
     let edge = |edge: &pliant_tig::Edge| Talk { between: edge.ends.map(|end| end.0), rqoc: edge.rqoc };
     let application = Application {
@@ -48,8 +49,8 @@ pub(crate) fn joining(path: &Path) -> Result<(Vec<Spawned>, InputPaths), Failure
         let asked = format!("{}: task `{name}`", path.display());
         let program = program(&asked, runs)?;
         let inputs = files_of(&asked, &inputs, path, &mut paths)?;
-        let launch = TaskProgram { program, inputs }.note();
-        Ok(Spawned { task: Wish { name, rcr, launch }, talks })
+        let payload = Payload::of(&TaskProgram { program, inputs });
+        Ok(Spawned { task: Wish { name, rcr, payload }, talks })
     };
     let tasks = read_joining(path)?.into_iter().map(task).collect::<Result<_, Failure>>()?;
     Ok((tasks, paths))

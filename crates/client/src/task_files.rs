@@ -48,7 +48,7 @@ impl InputSender {
     ) -> Result<InputSender, ClientError> {
         let mut files = BTreeMap::new();
         for task in tasks {
-            let inputs = TaskProgram::of_note(&task.launch).map_err(ClientError::failed)?.inputs;
+            let inputs = task.payload.read::<TaskProgram>().map_err(ClientError::failed)?.inputs;
             if let Some(lost) = inputs.iter().find(|file| !paths.contains_key(&file.sha256)) {
                 let name = lost.name.as_str();
                 return Err(ClientError::usage(format!(

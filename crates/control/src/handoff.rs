@@ -32,6 +32,7 @@
 //! queue and keeps it in mind until the source can be asked; it never forgets it by itself, since a commit may be on
 //! its way. If nothing is decided by then, it queues the copy again.
 
+use crate::payload::Payload;
 use pliant_model::{Estimate, MoveReason, Owner, Span, Time};
 use pliant_policy::batch::Dump;
 use pliant_policy::nodes;
@@ -177,8 +178,8 @@ pub struct Handoff {
     pub copy: bool,
     /// Why.
     pub reason: MoveReason,
-    /// What to run: the driver's own note. On the way the source's, at the target the target's.
-    pub launch: String,
+    /// What to run: as its driver describes it. On the way by the source's driver, at the target by the target's.
+    pub payload: Payload,
     /// What its run teaches, if runtimes of its kind are learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<RuntimeSample>,

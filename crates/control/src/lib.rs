@@ -29,6 +29,7 @@ pub mod local;
 pub mod multi_job;
 pub mod names;
 pub mod optional;
+pub mod payload;
 pub mod reason;
 pub mod replay;
 pub mod runtime_sample;

@@ -1,6 +1,7 @@
 //! The requests of a server: what is sent twice, too early, too late, or by somebody else.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use pliant_control::payload::Payload;
 use pliant_control::names::Token;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
@@ -33,7 +34,7 @@ fn submit(owner: &str, number: u32, kind: Kind) -> Event {
         kind,
         attempt: 0,
         deadline: None,
-        launch: format!("run {number}"),
+        payload: Payload::of(&format!("run {number}")),
     };
     Event::Submit { reply: Token(9), submit: Box::new(submit) }
 }
@@ -58,7 +59,7 @@ fn what_is_submitted_twice_runs_once_and_says_how_it_stands() {
     let again = || submit("ann", 1, Kind::Mandatory);
     assert_eq!(tell(&mut server, 0, again()), stands(Standing::Waiting));
     assert_eq!(server.next_due(TimeMs(0)), Some(TimeMs(0)));
-    let run = Command::Run { request: RequestId(0), core: 0, launch: "run 1".to_owned() };
+    let run = Command::Run { request: RequestId(0), core: 0 };
     assert_eq!(tell(&mut server, 0, Event::Due), [run]);
     assert_eq!(server.next_due(TimeMs(0)), None);
     assert_eq!(tell(&mut server, 1, again()), stands(Standing::Running));

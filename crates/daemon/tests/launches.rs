@@ -169,7 +169,7 @@ async fn attached(federation: &Federation, agent: &Running, name: &str) -> Attac
 
 fn pair(key: u8) -> LaunchRequest {
     let program = Program::Service { name: "talk".to_owned(), arguments: BTreeMap::new() };
-    let wish = |name: &str| Wish { name: name.to_owned(), rcr: 1.0, launch: program.note() };
+    let wish = |name: &str| Wish { name: name.to_owned(), rcr: 1.0, payload: program.payload() };
     LaunchRequest {
         key: Key([key; 16]),
         name: "pair".to_owned(),

@@ -1,5 +1,6 @@
 //! `pliant spawn`: more tasks for a launch that runs, placed near those that they talk to.
 
+use pliant_control::payload::Payload;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -101,8 +102,8 @@ impl Arguments {
         let announced = announced("--in", &self.inputs)?;
         let paths = announced.iter().map(|(file, path)| (file.sha256, path.clone())).collect();
         let inputs = announced.into_iter().map(|(file, _)| file).collect();
-        let launch = TaskProgram { program, inputs }.note();
-        let task = Wish { name: self.name.clone().unwrap_or_default(), rcr: self.rcr, launch };
+        let payload = Payload::of(&TaskProgram { program, inputs });
+        let task = Wish { name: self.name.clone().unwrap_or_default(), rcr: self.rcr, payload };
         Ok((vec![Spawned { task, talks: self.talks.clone() }], paths))
     }
 }

@@ -39,6 +39,7 @@ mod probing;
 mod record;
 mod taken;
 
+use crate::payload::Payload;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -131,8 +132,8 @@ pub struct PlacedTask {
     pub machine: String,
     /// The tasks that it talks to.
     pub neighbours: Vec<String>,
-    /// What to run: the driver's own note, which means nothing here.
-    pub launch: String,
+    /// What to run: as its driver describes it.
+    pub payload: Payload,
 }
 
 /// Where a task listens, `host:port`, by its name.
@@ -274,8 +275,8 @@ pub struct Wish {
     pub name: String,
     /// Relative computational requirement, above 0.
     pub rcr: f64,
-    /// What to run: the driver's own note.
-    pub launch: String,
+    /// What to run: as its driver describes it.
+    pub payload: Payload,
 }
 
 /// Two tasks that talk, by their positions.

@@ -17,6 +17,7 @@ mod remembered;
 mod tests;
 mod views;
 
+use crate::payload::Payload;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::TimeMs;
@@ -38,7 +39,7 @@ struct Kept {
     key: RequestKey,
     #[serde(default, skip_serializing_if = "is_first")]
     attempt: u32,
-    launch: String,
+    payload: Payload,
     cancelled: bool,
 }
 
@@ -160,7 +161,7 @@ impl Requests {
 
     /// A request is here from now on.
     fn take(&mut self, now: TimeMs, submit: Submit) {
-        let Submit { key, user, weight, kind, attempt, deadline, launch } = submit;
+        let Submit { key, user, weight, kind, attempt, deadline, payload } = submit;
         let (id, optional) = (RequestId(self.next), kind == Kind::Optional);
         self.next += 1;
         self.explorations.hear(now, key.exploration, &user);
@@ -171,7 +172,7 @@ impl Requests {
             self.optional.insert(id);
         }
         self.queue.submit(now, Request { id, user, weight, kind, deadline });
-        self.requests.insert(id, Kept { key, attempt, launch, cancelled: false });
+        self.requests.insert(id, Kept { key, attempt, payload, cancelled: false });
         self.changed = true;
     }
 
@@ -246,11 +247,7 @@ impl Requests {
         self.queue.decide(now, &mut self.config.draws, &mut decisions);
         for decision in decisions {
             commands.push(match decision {
-                Decision::Start { request, core } => {
-                    let launch =
-                        self.requests.get(&request).map(|kept| kept.launch.clone()).unwrap_or_default();
-                    Command::Run { request, core, launch }
-                }
+                Decision::Start { request, core } => Command::Run { request, core },
                 Decision::End { request } => Command::End { request },
             });
         }

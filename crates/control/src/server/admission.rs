@@ -1,5 +1,6 @@
 //! Admission: every decision made elsewhere is checked against the present state (invariant 4).
 
+use crate::payload::Payload;
 use std::fmt;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Time};
@@ -40,8 +41,8 @@ pub struct Submit {
     /// What came of asking the others.
     #[serde(default, skip_serializing_if = "Survey::is_empty")]
     pub survey: Survey,
-    /// What to run: the driver's own note.
-    pub launch: String,
+    /// What to run: as its driver describes it.
+    pub payload: Payload,
     /// What its run teaches, if runtimes of its kind are learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<RuntimeSample>,
@@ -193,7 +194,7 @@ impl Server {
         let number = self.next;
         self.next += 1;
         self.numbered = true;
-        let Submit { key, owner, name, work, own_time, pinned, compared, survey, launch, sample, .. } =
+        let Submit { key, owner, name, work, own_time, pinned, compared, survey, payload, sample, .. } =
             submit;
         let record = JobRecord {
             handle: self.handle(number),
@@ -224,7 +225,7 @@ impl Server {
         tell(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
         let (submit, owner) = (record.submitted, record.owner.owner());
-        self.jobs.insert(number, Kept::new(record, launch, sample));
+        self.jobs.insert(number, Kept::new(record, payload, sample));
         let submission = Submission { job: JobId(number), procs, walltime, submit, owner };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {

@@ -1,5 +1,6 @@
 //! Three servers that hand jobs over to each other: what the tests of handoffs and of copies are made of.
 
+use crate::payload::Payload;
 use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;
 
@@ -89,7 +90,7 @@ impl Bench {
             latest: None,
             compared: Vec::new(),
             survey: crate::reason::Survey::default(),
-            launch: String::new(),
+            payload: Payload::default(),
             sample: None,
         };
         let answer = self.tell(at, |reply| Event::Submit { reply, submit: Box::new(submit) });

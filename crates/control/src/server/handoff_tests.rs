@@ -1,5 +1,6 @@
 //! Handoffs between servers, step by step: see [`crate::handoff`].
 
+use crate::payload::Payload;
 use pliant_model::{Estimate, Span, Speedup, Time};
 
 use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
@@ -298,11 +299,11 @@ fn the_key_of_a_job_that_came_back_leads_to_it() {
     bench.at(5100);
     let submit = |reply| {
         let work = Work { procs: Procs(4), walltime: Span(50), speedup: Speedup::Rigid };
-        let (owner, name, launch) = ("alice".parse().unwrap(), "test".to_owned(), String::new());
+        let (owner, name, payload) = ("alice".parse().unwrap(), "test".to_owned(), Payload::default());
         let (own_time, pinned, latest, compared, sample) = (false, false, None, Vec::new(), None);
         let survey = crate::reason::Survey::default();
         let submit =
-            Submit { key, owner, name, work, own_time, pinned, latest, compared, survey, launch, sample };
+            Submit { key, owner, name, work, own_time, pinned, latest, compared, survey, payload, sample };
         Event::Submit { reply, submit: Box::new(submit) }
     };
     let answers = bench.tell("lyon", submit);

@@ -28,6 +28,7 @@ mod target;
 mod tests;
 mod turn;
 
+use crate::payload::Payload;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -96,8 +97,8 @@ struct Kept {
     #[serde(default)]
     number: u32,
     record: JobRecord,
-    /// What to run: the driver's own note, which means nothing here.
-    launch: String,
+    /// What to run: as its driver describes it.
+    payload: Payload,
     /// What its run teaches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sample: Option<RuntimeSample>,
@@ -120,12 +121,12 @@ struct Kept {
 
 impl Kept {
     /// A job with the number of its handle.
-    fn new(record: JobRecord, launch: String, sample: Option<RuntimeSample>) -> Kept {
+    fn new(record: JobRecord, payload: Payload, sample: Option<RuntimeSample>) -> Kept {
         let number = record.handle.number;
         Kept {
             number,
             record,
-            launch,
+            payload,
             sample,
             run: None,
             longest: None,

@@ -1,5 +1,6 @@
 //! What instances of a multi-job are told of a server, and what it learns for that.
 
+use crate::payload::Payload;
 use pliant_model::{SpanMs, Speedup};
 use pliant_policy::runtimes::Level;
 
@@ -38,7 +39,7 @@ fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Subm
         latest: None,
         compared: Vec::new(),
         survey: Survey::default(),
-        launch: String::new(),
+        payload: Payload::default(),
         sample: Some(RuntimeSample {
             category: service.to_owned(),
             scale,

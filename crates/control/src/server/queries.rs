@@ -1,5 +1,6 @@
 //! What a server is asked without being changed.
 
+use crate::payload::Payload;
 use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
@@ -121,9 +122,9 @@ impl Server {
         Some(&self.jobs.get(&number)?.record)
     }
 
-    /// The driver's note on what to run.
-    pub fn launch(&self, number: u32) -> Option<&str> {
-        Some(&self.jobs.get(&number)?.launch)
+    /// What a job is to run.
+    pub fn payload(&self, number: u32) -> Option<&Payload> {
+        Some(&self.jobs.get(&number)?.payload)
     }
 
     /// The jobs that run, how, and whether they were asked to end: what a restarted driver looks for outside.

@@ -163,7 +163,7 @@ impl Server {
             latest: leaving.latest,
             copy: leaving.copy,
             reason: leaving.reason,
-            launch: kept.launch.clone(),
+            payload: kept.payload.clone(),
             sample: kept.sample.clone(),
         };
         leaving.call(Call::Prepare(Box::new(handoff)), commands);

@@ -209,7 +209,7 @@ impl Server {
             mut hops,
             before,
             reason,
-            launch,
+            payload,
             sample,
             ..
         } = handoff;
@@ -251,7 +251,7 @@ impl Server {
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
         tell(&record, commands);
         let attempts = attempts.max(id.attempt);
-        let kept = Kept { number, attempts, ..Kept::new(record, launch, sample) };
+        let kept = Kept { number, attempts, ..Kept::new(record, payload, sample) };
         self.jobs.insert(number, kept);
         if let Some(exit) = over {
             return self.end(now, JobId(number), exit, None, commands);

@@ -3,6 +3,7 @@ mod foreign_parts;
 mod orders;
 mod sizes;
 
+use crate::payload::Payload;
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;
 
@@ -101,7 +102,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         latest: None,
         compared: Vec::new(),
         survey: Survey::default(),
-        launch: String::new(),
+        payload: Payload::default(),
         sample: None,
     }
 }
@@ -443,7 +444,7 @@ fn handed(number: u32, attempt: u32) -> Handoff {
         latest: Time(100_000_000),
         copy: false,
         reason: pliant_model::MoveReason::EarlierCompletion,
-        launch: String::new(),
+        payload: Payload::default(),
         sample: None,
     }
 }

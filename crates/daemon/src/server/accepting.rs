@@ -1,5 +1,6 @@
 //! A submission on its way to the machine: looked up, checked, and told.
 
+use pliant_control::payload::Payload;
 use std::time::Duration;
 
 use pliant_control::access::Caller;
@@ -82,7 +83,6 @@ impl Service {
         let what = pack.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
         let launch = Launch { prepared, what, script, pack, inputs, shared, request: id.to_string() };
-        let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         let owner = caller.user.clone();
         let submit = Submit {
             key,
@@ -94,10 +94,10 @@ impl Service {
             latest,
             compared,
             survey,
-            launch,
+            payload: Payload::of(&launch),
             sample,
         };
-        let bytes = submit.launch.len();
+        let bytes = submit.payload.bytes();
         self.look().await;
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {

@@ -4,6 +4,7 @@ use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply, Verdict}
 use pliant_control::job::Hop;
 use pliant_control::names::Name;
 use pliant_control::names::Token;
+use pliant_control::payload::Payload;
 use pliant_control::runtime_sample::RuntimeSample;
 use pliant_control::server::{Answer, Event, Server};
 use pliant_site::services::{Packed, Prepared};
@@ -47,7 +48,6 @@ impl Service {
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
         let launch = Launch { prepared, what: Some(what), script, pack, inputs, shared: None, request };
-        let launch = serde_json::to_string(&launch).expect("a launch is plain data with text keys");
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -63,7 +63,7 @@ impl Service {
             latest: prepare.latest,
             copy: prepare.copy,
             reason: prepare.reason,
-            launch,
+            payload: Payload::of(&launch),
             sample,
         }))
     }

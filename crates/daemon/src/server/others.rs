@@ -122,8 +122,7 @@ impl Others {
     }
 
     async fn prepare(&self, server: &mut ServerClient<Channel>, handoff: &Handoff) -> Result<Reply, Failed> {
-        let launch: Launch =
-            serde_json::from_str(&handoff.launch).map_err(|error| Failed::Lasting(error.to_string()))?;
+        let launch: Launch = handoff.payload.read().map_err(|error| Failed::Lasting(error.to_string()))?;
         let what = launch.what.ok_or_else(|| {
             Failed::Lasting("it was accepted by a version that does not hand jobs over".to_owned())
         })?;

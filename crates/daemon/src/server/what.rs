@@ -1,5 +1,6 @@
 //! What a server runs: a job, or its part of a launch.
 
+use pliant_control::payload::Payload;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ use super::parts::PartRun;
 
 /// What is run. Of a job there is the note of its acceptance, as it was kept or as it reads.
 #[derive(Clone, Debug)]
-pub(super) enum What<L = String> {
+pub(super) enum What<L = Payload> {
     Job(Box<JobRecord>, L),
     Part(Box<PartRun>),
 }
@@ -25,16 +26,14 @@ impl What {
         if let Some(part) = PartRun::of(machine, number) {
             return Some(What::Part(Box::new(part)));
         }
-        let (record, launch) = machine.job(number).zip(machine.launch(number))?;
-        Some(What::Job(Box::new(record.clone()), launch.to_owned()))
+        let (record, launch) = machine.job(number).zip(machine.payload(number))?;
+        Some(What::Job(Box::new(record.clone()), launch.clone()))
     }
 
     /// The same with what its note says.
     pub(super) fn read(self) -> Result<What<Launch>, PrepareError> {
         Ok(match self {
-            What::Job(record, launch) => {
-                What::Job(record, serde_json::from_str(&launch).map_err(PrepareError::Note)?)
-            }
+            What::Job(record, launch) => What::Job(record, launch.read().map_err(PrepareError::Note)?),
             What::Part(part) => What::Part(part),
         })
     }

@@ -5,6 +5,7 @@ use pliant_control::agent::{Ask, What};
 use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::Compared;
 use pliant_control::names::{Handle, Name};
+use pliant_control::payload::Payload;
 use pliant_control::reason::Survey;
 use pliant_control::server::Submit;
 use pliant_model::Time;
@@ -160,7 +161,7 @@ impl World {
             latest,
             compared,
             survey: Survey::default(),
-            launch: number.to_string(),
+            payload: Payload::of(&number),
             sample: None,
         };
         let why = client::Event::Unreachable("nobody is there".to_owned());

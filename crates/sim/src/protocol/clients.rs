@@ -6,6 +6,7 @@ use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::{Compared, Work};
 use pliant_control::names::Token;
 use pliant_control::names::{Key, Name, User};
+use pliant_control::payload::Payload;
 use pliant_control::reason::{Reason, Survey};
 use pliant_control::server::{self, Refused, Submit};
 use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time};
@@ -227,7 +228,7 @@ fn submit(
         latest,
         compared,
         survey,
-        launch: number.to_string(),
+        payload: Payload::of(&number),
         sample: None,
     }
 }

@@ -66,8 +66,8 @@ impl Driver<'_> {
         };
         let (Some(from), Some(to)) = (server(&hop.from), server(&hop.to)) else { return };
         let machine = &self.servers[source].machine;
-        let note = machine.number_of(job).and_then(|number| machine.launch(number));
-        let Some(number) = note.and_then(|note| note.parse::<u32>().ok()) else { return };
+        let payload = machine.number_of(job).and_then(|number| machine.payload(number));
+        let Some(number) = payload.and_then(|payload| payload.read::<u32>().ok()) else { return };
         // It may have started there before that is known here.
         let started = self.outcomes[number as usize].as_ref().map(|ran| ran.log_id);
         let log_id = started.or_else(|| Some(self.submitted.get(&number)?.job.log_id));

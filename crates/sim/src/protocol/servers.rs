@@ -105,8 +105,8 @@ impl Driver<'_> {
         let machine = &self.servers[index].machine;
         let hops = machine.job(run.job.0).map_or(&[][..], |record| &record.hops);
         let (moves, moved) = (hops.len() as u32, hops.last().map(|hop| Reason::Moved(hop.reason)));
-        let note = machine.launch(run.job.0).and_then(|note| note.parse::<u32>().ok());
-        let job = note.and_then(|job| Some((job, self.submitted.remove(&job)?)));
+        let payload = machine.payload(run.job.0).and_then(|payload| payload.read::<u32>().ok());
+        let job = payload.and_then(|job| Some((job, self.submitted.remove(&job)?)));
         let Some((number, Submitted { job, managed })) = job else {
             return debug_assert!(false, "job {} of server {index} started twice", run.job);
         };

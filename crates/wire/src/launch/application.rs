@@ -6,7 +6,7 @@ use pliant_model::Span;
 
 use super::super::proto::{self, launch_request, spawn_request};
 use super::super::{Malformed, bounds, read, write};
-use super::program::{note_of, sent};
+use super::program::{payload_of, sent};
 use super::{A_LAUNCH, task_name};
 
 /// A launch as a client asks for it. Whose it is comes from the certificate. Whether its tasks can be mapped is not checked
@@ -157,7 +157,7 @@ impl TryFrom<proto::Application> for Application {
 
 impl From<&Wish> for proto::TaskWish {
     fn from(wish: &Wish) -> proto::TaskWish {
-        let (program, inputs) = sent(&wish.launch);
+        let (program, inputs) = sent(&wish.payload);
         proto::TaskWish { name: wish.name.clone(), rcr: wish.rcr, program, inputs }
     }
 }
@@ -168,7 +168,7 @@ impl TryFrom<proto::TaskWish> for Wish {
         Ok(Wish {
             name: task_name("name", message.name)?,
             rcr: positive("rcr", message.rcr)?,
-            launch: note_of(message.program, message.inputs)?,
+            payload: payload_of(message.program, message.inputs)?,
         })
     }
 }

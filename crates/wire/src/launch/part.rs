@@ -9,7 +9,7 @@ use pliant_model::Span;
 
 use super::super::proto::{self, part_standing, part_verdict, prepare_part};
 use super::super::{Malformed, bounds, read, write};
-use super::program::{note_of, sent};
+use super::program::{payload_of, sent};
 use super::{A_PART, task_name};
 
 /// What is decided about a part.
@@ -110,7 +110,7 @@ impl TryFrom<proto::PreparePart> for Part {
 
 impl From<&PlacedTask> for prepare_part::PlacedTask {
     fn from(task: &PlacedTask) -> prepare_part::PlacedTask {
-        let (program, inputs) = sent(&task.launch);
+        let (program, inputs) = sent(&task.payload);
         prepare_part::PlacedTask {
             name: task.name.clone(),
             program,
@@ -127,7 +127,7 @@ impl TryFrom<prepare_part::PlacedTask> for PlacedTask {
         let neighbour = |name| task_name("", name);
         Ok(PlacedTask {
             name: task_name("name", message.name)?,
-            launch: note_of(message.program, message.inputs)?,
+            payload: payload_of(message.program, message.inputs)?,
             machine: read::word("machine", "a machine", message.machine, bounds::NAME_BYTES_MAX)?,
             neighbours: read::list("neighbours", message.neighbours, bounds::TASKS_MAX, neighbour)?,
         })

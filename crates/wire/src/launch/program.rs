@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pliant_control::payload::Payload;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
 
@@ -33,31 +34,17 @@ pub enum Program {
     },
 }
 
-/// What a task runs, and on which files: the note that stands for both in `pliant_control::coallocation`, as JSON.
+/// What a task runs, and on which files: the payload of a task in `pliant_control::coallocation`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TaskProgram {
     /// What it runs.
     #[serde(flatten)]
     pub program: Program,
     /// What it finds in its folder.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<FileSpec>,
 }
 
 impl TaskProgram {
-    /// The note of it.
-    pub fn note(&self) -> String {
-        serde_json::to_string(self).expect("a program is plain data with text keys")
-    }
-
-    /// What a note says.
-    ///
-    /// # Errors
-    /// It says nothing of the kind.
-    pub fn of_note(note: &str) -> Result<TaskProgram, serde_json::Error> {
-        serde_json::from_str(note)
-    }
-
     /// How an input file is called where it is uploaded: by its content, so that it goes to a server once, however many tasks
     /// have it and under whatever names.
     pub fn uploaded(file: &FileSpec) -> FileSpec {
@@ -74,9 +61,9 @@ impl From<Program> for TaskProgram {
 }
 
 impl Program {
-    /// The note of it, if it has no input files.
-    pub fn note(&self) -> String {
-        TaskProgram::from(self.clone()).note()
+    /// The payload of a task that runs it without input files.
+    pub fn payload(&self) -> Payload {
+        Payload::of(&TaskProgram::from(self.clone()))
     }
 }
 
@@ -118,9 +105,9 @@ fn script_of(script: proto::program::Script) -> Result<Program, Malformed> {
     })
 }
 
-/// What a note says, as it is sent; no program if it says nothing, which nobody takes at the other end.
-pub(super) fn sent(note: &str) -> (Option<proto::Program>, Vec<proto::InputFile>) {
-    match TaskProgram::of_note(note) {
+/// The payload of a task, as it is sent; no program if it describes none, which the other end refuses.
+pub(super) fn sent(payload: &Payload) -> (Option<proto::Program>, Vec<proto::InputFile>) {
+    match payload.read::<TaskProgram>() {
         Ok(TaskProgram { program, inputs }) => {
             (Some((&program).into()), inputs.iter().map(proto::InputFile::from).collect())
         }
@@ -128,12 +115,12 @@ pub(super) fn sent(note: &str) -> (Option<proto::Program>, Vec<proto::InputFile>
     }
 }
 
-/// The note of what was sent.
-pub(super) fn note_of(
+/// The payload of a task that was sent.
+pub(super) fn payload_of(
     program: Option<proto::Program>,
     inputs: Vec<proto::InputFile>,
-) -> Result<String, Malformed> {
+) -> Result<Payload, Malformed> {
     let program = read::required("program", A_PROGRAM, program)?;
     let inputs = read::list("inputs", inputs, bounds::INPUTS_MAX, FileSpec::try_from)?;
-    Ok(TaskProgram { program, inputs }.note())
+    Ok(Payload::of(&TaskProgram { program, inputs }))
 }

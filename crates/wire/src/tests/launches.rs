@@ -6,8 +6,8 @@ use pliant_control::coallocation::{Application, LaunchRecord, Machine, Part, Par
 
 use super::super::proto::{self, part_standing, part_verdict, prepare_part, program};
 use super::super::{
-    Decided, LaunchRequest, LaunchesQuery, SpawnRequest, Stands, TaskDownload, TaskProgram, bounds,
-    launch_answer, survey_reply, surveyed,
+    Decided, LaunchRequest, LaunchesQuery, SpawnRequest, Stands, TaskDownload, bounds, launch_answer,
+    survey_reply, surveyed,
 };
 use super::samples::{NAME, PROCS, call, check};
 use super::sent;
@@ -224,15 +224,6 @@ fn what_clients_fetch_of_tasks() {
     for (damage, field, expected, found) in cases {
         check::<_, TaskDownload>(right.clone(), damage, field, expected, found);
     }
-}
-
-/// Journals of agents and servers have notes of before tasks had input files.
-#[test]
-fn a_note_without_input_files_is_read() {
-    let note = r##"{"script":{"name":"a.sh","text":"#!/bin/sh","arguments":["x"]}}"##;
-    let read = TaskProgram::of_note(note).unwrap();
-    assert!(read.inputs.is_empty());
-    assert_eq!(read.note(), note);
 }
 
 #[test]

@@ -79,9 +79,10 @@ fn of_server(
         let mut commands = Vec::new();
         machine.on(Time(entry.at), told, &mut commands);
         for command in commands {
-            if let Command::Run { request, launch, .. } = command {
-                let launch: Value = serde_json::from_str(&launch).unwrap();
-                let asked = launch["pause"].as_i64().expect("requests are pauses");
+            if let Command::Run { request, .. } = command {
+                let process = machine.requests().processes().find(|process| process.request == request);
+                let described: Value = process.expect("it runs").payload.read().unwrap();
+                let asked = described["pause"].as_i64().expect("requests are pauses");
                 started.insert(request, (at, SpanMs(asked)));
             }
         }

@@ -1,5 +1,6 @@
 //! Files of tasks: their inputs are sent to each server once, and what they leave comes back, also when a server was away.
 
+use pliant_control::payload::Payload;
 use std::fs;
 use std::path::Path;
 
@@ -111,8 +112,8 @@ async fn a_launch_whose_files_are_refused_is_ended_and_says_why() {
     let announced = pliant_staging::Checksum::of(b"as it was");
     let file = pliant_staging::FileSpec { name: "scene".parse().unwrap(), size: 9, sha256: announced };
     let wish = &mut request.application.tasks[0];
-    let program = pliant_wire::TaskProgram::of_note(&wish.launch).unwrap();
-    wish.launch = pliant_wire::TaskProgram { inputs: vec![file], ..program }.note();
+    let program = wish.payload.read::<pliant_wire::TaskProgram>().unwrap();
+    wish.payload = Payload::of(&pliant_wire::TaskProgram { inputs: vec![file], ..program });
     let paths = InputPaths::from([(announced, folder.join("data/common.txt"))]);
     let go_on = |_: &LaunchRecord| ControlFlow::Continue(());
     let launched = alice.launch(&request, &paths, PATIENCE, std::future::pending(), go_on).await;

@@ -81,7 +81,7 @@ impl Talkers {
             text: TALKER.to_owned(),
             arguments: self.words(name, hears, code),
         };
-        Wish { name: name.to_owned(), rcr: 1.0, launch: program.note() }
+        Wish { name: name.to_owned(), rcr: 1.0, payload: program.payload() }
     }
 
     /// Tasks in a ring, that end with these codes.

@@ -62,7 +62,7 @@ impl Agent {
             name: (*name).to_owned(),
             machine: machine.to_owned(),
             neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(),
-            launch: program.note(),
+            payload: program.payload(),
         };
         Part {
             coordinator: Peer { name: launch.agent.clone(), address: self.address.clone() },

@@ -2,6 +2,7 @@
 
 use pliant_client::{InputPaths, InputSender};
 use pliant_control::coallocation::{LaunchRecord, LaunchState, TaskRecord, Wish};
+use pliant_control::payload::Payload;
 use pliant_model::Time;
 use pliant_staging::{Checksum, FileSpec};
 use pliant_wire::TaskProgram;
@@ -38,8 +39,8 @@ async fn a_part_is_held_when_its_input_files_have_come() {
     let sha256 = Checksum::of(b"a scene");
     let inputs = vec![FileSpec { name: "in/scene.pov".parse().unwrap(), size: 7, sha256 }];
     let mut part = agent.part(1, LYON, &[("one", shell("cat in/scene.pov"), &[])]);
-    let program = TaskProgram::of_note(&part.tasks[0].launch).unwrap();
-    part.tasks[0].launch = TaskProgram { inputs, ..program }.note();
+    let program = part.tasks[0].payload.read::<TaskProgram>().unwrap();
+    part.tasks[0].payload = Payload::of(&TaskProgram { inputs, ..program });
     assert_eq!(agent.prepare(&part).await, Standing::Queued);
     until("its processors to be taken", async || (agent.machines().await[0].load == 1.0).then_some(())).await;
     assert_eq!(agent.prepare(&part).await, Standing::Queued, "nothing has come");
@@ -49,7 +50,7 @@ async fn a_part_is_held_when_its_input_files_have_come() {
     federation.sized(1).await;
     agent.server = client(&federation, Role::Agent, AGENT, LYON);
 
-    let wish = Wish { name: "one".to_owned(), rcr: 1.0, launch: part.tasks[0].launch.clone() };
+    let wish = Wish { name: "one".to_owned(), rcr: 1.0, payload: part.tasks[0].payload.clone() };
     let alice = federation.client("alice");
     let paths = InputPaths::from([(sha256, path)]);
     let mut sender = InputSender::new(&alice, part.id.launch.key, [&wish], &paths).unwrap();

@@ -282,7 +282,7 @@ impl Launch {
     fn placed(&self, task: u32, machine: String) -> PlacedTask {
         let wish = &self.application.tasks[task as usize];
         let neighbours = self.application.neighbours(task).map(|(other, _)| other.name.clone());
-        let (name, launch) = (wish.name.clone(), wish.launch.clone());
-        PlacedTask { name, machine, neighbours: neighbours.collect(), launch }
+        let (name, payload) = (wish.name.clone(), wish.payload.clone());
+        PlacedTask { name, machine, neighbours: neighbours.collect(), payload }
     }
 }

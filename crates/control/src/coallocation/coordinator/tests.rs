@@ -5,6 +5,7 @@ mod gone;
 mod joins;
 mod places;
 
+use crate::payload::Payload;
 use std::collections::VecDeque;
 
 use pliant_model::{JobId, Procs, Span, Speed, Time};
@@ -61,7 +62,8 @@ fn caller(user: &str) -> Caller {
 
 /// An application in a row: each task talks to the next one.
 fn row(rcrs: &[f64]) -> Application {
-    let wish = |(at, rcr): (usize, &f64)| Wish { name: format!("t{at}"), rcr: *rcr, launch: String::new() };
+    let wish =
+        |(at, rcr): (usize, &f64)| Wish { name: format!("t{at}"), rcr: *rcr, payload: Payload::default() };
     let talk = |at: u32| Talk { between: [at - 1, at], rqoc: 2.0 };
     Application {
         mcr_mflops: POWER,

@@ -1,5 +1,6 @@
 //! What a server of requests is told, and what it answers and wants done.
 
+use crate::payload::Payload;
 use pliant_model::TimeMs;
 use pliant_model::rng::Draws;
 use pliant_policy::optional::{Kind, Order, RequestId};
@@ -52,8 +53,8 @@ pub struct Submit {
     pub attempt: u32,
     /// The user's deadline, for the grace of those in its way.
     pub deadline: Option<TimeMs>,
-    /// What to run: the driver's own note.
-    pub launch: String,
+    /// What to run: as its driver describes it.
+    pub payload: Payload,
 }
 
 /// What changes the state.
@@ -171,8 +172,6 @@ pub enum Command {
         request: RequestId,
         /// Where.
         core: u32,
-        /// What.
-        launch: String,
     },
     /// End a running request; that it is gone is told.
     End {

@@ -1,5 +1,6 @@
 //! The requests of a server as a journaled machine.
 
+use crate::payload::Payload;
 use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, Time};
 use pliant_policy::optional::{Fairness, Order};
@@ -27,7 +28,7 @@ fn submit(exploration: Key, number: u32, kind: Kind) -> Event {
         kind,
         attempt: 0,
         deadline: None,
-        launch: "note".to_owned(),
+        payload: Payload::of(&"note"),
     };
     Event::Submit { reply: Token(u64::from(number)), submit: Box::new(submit) }
 }

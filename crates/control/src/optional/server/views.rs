@@ -1,5 +1,6 @@
 //! What a driver looks up: what is to run at the moment, and what users have had.
 
+use crate::payload::Payload;
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Prospect, RequestId, Share, UserId};
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,8 @@ pub struct Process {
     pub core: u32,
     /// Since when.
     pub since: TimeMs,
-    /// What: the driver's own note.
-    pub launch: String,
+    /// What: as its driver describes it.
+    pub payload: Payload,
     /// It is to be ended.
     pub ending: bool,
 }
@@ -57,8 +58,8 @@ impl Requests {
     pub fn processes(&self) -> impl Iterator<Item = Process> {
         self.queue.running().filter_map(|run| {
             let kept = self.requests.get(&run.request)?;
-            let (key, launch, ending) = (kept.key, kept.launch.clone(), run.ending || kept.cancelled);
-            Some(Process { request: run.request, key, core: run.core, since: run.since, launch, ending })
+            let (key, payload, ending) = (kept.key, kept.payload.clone(), run.ending || kept.cancelled);
+            Some(Process { request: run.request, key, core: run.core, since: run.since, payload, ending })
         })
     }
 

@@ -7,6 +7,7 @@ use crate::coallocation::{Addresses, LaunchId, Part, PartId, PlacedTask, Standin
 use crate::listing::State;
 use crate::names::Key;
 use crate::names::Token;
+use crate::payload::Payload;
 
 fn id() -> PartId {
     PartId { launch: LaunchId { agent: "agent".parse().unwrap(), key: Key([1; 16]) }, number: 0 }
@@ -31,7 +32,7 @@ impl Slurm {
             name: name.to_owned(),
             machine: "n1".to_owned(),
             neighbours: Vec::new(),
-            launch: String::new(),
+            payload: Payload::default(),
         };
         let part = Part {
             id: id(),

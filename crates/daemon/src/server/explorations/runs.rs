@@ -64,7 +64,7 @@ enum Ended {
 impl Runs {
     /// Runs a request, or goes on with one that ran before a restart.
     pub(super) fn run(&self, process: Process, resumed: bool) {
-        let program = match serde_json::from_str(&process.launch) {
+        let program = match process.payload.read() {
             Ok(Launch::Pause(span)) => return self.pause(&process, span),
             Ok(Launch::Program(program)) => program,
             Err(error) => {

@@ -1,5 +1,6 @@
 //! One client's stream: its calls in their turn, and the ends of its requests as they come.
 
+use pliant_control::payload::Payload;
 use std::time::Duration;
 
 use pliant_control::names::Token;
@@ -212,7 +213,7 @@ impl Line {
             kind,
             attempt,
             deadline: self.deadline,
-            launch: serde_json::to_string(&launch).expect("a launch is plain data with text keys"),
+            payload: Payload::of(&launch),
         })
     }
 
@@ -222,7 +223,7 @@ impl Line {
         let reply = own.replies.wait_with(self.user.clone());
         let event = event(reply.token());
         let bytes = match &event {
-            Event::Submit { submit, .. } => submit.launch.len(),
+            Event::Submit { submit, .. } => submit.payload.bytes(),
             _ => 0,
         };
         let told = Told { at: moment(&own.clock), event };

@@ -48,7 +48,7 @@ struct TaskLaunch {
 impl TaskLaunch {
     /// The one that a server noted of a task.
     fn of(task: &PlacedTask) -> Result<TaskLaunch, serde_json::Error> {
-        serde_json::from_str(&task.launch)
+        task.payload.read()
     }
 }
 

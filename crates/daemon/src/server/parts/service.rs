@@ -1,5 +1,6 @@
 //! What agents ask of a server for the launches that they coordinate.
 
+use pliant_control::payload::Payload;
 use std::collections::BTreeMap;
 
 use pliant_control::coallocation::{LaunchId, Part, PartId, PlacedTask, Standing};
@@ -136,10 +137,7 @@ impl Service {
         }
         for task in &mut part.tasks {
             match self.task(task, &part.owner, part.walltime).await {
-                Ok(launch) => {
-                    task.launch =
-                        serde_json::to_string(&launch).expect("a task is plain data with text keys");
-                }
+                Ok(launch) => task.payload = Payload::of(&launch),
                 Err(why) => return Ok(Err(format!("task `{}`: {why}", task.name))),
             }
         }
@@ -182,8 +180,7 @@ impl Service {
 
     /// What a task would run.
     async fn task(&self, task: &PlacedTask, owner: &User, walltime: Span) -> Result<TaskLaunch, String> {
-        let TaskProgram { program, inputs } =
-            TaskProgram::of_note(&task.launch).map_err(|error| error.to_string())?;
+        let TaskProgram { program, inputs } = task.payload.read().map_err(|error| error.to_string())?;
         let what = match program {
             Program::Service { name, arguments } => Submitted::Service { name, arguments },
             Program::Script { name, text, arguments } => {

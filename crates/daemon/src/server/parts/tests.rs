@@ -1,5 +1,6 @@
 //! What is run of a part, and on which terms it is waited for.
 
+use pliant_control::payload::Payload;
 use std::fs;
 
 use pliant_config::Source;
@@ -30,7 +31,7 @@ fn part() -> PartRun {
         name: name.to_owned(),
         machine: "n1".to_owned(),
         neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(),
-        launch: serde_json::to_string(&prepared(&[name.to_owned()])).unwrap(),
+        payload: Payload::of(&prepared(&[name.to_owned()])),
     };
     let launch = LaunchId { agent: "lyon".parse().unwrap(), key: Key([1; 16]) };
     let addresses = |names: &[(&str, &str)]| -> Addresses {

@@ -1,5 +1,6 @@
 //! Uploads are thrown away when they rest and nobody has submitted them, and never under an accepted job.
 
+use pliant_control::payload::Payload;
 use std::time::SystemTime;
 
 use pliant_control::job::Work;
@@ -92,7 +93,7 @@ impl Bench {
             latest: None,
             compared: Vec::new(),
             survey: Survey::default(),
-            launch: String::new(),
+            payload: Payload::default(),
             sample: None,
         };
         self.upkeep.mailbox.tell(Event::Submit { reply: Token(1), submit: Box::new(submit) }).unwrap();

@@ -2,6 +2,7 @@
 
 use pliant_control::coallocation::{Application, Mapping, Spawn, Spawned, Talk, Wanted, Wish};
 use pliant_control::names::Key;
+use pliant_control::payload::Payload;
 use pliant_model::Span;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -27,7 +28,7 @@ impl PlannedLaunch {
         let wish = |rng: &mut ChaCha8Rng, name: String| Wish {
             name,
             rcr: rng.random_range(1.0..3.0),
-            launch: String::new(),
+            payload: Payload::default(),
         };
         let tasks: Vec<Wish> = (0..count).map(|at| wish(rng, format!("t{at}"))).collect();
         // Every task talks to one before it, so that the graph is connected.

@@ -3,6 +3,7 @@
 use pliant_control::names::Token;
 use pliant_control::optional::explore::{self, Submission};
 use pliant_control::optional::server::{Event, RequestKey, Standing, Submit};
+use pliant_control::payload::Payload;
 use pliant_model::{SpanMs, TimeMs};
 
 use super::{AGAIN, Bug, Class, Happening, Peer, Timer, ToClient, World};
@@ -118,7 +119,7 @@ impl World<'_> {
             kind: submission.kind,
             attempt: submission.attempt,
             deadline: Some(submission.deadline),
-            launch: String::new(),
+            payload: Payload::default(),
         };
         let server = self.by_name[&submission.server];
         if self.gives_up(user, server) {

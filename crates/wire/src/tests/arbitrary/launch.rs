@@ -5,6 +5,7 @@ use pliant_control::coallocation::{
     PlacedTask, Spawn, Spawned, Standing, Talk, TaskRecord, Verdict, Wish,
 };
 use pliant_control::handoff::Peer;
+use pliant_control::payload::Payload;
 use pliant_control::server::HeldPart;
 
 use super::super::super::{
@@ -42,8 +43,8 @@ pub(in super::super) fn program() -> impl Strategy<Value = Program> {
 }
 
 /// What a task runs, as its note.
-fn note() -> impl Strategy<Value = String> {
-    (program(), vec(file(), 0..3)).prop_map(|(program, inputs)| TaskProgram { program, inputs }.note())
+fn payload() -> impl Strategy<Value = Payload> {
+    (program(), vec(file(), 0..3)).prop_map(|(program, inputs)| Payload::of(&TaskProgram { program, inputs }))
 }
 
 fn launch_id() -> impl Strategy<Value = LaunchId> {
@@ -55,7 +56,7 @@ fn part_id() -> impl Strategy<Value = PartId> {
 }
 
 fn wish() -> impl Strategy<Value = Wish> {
-    (task_name(), positive(), note()).prop_map(|(name, rcr, launch)| Wish { name, rcr, launch })
+    (task_name(), positive(), payload()).prop_map(|(name, rcr, payload)| Wish { name, rcr, payload })
 }
 
 fn application() -> impl Strategy<Value = Application> {
@@ -160,9 +161,13 @@ pub(in super::super) fn machine() -> impl Strategy<Value = Machine> {
 }
 
 pub(in super::super) fn part() -> impl Strategy<Value = Part> {
-    let task = (task_name(), word(), vec(task_name(), 0..4), note());
-    let task =
-        task.prop_map(|(name, machine, neighbours, launch)| PlacedTask { name, machine, neighbours, launch });
+    let task = (task_name(), word(), vec(task_name(), 0..4), payload());
+    let task = task.prop_map(|(name, machine, neighbours, payload)| PlacedTask {
+        name,
+        machine,
+        neighbours,
+        payload,
+    });
     let who = (part_id(), address(), user(), text());
     (who, vec(task, 1..4), procs(), walltime(), held()).prop_map(
         |((id, address, owner, name), tasks, procs, walltime, patience)| Part {

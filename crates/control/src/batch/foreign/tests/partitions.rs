@@ -1,5 +1,6 @@
 //! Where jobs go: the partition that is named or the default one, what it takes, and what is refused for good or for now.
 
+use crate::payload::Payload;
 use pliant_model::Speed;
 
 use super::*;
@@ -60,7 +61,7 @@ fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -
         latest: None,
         compared: Vec::new(),
         survey: Survey::default(),
-        launch: String::new(),
+        payload: Payload::default(),
         sample: None,
     };
     let mut commands = Vec::new();

@@ -1,5 +1,6 @@
 //! Which task goes where.
 
+use crate::payload::Payload;
 use std::collections::BTreeSet;
 
 use super::*;
@@ -103,7 +104,7 @@ fn links_have_room_beside_what_other_launches_send() {
     assert_eq!(there.record().state, LaunchState::Running);
     left(&mut there, 2.0, 10.0, "it runs");
     let new = |name: &str, talks| Spawned {
-        task: Wish { name: name.to_owned(), rcr: 2.0, launch: String::new() },
+        task: Wish { name: name.to_owned(), rcr: 2.0, payload: Payload::default() },
         talks,
     };
     // Next to nothing is said to those that run.
@@ -193,7 +194,7 @@ fn tasks_of_one_machine_share_processors() {
 
 fn spawned(name: &str, talks: &[(&str, f64)]) -> Spawned {
     Spawned {
-        task: Wish { name: name.to_owned(), rcr: 1.0, launch: String::new() },
+        task: Wish { name: name.to_owned(), rcr: 1.0, payload: Payload::default() },
         talks: talks.iter().map(|(task, rqoc)| ((*task).to_owned(), *rqoc)).collect(),
     }
 }

@@ -1,0 +1,80 @@
+//! What is to be run, as the drivers that start it describe it.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// A description of what is to be run. The machines of this crate keep it and hand it out again, but never read it: a driver
+/// writes and reads it. Copies share one text, which in a journal is part of the entry that holds it.
+#[derive(Clone, Debug)]
+pub struct Payload(Arc<RawValue>);
+
+impl Payload {
+    /// The description of something.
+    pub fn of<T: Serialize>(described: &T) -> Payload {
+        let text = serde_json::value::to_raw_value(described);
+        Payload(text.expect("a description is plain data with text keys").into())
+    }
+
+    /// What it describes.
+    ///
+    /// # Errors
+    ///
+    /// It describes nothing of that type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.0.get())
+    }
+
+    /// How long it is, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.get().len()
+    }
+}
+
+/// A description of nothing.
+impl Default for Payload {
+    fn default() -> Payload {
+        Payload::of(&())
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Payload) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl Eq for Payload {}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Payload, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(|text| Payload(text.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_part_of_what_holds_it() {
+        let script = "#!/bin/sh\necho \"one\"\n".repeat(1_000);
+        let payload = Payload::of(&[&script]);
+        assert_eq!(payload.read::<Vec<String>>().unwrap(), [script.as_str()]);
+        assert!(payload.read::<u32>().is_err());
+        let entry = serde_json::to_string(&[payload.clone()]).unwrap();
+        assert_eq!(entry.len(), payload.bytes() + 2, "nothing is escaped twice");
+        assert_eq!(serde_json::from_str::<Vec<Payload>>(&entry).unwrap(), [payload.clone()]);
+        let value = serde_json::to_value(&payload).unwrap();
+        assert_eq!(serde_json::from_value::<Payload>(value).unwrap(), payload, "by way of a tree as well");
+        assert!(Arc::ptr_eq(&payload.0, &payload.clone().0), "copies share one text");
+    }
+}
