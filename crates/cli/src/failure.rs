@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use pliant_client::NotesError;
+use pliant_client::FolderError;
 use pliant_report::FileError;
 use pliant_sim::campaign::CampaignError;
 
@@ -66,16 +66,16 @@ impl From<CampaignError> for Failure {
     }
 }
 
-impl From<NotesError> for Failure {
-    fn from(error: NotesError) -> Failure {
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Failure {
         match error {
-            NotesError::Io { .. } => Failure::system(error),
-            NotesError::InUse { .. } | NotesError::Other { .. } => {
+            FolderError::Io { .. } => Failure::system(error),
+            FolderError::InUse { .. } | FolderError::Other { .. } => {
                 Failure::input(error).hint("choose another folder with --out")
             }
-            NotesError::Unreadable { .. } => Failure::input(error)
+            FolderError::Unreadable { .. } => Failure::input(error)
                 .hint("that file was changed or damaged: put a copy of it back, or begin anew with --out"),
-            NotesError::Nothing { .. } => Failure::input(error).hint("--out begins one"),
+            FolderError::Nothing { .. } => Failure::input(error).hint("--out begins one"),
         }
     }
 }

@@ -7,11 +7,11 @@ mod files;
 mod history;
 mod launches;
 mod multi_jobs;
-mod notes;
 mod servers;
 mod submit;
 mod sweep;
 mod task_files;
+mod work_folder;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,16 +38,18 @@ use tonic::{Request, Response, Status, Streaming};
 
 pub use client_file::ClientFile;
 pub use error::ClientError;
-pub use explorations::{Calls, ExploreError, Explored, Explorer, Happened, Notes, Platform, Told, Wanted};
+pub use explorations::{
+    Calls, ExplorationFolder, ExploreError, Explored, Explorer, Happened, Platform, Told, Wanted,
+};
 pub use files::send_pieces;
 pub use history::History;
 pub use multi_jobs::{
     Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, Sweeper, Swept, Unreachable,
 };
-pub use notes::NotesError;
 pub use submit::{Order, Step};
 pub use sweep::{Sweep, SweepError, Table, TableError, Varied, VariedError};
 pub use task_files::{InputPaths, InputSender};
+pub use work_folder::FolderError;
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);

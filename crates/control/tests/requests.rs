@@ -1,12 +1,12 @@
 //! The requests of a server: what is sent twice, too early, too late, or by somebody else.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use pliant_control::payload::Payload;
 use pliant_control::names::Token;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
     Answer, Command, Config, Event, Exit, RequestKey, Requests, Standing, Submit,
 };
+use pliant_control::payload::Payload;
 use pliant_control::reason::Cause;
 use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, TimeMs};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pliant_client::{ExploreError, Explored, Explorer, Notes, Told, Wanted};
+use pliant_client::{ExplorationFolder, ExploreError, Explored, Explorer, Told, Wanted};
 use pliant_control::optional::explore::Plan;
 use pliant_model::{Span, SpanMs};
 use pliant_policy::optional::Reallocation;
@@ -113,8 +113,8 @@ impl Arguments {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let wanted = arguments.wanted()?;
     let session = arguments.access.open()?;
-    let notes = Notes::open(&arguments.out)?;
-    let explorer = session.run(async { Explorer::new(&session.client, &wanted, Some(notes)) })?;
+    let folder = ExplorationFolder::open(&arguments.out)?;
+    let explorer = session.run(async { Explorer::new(&session.client, &wanted, Some(folder)) })?;
     let (resumed, plan) = (explorer.is_resumed(), explorer.plan().clone());
     let was_over = explorer.is_over();
     if resumed && !was_over {
@@ -218,7 +218,7 @@ impl From<ExploreError> for Failure {
     fn from(error: ExploreError) -> Failure {
         match error {
             ExploreError::Client(error) => failed(error),
-            ExploreError::Notes(error) => error.into(),
+            ExploreError::Folder(error) => error.into(),
         }
     }
 }

@@ -18,9 +18,9 @@ use pliant_wire::{Attempt, Call};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::notes::ToNote;
+use super::folder::{Entry, Header};
 use super::wanted::{ExploreError, Explored, Told, Wanted};
-use super::{Calls, Happened, Notes};
+use super::{Calls, ExplorationFolder, Happened};
 use crate::{Client, ClientError, Sweep};
 
 /// How often it is asked whether there are other servers.
@@ -42,9 +42,8 @@ pub struct Explorer {
     exploration: Key,
     service: String,
     sweep: Sweep,
-    inputs: Vec<FileSpec>,
     calls: Calls,
-    notes: Option<Notes>,
+    folder: Option<ExplorationFolder>,
     clock: Clock,
     /// When the first client began.
     began: TimeMs,
@@ -67,19 +66,21 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// An exploration; one that goes on where it was if the notes have it.
+    /// An exploration; one that goes on where it was if the folder has it.
     ///
     /// # Errors
     ///
-    /// If the notes are of another one, or cannot be used.
-    pub fn new(client: &Client, wanted: &Wanted, notes: Option<Notes>) -> Result<Explorer, ExploreError> {
+    /// If the folder is of another one, or cannot be used.
+    pub fn new(
+        client: &Client,
+        wanted: &Wanted,
+        mut folder: Option<ExplorationFolder>,
+    ) -> Result<Explorer, ExploreError> {
         let clock = Clock::start(Time::ZERO);
         let now = moment(&clock);
         let inputs: Vec<FileSpec> = wanted.inputs.iter().map(|(spec, _)| spec.clone()).collect();
-        // Of what has never come to a server nothing is to be gone on with.
-        let noted = notes.as_ref().map(Notes::read).transpose()?.flatten();
-        let noted = noted.filter(|noted| noted.machine.has_begun());
-        let resumed = noted.is_some();
+        let found = folder.as_mut().map(ExplorationFolder::resume).transpose()?.flatten();
+        let resumed = found.is_some();
         let plan = Plan {
             mandatory: wanted.mandatory,
             most: wanted.most.min(wanted.sweep.combinations().unwrap_or(u32::MAX)),
@@ -90,12 +91,20 @@ impl Explorer {
             reallocation: wanted.reallocation,
             seed: rand::random(),
         };
-        let (exploration, machine, began) = match (noted, &notes) {
-            (Some(noted), Some(notes)) => {
-                notes.expect(&noted, &wanted.service, &wanted.sweep, &inputs, &plan)?;
-                (noted.exploration, noted.machine, noted.began)
+        let (exploration, machine, began) = match (found, &folder) {
+            (Some((header, machine)), Some(folder)) => {
+                folder.expect(&header, &wanted.service, &wanted.sweep, &inputs, &plan)?;
+                (header.exploration, machine, header.began)
             }
-            _ => (Key(rand::random()), Explore::new(plan), now),
+            (_, folder) => {
+                let exploration = Key(rand::random());
+                if let Some(folder) = folder {
+                    let (service, sweep) = (wanted.service.clone(), wanted.sweep.clone());
+                    let plan = plan.clone();
+                    folder.begin(&Header { exploration, service, sweep, inputs, began: now, plan })?;
+                }
+                (exploration, Explore::new(plan), now)
+            }
         };
         let deadline = Some(machine.plan().deadline);
         let calls = client.calls(exploration, &wanted.service, deadline, wanted.patience);
@@ -107,9 +116,8 @@ impl Explorer {
             exploration,
             service: wanted.service.clone(),
             sweep: wanted.sweep.clone(),
-            inputs,
             calls,
-            notes,
+            folder,
             clock,
             began,
             resumed,
@@ -147,7 +155,7 @@ impl Explorer {
     ///
     /// # Errors
     ///
-    /// If nobody takes its requests, or its notes cannot be written. What was done is kept.
+    /// If nobody takes its requests, or its folder cannot be written. What was done is kept.
     pub async fn run(
         mut self,
         interrupted: impl Future<Output = ()>,
@@ -214,24 +222,23 @@ impl Explorer {
         self.tell_more_wrong();
         self.troubles.drain(..).for_each(|trouble| told(Told::Trouble(&trouble)));
         let settled = self.calls.settle(Instant::now() + FAREWELL).await;
-        if let Some(notes) = &self.notes {
-            notes.conclude(&self.sweep, self.machine.plan().mandatory)?;
+        if let Some(folder) = &self.folder {
+            folder.conclude(&self.sweep, self.machine.plan().mandatory)?;
         }
         let explored = Explored { settled, ..self.explored(outcome.interrupted) };
         told(Told::Progress(&explored));
         Ok(explored)
     }
 
-    /// Tells the machine, notes what it has come to, and carries out what it wants.
+    /// Notes what the machine is told, tells it, and carries out what it wants.
     fn tell(&mut self, event: Event) -> Result<Option<Outcome>, ExploreError> {
         let mut commands = Vec::new();
         let now = moment(&self.clock);
-        self.machine.on(now, event, &mut commands);
-        if let Some(notes) = &self.notes {
-            let Explorer { exploration, service, sweep, inputs, machine, began, .. } = &*self;
-            let exploration = *exploration;
-            notes.write(&ToNote { exploration, service, sweep, inputs, began: *began, machine })?;
+        let entry = Entry { at: now, event };
+        if let Some(folder) = &mut self.folder {
+            folder.note(&entry)?;
         }
+        self.machine.on(now, entry.event, &mut commands);
         let mut outcome = None;
         for command in commands {
             match command {
@@ -275,7 +282,7 @@ impl Explorer {
         }
         self.calls.settle(Instant::now() + FAREWELL).await;
         // Nothing has run: the folder is for another attempt.
-        if let Some(Err(error)) = self.notes.as_ref().map(Notes::forget) {
+        if let Some(Err(error)) = self.folder.as_mut().map(ExplorationFolder::forget) {
             return error.into();
         }
         ClientError::usage(self.troubles.pop().unwrap_or_default()).into()
@@ -285,7 +292,7 @@ impl Explorer {
     fn tell_more_wrong(&mut self) {
         let more = self.wrong.saturating_sub(WRONG_MAX);
         if more > 0 {
-            let failed = self.notes.as_ref().map(|notes| notes.dir().join("failed"));
+            let failed = self.folder.as_ref().map(|folder| folder.dir().join("failed"));
             let why = failed.map_or_else(String::new, |dir| format!("; why is in {}", dir.display()));
             self.trouble(format!("servers do not take {more} more requests{why}"));
         }
@@ -308,10 +315,10 @@ impl Explorer {
                 if completed && is_cut(&output) {
                     self.trouble(format!("request {number} wrote more than a result may have, which is cut"));
                 }
-                if let Some(notes) = &self.notes
+                if let Some(folder) = &self.folder
                     && standing != Standing::Cancelled
                 {
-                    notes.keep(number, completed, &output)?;
+                    folder.keep(number, completed, &output)?;
                 }
                 Event::Ended { number, server, completed }
             }
@@ -320,8 +327,8 @@ impl Explorer {
                     // Another server would say the same: it has failed.
                     Cause::Invalid | Cause::TooLarge | Cause::TooLong => {
                         let what = format!("server {server} does not take request {number}: {}", why.why);
-                        if let Some(notes) = &self.notes {
-                            notes.keep(number, false, what.as_bytes())?;
+                        if let Some(folder) = &self.folder {
+                            folder.keep(number, false, what.as_bytes())?;
                         }
                         self.wrong += 1;
                         if self.wrong <= WRONG_MAX {

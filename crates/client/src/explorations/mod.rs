@@ -6,10 +6,10 @@
 //! these calls. [`Client::calls`] has an example.
 
 mod driver;
+mod folder;
 mod happened;
 mod held;
 mod line;
-mod notes;
 mod unanswered;
 mod wanted;
 
@@ -35,8 +35,8 @@ use self::line::{Inputs, Line, Order};
 use super::{Client, ClientError};
 
 pub use self::driver::Explorer;
+pub use self::folder::ExplorationFolder;
 pub use self::happened::Happened;
-pub use self::notes::Notes;
 pub use self::wanted::{ExploreError, Explored, Told, Wanted};
 
 /// What a line to a server reports.

@@ -10,7 +10,7 @@ use pliant_policy::optional::Reallocation;
 use pliant_staging::FileSpec;
 
 use super::Platform;
-use crate::{ClientError, NotesError, Sweep};
+use crate::{ClientError, FolderError, Sweep};
 
 /// What a user wants.
 #[derive(Clone, PartialEq, Debug)]
@@ -74,14 +74,14 @@ pub enum ExploreError {
     /// A call failed, or nobody takes its requests.
     Client(ClientError),
     /// Its folder cannot be used.
-    Notes(NotesError),
+    Folder(FolderError),
 }
 
 impl fmt::Display for ExploreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(error) => error.fmt(f),
-            Self::Notes(error) => error.fmt(f),
+            Self::Folder(error) => error.fmt(f),
         }
     }
 }
@@ -90,7 +90,7 @@ impl std::error::Error for ExploreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Client(error) => Some(error),
-            Self::Notes(error) => Some(error),
+            Self::Folder(error) => Some(error),
         }
     }
 }
@@ -101,8 +101,8 @@ impl From<ClientError> for ExploreError {
     }
 }
 
-impl From<NotesError> for ExploreError {
-    fn from(error: NotesError) -> ExploreError {
-        ExploreError::Notes(error)
+impl From<FolderError> for ExploreError {
+    fn from(error: FolderError) -> ExploreError {
+        ExploreError::Folder(error)
     }
 }

@@ -17,7 +17,7 @@ use super::lookout::Lookout;
 use super::looks::{Asked, Looked, calls};
 use super::packs::{Heard, OnItsWay, Permits};
 use super::{Entry, MultiJobError, SweepFolder, Swept};
-use crate::{Client, ClientError, NotesError};
+use crate::{Client, ClientError, FolderError};
 
 mod beginning;
 
@@ -138,7 +138,7 @@ impl Sweeper {
     /// # Errors
     ///
     /// If the folder cannot be written.
-    pub fn cancel(&mut self) -> Result<(), NotesError> {
+    pub fn cancel(&mut self) -> Result<(), FolderError> {
         if self.machine.is_cancelled() {
             return Ok(());
         }

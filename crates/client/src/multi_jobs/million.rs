@@ -120,7 +120,7 @@ fn check(instances: u32, most_kib: u64) {
         machine.on(event, &mut rng, &mut ignored);
         ignored.clear();
     };
-    folder.replay(instances, tell).unwrap();
+    folder.replay(&header, tell).unwrap();
     assert_eq!((machine.progress().done, machine.progress().packs), (instances, packs));
     let gone_on = began.elapsed() - carried_out;
     let mut rows = Rows::of(folder).unwrap();

@@ -8,7 +8,7 @@ use pliant_wire::{Outcome, PackedEnd};
 
 use super::folder::{Header, numbers};
 use super::{Entry, SweepFolder};
-use crate::NotesError;
+use crate::FolderError;
 
 /// No line says what became of an instance.
 const NOWHERE: u64 = u64::MAX;
@@ -88,15 +88,15 @@ impl Rows {
     /// # Errors
     ///
     /// If there is no multi-job in it, or it cannot be read.
-    pub fn of(mut folder: SweepFolder) -> Result<Rows, NotesError> {
-        let nothing = || NotesError::Nothing { dir: folder.dir().to_owned() };
+    pub fn of(mut folder: SweepFolder) -> Result<Rows, FolderError> {
+        let nothing = || FolderError::Nothing { dir: folder.dir().to_owned() };
         let header = folder.header()?.ok_or_else(nothing)?;
         let mut ends = vec![(NOWHERE, 0_u8); header.plan.instances as usize];
         let (mut packs, mut servers) = (Vec::new(), Vec::<Name>::new());
         // Where a pack that has not ended was handed out, and with which instances.
         let mut open: BTreeMap<u32, (u64, Vec<(u32, u32)>)> = BTreeMap::new();
         let mut cancelled = false;
-        folder.replay(header.plan.instances, |place, entry| match entry {
+        folder.replay(&header, |place, entry| match entry {
             Entry::Submitted { pack, instances, .. } => _ = open.insert(pack, (place, instances)),
             Entry::Accepted { pack, job } => {
                 let known = servers.iter().position(|server| *server == job.server);
@@ -174,7 +174,7 @@ impl Rows {
     /// # Errors
     ///
     /// If its line cannot be read.
-    pub fn row(&mut self, instance: u32) -> Result<Row, NotesError> {
+    pub fn row(&mut self, instance: u32) -> Result<Row, FolderError> {
         let values = self.header.sweep.values(instance);
         let (place, tries) = self.ends.get(instance as usize).copied().unwrap_or((NOWHERE, 0));
         let nothing = Row {

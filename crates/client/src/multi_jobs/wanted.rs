@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use super::looks::{Asked, Looked, Unreachable};
-use crate::NotesError;
+use crate::FolderError;
 use crate::{Client, ClientError, Sweep};
 
 /// The most instances of a pack.
@@ -77,7 +77,7 @@ pub enum MultiJobError {
     /// A call failed.
     Client(ClientError),
     /// Its folder cannot be used.
-    Folder(NotesError),
+    Folder(FolderError),
     /// Nobody runs such instances; why, by server.
     Nobody(Vec<Unreachable>),
     /// Nobody has taken anything of it.
@@ -135,8 +135,8 @@ impl From<ClientError> for MultiJobError {
     }
 }
 
-impl From<NotesError> for MultiJobError {
-    fn from(error: NotesError) -> MultiJobError {
+impl From<FolderError> for MultiJobError {
+    fn from(error: FolderError) -> MultiJobError {
         MultiJobError::Folder(error)
     }
 }

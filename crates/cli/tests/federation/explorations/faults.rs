@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pliant_client::Notes;
-use pliant_model::SpanMs;
+use pliant_client::ExplorationFolder;
+use pliant_control::optional::explore::Explore;
+use pliant_model::{SpanMs, TimeMs};
 use pliant_transport::Role;
 use tokio::time::sleep;
 
@@ -118,9 +119,19 @@ impl Explorer {
         command
     }
 
-    /// What its client has noted.
-    fn noted(&self) -> Option<serde_json::Value> {
-        serde_json::from_slice(&std::fs::read(self.out().join("exploration.json")).ok()?).ok()
+    /// Its dispatcher as its client's folder tells it, by its header and its journal.
+    fn dispatcher(&self) -> Option<serde_json::Value> {
+        let read = |name| std::fs::read(self.out().join(name)).ok();
+        let header: serde_json::Value = serde_json::from_slice(&read("exploration.json")?).unwrap();
+        let mut machine = Explore::new(serde_json::from_value(header["plan"].clone()).unwrap());
+        let journal = read("journal.jsonl")?;
+        // The last line may not be written whole.
+        for line in journal.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+            let entry: serde_json::Value = serde_json::from_slice(line).unwrap();
+            let event = serde_json::from_value(entry["event"].clone()).unwrap();
+            machine.on(TimeMs(entry["at"].as_i64().unwrap()), event, &mut Vec::new());
+        }
+        serde_json::to_value(machine).ok()
     }
 }
 
@@ -131,7 +142,7 @@ async fn a_client_that_was_killed_goes_on() {
     let alice = Explorer::new(&federation, "alice");
     let command = || alice.explore("ms=100 --min 6 --max 200 --deadline 6s");
     let out = alice.out();
-    let results = || Notes::open(&out).and_then(|notes| notes.results()).unwrap_or_default();
+    let results = || ExplorationFolder::open(&out).and_then(|folder| folder.results()).unwrap_or_default();
     let mut first = command().spawn().unwrap();
     until("some results", async || {
         // The first client holds the folder: its files are looked at without it.
@@ -166,18 +177,18 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     let federation = Federation::start(&clusters).await;
     let alice = Explorer::new(&federation, "alice");
     let command = || alice.explore("ms=1000 --min 1 --max 500 --deadline 8s");
-    let noted = || alice.noted();
+    let dispatcher = || alice.dispatcher();
     let mut first = command().spawn().unwrap();
     until("the mandatory request to be completed and others to run", async || {
-        let machine = noted()?["machine"].clone();
+        let machine = dispatcher()?;
         (machine["progress"]["mandatory"] == 1 && machine["sent"].as_object()?.len() >= 4).then_some(())
     })
     .await;
     first.kill().unwrap();
     first.wait().unwrap();
-    let left = noted().unwrap();
-    let before = left["machine"]["progress"]["optional"].as_u64().unwrap();
-    let deadline_ms = left["machine"]["plan"]["deadline"].as_u64().unwrap();
+    let left = dispatcher().unwrap();
+    let before = left["progress"]["optional"].as_u64().unwrap();
+    let deadline_ms = left["plan"]["deadline"].as_u64().unwrap();
     // All that it had sent ends by itself: nobody sends more.
     until("all requests to be over, and the deadline too", async || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
@@ -192,9 +203,9 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
     assert_eq!((second.status.code(), &said["settled"]), (Some(0), &true.into()), "{said}");
     assert_eq!(said["optional"]["completed"].as_u64(), Some(completed), "{said}");
-    let kept = Notes::open(&alice.out()).and_then(|notes| notes.results()).unwrap();
+    let kept = ExplorationFolder::open(&alice.out()).and_then(|folder| folder.results()).unwrap();
     assert_eq!(kept.len() as u64, 1 + completed, "{said}");
-    assert_eq!(noted().unwrap()["machine"]["sent"].as_object().unwrap().len(), 0);
+    assert_eq!(dispatcher().unwrap()["sent"].as_object().unwrap().len(), 0);
 }
 
 /// A server has no room for all of a user's mandatory requests, so the client waits to ask again, and is killed then.
@@ -204,16 +215,16 @@ async fn a_client_that_was_killed_while_it_waited_for_room_goes_on() {
         Federation::start(&[server("lyon", "cores = 1\npause = true\nmandatory_per_user = 2")]).await;
     let alice = Explorer::new(&federation, "alice");
     let command = || alice.explore("ms=2000 --min 4 --max 4 --deadline 3s");
-    let noted = || alice.noted();
+    let dispatcher = || alice.dispatcher();
     let mut first = command().spawn().unwrap();
     until("the client to wait for room", async || {
-        let machine = noted()?["machine"].clone();
+        let machine = dispatcher()?;
         (machine["phase"] == "pausing" && !machine["sent"].as_object()?.is_empty()).then_some(())
     })
     .await;
     first.kill().unwrap();
     first.wait().unwrap();
-    assert_eq!(noted().unwrap()["machine"]["phase"], "pausing");
+    assert_eq!(dispatcher().unwrap()["phase"], "pausing");
     let second = command().output().unwrap();
     let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
     assert_eq!((second.status.code(), &said["mandatory"]["completed"]), (Some(0), &4.into()), "{said}");

@@ -9,7 +9,7 @@ mod verbs;
 
 use std::time::Duration;
 
-use pliant_client::{Explored, Explorer, Notes, Sweep, Wanted};
+use pliant_client::{ExplorationFolder, Explored, Explorer, Sweep, Wanted};
 use pliant_control::names::User;
 use pliant_model::SpanMs;
 use pliant_policy::optional::Share;
@@ -45,10 +45,10 @@ pub(crate) async fn explore(
     federation: &Federation,
     user: &str,
     wanted: &Wanted,
-    notes: Option<Notes>,
+    folder: Option<ExplorationFolder>,
 ) -> Explored {
     let client = federation.client(user);
-    let explorer = Explorer::new(&client, wanted, notes).unwrap();
+    let explorer = Explorer::new(&client, wanted, folder).unwrap();
     explorer.run(std::future::pending(), |_| {}).await.unwrap()
 }
 

@@ -13,7 +13,7 @@ use super::super::lookout::Lookout;
 use super::super::wanted::plan;
 use super::super::{Entry, MultiJobWanted, SweepFolder};
 use super::{Open, Sweeper, event};
-use crate::{Client, NotesError};
+use crate::{Client, FolderError};
 
 impl Sweeper {
     /// A multi-job; one that goes on where it was if the folder has it.
@@ -21,10 +21,14 @@ impl Sweeper {
     /// # Errors
     ///
     /// If the folder is of another one, or cannot be used.
-    pub fn new(client: &Client, wanted: &MultiJobWanted, folder: SweepFolder) -> Result<Sweeper, NotesError> {
+    pub fn new(
+        client: &Client,
+        wanted: &MultiJobWanted,
+        folder: SweepFolder,
+    ) -> Result<Sweeper, FolderError> {
         match folder.header()? {
             Some(header) => {
-                folder.expect(&header, wanted)?;
+                folder.expect_sweep(&header, wanted)?;
                 Sweeper::with(client, header, folder, wanted.patience)
             }
             None => {
@@ -40,8 +44,8 @@ impl Sweeper {
     /// # Errors
     ///
     /// If there is none, or the folder cannot be used.
-    pub fn resume(client: &Client, folder: SweepFolder, patience: Duration) -> Result<Sweeper, NotesError> {
-        let nothing = || NotesError::Nothing { dir: folder.dir().to_owned() };
+    pub fn resume(client: &Client, folder: SweepFolder, patience: Duration) -> Result<Sweeper, FolderError> {
+        let nothing = || FolderError::Nothing { dir: folder.dir().to_owned() };
         let header = folder.header()?.ok_or_else(nothing)?;
         Sweeper::with(client, header, folder, patience)
     }
@@ -51,7 +55,7 @@ impl Sweeper {
         header: Header,
         mut folder: SweepFolder,
         patience: Duration,
-    ) -> Result<Sweeper, NotesError> {
+    ) -> Result<Sweeper, FolderError> {
         folder.expect_user(&header, &client.user())?;
         let mut machine = MultiJob::new(header.plan.clone());
         let mut packs: BTreeMap<u32, Open> = BTreeMap::new();
@@ -59,7 +63,7 @@ impl Sweeper {
         // What follows from the past was carried out in the past.
         let mut carried_out = Vec::new();
         let mut accepted = false;
-        folder.replay(header.plan.instances, |_, entry| {
+        folder.replay(&header, |_, entry| {
             match &entry {
                 Entry::Submitted { pack, server, instances } => {
                     let open = Open {
