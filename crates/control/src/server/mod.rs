@@ -49,7 +49,7 @@ use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
 use crate::runtime_sample::RuntimeSample;
 
-pub use admission::{Refused, Submit, tolerated};
+pub use admission::{Refused, Submit};
 pub use event::{Answer, Command, Event};
 pub use parts::{HeldPart, PartCommand, PartEvent};
 pub use prospects::Instance;
