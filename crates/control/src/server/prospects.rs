@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use pliant_model::{JobId, Procs, Span, SpanMs, Time, Walltimes};
 use pliant_policy::allocation::ClusterState;
+use pliant_policy::allocation::instances::{Expected, before_the_first, places};
 use pliant_policy::allocation::pending::{PendingJob, state};
-use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Predicted, Runtimes, Settings};
+use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Runtimes, Settings};
 
 use super::{Kept, Refused, Server};
 use crate::job::{JobRecord, JobState, Work};
-use crate::multi_job::{Expectation, Places, Prospects, Told};
+use crate::multi_job::{Expectation, Places, Prospects};
 use crate::names::User;
 use crate::runtime_sample::RuntimeSample;
 
@@ -76,7 +77,8 @@ impl Server {
             let most = (most - spare).0 / walltime.0;
             u32::try_from(most.max(1)).unwrap_or(u32::MAX)
         });
-        let (length, told) = self.length(user, instance, SpanMs(walltime.0.saturating_mul(1_000)));
+        let Expected { time: length, told } =
+            self.length(user, instance, SpanMs(walltime.0.saturating_mul(1_000)));
         let processors = self.procs();
         let is_withdrawable = |number: &u32| {
             let record = self.jobs.get(number).map(|kept| &kept.record);
@@ -86,39 +88,19 @@ impl Server {
         let pending = self.pending(now, &waiting.iter().copied().collect());
         let ClusterState { offer, jobs, failures } =
             state(processors, pending, Span(length.0), 0.0, self.failures);
-        let width = instance.work.procs.0.max(1);
-        let mut free = Vec::with_capacity(offer.free.len());
-        let mut rest = 0;
-        for step in offer.free {
-            let processors = rest + step.processors;
-            rest = processors % width;
-            if processors >= width {
-                free.push(Places { at: SpanMs(step.at.0), places: processors / width });
-            }
-        }
+        let free = places(&offer.free, instance.work.procs.0).into_iter();
+        let free = free.map(|step| Places { at: SpanMs(step.at.0), places: step.processors }).collect();
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
         let scale = instance.scale;
         let refused = Vec::new();
         Ok(Prospects { free, instance: length, scale, told, jobs, failures, pack_most, waiting, refused })
     }
 
-    /// How long an instance is expected to take here: as earlier runs of its service, as such jobs elsewhere, or as long
-    /// as it may, at most.
-    fn length(&self, user: &User, instance: &Instance, most: SpanMs) -> (SpanMs, Told) {
+    /// How long an instance is expected to take here, `most` at most.
+    fn length(&self, user: &User, instance: &Instance, most: SpanMs) -> Expected {
         let of = Categories { executable: Some(instance.service.clone()), ..of_user(user) };
-        let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
-        let own = found.filter(|found| found.level == Level::Executable);
-        let own =
-            own.map(|Predicted { runtime, level, jobs, .. }| (runtime.0, level, Told::Statistics { jobs }));
-        let elsewhere = |Expectation { runtime, level, jobs }: Expectation| {
-            (runtime.0, level, Told::Federation { level, jobs })
-        };
-        let found = own.or(instance.elsewhere.map(elsewhere)).map(|(runtime, level, told)| {
-            let scale = if level == Level::Executable { instance.scale } else { 1.0 };
-            let ms = runtime as f64 * scale / self.config.speed.get();
-            (SpanMs((ms.ceil() as i64).max(1)), told)
-        });
-        found.filter(|(length, _)| *length <= most).unwrap_or((most, Told::Walltime))
+        let own = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
+        before_the_first(own, instance.elsewhere, instance.scale, self.config.speed.get(), most)
     }
 
     /// The jobs of the cluster in the order in which they start, without some that wait, with how long they are expected
