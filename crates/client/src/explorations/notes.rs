@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::Sweep;
 use crate::notes::{NotesError, at, lock, named};
 
-const SCHEMA: &str = "pliant.exploration/1";
+const SCHEMA: &str = "pliant.exploration/2";
 
 /// An exploration as it is noted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! What a driver looks up: what is to run at the moment, and what users have had.
 
-use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::{Prospect, RequestId, Share, UserId};
-use serde::{Deserialize, Serialize};
+use pliant_model::TimeMs;
+use pliant_policy::optional::{Prospects, RequestId, Share, UserId};
 
 use super::{RequestKey, Requests, Standing};
 use crate::names::{Key, User};
@@ -31,15 +30,6 @@ pub struct UserShare {
     pub user: User,
     /// How much.
     pub share: Share,
-}
-
-/// What a server tells a client who may have a better server for its mandatory requests.
-#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Prospects {
-    /// For one mandatory request more.
-    pub more: Prospect,
-    /// The client's mandatory requests that wait here, in their turn, and for how long still; none where that cannot be told.
-    pub waiting: Vec<(u32, Option<SpanMs>)>,
 }
 
 impl Requests {
