@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use pliant_model::{JobId, Procs, Span, Speed, Time, Walltimes};
 use pliant_policy::UnknownName;
-use pliant_policy::history::History;
 use pliant_policy::runtimes::Runtimes;
+use pliant_policy::runtimes::history::History;
 use pliant_policy::tuning::Tuner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

@@ -10,14 +10,13 @@
 //! no service. O(jobs log processors).
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pliant_model::{JobId, Procs, Span, SpanMs, Time, Walltimes};
+use pliant_model::{JobId, Procs, Span, SpanMs, Time};
 use pliant_policy::allocation::ClusterState;
 use pliant_policy::allocation::instances::{Expected, before_the_first, places};
 use pliant_policy::allocation::pending::{PendingJob, state};
-use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Runtimes, Settings};
+use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Level, Ran, Runtimes, Settings};
 
 use super::{Kept, Refused, Server};
 use crate::job::{JobRecord, JobState, Work};
@@ -25,20 +24,14 @@ use crate::multi_job::{Expectation, Places, Prospects};
 use crate::names::User;
 use crate::runtime_sample::RuntimeSample;
 
-/// A category of fewer jobs says nothing.
-const LEAST: NonZeroUsize = NonZeroUsize::new(3).expect("more than none");
-
-/// Which jobs count: of a category the last 200 for what is recent.
-const SETTINGS: Settings = Settings { window: NonZeroUsize::new(200).expect("more than none"), least: LEAST };
-
 /// Statistics of nothing yet.
 pub(super) fn empty() -> Runtimes<String> {
-    Runtimes::new(SETTINGS)
+    Runtimes::new(Settings::FEDERATION)
 }
 
 /// Statistics that go on like the dumped ones.
 pub(super) fn restore(dump: &[CategoryDump<String>]) -> Runtimes<String> {
-    Runtimes::restore(SETTINGS, dump)
+    Runtimes::restore(Settings::FEDERATION, dump)
 }
 
 /// An instance of a multi-job.
@@ -155,21 +148,13 @@ impl Server {
     /// deviation of that.
     fn foreseen(&self, kept: Option<&Kept>, procs: Procs, elapsed: Span, most: Span) -> (Span, Span) {
         let foreseen = kept.and_then(|Kept { number, record, sample, .. }| {
-            let categories = categories(record, sample.as_ref());
-            let found = self.runtimes.predict(&categories, Level::Executable, Estimator::Mean)?;
-            if found.jobs < LEAST.get() as u64 {
-                return None;
-            }
             let request = record.work.request(JobId(*number), Time::ZERO);
-            let walltimes = request.on(self.procs(), self.config.speed)?;
-            let units = sample.as_ref().map_or(1.0, |sample| sample.units(found.level));
-            let factor = units * wider(&walltimes, procs) / self.config.speed.get();
-            let elapsed = Span((elapsed.0 as f64 / factor) as i64);
-            let found = self.runtimes.predict_running(&categories, found.level, elapsed)?;
-            let of = |span: Span| Span((span.0 as f64 * factor).ceil() as i64);
-            Some((of(found.runtime).min(most), of(found.deviation)))
+            let speed = self.config.speed;
+            let shape = InShape { walltimes: &request.on(self.procs(), speed)?, procs, speed };
+            let units = |level| sample.as_ref().map_or(1.0, |sample| sample.units(level));
+            self.runtimes.predict_in_shape(&categories(record, sample.as_ref()), shape, units, elapsed)
         });
-        foreseen.unwrap_or((most, Span::ZERO))
+        foreseen.map_or((most, Span::ZERO), |found| (found.runtime.min(most), found.deviation))
     }
 
     /// A job has ended well, after `elapsed` if that was measured.
@@ -179,26 +164,18 @@ impl Server {
         let Some(Kept { record, sample, run, .. }) = self.jobs.get_mut(&number) else { return };
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
-        let asked = run.as_ref().map_or(record.procs, |run| run.procs);
-        // A folded job ran in rounds.
-        let rounds = asked.0.div_ceil(record.procs.0.max(1)).max(1);
+        let procs = run.as_ref().map_or(record.procs, |run| run.procs);
         let request = record.work.request(JobId(number), Time::ZERO);
         let Some(walltimes) = request.on(processors, speed) else { return };
-        let narrow = speed.get() / (wider(&walltimes, asked) * f64::from(rounds));
-        let ms = |units: f64| Span((elapsed.as_secs_f64() * 1_000.0 * narrow / units).ceil() as i64);
-        let unit = sample.as_ref().map(|sample| ms(sample.units(Level::Executable)));
-        let ran = ms(sample.as_ref().map_or(1.0, |sample| sample.units(Level::All)));
+        let shape = InShape { walltimes: &walltimes, procs, speed };
+        let whole = Ran { shape, got: record.procs, elapsed };
+        let unit = sample.as_ref().map(|sample| whole.unit_ms(sample.units(Level::Executable)));
+        let ran = whole.unit_ms(sample.as_ref().map_or(1.0, |sample| sample.units(Level::All)));
         record.taught = unit.map(|unit| SpanMs(unit.0));
         record.ran = Some(SpanMs(ran.0));
         let categories = categories(record, sample.as_ref());
         self.runtimes.tell_scaled(&categories, unit.unwrap_or(ran), ran);
     }
-}
-
-/// The time on so many processors relative to that on the fewest that will do.
-fn wider(walltimes: &Walltimes<'_>, procs: Procs) -> f64 {
-    let procs = procs.clamp(walltimes.least(), walltimes.most());
-    walltimes.ratio(procs) / walltimes.ratio(walltimes.least())
 }
 
 /// What a job has in common with others. Services have names without colons.

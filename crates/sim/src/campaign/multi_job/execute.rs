@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pliant_model::{Span, Time, rng::stream_seed};
-use pliant_policy::history::Choice;
+use pliant_policy::runtimes::Choice;
 use pliant_policy::runtimes::{Estimator, Level, Runtimes};
 use pliant_trace::generate::grid_log;
 use pliant_trace::{LoadOptions, Workload};
