@@ -6,6 +6,7 @@
 
 mod browser;
 mod database;
+mod decisions;
 mod film;
 mod fuzz;
 mod lint;
@@ -15,6 +16,7 @@ mod packages;
 mod paper;
 mod skipped;
 mod soak;
+mod source;
 mod step;
 mod structure;
 mod testing;

@@ -1,9 +1,10 @@
-//! A part of `cargo xtask lint`: what the client library may depend on, and that no modules of a crate import each other in a circle.
+//! A part of `cargo xtask lint`: what the client library may depend on, that no modules of a crate import each other in a circle, and
+//! what crates leave to others ([`crate::decisions`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
 
+use crate::decisions;
+use crate::source::{Sources, folders, sources};
 use crate::step::{Failure, Step, workspace_root};
 
 /// Crates that a program which uses the client library must not have to build.
@@ -21,7 +22,7 @@ const NOT_IN_CLIENT: [&str; 8] = [
 /// Per module of a crate, the modules that it imports, each with a file that does.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Checks both, and prints every finding.
+/// Checks all of it, and prints every finding.
 pub(crate) fn run() -> Result<(), Failure> {
     let tree = ["tree", "-p", "pliant-client", "-e", "normal", "--prefix", "none", "--format", "{p}"];
     let tree = Step::cargo(&tree).output().ok_or_else(|| Failure::NotStarted {
@@ -33,6 +34,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     for name in folders(&crates) {
         let sources = sources(&crates.join(&name).join("src"));
         findings.extend(circles(&imports(&sources)).iter().map(|circle| format!("crates/{name}: {circle}")));
+        findings.extend(decisions::findings(&name, &sources));
     }
     for finding in &findings {
         eprintln!("xtask: {finding}");
@@ -50,48 +52,8 @@ fn too_heavy(tree: &str) -> Vec<String> {
     found.map(|name| format!("expected pliant-client without {name}, found that it depends on it")).collect()
 }
 
-fn folders(path: &Path) -> Vec<String> {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-/// The source files below a folder, without those of tests: path relative to the folder, text.
-fn sources(root: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let mut pending = vec![root.to_owned()];
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            if relative.contains("test") {
-                continue;
-            }
-            if path.is_dir() {
-                pending.push(path);
-            } else if let Ok(text) = fs::read_to_string(&path)
-                && relative.ends_with(".rs")
-            {
-                found.insert(relative, code(&text));
-            }
-        }
-    }
-    found
-}
-
-/// A source text without its comments and without what follows `#[cfg(test)]` at its end.
-fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
-    lines.collect::<Vec<&str>>().join("\n")
-}
-
 /// Which top-level modules of a crate import which others.
-fn imports(sources: &BTreeMap<String, String>) -> Imports {
+fn imports(sources: &Sources) -> Imports {
     let root = sources.get("lib.rs").or_else(|| sources.get("main.rs")).map_or("", String::as_str);
     let modules: BTreeSet<&str> = root
         .lines()
@@ -199,6 +161,7 @@ fn circles(imports: &Imports) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::code;
 
     fn crate_of(files: &[(&str, &str)]) -> Vec<String> {
         let sources = files.iter().map(|(path, text)| ((*path).to_owned(), code(text))).collect();

@@ -117,9 +117,13 @@ pub(crate) fn platform(word: &str) -> Result<Platform, Failure> {
 
 /// How logs are read, and where they are looked for: in `traces`, else where `PLIANT_TRACES` says.
 pub(crate) fn load_options(repair: RepairOptions, traces: Option<&Path>) -> LoadOptions {
-    let log_dirs =
-        traces.map(Path::to_owned).or_else(|| std::env::var_os("PLIANT_TRACES").map(PathBuf::from));
-    LoadOptions { repair, log_dirs: log_dirs.into_iter().collect() }
+    let log_dirs = traces.map_or_else(log_dirs, |traces| vec![traces.to_owned()]);
+    LoadOptions { repair, log_dirs }
+}
+
+/// Where logs are looked for that are not beside the file that names them: where `PLIANT_TRACES` says.
+pub(crate) fn log_dirs() -> Vec<PathBuf> {
+    std::env::var_os("PLIANT_TRACES").map(PathBuf::from).into_iter().collect()
 }
 
 /// The counts of a repair report, by their stable words.

@@ -8,13 +8,14 @@
 //! another one, so no job runs twice. A client that starts again with a key that it may have sent begins there.
 
 use pliant_model::{Span, Time};
+use pliant_policy::completion::tolerated;
 
 use crate::agent::Found;
 use crate::job::{Compared, JobRecord};
 use crate::names::Name;
 use crate::reason::{Cause, Reason, Survey};
-use crate::server::{Refused, tolerated};
-use crate::vector::Vector;
+use crate::server::Refused;
+use crate::vector::{Vector, cut};
 
 /// From which time on that the agent is asked any completion is taken.
 const ROUNDS: u32 = 3;
@@ -225,6 +226,7 @@ impl Submission {
         let absent = found.absent.into_iter().map(|server| (server, Cause::Absent)).collect();
         self.survey = Survey { servers: found.servers, answered: found.answered, passed: absent };
         self.candidates = found.vectors;
+        cut(&mut self.candidates, usize::MAX);
         self.next = 0;
         self.unreached = false;
         if self.candidates.is_empty() && nobody_missing && !self.reasons.is_empty() {

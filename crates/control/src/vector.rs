@@ -1,10 +1,8 @@
 //! Estimation vectors: what a server would give a request now, as it comes up the tree of agents (paper 004,
 //! section 4.2; the estimation vectors of GridRPC middleware).
 
-use std::collections::BTreeSet;
-
 use pliant_model::{Estimate, Procs, Speed};
-use pliant_policy::mapping::earliest_first;
+use pliant_policy::completion::{Offer, merge_offers};
 use serde::{Deserialize, Serialize};
 
 use crate::names::Name;
@@ -31,18 +29,15 @@ pub struct Vector {
 }
 
 impl Vector {
-    /// What decides between vectors: see [`earliest_first`].
-    fn offer(&self) -> ((u32, &Name), Estimate) {
-        ((self.rank, &self.server), self.estimate)
+    /// What decides between vectors.
+    fn offer(&self) -> Offer<&Name> {
+        Offer { rank: self.rank, server: &self.server, estimate: self.estimate }
     }
 }
 
-/// Sorts by completion (MCT), ties by rank and then by name, and keeps the `best` first ones: what an agent passes
-/// up.
+/// Keeps the `best` most preferred vectors, the most preferred first ([`merge_offers`]): what an agent passes up, and the
+/// order in which a client goes through them.
 pub fn cut(vectors: &mut Vec<Vector>, best: usize) {
-    vectors.sort_by(|a, b| earliest_first(&a.offer(), &b.offer()));
-    // A server that has just moved from one agent to another may have answered through both.
-    let mut seen = BTreeSet::new();
-    vectors.retain(|vector| seen.insert(vector.server.clone()));
-    vectors.truncate(best.max(1));
+    let offers: Vec<Offer<&Name>> = vectors.iter().map(Vector::offer).collect();
+    *vectors = merge_offers(&offers, best).into_iter().map(|at| vectors[at].clone()).collect();
 }

@@ -8,18 +8,15 @@
 pub mod allocation;
 pub mod alternatives;
 pub mod batch;
+pub mod completion;
 pub mod federation;
-pub mod history;
 pub mod mapping;
 pub mod nodes;
 pub mod optional;
-pub mod predicted;
 pub mod profile;
 pub mod reallocation;
 pub mod runtimes;
 pub mod tuning;
-pub mod used;
-mod window;
 
 /// A name that is not in a registry, with the names that are.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,7 +1,5 @@
 //! Mapping: which cluster an arriving request is sent to (paper 000, section 3.1; spec A.0.4).
 
-use std::cmp::Ordering;
-
 use pliant_model::{ClusterId, Estimate, MapReason, Procs, RefusalCause, Request, Time};
 use rand::Rng;
 
@@ -30,39 +28,6 @@ pub struct Mapped {
     pub reason: MapReason,
 }
 
-/// The order of preference under MCT: earliest completion, ties to the lower rank (a cluster's number, or
-/// whatever else tells candidates apart).
-pub fn earliest_first<Rank: Ord>(a: &(Rank, Estimate), b: &(Rank, Estimate)) -> Ordering {
-    (a.1.completion(), &a.0).cmp(&(b.1.completion(), &b.0))
-}
-
-/// Chooses among candidates, each with what it would give the request now: the position of one and why, or
-/// none if there is nothing to choose. `origin` is the one that the user chose. O(candidates).
-///
-/// An agent chooses by this among the estimation vectors that came up its tree. [`map`] does too; under MCT
-/// it has [`Federation::earliest`] find the same cluster without asking every one (a test compares).
-pub fn choose<Rank: Ord>(
-    mapping: Mapping,
-    candidates: &[(Rank, Estimate)],
-    origin: Option<&Rank>,
-    rng: &mut impl Rng,
-) -> Option<(usize, MapReason)> {
-    match mapping {
-        Mapping::Mct => {
-            let all = candidates.iter().enumerate();
-            let (index, _) = all.min_by(|(_, a), (_, b)| earliest_first(a, b))?;
-            Some((index, MapReason::EarliestCompletion))
-        }
-        Mapping::Random if candidates.is_empty() => None,
-        Mapping::Random => Some((rng.random_range(0..candidates.len()), MapReason::Drawn)),
-        Mapping::Given => {
-            let origin = origin?;
-            let index = candidates.iter().position(|(rank, _)| rank == origin)?;
-            Some((index, MapReason::Given))
-        }
-    }
-}
-
 /// Chooses the cluster of a request; a request that fits nowhere is refused with the reason.
 pub fn map(
     mapping: Mapping,
@@ -82,30 +47,23 @@ pub fn map(
                 .ids()
                 .filter_map(|id| Some((id, federation.estimate(now, request, id)?)))
                 .collect();
-            mapped(mapping, &fitting, None, rng).ok_or_else(|| too_large(federation, request))
+            if fitting.is_empty() {
+                return Err(too_large(federation, request));
+            }
+            let (cluster, estimate) = fitting[rng.random_range(0..fitting.len())];
+            Ok(Mapped { cluster, estimate, reason: MapReason::Drawn })
         }
         Mapping::Given => {
             let only = (federation.len() == 1).then_some(ClusterId(0));
             let known = request.origin.filter(|origin| origin.index() < federation.len());
             let cluster = known.or(only).ok_or(RefusalCause::NoOrigin)?;
-            let fitting = federation.estimate(now, request, cluster).map(|estimate| (cluster, estimate));
-            mapped(mapping, fitting.as_slice(), Some(cluster), rng).ok_or_else(|| {
+            let Some(estimate) = federation.estimate(now, request, cluster) else {
                 let (requested, available) = (request.procs, federation.procs(cluster));
-                RefusalCause::LargerThanCluster { cluster, requested, available }
-            })
+                return Err(RefusalCause::LargerThanCluster { cluster, requested, available });
+            };
+            Ok(Mapped { cluster, estimate, reason: MapReason::Given })
         }
     }
-}
-
-fn mapped(
-    mapping: Mapping,
-    fitting: &[(ClusterId, Estimate)],
-    origin: Option<ClusterId>,
-    rng: &mut impl Rng,
-) -> Option<Mapped> {
-    let (index, reason) = choose(mapping, fitting, origin.as_ref(), rng)?;
-    let (cluster, estimate) = fitting[index];
-    Some(Mapped { cluster, estimate, reason })
 }
 
 fn too_large(federation: &Federation, request: &Request) -> RefusalCause {
@@ -124,34 +82,63 @@ mod tests {
     use crate::federation::Tracked;
     use crate::tuning::Tuner;
 
-    fn offer(rank: u32, start: i64, walltime: i64) -> (u32, Estimate) {
-        (rank, Estimate { procs: Procs(1), walltime: Span(walltime), start: Time(start) })
+    /// The reference implementation: a choice among what all clusters offer.
+    fn choose(
+        mapping: Mapping,
+        offers: &[(ClusterId, Estimate)],
+        origin: Option<ClusterId>,
+        rng: &mut impl rand::Rng,
+    ) -> Option<Mapped> {
+        let ((cluster, estimate), reason) = match mapping {
+            Mapping::Mct => {
+                let earliest = offers.iter().min_by_key(|(cluster, offer)| (offer.completion(), *cluster))?;
+                (*earliest, MapReason::EarliestCompletion)
+            }
+            Mapping::Random if offers.is_empty() => return None,
+            Mapping::Random => (offers[rng.random_range(0..offers.len())], MapReason::Drawn),
+            Mapping::Given => {
+                let given = offers.iter().find(|(cluster, _)| Some(*cluster) == origin)?;
+                (*given, MapReason::Given)
+            }
+        };
+        Some(Mapped { cluster, estimate, reason })
     }
 
     #[test]
-    fn the_earliest_is_chosen_then_the_lowest_rank() {
+    fn every_cluster_is_drawn_and_only_the_users_own_is_given() {
+        let cluster = |index| Cluster {
+            name: format!("c{index}"),
+            procs: Procs(1),
+            speed: Speed::REFERENCE,
+            batch: String::from("cbf"),
+        };
+        let platform = Platform::new((0..4).map(cluster).collect()).unwrap();
+        let mut federation = Federation::new(&platform, Tuner::Exact, Time::ZERO).unwrap();
         let rng = &mut ChaCha8Rng::seed_from_u64(1);
-        let offers = [offer(9, 50, 50), offer(7, 90, 10), offer(8, 0, 100), offer(1, 0, 101)];
-        assert_eq!(choose(Mapping::Mct, &offers, None, rng), Some((1, MapReason::EarliestCompletion)));
-        let mut sorted = offers;
-        sorted.sort_by(earliest_first);
-        assert_eq!(sorted.map(|(rank, _)| rank), [7, 8, 9, 1]);
-        assert_eq!(choose(Mapping::Given, &offers, Some(&8), rng), Some((2, MapReason::Given)));
-        assert_eq!(choose(Mapping::Given, &offers, Some(&2), rng), None);
-        assert_eq!(choose(Mapping::Given, &offers, None, rng), None);
-        for mapping in Mapping::ALL {
-            assert_eq!(choose::<u32>(*mapping, &[], Some(&1), rng), None, "{mapping}");
-        }
-        let drawn = (0..100).map(|_| choose(Mapping::Random, &offers, None, rng).unwrap());
-        let mut drawn: Vec<usize> = drawn
-            .map(|(index, reason)| {
-                assert_eq!(reason, MapReason::Drawn);
-                index
-            })
-            .collect();
-        drawn.sort_unstable();
+        let request = |origin, procs| Request {
+            id: JobId(0),
+            submit: Time::ZERO,
+            procs: Procs(procs),
+            walltime: Span(10),
+            speedup: Speedup::Rigid,
+            origin,
+            owner: Owner::UNKNOWN,
+        };
+        let mut map = |mapping, request: &Request| {
+            map(mapping, &mut federation, Time::ZERO, request, rng).map(|found| (found.cluster, found.reason))
+        };
+        let mut drawn: Vec<_> = (0..100).map(|_| map(Mapping::Random, &request(None, 1)).unwrap()).collect();
+        drawn.sort_by_key(|(cluster, _)| *cluster);
         drawn.dedup();
-        assert_eq!(drawn, [0, 1, 2, 3]);
+        assert_eq!(drawn, [0, 1, 2, 3].map(|index| (ClusterId(index), MapReason::Drawn)));
+        let given = map(Mapping::Given, &request(Some(ClusterId(2)), 1));
+        assert_eq!(given, Ok((ClusterId(2), MapReason::Given)));
+        for origin in [None, Some(ClusterId(4))] {
+            assert_eq!(map(Mapping::Given, &request(origin, 1)), Err(RefusalCause::NoOrigin));
+        }
+        for mapping in Mapping::ALL {
+            assert!(map(*mapping, &request(Some(ClusterId(1)), 2)).is_err(), "{mapping}");
+        }
     }
 
     /// Few sizes, speeds and walltimes, so that completions tie.
@@ -195,10 +182,9 @@ mod tests {
                 let mut copy = federation.clone();
                 let offer = |id| Some((id, copy.estimate(now, &request, id)?));
                 let offers: Vec<(ClusterId, Estimate)> = federation.ids().filter_map(offer).collect();
-                let chosen = choose(mapping, &offers, request.origin.as_ref(), &mut rng.clone());
-                let expected = chosen.map(|(index, reason)| (offers[index], reason));
+                let expected = choose(mapping, &offers, request.origin, &mut rng.clone());
                 let mapped = map(mapping, &mut federation, now, &request, &mut rng).ok();
-                prop_assert_eq!(mapped.map(|one| ((one.cluster, one.estimate), one.reason)), expected);
+                prop_assert_eq!(mapped, expected);
                 let Some(Mapped { cluster, estimate, reason }) = mapped else { continue };
                 let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
                 federation.submit(now, tracked, estimate);

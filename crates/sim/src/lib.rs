@@ -24,8 +24,8 @@ use std::fmt;
 use pliant_model::{Job, Platform, Run, Speedup, Time};
 use pliant_policy::batch::LocalPolicy;
 use pliant_policy::mapping::Mapping;
-use pliant_policy::predicted::{Basis, Prediction};
 use pliant_policy::reallocation::Reallocation;
+use pliant_policy::runtimes::predicted::{Basis, Prediction};
 use pliant_policy::tuning::Tuner;
 
 pub use stream::{StreamError, simulate_stream};
@@ -111,7 +111,7 @@ fn folding(platform: &Platform) -> Result<Option<&'static str>, SimError> {
     Ok(None)
 }
 
-/// What plans are made by ([`pliant_policy::predicted`]). The user's walltime is the limit in any case.
+/// What plans are made by ([`pliant_policy::runtimes::predicted`]). The user's walltime is the limit in any case.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum PlanBy {
     /// What users ask for.

@@ -6,10 +6,10 @@ mod common;
 use std::num::NonZeroUsize;
 
 use pliant_model::{ClusterId, JobId, Owner, Procs, Request, Run, Span, Speedup, Time, runtime_at};
-use pliant_policy::history::Choice;
 use pliant_policy::mapping::Mapping;
-use pliant_policy::predicted::Prediction;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::runtimes::Choice;
+use pliant_policy::runtimes::predicted::Prediction;
 use pliant_policy::runtimes::{Estimator, Level, Settings};
 use pliant_sim::{PlanBy, Policies, Silent, SimJob, simulate};
 use proptest::prelude::*;

@@ -7,6 +7,7 @@ use pliant_sim::campaign::multi_job::{self, MultiJobCampaign, RatioRow, Results}
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::input::log_dirs;
 use crate::multi_job_tables::{
     ARRIVING, EXPERIMENTS, FROZEN, RATIOS, arriving_row, experiment_row, frozen_rows, ratio, ratio_rows,
 };
@@ -27,7 +28,7 @@ pub(crate) fn run(
             .hint("it takes minutes; run it whole"));
     }
     let mut warnings = Warnings::default();
-    let mut campaign = MultiJobCampaign::read(file)?;
+    let mut campaign = MultiJobCampaign { log_dirs: log_dirs(), ..MultiJobCampaign::read(file)? };
     warnings.skipped(&campaign.skip_absent());
     let results = multi_job::run(&campaign, dir, threads)?;
     warnings.close_starts(&results.experiments);

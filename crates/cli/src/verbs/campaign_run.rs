@@ -7,6 +7,7 @@ use pliant_sim::campaign::{self, Campaign, Kind, Options, Shard, THREADS_MAX};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::input::log_dirs;
 use crate::measure::measure;
 use crate::numbers::whole;
 use crate::output::Output;
@@ -35,16 +36,17 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { file, out, threads, shard, .. } = arguments;
+    let Arguments { file, out, shard, .. } = arguments;
+    let threads = threads(arguments.threads, std::env::var("RAYON_NUM_THREADS").ok().as_deref());
     match Kind::of_file(file)? {
-        Kind::Mapping => return campaign_mapping::run(output, file, out, *threads, *shard),
-        Kind::MultiJob => return campaign_multi_job::run(output, file, out, *threads, *shard),
+        Kind::Mapping => return campaign_mapping::run(output, file, out, threads, *shard),
+        Kind::MultiJob => return campaign_multi_job::run(output, file, out, threads, *shard),
         Kind::Simulations => {}
     }
     let mut warnings = Warnings::default();
-    let mut campaign = Campaign::read(&arguments.file)?;
+    let mut campaign = Campaign { log_dirs: log_dirs(), ..Campaign::read(file)? };
     warnings.skipped(&campaign.skip_absent());
-    let options = Options { threads: arguments.threads, shard: arguments.shard };
+    let options = Options { threads, shard: *shard };
     let progress = Runs::new(arguments.quiet);
     let finished = campaign::run(&campaign, &arguments.out, options, &measure, &progress);
     progress.clear();
@@ -81,6 +83,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     output.print("campaign-run", text, value)
 }
 
+/// How many runs at a time: as the user says, else as `RAYON_NUM_THREADS` does, else 0, one per core.
+fn threads(asked: usize, environment: Option<&str>) -> usize {
+    let said = || environment.and_then(|threads| threads.parse().ok());
+    if asked > 0 { asked } else { said().unwrap_or(0) }
+}
+
 /// The error of a campaign whose platforms take no job at all.
 fn impossible(campaign: &Campaign, dir: &Path) -> Failure {
     Failure::input(format!(
@@ -91,4 +99,17 @@ fn impossible(campaign: &Campaign, dir: &Path) -> Failure {
         "give larger clusters, or let jobs shrink with moldable = [\"paper\"]; begin anew in another folder than {}",
         dir.display()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_option_comes_before_the_environment() {
+        assert_eq!(threads(3, Some("2")), 3);
+        assert_eq!(threads(0, Some("2")), 2);
+        assert_eq!(threads(0, Some("many")), 0);
+        assert_eq!(threads(0, None), 0);
+    }
 }

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::{Span, Time};
 use pliant_policy::reallocation::Reallocation;
+use pliant_policy::runtimes::CalibratedRuntimes;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Caller;
@@ -302,7 +303,7 @@ pub struct Agent {
     /// The last moves, oldest first.
     moves: VecDeque<MoveTold>,
     /// How long jobs run.
-    learned: runtimes::Learned,
+    learned: CalibratedRuntimes,
 }
 
 impl Agent {
@@ -324,7 +325,7 @@ impl Agent {
             freed: false,
             arrived: false,
             moves: VecDeque::new(),
-            learned: runtimes::Learned::nothing(),
+            learned: runtimes::empty(),
         }
     }
 

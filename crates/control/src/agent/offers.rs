@@ -1,12 +1,12 @@
 //! Servers for explorations (paper 004, section 4.1.2): which of those below offer a service, and have cores for it.
 //!
 //! Nothing is asked of them: optional requests are wanted wherever there is room, so a client takes all servers that it
-//! can use, and an estimate of each would tell it nothing. If there are more than it can use, each exploration is told
-//! of others, so that they do not all crowd on the first ones. O(n log n) in the servers.
+//! can use, and an estimate of each would tell it nothing. Of which it is told, if there are more than it can use,
+//! [`draw_servers`] decides.
 
 use std::collections::BTreeMap;
 
-use pliant_model::rng::stream_seed;
+use pliant_policy::optional::draw_servers;
 
 use super::Agent;
 use crate::names::{Key, Name};
@@ -36,14 +36,14 @@ impl Agent {
             .filter(|(info, _, attached)| *attached && offers(info))
             .map(|(info, ..)| (&info.name, info))
             .collect();
-        let mut found: Vec<&ServerInfo> = found.into_values().collect();
-        found.sort_by_cached_key(|info| stream_seed(0, &format!("{exploration} {}", info.name)));
+        let found = found.into_values().collect();
+        let drawn = draw_servers(found, most, &exploration.to_string(), |info| info.name.as_str());
         let offering = |info: &ServerInfo| Offering {
             server: info.name.clone(),
             address: info.address.clone(),
             cores: info.optional_cores,
             per_core: info.optional_per_core,
         };
-        found.into_iter().take(most).map(offering).collect()
+        drawn.into_iter().map(offering).collect()
     }
 }

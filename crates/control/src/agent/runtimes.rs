@@ -11,12 +11,9 @@
 //! How far what would have been predicted for each job was off is kept beside: of the mean by how much, and of a high quantile how
 //! many jobs ran no longer. O(log categories + window) for each job.
 
-use std::num::NonZeroUsize;
-
 use pliant_model::{Span, SpanMs};
-use pliant_policy::history::{Choice, ChoiceError};
 use pliant_policy::runtimes::{
-    Calibration, Categories, CategoryDump, Errors, Estimator, Level, Runtimes, Settings,
+    CalibratedDump, CalibratedRuntimes, Categories, Errors, Level, Settings, Summary,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,36 +23,10 @@ use crate::multi_job::Expectation;
 use crate::names::User;
 use crate::server_info::ServerInfo;
 
-/// Which jobs count: of a category the last 200 for what is recent, and at least 3.
-const SETTINGS: Settings = Settings {
-    window: NonZeroUsize::new(200).expect("more than none"),
-    least: NonZeroUsize::new(3).expect("more than none"),
-};
-
-/// The share of jobs that are to run no longer than what is predicted as the quantile of that share.
-pub const CALIBRATED: f64 = 0.8;
+pub use pliant_policy::runtimes::CALIBRATED;
 
 /// The most services and users that are told of; those with the most jobs.
 const TOLD_MAX: usize = 1_000;
-
-/// What has been learned.
-#[derive(Clone, Debug)]
-pub(super) struct Learned {
-    runtimes: Runtimes<String>,
-    /// Of the mean.
-    calibration: Calibration,
-    /// Of [`CALIBRATED`].
-    quantile: Calibration,
-}
-
-/// The same as data.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct LearnedState {
-    categories: Vec<CategoryDump<String>>,
-    errors: Vec<(Level, Errors)>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    quantile: Vec<(Level, Errors)>,
-}
 
 /// What is known of a service's or a user's jobs, or of all.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -76,50 +47,14 @@ pub struct RuntimeOf {
     pub p95: SpanMs,
 }
 
-impl Learned {
-    pub(super) fn nothing() -> Learned {
-        Learned {
-            runtimes: Runtimes::new(SETTINGS),
-            calibration: Calibration::default(),
-            quantile: Calibration::default(),
-        }
-    }
-
-    pub(super) fn restore(state: LearnedState) -> Learned {
-        let LearnedState { categories, errors, quantile } = state;
-        Learned {
-            runtimes: Runtimes::restore(SETTINGS, &categories),
-            calibration: Calibration::restore(errors),
-            quantile: Calibration::restore(quantile),
-        }
-    }
-
-    pub(super) fn dump(&self) -> LearnedState {
-        LearnedState {
-            categories: self.runtimes.dump(),
-            errors: self.calibration.levels().collect(),
-            quantile: self.quantile.levels().collect(),
-        }
-    }
-
-    fn tell(&mut self, of: &Categories<String>, unit: Span, runtime: Span) {
-        let truth = |level| if level == Level::Executable { unit } else { runtime };
-        if let Some(predicted) = self.runtimes.predict(of, Level::Executable, Estimator::Mean) {
-            self.calibration.tell(&predicted, truth(predicted.level));
-        }
-        let quantile = Choice::new(CALIBRATED, 1.0).ok().map(Estimator::Quantile);
-        let predicted = quantile.and_then(|quantile| self.runtimes.predict(of, Level::Executable, quantile));
-        if let Some(predicted) = predicted {
-            self.quantile.tell(&predicted, truth(predicted.level));
-        }
-        self.runtimes.tell_scaled(of, unit, runtime);
-    }
+/// Statistics of nothing yet.
+pub(super) fn empty() -> CalibratedRuntimes {
+    CalibratedRuntimes::new(Settings::FEDERATION)
 }
 
-impl LearnedState {
-    pub(super) fn is_nothing(&self) -> bool {
-        self.categories.is_empty()
-    }
+/// Statistics that go on like the dumped ones.
+pub(super) fn restore(dump: CalibratedDump) -> CalibratedRuntimes {
+    CalibratedRuntimes::restore(Settings::FEDERATION, dump)
 }
 
 impl Agent {
@@ -139,52 +74,32 @@ impl Agent {
     pub fn expectation(&self, service: &str, user: &User) -> Option<Expectation> {
         let of =
             Categories { executable: Some(service.to_owned()), user: Some(user.to_string()), group: None };
-        let found = self.learned.runtimes.predict(&of, Level::Executable, Estimator::Mean)?;
+        let found = self.learned.expected(&of)?;
         Some(Expectation { runtime: SpanMs(found.runtime.0), level: found.level, jobs: found.jobs })
     }
 
     /// How long jobs have run: of every service, every user and all, those with the most jobs if they are many.
     pub fn runtimes(&self) -> Vec<RuntimeOf> {
-        let runtimes = &self.learned.runtimes;
-        let quantile = |share| Choice::new(share, 1.0).map(Estimator::Quantile);
-        let (median, p95) = (quantile(0.5), quantile(0.95));
-        let mut known: Vec<RuntimeOf> = Vec::new();
-        for (level, key) in runtimes.known() {
-            let told = |estimator| runtimes.of_category(level, key, estimator);
-            let last = |estimator: &Result<Estimator, ChoiceError>| estimator.ok().and_then(told);
-            let (Some(mean), Some(median), Some(p95)) = (told(Estimator::Mean), last(&median), last(&p95))
-            else {
-                continue;
-            };
-            known.push(RuntimeOf {
-                level,
-                name: key.cloned(),
-                jobs: mean.jobs,
-                mean: SpanMs(mean.runtime.0),
-                deviation: SpanMs(mean.deviation.0),
-                median: SpanMs(median.runtime.0),
-                p95: SpanMs(p95.runtime.0),
-            });
-        }
-        known.sort_by_key(|one| (one.level, std::cmp::Reverse(one.jobs)));
-        for level in [Level::Executable, Level::User] {
-            let mut place = 0;
-            known.retain(|one| {
-                place += usize::from(one.level == level);
-                one.level != level || place <= TOLD_MAX
-            });
-        }
-        known
+        let known = |one: Summary| RuntimeOf {
+            level: one.level,
+            name: one.key,
+            jobs: one.jobs,
+            mean: SpanMs(one.mean.0),
+            deviation: SpanMs(one.deviation.0),
+            median: SpanMs(one.median.0),
+            p95: SpanMs(one.p95.0),
+        };
+        self.learned.summaries(TOLD_MAX).into_iter().map(known).collect()
     }
 
     /// How far the mean of a job's service, or else of its user or of all, was off when the job ended.
     pub fn runtime_errors(&self) -> Errors {
-        self.learned.calibration.all()
+        self.learned.mean_errors()
     }
 
     /// The same of the [`CALIBRATED`] quantile: the share of jobs within it is to be that.
     pub fn quantile_errors(&self) -> Errors {
-        self.learned.quantile.all()
+        self.learned.quantile_errors()
     }
 }
 

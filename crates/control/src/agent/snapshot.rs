@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::Time;
+use pliant_policy::runtimes::CalibratedDump;
 use serde::{Deserialize, Serialize};
 
-use super::runtimes::{Learned, LearnedState};
+use super::runtimes;
 use super::{Agent, AgentConfig, Change, Child, Command, Event, MoveTold};
 use crate::job::{JobRecord, JobState};
 use crate::names::{Handle, Name};
@@ -31,8 +32,8 @@ pub struct AgentState {
     arrived: bool,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     moves: VecDeque<MoveTold>,
-    #[serde(default, skip_serializing_if = "LearnedState::is_nothing")]
-    learned: LearnedState,
+    #[serde(default, skip_serializing_if = "CalibratedDump::is_nothing")]
+    learned: CalibratedDump,
 }
 
 impl Agent {
@@ -67,7 +68,7 @@ impl Agent {
             freed,
             arrived,
             moves,
-            learned: Learned::restore(learned),
+            learned: runtimes::restore(learned),
             ..Agent::new(config)
         }
     }

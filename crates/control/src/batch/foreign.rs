@@ -36,7 +36,7 @@ use pliant_model::{JobId, Procs, Time, Walltimes};
 use pliant_policy::alternatives;
 use pliant_policy::batch::Submission;
 use pliant_policy::nodes::{Nodes, Rules};
-use pliant_policy::used::{Expect, Shares, Used};
+use pliant_policy::runtimes::used::{Expect, Shares, Used};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{self, Effects, News};

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pliant_model::Span;
+use pliant_policy::allocation::sharing::{LEAST_GAIN, share, stays};
 use pliant_policy::allocation::{self, ClusterState, allocate};
 use rand::Rng;
 
 use super::{Command, MultiJob};
 use crate::names::Name;
-
-/// By how much the last end must come earlier for packs that wait to be withdrawn, in milliseconds: more than what handing
-/// them out again costs.
-const GAIN: Span = Span(2_000);
 
 impl MultiJob {
     /// Servers were looked at anew: packs that wait there come back if the last of them would end earlier elsewhere.
@@ -22,18 +18,16 @@ impl MultiJob {
         let (names, states) = self.usable();
         let waiting = self.waiting_at(&names);
         let strategy = self.plan.strategy;
-        let better = allocation::allocate_anew(strategy, &states, &waiting, self.waiting(), GAIN, rng);
+        let better = allocation::allocate_anew(strategy, &states, &waiting, self.waiting(), LEAST_GAIN, rng);
         let Some(better) = better else { return };
         for (name, keeps) in names.iter().zip(better.instances) {
             let mut keeps = keeps;
-            // The first ones stay: their turn is next.
             for (number, pack) in self.packs.iter_mut() {
                 let count = pack.left.len() as u64;
                 if pack.server != *name || !pack.waits || pack.withdrawn {
                     continue;
                 }
-                pack.withdrawn = keeps < count;
-                keeps = keeps.saturating_sub(count);
+                pack.withdrawn = !stays(&mut keeps, count);
                 if pack.withdrawn {
                     commands.push(Command::Withdraw { pack: *number });
                 }
@@ -46,31 +40,16 @@ impl MultiJob {
         if self.plan.once {
             return self.allocate_once(rng, commands);
         }
-        let (mut names, mut states) = self.usable();
-        let mut waiting = self.waiting_at(&names);
+        let (names, states) = self.usable();
+        let waiting = self.waiting_at(&names);
         self.sites.values_mut().for_each(|site| site.share = 0);
-        // A server with more waiting packs than its due gets nothing, and the others share the rest.
-        while !names.is_empty() {
-            let all = self.waiting() + waiting.iter().sum::<u64>();
-            let Some(found) = allocate(self.plan.strategy, &states, all, rng) else { return };
-            let is_due: Vec<bool> =
-                found.instances.iter().zip(&waiting).map(|(due, waits)| due >= waits).collect();
-            if is_due.iter().all(|is_due| *is_due) {
-                let more = found.instances.iter().zip(&waiting).map(|(due, waits)| due - waits);
-                let shares: BTreeMap<&Name, u64> = names.iter().zip(more).collect();
-                for (name, site) in &mut self.sites {
-                    site.share = shares.get(name).copied().unwrap_or(0);
-                }
-                self.unallocated = false;
-                return;
+        let Some(shares) = share(self.plan.strategy, states, &waiting, self.waiting(), rng) else { return };
+        for (name, share) in names.iter().zip(shares) {
+            if let Some(site) = self.sites.get_mut(name) {
+                site.share = share;
             }
-            let mut kept = is_due.iter().copied();
-            names.retain(|_| kept.next().unwrap_or(true));
-            let mut kept = is_due.iter().copied();
-            states.retain(|_| kept.next().unwrap_or(true));
-            let mut kept = is_due.iter().copied();
-            waiting.retain(|_| kept.next().unwrap_or(true));
         }
+        self.unallocated = false;
     }
 
     /// Spreads what no server has got yet: what one has stays its own, also while it is away.

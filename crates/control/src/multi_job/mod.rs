@@ -8,10 +8,8 @@
 //! long a unit of the service takes, and some instances from all over the rest ([`MultiJob::samples`]) how many units one has.
 //! If instances are to stay where they were put, how they were is noted ([`Command::Keep`]) for whoever goes on.
 //!
-//! *Packing*: short instances go out in packs, of which each is one job that runs them one after the other. A pack takes
-//! about [`PACK_MS`], and towards the end of a server's share half of what its processors have left to do (guided
-//! self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Computers C-36(12), 1987), so that all of them end at about the same time. No
-//! server has many more packs than it runs at a time.
+//! *Packing*: short instances go out in packs, of which each is one job that runs them one after the other. How many of them
+//! are in one, and how many packs a server has, [`pliant_policy::allocation::packs`] says.
 //!
 //! *Outcomes*: an instance that failed, or whose pack ended without having run it, goes out again, a bounded number of
 //! times. What never began costs no try. An instance that a server does not take alone goes to another one, and if nobody takes it
@@ -33,19 +31,19 @@ mod prospects;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 
 use pliant_model::SpanMs;
 #[cfg(doc)]
 use pliant_policy::allocation;
-use pliant_policy::runtimes::{Runtimes, Settings};
+use pliant_policy::allocation::instances::InstanceRuntimes;
 use rand::Rng;
 
 use crate::names::{Key, Name};
 
 pub use messages::{Command, Event, Plan, Progress, RETRIES_MAX, Share};
-pub use packing::PACK_MS;
-pub use prospects::{Expectation, Places, Prospects, Told};
+pub use pliant_policy::allocation::instances::{Expectation, Told};
+pub use pliant_policy::allocation::packs::PACK_MS;
+pub use prospects::{Places, Prospects};
 
 /// An instance that is done.
 const DONE: u8 = u8::MAX;
@@ -88,8 +86,8 @@ pub struct MultiJob {
     again: BTreeSet<u32>,
     packs: BTreeMap<u32, Pack>,
     sites: BTreeMap<Name, Site>,
-    /// What a unit of its own instances took, in nanoseconds, by server.
-    runtimes: Runtimes<Name>,
+    /// What its own instances took.
+    runtimes: InstanceRuntimes<Name>,
     progress: Progress,
     /// What is not handed out was not all allocated.
     unallocated: bool,
@@ -121,8 +119,6 @@ impl MultiJob {
     /// One of which nothing was handed out.
     pub fn new(plan: Plan) -> MultiJob {
         let plan = Plan { retries: plan.retries.min(RETRIES_MAX), pack_most: plan.pack_most.max(1), ..plan };
-        let window = NonZeroUsize::new(1_000).expect("more than none");
-        let least = NonZeroUsize::new(3).expect("more than none");
         MultiJob {
             fates: vec![0; plan.instances as usize],
             plan,
@@ -130,7 +126,7 @@ impl MultiJob {
             again: BTreeSet::new(),
             packs: BTreeMap::new(),
             sites: BTreeMap::new(),
-            runtimes: Runtimes::new(Settings { window, least }),
+            runtimes: InstanceRuntimes::new(),
             progress: Progress::default(),
             unallocated: true,
             narrowed: BTreeMap::new(),

@@ -2,17 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{Span, SpanMs};
-use pliant_policy::runtimes::Categories;
+use pliant_model::SpanMs;
 
 use super::{DONE, GIVEN_UP, MultiJob, Pack, SAMPLES_MAX};
 use crate::names::Name;
 use crate::reason::Cause;
-
-/// Nanoseconds in a millisecond: the unit of a service may be much shorter than its instances.
-pub(super) const NS_PER_MS: f64 = 1e6;
-/// The longest unit that is told apart, in nanoseconds: four months, so that squares of millions of them have a sum.
-const UNIT_MOST: i64 = 10_000_000_000_000_000;
 
 impl MultiJob {
     pub(super) fn recall(&mut self, pack: u32, server: Name, instances: Vec<u32>) {
@@ -35,9 +29,7 @@ impl MultiJob {
         if !completed {
             return self.failed(instance);
         }
-        let of = Categories { executable: Some(pack.server.clone()), user: None, group: None };
-        let unit = took.0.max(0) as f64 * NS_PER_MS / scale.max(f64::MIN_POSITIVE);
-        self.runtimes.tell(&of, Span((unit as i64).min(UNIT_MOST)));
+        self.runtimes.tell(&pack.server, took, scale);
         self.fates[instance as usize] = DONE;
         self.progress.done += 1;
     }

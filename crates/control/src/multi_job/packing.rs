@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use pliant_policy::allocation::instances::Expected;
+use pliant_policy::allocation::packs::{NextPack, window};
 use rand::Rng;
 
 use super::{Command, MultiJob, Pack, Site};
 use crate::names::Name;
-
-/// How long a pack is to take, in milliseconds: much longer than a job's own cost, and no longer than one waits gladly.
-pub const PACK_MS: i64 = 30_000;
-/// As long as no job of the service tells how long an instance takes, a pack has no more than so many.
-const UNKNOWN_MOST: u64 = 4;
-/// A server has at most so many packs, however large it is.
-const OPEN_MOST: usize = 1_000;
 
 impl MultiJob {
     /// Hands out what the servers' shares and the packs that they have allow.
@@ -33,7 +28,7 @@ impl MultiJob {
         let names: Vec<Name> = self.sites.keys().cloned().collect();
         let mut is_idle = self.unallocated;
         for name in names {
-            let soon = self.sites[&name].prospects.soon() as usize;
+            let soon = self.sites[&name].prospects.soon();
             let open = open.entry(name.clone()).or_default();
             while *open < window(soon)
                 && let Some(pack) = self.pack_size(&name).and_then(|size| self.pack(&name, size))
@@ -41,7 +36,7 @@ impl MultiJob {
                 commands.push(pack);
                 *open += 1;
             }
-            is_idle |= !self.plan.once && *open < soon && self.sites[&name].share == 0;
+            is_idle |= !self.plan.once && *open < soon as usize && self.sites[&name].share == 0;
         }
         // Somebody has nothing left to do while others have: their shares were not what they are worth.
         if is_idle && self.waiting() > 0 {
@@ -60,19 +55,18 @@ impl MultiJob {
 
     /// How many instances the next pack of a server has; none if it has no share left.
     fn pack_size(&self, name: &Name) -> Option<u64> {
-        let site = &self.sites[name];
-        let places = u64::from(site.prospects.places());
-        if site.share == 0 || places == 0 {
-            return None;
-        }
-        let (instance, told) = self.expected(name, &site.prospects);
-        let in_time = (PACK_MS / instance.0.max(1)).max(1) as u64;
-        let guided = site.share.div_ceil(2 * places);
-        let most = if told.is_of_service() { u64::from(self.plan.pack_most) } else { UNKNOWN_MOST };
-        // By its walltime, and by what it has refused.
-        let taken = site.prospects.pack_most.into_iter().chain(self.narrowed.get(name).copied()).min();
-        let taken = taken.map_or(u64::MAX, |taken| u64::from(taken.max(1)));
-        Some(in_time.min(guided).min(most).min(taken).min(u64::from(self.plan.pack_most)))
+        let Site { prospects, share, .. } = &self.sites[name];
+        let Expected { time: instance, told } = self.expected(name, prospects);
+        let next = NextPack {
+            share: *share,
+            places: prospects.places(),
+            instance,
+            is_known: told.is_of_service(),
+            most: self.plan.pack_most,
+            // By its walltime, and by what it has refused.
+            taken: prospects.pack_most.into_iter().chain(self.narrowed.get(name).copied()).min(),
+        };
+        next.size()
     }
 
     /// None if nothing is left but what some server has refused alone.
@@ -117,7 +111,7 @@ impl MultiJob {
             let count = |name: &Name| open.get(name).copied().unwrap_or(0);
             let has_room = |(name, site): &(&Name, &Site)| {
                 let is_usable = !site.refused && site.prospects.places() > 0 && !barred.contains(*name);
-                is_usable && count(name) < window(site.prospects.soon() as usize)
+                is_usable && count(name) < window(site.prospects.soon())
             };
             let able = self.sites.iter().filter(has_room).map(|(name, _)| name);
             let Some(name) = able.min_by_key(|name| count(name)).cloned() else { continue };
@@ -126,11 +120,4 @@ impl MultiJob {
             commands.push(self.submit(&name, vec![instance]));
         }
     }
-}
-
-/// How many packs a server may have that can soon run so many at a time: some wait, so that nothing is idle until the next
-/// one comes. One that is busy for long has one in its queue, to have its turn there; what is not handed out can go
-/// elsewhere.
-fn window(soon: usize) -> usize {
-    if soon == 0 { 1 } else { (soon + (soon / 2).max(2)).min(OPEN_MOST) }
 }

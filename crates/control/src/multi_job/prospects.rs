@@ -2,9 +2,8 @@
 
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Free;
-use pliant_policy::runtimes::Level;
-
-use super::PACK_MS;
+use pliant_policy::allocation::instances::{Expected, Told};
+use pliant_policy::allocation::packs::free_soon;
 
 /// What a server says to whoever has a multi-job.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,53 +37,6 @@ pub struct Places {
     pub places: u32,
 }
 
-/// From where it is known how long an instance takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
-    /// It is not: that is its walltime.
-    Walltime,
-    /// From jobs of the service that ended on the server.
-    Statistics {
-        /// How many.
-        jobs: u64,
-    },
-    /// From jobs that ended anywhere in the federation: the server has seen too few of the service itself.
-    Federation {
-        /// What they have in common: the service or, where too few jobs of it are known, the user, or nothing.
-        level: Level,
-        /// How many.
-        jobs: u64,
-    },
-    /// From instances of the same multi-job.
-    Own {
-        /// How many.
-        instances: u64,
-    },
-}
-
-/// How long a job is expected to run by all that has ended in a federation, on processors of speed 1 and the fewest that
-/// it takes, divided by what its arguments make of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Expectation {
-    /// So long.
-    pub runtime: SpanMs,
-    /// What the jobs that tell it have in common.
-    pub level: Level,
-    /// How many they are.
-    pub jobs: u64,
-}
-
-impl Told {
-    /// True if jobs of the same service tell it.
-    pub(super) fn is_of_service(self) -> bool {
-        match self {
-            Told::Statistics { .. } | Told::Own { .. } => true,
-            Told::Federation { level, .. } => level == Level::Executable,
-            Told::Walltime => false,
-        }
-    }
-}
-
 impl Prospects {
     /// How many instances run at a time.
     pub fn places(&self) -> u32 {
@@ -93,8 +45,12 @@ impl Prospects {
 
     /// How many of them come free within the time of a pack.
     pub(super) fn soon(&self) -> u32 {
-        let soon = self.free.iter().filter(|places| places.at.0 <= PACK_MS);
-        soon.map(|places| places.places).fold(0, u32::saturating_add)
+        free_soon(self.free.iter().map(Places::free))
+    }
+
+    /// How long the server says that an instance takes.
+    pub(super) fn expected(&self) -> Expected {
+        Expected { time: self.instance, told: self.told }
     }
 }
 

@@ -1,19 +1,15 @@
-//! The client's request dispatcher (paper 004, section 4.1.2; spec A.4.3): one user with mandatory requests, optional
+//! The client of an exploration (paper 004, section 4.1.2; spec A.4.3): one user with mandatory requests, optional
 //! ones and a deadline.
 //!
-//! *Setup*: discovers servers, brings them into an order of its own (or all clients would send their mandatory
-//! requests to the same ones), gives the mandatory requests out in turn and then one optional request to each core.
+//! *Setup*: discovers servers, gives the mandatory requests out in turn and then one optional request to each core.
 //! *Monitoring*: where an optional request is completed the next one goes, so that at most one for each core is
 //! stored on the platform. *Cleanup*: when the deadline has passed and the mandatory requests are completed, what is
-//! left is cancelled.
+//! left is cancelled. Which server gets which request is decided by [`Dispatcher`].
 //!
-//! Beyond the paper: a server that is lost gives its mandatory requests to others and its optional ones back; one that
-//! comes later is taken in. All of the state is data: a client that begins again sends what it was not answered again,
+//! Beyond the paper: all of the state is data: a client that begins again sends what it was not answered again,
 //! under the same numbers, and the servers tell what became of it; past its deadline that is all that it asks
 //! (`ending.rs`). With [`Plan::reallocation`] mandatory requests that wait are moved to servers that would complete them
 //! sooner (`moving.rs`).
-//!
-//! [`Dispatch::Guess`] is the paper's legacy client, which submits a number of requests that its user guessed.
 //!
 //! Cost: O(log n) for each event, and O(servers) for setup and cleanup.
 
@@ -22,60 +18,22 @@ mod losses;
 mod moving;
 mod placing;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::{Kind, Reallocation};
+use pliant_policy::optional::{self, Dispatcher, Kind, Prospects};
 use serde::{Deserialize, Serialize};
 
 use self::moving::Moving;
-use super::server::Prospects;
 use crate::names::Name;
+
+pub use pliant_policy::optional::{Dispatch, Plan};
+
+/// A server that offers the service.
+pub type Offer = optional::Offer<Name>;
 
 /// How long to wait before the agent is asked again if there is no server.
 const PAUSE: SpanMs = SpanMs(1_000);
-
-/// What a user wants.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Plan {
-    /// Requests that have to be completed (n_min), numbered from 0.
-    pub mandatory: u32,
-    /// All requests, mandatory ones included (n_max).
-    pub most: u32,
-    /// Until when optional requests are worth something.
-    pub deadline: TimeMs,
-    /// The user's weight.
-    pub weight: u32,
-    /// How requests are given out.
-    pub dispatch: Dispatch,
-    /// How mandatory requests that wait are moved to better servers; none are in the paper.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reallocation: Option<Reallocation>,
-    /// The order of the servers is drawn from this.
-    pub seed: u64,
-}
-
-/// How requests are given out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dispatch {
-    /// So many optional requests are kept at each core, 1 in the paper, where servers do not say how many they take.
-    Window(u32),
-    /// So many requests are submitted, mandatory ones included, and no more.
-    Guess(u32),
-}
-
-/// A server that offers the service.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Offer {
-    /// Its name.
-    pub server: Name,
-    /// Its cores: each runs one request at a time.
-    pub cores: u32,
-    /// How many optional requests of a user it takes for each core, if it says so.
-    pub per_core: Option<u32>,
-}
 
 /// What happened to the client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -224,49 +182,17 @@ enum Phase {
     Over,
 }
 
-/// A server as the client knows it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Server {
-    cores: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    per_core: Option<u32>,
-    /// It can be reached.
-    there: bool,
-    /// Optional requests that it has.
-    optional: u32,
-    /// Requests that it may have, and that others have instead.
-    given_up: Vec<u32>,
-    /// It had requests.
-    used: bool,
-}
-
 /// One exploration on its way.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Explore {
-    plan: Plan,
+    dispatcher: Dispatcher<Name>,
     phase: Phase,
-    draws: Draws,
-    servers: BTreeMap<Name, Server>,
-    /// In the order in which mandatory requests are given out.
-    order: Vec<Name>,
-    turn: usize,
-    /// Where each request is that was sent and is not over.
-    sent: BTreeMap<u32, Name>,
-    /// Optional ones among them of which nothing was heard since the client began again: they may have ended while it was
-    /// away.
+    /// Optional requests that servers have and of which nothing was heard since the client began again: they may have ended
+    /// while it was away.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     unheard: BTreeSet<u32>,
-    /// How often requests have come back from servers.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    attempts: BTreeMap<u32, u32>,
     #[serde(default, skip_serializing_if = "Moving::is_idle")]
     moving: Moving,
-    /// Mandatory requests that are nowhere.
-    homeless: VecDeque<u32>,
-    /// Optional numbers that were given out and came back.
-    returned: Vec<u32>,
-    /// The next optional number.
-    next: u32,
     /// Mandatory requests that are not over.
     open: u32,
     progress: Progress,
@@ -281,36 +207,26 @@ pub struct Explore {
 impl Explore {
     /// An exploration that has not begun.
     pub fn new(plan: Plan) -> Explore {
-        let mandatory = plan.mandatory.min(plan.most);
         Explore {
-            draws: Draws::new(plan.seed, "servers"),
             phase: Phase::Idle,
-            servers: BTreeMap::new(),
-            order: Vec::new(),
-            turn: 0,
-            sent: BTreeMap::new(),
             unheard: BTreeSet::new(),
-            attempts: BTreeMap::new(),
             moving: Moving::default(),
-            homeless: (0..mandatory).collect(),
-            returned: Vec::new(),
-            next: mandatory,
-            open: mandatory,
+            open: plan.mandatory.min(plan.most),
             progress: Progress::default(),
             mandatory_done: None,
             interrupted: false,
-            plan,
+            dispatcher: Dispatcher::new(plan),
         }
     }
 
     /// What was wanted.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        self.dispatcher.plan()
     }
 
     /// True if it has found a server, so that requests may have gone there.
     pub fn has_begun(&self) -> bool {
-        !self.servers.is_empty()
+        self.dispatcher.knows_servers()
     }
 
     /// How far it is.
@@ -330,7 +246,7 @@ impl Explore {
 
     /// The requests that a server has, by all that is known.
     pub fn sent_to(&self, server: &Name) -> impl Iterator<Item = u32> {
-        self.sent.iter().filter(move |(_, at)| *at == server).map(|(number, _)| *number)
+        self.dispatcher.sent().filter(move |(_, at)| *at == server).map(|(number, _)| number)
     }
 
     /// True if it has no use for servers other than those that have something of it.
@@ -346,7 +262,7 @@ impl Explore {
     /// Takes in an event and appends what is to be done. What is late or comes twice changes nothing.
     pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
         // What ends at the very deadline is in time: of its instant, only the word that it has passed ends the stay.
-        let deadline = self.plan.deadline;
+        let deadline = self.plan().deadline;
         let passed =
             now > deadline || (now == deadline && event == Event::Due) || self.phase == Phase::Recalling;
         match (self.phase, event) {
@@ -374,9 +290,8 @@ impl Explore {
             (_, Event::Begin) => {}
         }
         self.look_later(now, commands);
-        let nothing_left =
-            self.sent.is_empty() && self.homeless.is_empty() && self.phase == Phase::Monitoring;
-        let exhausted = nothing_left && !self.has_optional();
+        let nothing_left = self.dispatcher.is_idle() && self.phase == Phase::Monitoring;
+        let exhausted = nothing_left && !self.dispatcher.has_optional();
         if self.open == 0 && (passed || exhausted) {
             self.finish(commands);
         }
@@ -384,39 +299,21 @@ impl Explore {
 
     fn discover(&mut self, commands: &mut Vec<Command>) {
         self.phase = Phase::Discovering;
-        commands.push(Command::Discover { most: self.plan.most });
-        commands.push(Command::WakeAt(self.plan.deadline));
+        commands.push(Command::Discover { most: self.plan().most });
+        commands.push(Command::WakeAt(self.plan().deadline));
     }
 
-    fn found(&mut self, now: TimeMs, mut offers: Vec<Offer>, commands: &mut Vec<Command>) {
-        self.draws.shuffle(&mut offers);
-        for Offer { server, cores, per_core } in offers {
-            match self.servers.get_mut(&server) {
-                Some(known) => {
-                    (known.there, known.cores, known.per_core) = (true, cores, per_core);
-                    for number in std::mem::take(&mut known.given_up) {
-                        // Where it is now, or will be, it is a later one.
-                        let attempt = self.attempts.get(&number).map_or(0, |attempt| attempt - 1);
-                        commands.push(Command::CancelOne { server: server.clone(), number, attempt });
-                    }
-                }
-                None => {
-                    let (there, optional, given_up, used) = (true, 0, Vec::new(), false);
-                    let new = Server { cores, per_core, there, optional, given_up, used };
-                    self.servers.insert(server.clone(), new);
-                    self.order.push(server);
-                }
-            }
-        }
-        if !self.servers.values().any(|server| server.there) {
+    fn found(&mut self, now: TimeMs, offers: Vec<Offer>, commands: &mut Vec<Command>) {
+        commands.extend(self.dispatcher.found(offers).into_iter().map(Command::cancel_one));
+        if self.dispatcher.up().next().is_none() {
             self.phase = Phase::Pausing;
             return commands.push(Command::WakeAt(now + PAUSE));
         }
         self.phase = Phase::Monitoring;
         self.place_mandatory(now, commands);
-        match self.plan.dispatch {
+        match self.plan().dispatch {
             Dispatch::Window(_) => {
-                for server in self.order.clone() {
+                for server in self.dispatcher.order().to_vec() {
                     self.fill(&server, commands);
                 }
             }
@@ -428,15 +325,15 @@ impl Explore {
         if !self.take_off(number, name) && !self.ended_elsewhere(number, name, commands) {
             return;
         }
-        match (completed, self.kind(number)) {
+        match (completed, self.dispatcher.kind(number)) {
             (true, Kind::Mandatory) => self.progress.mandatory += 1,
             (true, Kind::Optional) => self.progress.optional += 1,
             (false, _) => self.progress.failed += 1,
         }
-        match self.kind(number) {
+        match self.dispatcher.kind(number) {
             Kind::Mandatory => {
                 self.open -= 1;
-                self.mandatory_done = (self.progress.mandatory == self.plan.mandatory).then_some(now);
+                self.mandatory_done = (self.progress.mandatory == self.plan().mandatory).then_some(now);
             }
             Kind::Optional => self.fill(name, commands),
         }

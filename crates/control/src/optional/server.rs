@@ -31,7 +31,8 @@ use crate::reason::{Cause, Reason};
 
 pub use journaled::{Journaled, Told};
 pub use messages::{Answer, Command, Config, Event, Exit, RequestKey, Standing, Submit};
-pub use views::{Process, Prospects, UserShare};
+pub use pliant_policy::optional::Prospects;
+pub use views::{Process, UserShare};
 
 /// A request that waits or runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::fmt;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Time};
 use pliant_policy::batch::Submission;
+use pliant_policy::completion::is_late;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Command, Kept, Server, tell};
@@ -171,7 +172,7 @@ impl Server {
         }
         let request = work.request(JobId(self.next), submitted).owned_by(owner.owner());
         let estimate = self.estimate_at(now, &request, self.speed_for(own_time))?;
-        if latest.is_some_and(|latest| estimate.completion() > latest) {
+        if latest.is_some_and(|latest| is_late(&estimate, latest)) {
             return Err(Refused::Stale { now: estimate });
         }
         Ok(estimate)
@@ -234,11 +235,4 @@ impl Server {
         });
         answer
     }
-}
-
-/// How much later than promised a completion may be without being stale: a tenth of the promised response, and
-/// at least a minute, since plans of batch systems are no more precise than that.
-pub fn tolerated(promised: &Estimate, now: Time) -> Time {
-    let response = promised.completion() - now;
-    promised.completion() + Span((response.0 / 10).max(60))
 }

@@ -7,7 +7,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pliant_model::{Span, Time};
-use pliant_policy::history::{Choice, FinishedRun, History};
+use pliant_policy::runtimes::history::{FinishedRun, History};
+use pliant_policy::runtimes::{Choice, rounds};
 
 use super::{Kept, Server};
 
@@ -22,7 +23,7 @@ pub(super) fn empty() -> History {
 }
 
 /// A history that remembers what was dumped.
-pub(super) fn restore(dump: &[pliant_policy::history::Recent]) -> History {
+pub(super) fn restore(dump: &[pliant_policy::runtimes::history::Recent]) -> History {
     History::restore(WINDOW, dump)
 }
 
@@ -49,9 +50,8 @@ impl Server {
         if !sample.promises {
             return;
         }
-        // A folded job ran in rounds.
         let asked = run.as_ref().map_or(record.procs, |run| run.procs);
-        let rounds = asked.0.div_ceil(record.procs.0.max(1)).max(1);
+        let rounds = rounds(asked, record.procs);
         if sample.packed {
             let Some(longest) = longest else { return };
             let reference = *longest as f64 * self.config.speed.get() / f64::from(rounds);

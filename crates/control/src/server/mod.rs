@@ -34,8 +34,8 @@ use std::time::Duration;
 
 use pliant_model::{JobId, Procs, Span, Speed, Time, Walltimes};
 use pliant_policy::UnknownName;
-use pliant_policy::history::History;
 use pliant_policy::runtimes::Runtimes;
+use pliant_policy::runtimes::history::History;
 use pliant_policy::tuning::Tuner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ use crate::names::{Handle, Key, Name, User};
 use crate::reason::Survey;
 use crate::runtime_sample::RuntimeSample;
 
-pub use admission::{Refused, Submit, tolerated};
+pub use admission::{Refused, Submit};
 pub use event::{Answer, Command, Event};
 pub use parts::{HeldPart, PartCommand, PartEvent};
 pub use prospects::Instance;

@@ -10,34 +10,28 @@
 //! no service. O(jobs log processors).
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pliant_model::{JobId, Procs, Span, SpanMs, Time, Walltimes};
+use pliant_model::{JobId, Procs, Span, SpanMs, Time};
 use pliant_policy::allocation::ClusterState;
+use pliant_policy::allocation::instances::{Expected, before_the_first, places};
 use pliant_policy::allocation::pending::{PendingJob, state};
-use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, Level, Predicted, Runtimes, Settings};
+use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Level, Ran, Runtimes, Settings};
 
 use super::{Kept, Refused, Server};
 use crate::job::{JobRecord, JobState, Work};
-use crate::multi_job::{Expectation, Places, Prospects, Told};
+use crate::multi_job::{Expectation, Places, Prospects};
 use crate::names::User;
 use crate::runtime_sample::RuntimeSample;
 
-/// A category of fewer jobs says nothing.
-const LEAST: NonZeroUsize = NonZeroUsize::new(3).expect("more than none");
-
-/// Which jobs count: of a category the last 200 for what is recent.
-const SETTINGS: Settings = Settings { window: NonZeroUsize::new(200).expect("more than none"), least: LEAST };
-
 /// Statistics of nothing yet.
 pub(super) fn empty() -> Runtimes<String> {
-    Runtimes::new(SETTINGS)
+    Runtimes::new(Settings::FEDERATION)
 }
 
 /// Statistics that go on like the dumped ones.
 pub(super) fn restore(dump: &[CategoryDump<String>]) -> Runtimes<String> {
-    Runtimes::restore(SETTINGS, dump)
+    Runtimes::restore(Settings::FEDERATION, dump)
 }
 
 /// An instance of a multi-job.
@@ -76,7 +70,8 @@ impl Server {
             let most = (most - spare).0 / walltime.0;
             u32::try_from(most.max(1)).unwrap_or(u32::MAX)
         });
-        let (length, told) = self.length(user, instance, SpanMs(walltime.0.saturating_mul(1_000)));
+        let Expected { time: length, told } =
+            self.length(user, instance, SpanMs(walltime.0.saturating_mul(1_000)));
         let processors = self.procs();
         let is_withdrawable = |number: &u32| {
             let record = self.jobs.get(number).map(|kept| &kept.record);
@@ -86,39 +81,19 @@ impl Server {
         let pending = self.pending(now, &waiting.iter().copied().collect());
         let ClusterState { offer, jobs, failures } =
             state(processors, pending, Span(length.0), 0.0, self.failures);
-        let width = instance.work.procs.0.max(1);
-        let mut free = Vec::with_capacity(offer.free.len());
-        let mut rest = 0;
-        for step in offer.free {
-            let processors = rest + step.processors;
-            rest = processors % width;
-            if processors >= width {
-                free.push(Places { at: SpanMs(step.at.0), places: processors / width });
-            }
-        }
+        let free = places(&offer.free, instance.work.procs.0).into_iter();
+        let free = free.map(|step| Places { at: SpanMs(step.at.0), places: step.processors }).collect();
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
         let scale = instance.scale;
         let refused = Vec::new();
         Ok(Prospects { free, instance: length, scale, told, jobs, failures, pack_most, waiting, refused })
     }
 
-    /// How long an instance is expected to take here: as earlier runs of its service, as such jobs elsewhere, or as long
-    /// as it may, at most.
-    fn length(&self, user: &User, instance: &Instance, most: SpanMs) -> (SpanMs, Told) {
+    /// How long an instance is expected to take here, `most` at most.
+    fn length(&self, user: &User, instance: &Instance, most: SpanMs) -> Expected {
         let of = Categories { executable: Some(instance.service.clone()), ..of_user(user) };
-        let found = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
-        let own = found.filter(|found| found.level == Level::Executable);
-        let own =
-            own.map(|Predicted { runtime, level, jobs, .. }| (runtime.0, level, Told::Statistics { jobs }));
-        let elsewhere = |Expectation { runtime, level, jobs }: Expectation| {
-            (runtime.0, level, Told::Federation { level, jobs })
-        };
-        let found = own.or(instance.elsewhere.map(elsewhere)).map(|(runtime, level, told)| {
-            let scale = if level == Level::Executable { instance.scale } else { 1.0 };
-            let ms = runtime as f64 * scale / self.config.speed.get();
-            (SpanMs((ms.ceil() as i64).max(1)), told)
-        });
-        found.filter(|(length, _)| *length <= most).unwrap_or((most, Told::Walltime))
+        let own = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
+        before_the_first(own, instance.elsewhere, instance.scale, self.config.speed.get(), most)
     }
 
     /// The jobs of the cluster in the order in which they start, without some that wait, with how long they are expected
@@ -173,21 +148,13 @@ impl Server {
     /// deviation of that.
     fn foreseen(&self, kept: Option<&Kept>, procs: Procs, elapsed: Span, most: Span) -> (Span, Span) {
         let foreseen = kept.and_then(|Kept { number, record, sample, .. }| {
-            let categories = categories(record, sample.as_ref());
-            let found = self.runtimes.predict(&categories, Level::Executable, Estimator::Mean)?;
-            if found.jobs < LEAST.get() as u64 {
-                return None;
-            }
             let request = record.work.request(JobId(*number), Time::ZERO);
-            let walltimes = request.on(self.procs(), self.config.speed)?;
-            let units = sample.as_ref().map_or(1.0, |sample| sample.units(found.level));
-            let factor = units * wider(&walltimes, procs) / self.config.speed.get();
-            let elapsed = Span((elapsed.0 as f64 / factor) as i64);
-            let found = self.runtimes.predict_running(&categories, found.level, elapsed)?;
-            let of = |span: Span| Span((span.0 as f64 * factor).ceil() as i64);
-            Some((of(found.runtime).min(most), of(found.deviation)))
+            let speed = self.config.speed;
+            let shape = InShape { walltimes: &request.on(self.procs(), speed)?, procs, speed };
+            let units = |level| sample.as_ref().map_or(1.0, |sample| sample.units(level));
+            self.runtimes.predict_in_shape(&categories(record, sample.as_ref()), shape, units, elapsed)
         });
-        foreseen.unwrap_or((most, Span::ZERO))
+        foreseen.map_or((most, Span::ZERO), |found| (found.runtime.min(most), found.deviation))
     }
 
     /// A job has ended well, after `elapsed` if that was measured.
@@ -197,26 +164,18 @@ impl Server {
         let Some(Kept { record, sample, run, .. }) = self.jobs.get_mut(&number) else { return };
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
-        let asked = run.as_ref().map_or(record.procs, |run| run.procs);
-        // A folded job ran in rounds.
-        let rounds = asked.0.div_ceil(record.procs.0.max(1)).max(1);
+        let procs = run.as_ref().map_or(record.procs, |run| run.procs);
         let request = record.work.request(JobId(number), Time::ZERO);
         let Some(walltimes) = request.on(processors, speed) else { return };
-        let narrow = speed.get() / (wider(&walltimes, asked) * f64::from(rounds));
-        let ms = |units: f64| Span((elapsed.as_secs_f64() * 1_000.0 * narrow / units).ceil() as i64);
-        let unit = sample.as_ref().map(|sample| ms(sample.units(Level::Executable)));
-        let ran = ms(sample.as_ref().map_or(1.0, |sample| sample.units(Level::All)));
+        let shape = InShape { walltimes: &walltimes, procs, speed };
+        let whole = Ran { shape, got: record.procs, elapsed };
+        let unit = sample.as_ref().map(|sample| whole.unit_ms(sample.units(Level::Executable)));
+        let ran = whole.unit_ms(sample.as_ref().map_or(1.0, |sample| sample.units(Level::All)));
         record.taught = unit.map(|unit| SpanMs(unit.0));
         record.ran = Some(SpanMs(ran.0));
         let categories = categories(record, sample.as_ref());
         self.runtimes.tell_scaled(&categories, unit.unwrap_or(ran), ran);
     }
-}
-
-/// The time on so many processors relative to that on the fewest that will do.
-fn wider(walltimes: &Walltimes<'_>, procs: Procs) -> f64 {
-    let procs = procs.clamp(walltimes.least(), walltimes.most());
-    walltimes.ratio(procs) / walltimes.ratio(walltimes.least())
 }
 
 /// What a job has in common with others. Services have names without colons.

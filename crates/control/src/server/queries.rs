@@ -4,6 +4,7 @@ use crate::payload::Payload;
 use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
+use pliant_policy::completion::is_earlier;
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 
@@ -85,7 +86,7 @@ impl Server {
         let earliest = self.estimate_with(Tuner::Exact, now, request, speed).ok()?;
         let Usage { running, waiting, .. } = self.usage();
         let choice = SizeChoice { earliest, other_jobs: running + waiting };
-        (earliest.completion() < chosen.completion()).then_some(choice)
+        is_earlier(&earliest, chosen).then_some(choice)
     }
 
     /// The answer to a user's question, `needed` being what it would run: an estimation vector, or why not.

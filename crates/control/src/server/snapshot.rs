@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use pliant_model::Time;
-use pliant_policy::history::Recent;
 use pliant_policy::runtimes::CategoryDump;
+use pliant_policy::runtimes::history::Recent;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 

@@ -2,9 +2,10 @@
 //! `copies`.
 
 use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
+use pliant_policy::completion::{is_late, latest_with_gain, tolerated};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Kept, Server, tell, tolerated, waits_no_more};
+use super::{Answer, Command, Kept, Server, tell, waits_no_more};
 use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Stays, Verdict};
 use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
 use crate::names::Token;
@@ -119,10 +120,13 @@ impl Server {
         // One that is not planned where it waits completes earlier anywhere else.
         let before = plan.map_or(Time::MAX, |plan| plan.completion());
         let latest = match (plan, order.gain) {
-            (Some(plan), Some(gain)) if order.expected.completion() > before - gain => {
-                return Err(Stays::NotWorthIt { plan });
+            (Some(plan), Some(gain)) => {
+                let latest = latest_with_gain(before, gain);
+                if is_late(&order.expected, latest) {
+                    return Err(Stays::NotWorthIt { plan });
+                }
+                latest
             }
-            (Some(_), Some(gain)) => before - gain,
             _ => tolerated(&order.expected, now),
         };
         let Some(kept) = self.jobs.get_mut(&number) else { return Err(Stays::NotWaiting) };

@@ -6,6 +6,9 @@
 //! | [`earliest`] | the same for clusters of several processors and of different speeds |
 //! | [`pending`] | nothing: when processors come free, judging by the expected runtimes of what is pending |
 //! | [`anew`] | whether instances that wait already are better spread anew |
+//! | [`sharing`] | what each cluster gets beside those that wait there, and which of these come back |
+//! | [`packs`] | how many instances go out as one job |
+//! | [`instances`] | how long an instance is expected to take, also one that has outlived that |
 //! | [`baseline`] | what Algorithm 1 is compared with: random, by free processors, by failures, of two choices |
 //!
 //! [`allocate`] is the one way in for simulations and for live sweeps, and says what makespan to expect. Algorithm 2
@@ -15,8 +18,11 @@
 pub mod anew;
 pub mod baseline;
 pub mod earliest;
+pub mod instances;
 pub mod levels;
+pub mod packs;
 pub mod pending;
+pub mod sharing;
 
 use pliant_model::Span;
 use rand::Rng;

@@ -99,7 +99,7 @@ pub trait BatchScheduler: Send {
     fn finish(&mut self, now: Time, job: JobId);
 
     /// Running jobs have not ended when they were planned to, and are planned to end at these later times. Only where
-    /// plans are made by predictions ([`crate::predicted`]); told before whatever else happens at `now`. What was
+    /// plans are made by predictions ([`crate::runtimes::predicted`]); told before whatever else happens at `now`. What was
     /// planned behind them is planned anew, and may start later than it was told.
     fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]);
 

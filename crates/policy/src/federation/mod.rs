@@ -15,6 +15,7 @@ use pliant_model::{ClusterId, Estimate, JobId, Platform, Procs, Reason, Request,
 use self::groups::Groups;
 use crate::UnknownName;
 use crate::batch::{BatchScheduler, LocalPolicy, Submission};
+use crate::completion::Earliest;
 use crate::tuning::{ClassTimes, Tuner};
 
 /// One cluster as the agent sees it.
@@ -204,16 +205,16 @@ impl Federation {
         let mut groups = std::mem::take(&mut self.group_order);
         let mut members = std::mem::take(&mut self.member_order);
         groups.clear();
+        let mut earliest = Earliest::until(latest);
         for (index, group) in self.groups.all.iter_mut().enumerate() {
             let bound = group.completion_bound(&self.clusters, now, &times);
-            if bound <= latest {
+            if earliest.may_take_from(bound) {
                 groups.push((bound, index));
             }
         }
         groups.sort_unstable();
-        let mut best: Option<(Time, ClusterId, Estimate)> = None;
         for (bound, index) in groups.iter().copied() {
-            if best.is_some_and(|(completion, _, _)| bound > completion) {
+            if !earliest.may_take_from(bound) {
                 break;
             }
             members.clear();
@@ -221,26 +222,23 @@ impl Federation {
                 let state = &self.clusters[id.index()];
                 let bounds = state.scheduler.start_bounds();
                 let bound = times.completion_bound(bounds, now, state.speed, state.procs);
-                if Some(*id) != except && bound <= latest {
+                if Some(*id) != except && earliest.may_take_from(bound) {
                     members.push((bound, *id));
                 }
             }
             members.sort_unstable();
             for (bound, id) in members.iter().copied() {
-                if best.is_some_and(|(completion, first, _)| (bound, id) > (completion, first)) {
+                if !earliest.may_take(bound, id) {
                     break;
                 }
-                let Some(estimate) = self.estimate(now, request, id) else { continue };
-                let completion = estimate.completion();
-                let better = best.is_none_or(|(other, first, _)| (completion, id) < (other, first));
-                if better && completion <= latest {
-                    best = Some((completion, id, estimate));
+                if let Some(estimate) = self.estimate(now, request, id) {
+                    earliest.offer(id, estimate);
                 }
             }
             self.groups.all[index].refresh(&self.clusters, &times);
         }
         (self.group_order, self.member_order) = (groups, members);
-        best.map(|(_, id, estimate)| (id, estimate))
+        earliest.taken()
     }
 
     /// Submits a request in the shape of an estimate just made, and keeps track of it while it waits.

@@ -16,14 +16,20 @@
 //! Beyond the paper: several cores, weighted users, and a grace period in which a mandatory request waits for an
 //! optional one that is about to complete, if that leaves it time enough before its deadline. Mandatory requests that wait may
 //! be moved to better servers ([`reallocate`]), by what servers expect of themselves ([`Queue::prospect`]).
+//!
+//! Which server gets which request of a user is decided by the [`Dispatcher`].
 
 mod accounts;
+mod dispatcher;
 mod queue;
 mod reallocation;
 #[cfg(test)]
 mod tests;
 
 pub use accounts::Fairness;
+pub use dispatcher::{
+    Dispatch, Dispatcher, NextMandatory, Offer, Placed, Plan, Prospects, RunElsewhere, Unneeded, draw_servers,
+};
 pub use queue::{
     Cancelled, Decision, Ended, Kind, Order, Prospect, Queue, Request, RequestId, Running, Share, UserId,
     unfairness,

@@ -9,6 +9,7 @@
 use pliant_model::SpanMs;
 
 use super::Prospect;
+use crate::completion::Preference;
 
 /// How mandatory requests that wait are moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,9 +61,11 @@ pub fn reallocate<S: Copy + PartialEq>(
     let mut moves = Vec::new();
     for Waiting { number, server, wait } in waiting.iter().copied() {
         let there = |(place, (to, prospect)): (usize, &(S, Prospect))| {
-            prospect.wait.filter(|_| *to != server).map(|wait| (wait + run(*to), place))
+            let wait = prospect.wait.filter(|_| *to != server)?;
+            Some(Preference { completion: wait + run(*to), rank: place })
         };
-        let Some((completion, place)) = free.iter().enumerate().filter_map(there).min() else { continue };
+        let best = free.iter().enumerate().filter_map(there).min();
+        let Some(Preference { completion, rank: place }) = best else { continue };
         let gain = wait.map(|wait| wait + run(server) - completion);
         if gain.is_none_or(|gain| gain >= least_gain && gain > SpanMs::ZERO) {
             let (to, _) = free.remove(place);

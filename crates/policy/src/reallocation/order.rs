@@ -7,6 +7,7 @@
 use pliant_model::{ClusterId, Estimate, Procs, Request, Time};
 
 use super::Heuristic;
+use crate::completion::Earliest;
 use crate::federation::Federation;
 
 /// A job of the window.
@@ -38,15 +39,14 @@ impl Candidate {
     fn options(&mut self, federation: &mut Federation, now: Time) -> Options {
         self.estimates.resize(federation.len(), None);
         let mut options = Options { best: None, first: Time::MAX, second: Time::MAX };
+        let mut best = Earliest::until(Time::MAX);
         for cluster in federation.ids() {
             let staying = self.may_stay && cluster == self.home;
             let estimate = if staying { None } else { self.estimate(federation, now, cluster) };
             let completion = if staying { Some(self.current) } else { estimate.map(|one| one.completion()) };
             let Some(completion) = completion else { continue };
-            if let Some(estimate) = estimate
-                && options.best.is_none_or(|(_, best)| completion < best.completion())
-            {
-                options.best = Some((cluster, estimate));
+            if let Some(estimate) = estimate {
+                best.offer(cluster, estimate);
             }
             if completion < options.first {
                 options.second = options.first;
@@ -55,6 +55,7 @@ impl Candidate {
                 options.second = options.second.min(completion);
             }
         }
+        options.best = best.taken();
         options
     }
 

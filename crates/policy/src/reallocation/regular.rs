@@ -7,6 +7,7 @@ use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Time};
 
 use super::order::{Candidate, take_next};
 use super::{Heuristic, Move, Reallocation};
+use crate::completion::{is_late, latest_with_gain};
 use crate::federation::Federation;
 
 pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
@@ -29,7 +30,7 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
         .collect();
     while let Some((candidate, best)) = take_next(policy.heuristic, &mut window, federation, now) {
         if let Some((cluster, estimate)) = best
-            && estimate.completion() <= candidate.current - policy.threshold
+            && !is_late(&estimate, latest_with_gain(candidate.current, policy.threshold))
         {
             go(federation, now, candidate.request.id, candidate.current, (cluster, estimate), &mut moves);
         }
@@ -52,7 +53,8 @@ fn consider(
     }
     let (home, request) = (tracked.cluster, tracked.request.clone());
     let current = plan.map_or(Time::MAX, |plan| plan.completion());
-    if let Some(target) = federation.earliest(now, &request, Some(home), current - policy.threshold) {
+    let latest = latest_with_gain(current, policy.threshold);
+    if let Some(target) = federation.earliest(now, &request, Some(home), latest) {
         go(federation, now, job, current, target, moves);
     }
 }

@@ -1,3 +1,6 @@
+use std::num::NonZeroUsize;
+
+use pliant_model::Span;
 use proptest::prelude::*;
 
 use super::*;

@@ -56,6 +56,7 @@ impl Reader<'_> {
         let reference = self.reference(file.reference.as_ref(), &policies, "policy")?;
         Ok(Campaign {
             base: self.path.parent().unwrap_or(Path::new("")).to_owned(),
+            log_dirs: Vec::new(),
             dedicated_shares: self.shares(file.dedicated_shares.as_ref())?,
             moldable: self.moldable(file.moldable.as_ref())?,
             workloads: self.workloads(&file)?,

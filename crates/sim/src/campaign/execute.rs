@@ -25,7 +25,7 @@ pub const THREADS_MAX: usize = 1_024;
 /// How a campaign is run; nothing here changes its results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Threads, at most [`THREADS_MAX`]; 0 for one per core (or what `RAYON_NUM_THREADS` says). There are
+    /// Threads, at most [`THREADS_MAX`]; 0 for as many as the thread pool has by default. There are
     /// never more than groups of runs.
     pub threads: usize,
     /// Which part of the campaign.
@@ -61,7 +61,7 @@ pub fn run(
     measure: &Measure<'_>,
     progress: &dyn Progress,
 ) -> Result<Finished, CampaignError> {
-    let threads = threads(options.threads)?;
+    let threads = checked(options.threads)?;
     if campaign.workloads.is_empty() {
         return Err(CampaignError::NoWorkload);
     }
@@ -98,10 +98,8 @@ pub fn run(
     Ok(Finished { results: store.write_results()?, simulated, kept, damaged })
 }
 
-/// How many threads; 0 for one per core.
-pub(super) fn threads(asked: usize) -> Result<usize, CampaignError> {
-    let said = || std::env::var("RAYON_NUM_THREADS").ok().and_then(|threads| threads.parse().ok());
-    let threads = if asked > 0 { asked } else { said().unwrap_or(0) };
+/// A number of threads that is not too high.
+pub(super) fn checked(threads: usize) -> Result<usize, CampaignError> {
     if threads > THREADS_MAX { Err(CampaignError::TooManyThreads(threads)) } else { Ok(threads) }
 }
 

@@ -97,6 +97,7 @@ impl Reader<'_> {
         }
         Ok(Campaign {
             base: self.path.parent().unwrap_or(Path::new("")).to_owned(),
+            log_dirs: Vec::new(),
             dedicated_shares: vec![1.0],
             moldable: vec![Moldable::None],
             reference: self.reference(file.reference.as_ref(), &policies, "system")?,

@@ -127,7 +127,8 @@ impl<'a> Cache<'a> {
                 let policy = if *keep_bad { RepairPolicy::KeepBad } else { RepairPolicy::Clean };
                 let repair = RepairOptions { policy, strict: false };
                 let path = self.campaign.log(path)?;
-                let mut workload = pliant_trace::load(&path, &LoadOptions { repair, log_dirs: log_dirs() })?;
+                let log_dirs = self.campaign.log_dirs.clone();
+                let mut workload = pliant_trace::load(&path, &LoadOptions { repair, log_dirs })?;
                 if let Some(month) = month {
                     workload.keep_month(*month).map_err(|problem| CampaignError::Month { path, problem })?;
                 }
@@ -146,15 +147,10 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// Where logs are looked for that are not beside the file that names them.
-fn log_dirs() -> Vec<PathBuf> {
-    std::env::var_os("PLIANT_TRACES").map(PathBuf::from).into_iter().collect()
-}
-
-/// Where a log is: in the folder of the campaign file, or in that of `PLIANT_TRACES`.
-pub(super) fn find_log(base: &Path, file: &Path) -> Result<PathBuf, CampaignError> {
+/// Where a log is: in the folder of the campaign file, or in the first of `log_dirs` that has it.
+pub(super) fn find_log(base: &Path, log_dirs: &[PathBuf], file: &Path) -> Result<PathBuf, CampaignError> {
     let beside = base.join(file);
-    let elsewhere = log_dirs().into_iter().map(|dir| dir.join(file));
+    let elsewhere = log_dirs.iter().map(|dir| dir.join(file));
     let found = std::iter::once(beside.clone()).chain(elsewhere).find(|path| path.exists());
     found.ok_or(CampaignError::NoLog(beside))
 }
@@ -169,9 +165,9 @@ pub struct Skipped {
 }
 
 impl Campaign {
-    /// Where a log is: beside the campaign file, or in the folder of `PLIANT_TRACES`.
+    /// Where a log is.
     pub(super) fn log(&self, file: &Path) -> Result<PathBuf, CampaignError> {
-        find_log(&self.base, file)
+        find_log(&self.base, &self.log_dirs, file)
     }
 
     /// Takes out the optional workloads whose file is not there. What is left is another campaign than the

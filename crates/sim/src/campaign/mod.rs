@@ -71,6 +71,8 @@ pub struct Campaign {
     pub name: String,
     /// The folder that relative paths in it start from.
     pub base: PathBuf,
+    /// Where logs are looked for that are not there; none, unless the caller names some.
+    pub log_dirs: Vec<PathBuf>,
     /// Seeds of job types, of locality and of policies that draw.
     pub seeds: Vec<u64>,
     /// Shares of the jobs that come through the federation.
@@ -105,7 +107,7 @@ pub struct Workload {
 pub enum JobSource {
     /// A log, or a scenario of several.
     File {
-        /// Relative to the campaign file, or to the folder of `PLIANT_TRACES`.
+        /// Relative to the campaign file, or to one of [`Campaign::log_dirs`].
         path: PathBuf,
         /// Keeps jobs without processors or runtime instead of dropping them.
         keep_bad: bool,

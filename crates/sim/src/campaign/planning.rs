@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use pliant_policy::batch::Registered;
-use pliant_policy::predicted::{Basis, Prediction};
 use pliant_policy::runtimes::Settings;
+use pliant_policy::runtimes::predicted::{Basis, Prediction};
 use toml::Spanned;
 
 use super::check::{Checked, Reader};

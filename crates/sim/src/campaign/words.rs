@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use pliant_policy::UnknownName;
-use pliant_policy::history::Choice;
+use pliant_policy::runtimes::Choice;
 use pliant_policy::runtimes::Estimator;
 
 use super::Sizes;

@@ -1,5 +1,5 @@
 //! Plans by predictions in a direct simulation: what jobs are planned for when they are submitted, and what happens to
-//! plans that are outlived (`policy::predicted`).
+//! plans that are outlived (`policy::runtimes::predicted`).
 //!
 //! A job whose speedup is misjudged ([`SimJob::true_speedup`]) outlives or undercuts its plan in the same way: the believed
 //! speedup plans, the true one gives limit and end, and nobody is ended for a wrong belief.
@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 
 use pliant_model::{ClusterId, Job, JobId, Request, Span, Time};
 use pliant_policy::federation::Tracked;
-use pliant_policy::predicted::{Basis, Predictor, categories, corrected};
 use pliant_policy::runtimes::Categories;
+use pliant_policy::runtimes::predicted::{Basis, Predictor, categories, corrected};
 use rustc_hash::FxHashMap;
 
 use super::{Engine, Submitted};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use pliant_model::{Span, Time};
+use pliant_policy::runtimes::predicted::categories;
 use pliant_policy::runtimes::{Categories, Level, Runtimes, Settings};
 use pliant_trace::Workload;
 
@@ -93,12 +94,11 @@ pub fn background(log: &Workload, division: Division) -> Result<Background, TooF
             known.insert(id);
         });
         if let Some(cluster) = clusters.get(&(*partition, job.submit.0 / length)) {
-            let [executable, user, group] = ids.map(|id| (id >= 0).then_some(id));
             jobs.push(BackgroundJob {
                 submit: Time(job.submit.0 % length),
                 cluster: *cluster,
                 runtime: job.runtime,
-                categories: Categories { executable, user, group },
+                categories: categories(job),
             });
         }
     }

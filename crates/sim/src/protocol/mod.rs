@@ -23,7 +23,7 @@ use pliant_control::agent::{self, AgentConfig};
 use pliant_control::server::{self, ServerConfig};
 use pliant_model::{Platform, Run, Time};
 use pliant_policy::mapping::Mapping;
-use pliant_policy::predicted::Basis;
+use pliant_policy::runtimes::predicted::Basis;
 
 pub use network::{Latency, Network, Traffic};
 pub use tree::{Node, Tree, TreeError};

@@ -181,14 +181,14 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     let mut first = command().spawn().unwrap();
     until("the mandatory request to be completed and others to run", async || {
         let machine = dispatcher()?;
-        (machine["progress"]["mandatory"] == 1 && machine["sent"].as_object()?.len() >= 4).then_some(())
+        (machine["progress"]["mandatory"] == 1 && machine["dispatcher"]["sent"].as_object()?.len() >= 4).then_some(())
     })
     .await;
     first.kill().unwrap();
     first.wait().unwrap();
     let left = dispatcher().unwrap();
     let before = left["progress"]["optional"].as_u64().unwrap();
-    let deadline_ms = left["plan"]["deadline"].as_u64().unwrap();
+    let deadline_ms = left["dispatcher"]["plan"]["deadline"].as_u64().unwrap();
     // All that it had sent ends by itself: nobody sends more.
     until("all requests to be over, and the deadline too", async || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
@@ -205,7 +205,7 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     assert_eq!(said["optional"]["completed"].as_u64(), Some(completed), "{said}");
     let kept = ExplorationFolder::open(&alice.out()).and_then(|folder| folder.results()).unwrap();
     assert_eq!(kept.len() as u64, 1 + completed, "{said}");
-    assert_eq!(dispatcher().unwrap()["sent"].as_object().unwrap().len(), 0);
+    assert_eq!(dispatcher().unwrap()["dispatcher"]["sent"].as_object().unwrap().len(), 0);
 }
 
 /// A server has no room for all of a user's mandatory requests, so the client waits to ask again, and is killed then.
@@ -219,7 +219,7 @@ async fn a_client_that_was_killed_while_it_waited_for_room_goes_on() {
     let mut first = command().spawn().unwrap();
     until("the client to wait for room", async || {
         let machine = dispatcher()?;
-        (machine["phase"] == "pausing" && !machine["sent"].as_object()?.is_empty()).then_some(())
+        (machine["phase"] == "pausing" && !machine["dispatcher"]["sent"].as_object()?.is_empty()).then_some(())
     })
     .await;
     first.kill().unwrap();

@@ -4,7 +4,7 @@
 //! nothing is learned from it if they are too far apart to tell when, as after a controller was away.
 
 use pliant_model::{Span, Time};
-use pliant_policy::used::Used;
+use pliant_policy::runtimes::used::Used;
 
 use crate::listing::{Changes, Listed, Listing, Phase};
 

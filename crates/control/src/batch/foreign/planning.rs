@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use pliant_model::{Estimate, JobId, Span, Time};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{Nodes, Picture};
-use pliant_policy::used::Expect;
+use pliant_policy::runtimes::used::Expect;
 
 use super::drawing::{self, Drawn};
 use super::job::Job;

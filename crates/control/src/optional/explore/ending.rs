@@ -4,9 +4,7 @@
 //! that was away may have ended in time without its knowledge: it *recalls* each of these, so that a server says what
 //! had become of it, and leaves when all are answered or their servers are given up.
 
-use std::collections::BTreeSet;
-
-use super::{Command, Explore, Moving, Name, Outcome, Phase, Server};
+use super::{Command, Explore, Moving, Outcome, Phase};
 
 impl Explore {
     /// Sends again what was not answered: the servers know the numbers. Past the deadline it has only to know what became
@@ -16,14 +14,15 @@ impl Explore {
         if matches!(self.phase, Phase::Pausing | Phase::Recalling) {
             self.phase = Phase::Discovering;
         }
-        self.unheard = self.sent.range(self.plan.mandatory..).map(|(number, _)| *number).collect();
+        self.unheard = self.dispatcher.sent_optional().collect();
         if self.open > 0 || !passed {
-            let again = self.sent.iter().map(|(number, server)| self.submission(*number, server.clone()));
+            let again =
+                self.dispatcher.sent().map(|(number, server)| self.submission(number, server.clone()));
             commands.extend(again.map(Command::Submit));
         }
         // Also where those servers are that have something.
-        commands.push(Command::Discover { most: self.plan.most });
-        commands.push(Command::WakeAt(self.plan.deadline));
+        commands.push(Command::Discover { most: self.plan().most });
+        commands.push(Command::WakeAt(self.plan().deadline));
     }
 
     /// Its time is over: leaves, if nothing is to be recalled before.
@@ -33,7 +32,8 @@ impl Explore {
         }
         if self.phase != Phase::Recalling {
             self.phase = Phase::Recalling;
-            let unheard = self.unheard.iter().filter_map(|number| Some((*number, self.sent.get(number)?)));
+            let at = |number: &u32| Some((*number, self.dispatcher.server_of(*number)?));
+            let unheard = self.unheard.iter().filter_map(at);
             commands.extend(unheard.map(|(number, at)| Command::Recall(self.submission(number, at.clone()))));
         }
     }
@@ -42,10 +42,8 @@ impl Explore {
     pub(super) fn leave(&mut self, interrupted: bool, commands: &mut Vec<Command>) {
         self.phase = Phase::Over;
         self.interrupted = interrupted;
-        let left: BTreeSet<&Name> = self.sent.values().collect();
-        let asked = |(name, server): &(&Name, &Server)| left.contains(name) || !server.given_up.is_empty();
-        let cancel = |(server, _): (&Name, &Server)| Command::Cancel { server: server.clone() };
-        commands.extend(self.servers.iter().filter(asked).map(cancel));
+        let asked = self.dispatcher.possible_holders();
+        commands.extend(asked.map(|server| Command::Cancel { server: server.clone() }));
         commands.push(Command::Done(Outcome { progress: self.progress, interrupted }));
     }
 }

@@ -1,4 +1,4 @@
-//! Mandatory requests that wait are moved to better servers, by [`pliant_policy::optional::reallocate`].
+//! Mandatory requests that wait are moved to better servers, by [`Dispatcher::moves`](super::Dispatcher::moves).
 //!
 //! From time to time, while there are mandatory requests, all servers are asked what may be expected of them. When all have
 //! answered, or at the next such time, it is decided which requests move. Each is taken back from its server, and submitted to
@@ -8,12 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::TimeMs;
-use pliant_policy::optional::{Kind, Prospect, Waiting, reallocate};
+use pliant_policy::optional::Prospects;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Explore, Phase};
 use crate::names::Name;
-use crate::optional::server::Prospects;
 
 /// What is on its way between servers, and what is asked.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
@@ -49,9 +48,8 @@ impl Moving {
 impl Explore {
     /// Says when servers are to be asked next, if that is not said and there is a mandatory request to be moved.
     pub(super) fn look_later(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
-        let Some(reallocation) = self.plan.reallocation else { return };
-        let is_wanted =
-            self.phase == Phase::Monitoring && self.sent.range(..self.plan.mandatory).next().is_some();
+        let Some(reallocation) = self.plan().reallocation else { return };
+        let is_wanted = self.phase == Phase::Monitoring && self.dispatcher.has_sent_mandatory();
         if is_wanted && self.moving.next.is_none() {
             let next = now + reallocation.every;
             self.moving.next = Some(next);
@@ -68,8 +66,7 @@ impl Explore {
         if !self.moving.asked.is_empty() {
             self.reallocate(commands);
         }
-        let there = self.servers.iter().filter(|(_, server)| server.there);
-        self.moving.asked = there.map(|(name, _)| name.clone()).collect();
+        self.moving.asked = self.dispatcher.up().cloned().collect();
         self.moving.told.clear();
         commands.extend(self.moving.asked.iter().map(|server| Command::Expect { server: server.clone() }));
     }
@@ -87,27 +84,12 @@ impl Explore {
 
     /// Decides on what the servers have said.
     fn reallocate(&mut self, commands: &mut Vec<Command>) {
-        let Some(reallocation) = self.plan.reallocation else { return };
         let told = std::mem::take(&mut self.moving.told);
-        let mut waiting: Vec<Waiting<&Name>> = Vec::new();
-        for (server, prospects) in &told {
-            let is_here =
-                |number: u32| self.kind(number) == Kind::Mandatory && self.sent.get(&number) == Some(server);
-            let here = prospects.waiting.iter().filter(|(number, _)| is_here(*number));
-            waiting.extend(here.map(|(number, wait)| Waiting { number: *number, server, wait: *wait }));
-        }
-        waiting.sort_by_key(|request| request.number);
-        let there = |name: &Name| self.servers.get(name).is_some_and(|server| server.there);
-        let servers: Vec<(&Name, Prospect)> = told
-            .iter()
-            .filter(|(name, _)| there(name))
-            .map(|(name, prospects)| (name, prospects.more))
-            .collect();
-        for moved in reallocate(&waiting, &servers, reallocation.least_gain) {
-            let (number, server) = (moved.number, moved.from.clone());
-            let attempt = self.attempt(number);
-            self.moving.bound.insert(number, moved.to.clone());
-            commands.push(Command::Withdraw { server, number, attempt });
+        for moved in self.dispatcher.moves(&told) {
+            let number = moved.number;
+            let attempt = self.dispatcher.attempt(number);
+            self.moving.bound.insert(number, moved.to);
+            commands.push(Command::Withdraw { server: moved.from, number, attempt });
         }
     }
 
@@ -120,16 +102,15 @@ impl Explore {
         server: &Name,
         commands: &mut Vec<Command>,
     ) {
-        if self.attempt(number) != attempt || self.sent.get(&number) != Some(server) {
+        if self.dispatcher.attempt(number) != attempt || self.dispatcher.server_of(number) != Some(server) {
             return;
         }
         let bound = self.moving.bound.remove(&number);
         self.take_off(number, server);
-        self.put_back(number);
-        if let Some(to) = bound.filter(|to| self.servers.get(to).is_some_and(|server| server.there)) {
-            self.homeless.retain(|homeless| *homeless != number);
-            return self.send(number, to, commands);
+        self.dispatcher.put_back(number);
+        match bound.and_then(|to| self.dispatcher.place_at(number, to)) {
+            Some(placed) => self.send(placed, commands),
+            None => self.place_mandatory(now, commands),
         }
-        self.place_mandatory(now, commands);
     }
 }

@@ -1,12 +1,11 @@
 //! What a driver looks up: what is to run at the moment, and what users have had.
 
-use crate::payload::Payload;
-use pliant_model::{SpanMs, TimeMs};
-use pliant_policy::optional::{Prospect, RequestId, Share, UserId};
-use serde::{Deserialize, Serialize};
+use pliant_model::TimeMs;
+use pliant_policy::optional::{Prospects, RequestId, Share, UserId};
 
 use super::{RequestKey, Requests, Standing};
 use crate::names::{Key, User};
+use crate::payload::Payload;
 
 /// A request that is to run, or that is being ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,15 +31,6 @@ pub struct UserShare {
     pub user: User,
     /// How much.
     pub share: Share,
-}
-
-/// What a server tells a client who may have a better server for its mandatory requests.
-#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Prospects {
-    /// For one mandatory request more.
-    pub more: Prospect,
-    /// The client's mandatory requests that wait here, in their turn, and for how long still; none where that cannot be told.
-    pub waiting: Vec<(u32, Option<SpanMs>)>,
 }
 
 impl Requests {

@@ -15,12 +15,12 @@ use rayon::prelude::*;
 
 use super::results::{self, ClusteringRow, Results, Trial};
 use super::{Algorithm, ClusteringChoice, MappingCampaign, use_case};
-use crate::campaign::{CampaignError, execute::threads};
+use crate::campaign::{CampaignError, execute::checked};
 
 /// Runs a campaign into `dir`, with that many threads (0: one per core).
-pub fn run(campaign: &MappingCampaign, dir: &Path, asked: usize) -> Result<Results, CampaignError> {
+pub fn run(campaign: &MappingCampaign, dir: &Path, threads: usize) -> Result<Results, CampaignError> {
     let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads(asked)?)
+        .num_threads(checked(threads)?)
         .build()
         .map_err(|error| CampaignError::Threads(error.to_string()))?;
     let use_cases = use_case::run(campaign)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pliant_model::{Span, Time, rng::stream_seed};
-use pliant_policy::history::Choice;
+use pliant_policy::runtimes::Choice;
 use pliant_policy::runtimes::{Estimator, Level, Runtimes};
 use pliant_trace::generate::grid_log;
 use pliant_trace::{LoadOptions, Workload};
@@ -14,8 +14,7 @@ use rayon::prelude::*;
 
 use super::results::{self, ErrorRow, ExperimentRow, LogRow, Results};
 use super::{Log, LogSource, MultiJobCampaign, arriving, frozen};
-use crate::campaign::jobs::find_log;
-use crate::campaign::{CampaignError, execute::threads};
+use crate::campaign::{CampaignError, execute::checked};
 use crate::multi_job::{Background, background, errors};
 
 /// A log that was divided into clusters, and what the whole of it teaches.
@@ -26,12 +25,12 @@ pub(super) struct Divided<'a> {
 }
 
 /// Runs a campaign into `dir`, with that many threads (0: one per core).
-pub fn run(campaign: &MultiJobCampaign, dir: &Path, asked: usize) -> Result<Results, CampaignError> {
+pub fn run(campaign: &MultiJobCampaign, dir: &Path, threads: usize) -> Result<Results, CampaignError> {
     if campaign.logs.is_empty() {
         return Err(CampaignError::NoWorkload);
     }
     let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads(asked)?)
+        .num_threads(checked(threads)?)
         .build()
         .map_err(|error| CampaignError::Threads(error.to_string()))?;
     let results = pool.install(|| {
@@ -115,7 +114,7 @@ pub(super) fn starts(
 fn divide<'a>(campaign: &MultiJobCampaign, log: &'a Log) -> Result<Divided<'a>, CampaignError> {
     let workload: Workload = match &log.source {
         LogSource::File { path, .. } => {
-            let path = find_log(&campaign.base, path)?;
+            let path = campaign.path(path)?;
             pliant_trace::load(&path, &LoadOptions::default())?
         }
         LogSource::Generated(what) => grid_log(what, campaign.seed),

@@ -169,6 +169,7 @@ fn understand(source: &Source<'_>, path: &Path) -> Checked<MultiJobCampaign> {
     let arriving = file.arriving.iter().map(arriving).collect::<Checked<_>>()?;
     Ok(MultiJobCampaign {
         base: path.parent().unwrap_or(Path::new("")).to_owned(),
+        log_dirs: Vec::new(),
         seed: file.seed,
         draws: reader.count(&file.draws, FEW_MAX)? as usize,
         name: file.name.into_inner(),

@@ -13,7 +13,7 @@ mod ratios;
 mod results;
 mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pliant_model::Span;
 use pliant_policy::runtimes::{Level, Settings};
@@ -25,7 +25,7 @@ pub use results::{
 };
 pub use words::law_name;
 
-use super::{Skipped, jobs::find_log};
+use super::{CampaignError, Skipped, jobs::find_log};
 use crate::multi_job::{Broker, Division};
 
 /// A campaign of multi-jobs, as its file says.
@@ -35,6 +35,8 @@ pub struct MultiJobCampaign {
     pub name: String,
     /// The folder that relative paths in it start from.
     pub base: PathBuf,
+    /// Where logs are looked for that are not there; none, unless the caller names some.
+    pub log_dirs: Vec<PathBuf>,
     /// The seed of all that is drawn.
     pub seed: u64,
     /// How often each thing that is drawn is drawn.
@@ -67,7 +69,7 @@ pub struct Log {
 pub enum LogSource {
     /// A log.
     File {
-        /// Relative to the campaign file, or to the folder of `PLIANT_TRACES`.
+        /// Relative to the campaign file, or to one of [`MultiJobCampaign::log_dirs`].
         path: PathBuf,
         /// True if the campaign may be run without it where its file is absent.
         optional: bool,
@@ -163,7 +165,7 @@ impl MultiJobCampaign {
         let mut kept = Vec::new();
         for log in std::mem::take(&mut self.logs) {
             match &log.source {
-                LogSource::File { path, optional: true } if find_log(&self.base, path).is_err() => {
+                LogSource::File { path, optional: true } if self.path(path).is_err() => {
                     skipped.push(Skipped { workload: log.name, file: path.clone() });
                     place.push(None);
                 }
@@ -180,5 +182,10 @@ impl MultiJobCampaign {
         self.frozen.retain(|one| !one.logs.is_empty());
         self.arriving.retain(|one| !one.logs.is_empty());
         skipped
+    }
+
+    /// Where a log is.
+    fn path(&self, file: &Path) -> Result<PathBuf, CampaignError> {
+        find_log(&self.base, &self.log_dirs, file)
     }
 }

@@ -7,11 +7,9 @@
 //!
 //! Only jobs that have ended are told, in the order in which they did. Telling one costs O(window), asking O(log window).
 
-use std::collections::BTreeMap;
-
 use pliant_model::Span;
 
-use crate::window::Window;
+use super::window::{Window, Windows};
 
 /// How many of the last jobs of an owner, of a partition and of all count.
 const WINDOW: usize = 100;
@@ -56,7 +54,7 @@ pub struct Shares {
 /// What jobs that ended have taught.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Used {
-    groups: BTreeMap<Group, Window<u16>>,
+    groups: Windows<Group, u16>,
 }
 
 impl Used {
@@ -64,14 +62,14 @@ impl Used {
     pub fn tell(&mut self, owner: &str, partition: &str, limit: Span, runtime: Span) {
         let share = part(runtime, limit).clamp(0, PARTS) as u16;
         for group in groups(owner, partition) {
-            self.groups.entry(group).or_default().push(share, WINDOW);
+            self.groups.push(&group, share, WINDOW);
         }
     }
 
     /// How long a job of that limit is expected to run that has run for `elapsed`; none if too little is known. Longer
     /// than `elapsed`, and at most the limit.
     pub fn expected(&self, owner: &str, partition: &str, limit: Span, elapsed: Span) -> Option<Span> {
-        let so_far = if elapsed > Span::ZERO { part(elapsed, limit) } else { -1 };
+        let so_far = (elapsed > Span::ZERO).then(|| part(elapsed, limit));
         let median = |group| median_above(self.groups.get(&group)?, so_far);
         let share = groups(owner, partition).into_iter().find_map(median)?;
         let runtime = (i128::from(limit.0) * i128::from(share)).div_euclid(i128::from(PARTS)) as i64;
@@ -80,30 +78,24 @@ impl Used {
 
     /// All of it, as data.
     pub fn dump(&self) -> Vec<Shares> {
-        let shares = |(group, window): (&Group, &Window<u16>)| Shares {
-            group: group.clone(),
-            shares: window.told().collect(),
-        };
-        self.groups.iter().map(shares).collect()
+        self.groups.dump().map(|(group, shares)| Shares { group, shares }).collect()
     }
 
     /// What goes on like the dumped one.
     pub fn restore(dump: &[Shares]) -> Used {
-        let mut used = Used::default();
-        for Shares { group, shares } in dump {
-            let window = used.groups.entry(group.clone()).or_default();
-            for share in shares {
-                window.push(*share, WINDOW);
-            }
-        }
-        used
+        let told = dump.iter().map(|one| (&one.group, one.shares.as_slice()));
+        Used { groups: Windows::restore(told, WINDOW) }
     }
 }
 
-/// The median of those above `share`; none if they are few.
-fn median_above(window: &Window<u16>, share: i64) -> Option<u16> {
-    let sorted = window.sorted();
-    let above = &sorted[sorted.partition_point(|other| i64::from(*other) <= share)..];
+/// The median of those above `share`, of all if there is none; none if they are few.
+fn median_above(window: &Window<u16>, share: Option<i64>) -> Option<u16> {
+    let above = match share.map(u16::try_from) {
+        None => window.sorted(),
+        Some(Ok(share)) => window.above(share),
+        // No share is that large.
+        Some(Err(_)) => &[],
+    };
     (above.len() >= FEW).then(|| above[(above.len() - 1) / 2])
 }
 

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 
 use pliant_model::{Job, Span};
 
-use crate::runtimes::{Categories, Estimator, Level, Runtimes, Settings};
+use super::{Categories, Estimator, Level, Runtimes, Settings};
 
 crate::named_enum! {
     /// What plans are made by.

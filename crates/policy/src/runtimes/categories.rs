@@ -1,24 +1,20 @@
-//! Statistics of runtimes: how long the next job of a category will run, judging by those that have finished
-//! (paper 002, sections 3 and 5; spec A.2.2).
+//! How long the next job of a category will run, judging by those that have finished (paper 002, sections 3 and 5; spec A.2.2).
 //!
 //! A job belongs to the category of its executable, of its user and of its group, and to the one of all jobs. What is
 //! asked of one level falls back to the next broader one while too few jobs of the category are known. The means are
 //! over all jobs that were told, the paper's; the quantiles and recent means over a window of the last ones.
 //!
 //! What the past is, is for the caller to say: jobs told as they finish make a *causal* estimator; a whole log told
-//! before its first job is predicted gives the paper's figures, which see the future. [`Calibration`] keeps how far
-//! predictions were off.
-//!
-//! Beside this, [`crate::history`] predicts the walltime of one service across sizes and speeds, and [`crate::used`]
-//! how much of its limit a job uses. Telling a job costs O(log categories + window), a prediction O(log categories).
+//! before its first job is predicted gives the paper's figures, which see the future. Telling a job costs
+//! O(log categories + window), a prediction O(log categories).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use pliant_model::Span;
 
-use crate::history::Choice;
-use crate::window::Window;
+use super::choice::Choice;
+use super::window::Window;
 
 crate::named_enum! {
     /// What jobs of a category have in common, from the narrowest to the broadest.
@@ -92,6 +88,14 @@ pub struct Settings {
     pub least: NonZeroUsize,
 }
 
+impl Settings {
+    /// What servers and agents count of the jobs of a federation: of a category the last 200 for what is recent, and at least 3.
+    pub const FEDERATION: Settings = Settings {
+        window: NonZeroUsize::new(200).expect("more than none"),
+        least: NonZeroUsize::new(3).expect("more than none"),
+    };
+}
+
 /// What finished jobs have taught.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Runtimes<Key> {
@@ -136,21 +140,16 @@ impl Category {
     }
 
     fn predict(&self, estimator: Estimator) -> u64 {
-        let sorted = self.recent.sorted();
         match estimator {
             Estimator::Mean => mean(self.sum, u128::from(self.jobs)),
-            Estimator::RecentMean => mean(self.recent_sum, sorted.len() as u128),
-            Estimator::Quantile(choice) => {
-                let runtime = sorted.get(choice.position(sorted.len())).copied().unwrap_or(0);
-                (runtime as f64 * choice.margin() * (1.0 - 1e-12)).ceil() as u64
-            }
+            Estimator::RecentMean => mean(self.recent_sum, self.recent.len() as u128),
+            Estimator::Quantile(choice) => choice.with_margin(choice.of(&self.recent).unwrap_or(0) as f64),
         }
     }
 
     /// The mean of the last ones that ran longer than that.
     fn longer_than(&self, seconds: u64) -> Option<u64> {
-        let sorted = self.recent.sorted();
-        let longer = &sorted[sorted.partition_point(|runtime| *runtime <= seconds)..];
+        let longer = self.recent.above(seconds);
         let sum = longer.iter().map(|runtime| u128::from(*runtime)).sum();
         (!longer.is_empty()).then(|| mean(sum, longer.len() as u128))
     }
@@ -215,7 +214,7 @@ impl<Key: Ord + Clone> Runtimes<Key> {
         let broader = Level::ALL.iter().copied().filter(|level| *level >= from);
         let found = broader.filter_map(|level| {
             let category = self.categories.get(&of.at(level)?)?;
-            let enough = level == Level::All || category.jobs >= self.settings.least.get() as u64;
+            let enough = level == Level::All || category.jobs >= self.least();
             enough.then_some((level, category))
         });
         { found }.next()
@@ -240,6 +239,11 @@ impl<Key: Ord + Clone> Runtimes<Key> {
     /// What the jobs of one category say, however few; none if none was told.
     pub fn of_category(&self, level: Level, key: Option<&Key>, estimator: Estimator) -> Option<Predicted> {
         Some(self.categories.get(&(level, key.cloned()))?.predicted(level, estimator))
+    }
+
+    /// A category with fewer jobs says nothing.
+    pub(super) fn least(&self) -> u64 {
+        self.settings.least.get() as u64
     }
 
     /// Every category, by level: the narrowest first.
@@ -276,69 +280,3 @@ impl<Key: Ord + Clone> Runtimes<Key> {
         runtimes
     }
 }
-
-/// How far predictions were off, by the level that they came from.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Calibration {
-    levels: BTreeMap<Level, Errors>,
-}
-
-/// Sums over predictions of which the truth is known. Divided by `jobs` they are the mean absolute error, the bias
-/// and the share of jobs that ran no longer than predicted: that of a calibrated quantile is the quantile.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Errors {
-    /// How many.
-    pub jobs: u64,
-    /// Of the predicted less the true runtimes, without their signs, s.
-    pub absolute: u128,
-    /// The same with their signs.
-    pub signed: i128,
-    /// Of the true runtimes, s.
-    pub runtimes: u128,
-    /// How many ran no longer than predicted.
-    pub within: u64,
-}
-
-impl Calibration {
-    /// A job has finished that was predicted so.
-    pub fn tell(&mut self, predicted: &Predicted, runtime: Span) {
-        self.levels.entry(predicted.level).or_default().tell(predicted.runtime, runtime);
-    }
-
-    /// By level.
-    pub fn levels(&self) -> impl Iterator<Item = (Level, Errors)> {
-        self.levels.iter().map(|(level, errors)| (*level, *errors))
-    }
-
-    /// Over all levels.
-    pub fn all(&self) -> Errors {
-        self.levels.values().fold(Errors::default(), |sum, errors| Errors {
-            jobs: sum.jobs + errors.jobs,
-            absolute: sum.absolute + errors.absolute,
-            signed: sum.signed + errors.signed,
-            runtimes: sum.runtimes + errors.runtimes,
-            within: sum.within + errors.within,
-        })
-    }
-
-    /// What goes on like the dumped one ([`Calibration::levels`]).
-    pub fn restore(levels: impl IntoIterator<Item = (Level, Errors)>) -> Calibration {
-        Calibration { levels: levels.into_iter().collect() }
-    }
-}
-
-impl Errors {
-    /// One more.
-    pub fn tell(&mut self, predicted: Span, runtime: Span) {
-        let error = i128::from(predicted.0) - i128::from(runtime.0);
-        self.jobs += 1;
-        self.absolute += error.unsigned_abs();
-        self.signed += error;
-        self.runtimes += runtime.0.max(0) as u128;
-        self.within += u64::from(error >= 0);
-    }
-}
-
-#[cfg(test)]
-mod tests;

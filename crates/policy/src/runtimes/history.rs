@@ -1,4 +1,4 @@
-//! Runtime history: how long the next run of a category will take, judging by those that have finished.
+//! Runtime history: the walltime that the next run of a category needs, judging by those that have finished.
 //!
 //! Runs differ in size and in the speed of their cluster. What is kept of one is its *reference time*: how
 //! long the same work takes on the processors that were asked for at speed 1, by the speedup model, the
@@ -8,14 +8,13 @@
 //! Nothing but finished runs that were told goes into a prediction, in the order in which they were told.
 //! Telling one costs O(window), a prediction O(log categories).
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pliant_model::{Procs, Span, Speed, Speedup};
 
-use crate::window::Window;
+use super::choice::Choice;
+use super::window::Windows;
 
 /// A finished run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -43,62 +42,6 @@ impl FinishedRun<'_> {
     }
 }
 
-/// How a walltime is chosen from past runs: the quantile of their times, times a margin.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Choice {
-    quantile: f64,
-    margin: f64,
-}
-
-/// A [`Choice`] that cannot be.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ChoiceError {
-    /// The quantile is not above 0 and at most 1.
-    Quantile(f64),
-    /// The margin is not in [`Choice::MARGINS`].
-    Margin(f64),
-}
-
-impl fmt::Display for ChoiceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, most) = (Choice::MARGINS.start(), Choice::MARGINS.end());
-        match self {
-            Self::Quantile(found) => write!(f, "expected a quantile above 0 and at most 1, found {found}"),
-            Self::Margin(found) => write!(f, "expected a margin of {least} to {most}, found {found}"),
-        }
-    }
-}
-
-impl std::error::Error for ChoiceError {}
-
-impl Choice {
-    /// What a margin may be.
-    pub const MARGINS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
-
-    /// The smallest time that is not exceeded by at least `quantile` of the runs, `margin` times.
-    pub fn new(quantile: f64, margin: f64) -> Result<Choice, ChoiceError> {
-        if !(quantile > 0.0 && quantile <= 1.0) {
-            return Err(ChoiceError::Quantile(quantile));
-        }
-        if !Choice::MARGINS.contains(&margin) {
-            return Err(ChoiceError::Margin(margin));
-        }
-        Ok(Choice { quantile, margin })
-    }
-
-    /// The factor of what the runs took.
-    pub(crate) fn margin(self) -> f64 {
-        self.margin
-    }
-
-    /// The position of the quantile among so many sorted times (at least one), from 0.
-    pub(crate) fn position(self, runs: usize) -> usize {
-        // Shaved, so that 0.95 of 20 runs are 19 whatever the rounding.
-        let rank = (self.quantile * runs as f64 * (1.0 - 1e-12)).ceil() as usize;
-        rank.clamp(1, runs) - 1
-    }
-}
-
 /// The last runs of one category, as data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -114,13 +57,13 @@ pub struct Recent {
 pub struct History {
     window: NonZeroUsize,
     /// Reference times, in milliseconds.
-    categories: BTreeMap<String, Window<u64>>,
+    categories: Windows<String, u64>,
 }
 
 impl History {
     /// Nothing is known yet; the last `window` runs of each category will count.
     pub fn new(window: NonZeroUsize) -> History {
-        History { window, categories: BTreeMap::new() }
+        History { window, categories: Windows::default() }
     }
 
     /// A run of a category has finished. Those that failed or were ended are not told: they say nothing about
@@ -131,48 +74,32 @@ impl History {
 
     /// The same of a run of which only the reference time is known, in milliseconds.
     pub fn tell_reference(&mut self, category: &str, reference_ms: u64) {
-        self.push(category, reference_ms);
+        self.categories.push(category, reference_ms, self.window.get());
     }
 
     /// The walltime to ask for on the requested processors at speed 1, at least 1 s; none if no run of the
     /// category was told.
     pub fn predict(&self, category: &str, choice: Choice) -> Option<Span> {
-        let sorted = self.categories.get(category)?.sorted();
-        let reference_ms = *sorted.get(choice.position(sorted.len()))?;
-        let seconds = reference_ms as f64 / 1000.0 * choice.margin * (1.0 - 1e-12);
-        Some(Span((seconds.ceil() as i64).clamp(1, Span::MAX.0)))
+        let reference_ms = choice.of(self.categories.get(category)?)?;
+        let seconds = choice.with_margin(reference_ms as f64 / 1000.0);
+        Some(Span(i64::try_from(seconds).unwrap_or(i64::MAX).clamp(1, Span::MAX.0)))
     }
 
     /// How many runs of a category count.
     pub fn runs(&self, category: &str) -> usize {
-        self.categories.get(category).map_or(0, Window::len)
+        self.categories.get(category).map_or(0, |window| window.len())
     }
 
     /// The state, as data, by category.
     pub fn dump(&self) -> Vec<Recent> {
-        let recent = |(category, window): (&String, &Window<u64>)| Recent {
-            category: category.clone(),
-            reference_ms: window.told().collect(),
-        };
-        self.categories.iter().map(recent).collect()
+        let recent = |(category, reference_ms)| Recent { category, reference_ms };
+        self.categories.dump().map(recent).collect()
     }
 
     /// A history that goes on like the dumped one. With a smaller window than that had, the last runs count.
     pub fn restore(window: NonZeroUsize, dump: &[Recent]) -> History {
-        let mut history = History::new(window);
-        for Recent { category, reference_ms } in dump {
-            reference_ms.iter().for_each(|time| history.push(category, *time));
-        }
-        history
-    }
-
-    fn push(&mut self, category: &str, reference_ms: u64) {
-        if !self.categories.contains_key(category) {
-            self.categories.insert(category.to_owned(), Window::default());
-        }
-        if let Some(window) = self.categories.get_mut(category) {
-            window.push(reference_ms, self.window.get());
-        }
+        let told = dump.iter().map(|one| (&one.category, one.reference_ms.as_slice()));
+        History { window, categories: Windows::restore(told, window.get()) }
     }
 }
 
@@ -328,18 +255,6 @@ mod tests {
             let found = walltimes.at(procs).0 as u64;
             let rounding = (1.001 * walltimes.ratio(procs) / speed.get()).ceil() as u64;
             prop_assert!((seconds..=seconds + rounding).contains(&found), "{} s for {} s", found, seconds);
-        }
-    }
-
-    #[test]
-    fn choices_outside_their_domain_are_refused() {
-        for quantile in [0.0, -0.1, 1.000_1, f64::NAN, f64::INFINITY] {
-            let error = Choice::new(quantile, 1.0).unwrap_err().to_string();
-            assert_eq!(error, format!("expected a quantile above 0 and at most 1, found {quantile}"));
-        }
-        for margin in [0.0, 0.009, -1.0, 100.1, f64::NAN] {
-            let error = Choice::new(0.5, margin).unwrap_err().to_string();
-            assert_eq!(error, format!("expected a margin of 0.01 to 100, found {margin}"));
         }
     }
 }

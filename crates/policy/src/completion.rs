@@ -1,0 +1,186 @@
+//! Completions compared: which of several offers a request takes, and until when an offer holds.
+//!
+//! The rule of choice is minimum completion time (MCT; paper 000, section 3.1): the earliest completion, ties to the lower
+//! rank. It is stated once, as the order of [`Preference`]. The simulator's federation ([`crate::federation`]), the agents that
+//! merge the offers of servers, the clients that go through these, and the moves of mandatory requests
+//! ([`crate::optional`]) choose by it. What an agent does not compare, a server checks: [`is_late`] against what
+//! [`tolerated`] or [`latest_with_gain`] allow.
+
+use std::collections::BTreeSet;
+
+use pliant_model::{Estimate, Span, Time};
+
+/// The place of a candidate in the order of MCT: the least is preferred.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Preference<Completion, Rank> {
+    /// When it would complete the request. Compared first.
+    pub completion: Completion,
+    /// Decides between equal completions: the number of a cluster, or the rank that operators gave a server, then its name.
+    pub rank: Rank,
+}
+
+/// The candidate with the least [`Preference`], of those that are offered one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Earliest<Rank> {
+    latest: Time,
+    best: Option<(Preference<Time, Rank>, Estimate)>,
+}
+
+impl<Rank: Ord + Copy> Earliest<Rank> {
+    /// Nothing was offered yet; what completes after `latest` is not taken.
+    pub fn until(latest: Time) -> Earliest<Rank> {
+        Earliest { latest, best: None }
+    }
+
+    /// Takes the candidate if it is better than all before it.
+    pub fn offer(&mut self, rank: Rank, estimate: Estimate) {
+        let offered = Preference { completion: estimate.completion(), rank };
+        let is_better = self.best.is_none_or(|(best, _)| offered < best);
+        if is_better && offered.completion <= self.latest {
+            self.best = Some((offered, estimate));
+        }
+    }
+
+    /// False if no candidate can be taken that completes at `bound` or later.
+    pub fn may_take_from(&self, bound: Time) -> bool {
+        bound <= self.latest && self.best.is_none_or(|(best, _)| bound <= best.completion)
+    }
+
+    /// False if a candidate of that rank cannot be taken, which completes at `bound` or later.
+    pub fn may_take(&self, bound: Time, rank: Rank) -> bool {
+        let bound = Preference { completion: bound, rank };
+        self.best.is_none_or(|(best, _)| bound <= best)
+    }
+
+    /// The best one.
+    pub fn taken(self) -> Option<(Rank, Estimate)> {
+        self.best.map(|(best, estimate)| (best.rank, estimate))
+    }
+}
+
+/// What a server would give a request.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Offer<Server> {
+    /// Decides between equal completions: the lower first. Given by the federation's operators.
+    pub rank: u32,
+    /// The server: the lower first between equal completions and ranks.
+    pub server: Server,
+    /// What it would give.
+    pub estimate: Estimate,
+}
+
+/// The positions of the `best` most preferred offers (at least one), the most preferred first. A server that moves from one
+/// agent to another may have answered through both: its better offer counts. O(n log n).
+pub fn merge_offers<Server: Ord>(offers: &[Offer<Server>], best: usize) -> Vec<usize> {
+    let preference = |at: &usize| {
+        let Offer { rank, server, estimate } = &offers[*at];
+        Preference { completion: estimate.completion(), rank: (*rank, server) }
+    };
+    let mut order: Vec<usize> = (0..offers.len()).collect();
+    order.sort_by(|one, other| preference(one).cmp(&preference(other)));
+    let mut seen = BTreeSet::new();
+    order.retain(|at| seen.insert(&offers[*at].server));
+    order.truncate(best.max(1));
+    order
+}
+
+/// The latest completion that is not stale for a request that was promised `promised`: later by a tenth of the promised response,
+/// and by a minute at least, since plans of batch systems are no more precise than that.
+pub fn tolerated(promised: &Estimate, now: Time) -> Time {
+    let response = promised.completion() - now;
+    promised.completion() + Span((response.0 / 10).max(60))
+}
+
+/// The latest completion elsewhere for which it pays to move a request that is expected to complete at `current`.
+pub fn latest_with_gain(current: Time, gain: Span) -> Time {
+    current - gain
+}
+
+/// True if an offer completes a request later than allowed.
+pub fn is_late(offered: &Estimate, latest: Time) -> bool {
+    offered.completion() > latest
+}
+
+/// True if one shape of a request completes before the other.
+pub fn is_earlier(one: &Estimate, other: &Estimate) -> bool {
+    one.completion() < other.completion()
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_model::Procs;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn estimate(start: i64, walltime: i64) -> Estimate {
+        Estimate { procs: Procs(1), walltime: Span(walltime), start: Time(start) }
+    }
+
+    #[test]
+    fn offers_are_merged_by_completion_then_rank_then_server() {
+        let offer = |rank, server, start| Offer { rank, server, estimate: estimate(start, 100) };
+        let check = |offers: &[Offer<char>], best, expected: &str| {
+            let servers: String =
+                merge_offers(offers, best).into_iter().map(|at| offers[at].server).collect();
+            assert_eq!(servers, expected, "{offers:?}");
+        };
+        check(&[], 3, "");
+        check(&[offer(0, 'a', 5), offer(0, 'b', 0), offer(9, 'c', 4)], 9, "bca");
+        check(&[offer(2, 'a', 0), offer(1, 'b', 0), offer(1, 'c', 0)], 9, "bca");
+        check(&[offer(1, 'b', 0), offer(1, 'a', 0), offer(0, 'c', 1)], 2, "ab");
+        // The better one of two answers; at least one is kept.
+        check(&[offer(0, 'a', 9), offer(0, 'b', 5), offer(0, 'a', 1)], 9, "ab");
+        check(&[offer(0, 'a', 9), offer(0, 'b', 5)], 0, "b");
+    }
+
+    #[test]
+    fn the_earliest_is_taken_then_the_lowest_rank() {
+        let offers = [(9, 50, 50), (7, 90, 10), (8, 0, 100), (1, 0, 101)];
+        let mut earliest = Earliest::until(Time::MAX);
+        offers.iter().for_each(|(rank, start, walltime)| earliest.offer(*rank, estimate(*start, *walltime)));
+        assert_eq!(earliest.taken(), Some((7, estimate(90, 10))));
+        assert_eq!(Earliest::<u32>::until(Time::MAX).taken(), None);
+        let offer = |(rank, start, walltime)| Offer { rank, server: (), estimate: estimate(start, walltime) };
+        let sorted =
+            offers.map(offer).map(|one| Preference { completion: one.estimate.completion(), rank: one.rank });
+        let mut sorted = sorted.map(|one| (one, one.rank));
+        sorted.sort();
+        assert_eq!(sorted.map(|(_, rank)| rank), [7, 8, 9, 1]);
+    }
+
+    #[test]
+    fn a_tenth_of_the_response_and_a_minute_at_least_are_tolerated() {
+        let check = |start, walltime, now, expected| {
+            assert_eq!(tolerated(&estimate(start, walltime), Time(now)), Time(expected));
+        };
+        check(0, 100, 0, 160);
+        check(0, 6_000, 0, 6_600);
+        check(1_000, 6_000, 1_000, 7_600);
+        let latest = tolerated(&estimate(0, 100), Time(0));
+        assert!(!is_late(&estimate(60, 100), latest) && is_late(&estimate(61, 100), latest));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Offered one by one, in any order and with any bounds that hold, the same is chosen as by looking at all.
+        #[test]
+        fn the_earliest_of_many_is_the_least_of_all(
+            offered in prop::collection::vec((0..4_i64, 1..4_i64, 0..3_i64), 0..12),
+            latest in 0..8_i64,
+        ) {
+            let mut earliest = Earliest::until(Time(latest));
+            for (rank, (start, walltime, slack)) in offered.iter().enumerate() {
+                let bound = Time(start + walltime - slack);
+                if earliest.may_take_from(bound) && earliest.may_take(bound, rank) {
+                    earliest.offer(rank, estimate(*start, *walltime));
+                }
+            }
+            let all = offered.iter().enumerate().map(|(rank, (start, walltime, _))| (start + walltime, rank));
+            let expected = all.filter(|(completion, _)| *completion <= latest).min();
+            let found = earliest.taken().map(|(rank, estimate)| (estimate.completion().0, rank));
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
