@@ -33,7 +33,6 @@ pub struct Wait {
     /// expected ends and processors.
     pub until: Vec<Release>,
     /// The servers at which a copy of it waits as well.
-    #[serde(default)]
     pub copies: Vec<Name>,
 }
 

@@ -205,7 +205,6 @@ pub enum Call {
         /// Its owner has cancelled it on its way.
         cancelled: bool,
         /// How many attempts there were of this job: what is tried from then on is numbered after these.
-        #[serde(default)]
         attempts: u32,
     },
     /// Forget it.
@@ -241,7 +240,6 @@ pub enum Verdict {
         /// Its owner has cancelled it on its way.
         cancelled: bool,
         /// As in [`Call::Commit`].
-        #[serde(default)]
         attempts: u32,
     },
     /// It is not, and never will be by this attempt.
@@ -282,7 +280,6 @@ pub struct Movable {
     /// When the federation accepted it.
     pub submitted: Time,
     /// Stands for its owner in queue orders.
-    #[serde(default = "unknown")]
     pub owner: Owner,
     /// How often it was moved.
     pub moves: u32,
@@ -292,9 +289,4 @@ pub struct Movable {
     /// The servers that it is not to go back to for now ([`crate::job::avoided`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoids: Vec<Name>,
-}
-
-/// The owner of jobs whose server does not say whose they are.
-fn unknown() -> Owner {
-    Owner::UNKNOWN
 }

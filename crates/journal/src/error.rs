@@ -30,13 +30,13 @@ pub enum JournalError {
         /// Whose it is.
         found: String,
     },
-    /// It was written by a later version.
+    /// It was written by another version of Pliant.
     Version {
         /// Where it is.
         place: String,
         /// The version that this program knows.
         expected: i64,
-        /// What was found.
+        /// The version that was found.
         found: i64,
     },
     /// It is not a journal, or a damaged one.
@@ -106,7 +106,7 @@ impl JournalError {
             Self::Owner { .. } => {
                 Some("give each daemon a folder or database of its own; a daemon keeps its name")
             }
-            Self::Version { .. } => Some("use the version of Pliant that wrote it, or a later one"),
+            Self::Version { .. } => Some("use the version of Pliant that wrote it"),
             Self::Damaged { .. } | Self::Gap { .. } => {
                 Some("restore the folder from a backup; starting anew would forget accepted jobs")
             }
@@ -136,7 +136,7 @@ impl fmt::Display for JournalError {
                 write!(f, "{place}: expected the journal of {expected}, found that of {found}")
             }
             Self::Version { place, expected, found } => {
-                write!(f, "{place}: expected a journal of version {expected} or before, found {found}")
+                write!(f, "{place}: expected a journal of version {expected}, found {found}")
             }
             Self::Damaged { place, why } => write!(f, "{place}: not a journal, or a damaged one: {why}"),
             Self::Gap { place, what, expected, found: Some(found) } => {

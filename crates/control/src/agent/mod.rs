@@ -117,13 +117,10 @@ pub struct Found {
     /// How many more of both there were: each level passes on the first few.
     pub more: u32,
     /// Servers that are known and were not there to be asked, the first few.
-    #[serde(default)]
     pub absent: Vec<Name>,
     /// How many servers are known that could be asked, there or not; 0 if that is not known.
-    #[serde(default)]
     pub servers: u32,
     /// How many of them answered, by an estimate or a refusal.
-    #[serde(default)]
     pub answered: u32,
     /// The queues of servers, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -68,7 +68,6 @@ pub struct Proposal {
     /// What the other server would give it.
     pub expected: Estimate,
     /// Not to move it, but to queue a copy of it there.
-    #[serde(default)]
     pub copy: bool,
     /// What came of it; none in a dry run.
     pub outcome: Option<MoveOutcome>,

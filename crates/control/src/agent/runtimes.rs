@@ -60,8 +60,7 @@ pub(super) fn restore(dump: CalibratedDump) -> CalibratedRuntimes {
 impl Agent {
     /// A job is told of that was not known to have ended.
     pub(super) fn learn_runtime(&mut self, record: &JobRecord) {
-        // Servers of earlier versions tell the one, of scripts too.
-        let Some(ran) = record.ran.or(record.taught) else { return };
+        let Some(ran) = record.ran else { return };
         let is_offered = |info: &ServerInfo| info.services.iter().any(|(name, _)| *name == record.name);
         let is_public = record.taught.is_some() && self.servers().any(|(info, ..)| is_offered(info));
         let executable = is_public.then(|| record.name.clone());
@@ -207,14 +206,14 @@ mod tests {
         // All were as predicted: by all jobs, and then by those of the service.
         let errors = agent.runtime_errors();
         assert_eq!((errors.jobs, errors.absolute, errors.runtimes), (5, 0, 403));
-        // Of a script of a server of an earlier version nothing else is known than its name.
-        let mut early = record(7, JobState::Completed);
-        (early.name, early.taught) = ("secret.sh".to_owned(), Some(SpanMs(900)));
-        tell(&mut agent, 7, early);
+        // Nothing is learned of a job that says nothing of its runtime.
+        let mut silent = record(7, JobState::Completed);
+        silent.name = "secret.sh".to_owned();
+        tell(&mut agent, 7, silent);
         let expected = [
             "executable fit: 6 of 1 (0), 1, 1",
-            "user alice: 7 of 300 (245), 200, 900",
-            "all : 7 of 300 (245), 200, 900",
+            "user alice: 6 of 200 (0), 200, 200",
+            "all : 6 of 200 (0), 200, 200",
         ];
         assert_eq!(told(&agent), expected);
     }

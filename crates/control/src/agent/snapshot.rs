@@ -24,11 +24,8 @@ pub struct AgentState {
     changed: Option<Change>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_round: Option<Time>,
-    #[serde(default)]
     waits_since: Option<Time>,
-    #[serde(default)]
     freed: bool,
-    #[serde(default)]
     arrived: bool,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     moves: VecDeque<MoveTold>,

@@ -75,12 +75,10 @@ pub struct Foreign {
 /// The state of a foreign batch system's picture, as data.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Dump {
-    #[serde(default)]
     system: System,
     rules: Rules,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     partition: Option<String>,
-    #[serde(default = "job::limits")]
     expect: Expect,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     used: Vec<Shares>,

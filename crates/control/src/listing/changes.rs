@@ -14,7 +14,6 @@ pub struct Changes {
     /// When the newer one was asked for.
     pub at: Time,
     /// When the older one was; long ago if that is not told.
-    #[serde(default)]
     pub since: Time,
     /// Nodes that are new or changed, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -30,10 +30,8 @@ pub struct Submit {
     /// What is asked for.
     pub work: Work,
     /// The walltime is one on this cluster, whatever its speed: for jobs that were not sized for the federation.
-    #[serde(default)]
     pub own_time: bool,
     /// Its user chose this server: it is not moved to another one.
-    #[serde(default)]
     pub pinned: bool,
     /// The latest completion that the client takes here; none takes any.
     pub latest: Option<Time>,

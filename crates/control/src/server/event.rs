@@ -77,7 +77,6 @@ pub enum Event {
         /// Its owner has cancelled it on its way.
         cancelled: bool,
         /// How many attempts there were of this job.
-        #[serde(default)]
         attempts: u32,
     },
     /// The turn of a copy of one of our jobs has come at another server: may it start?

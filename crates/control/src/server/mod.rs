@@ -94,7 +94,6 @@ pub struct ServerConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Kept {
     /// Its number here, which is the one in its handle unless it came from another server.
-    #[serde(default)]
     number: u32,
     record: JobRecord,
     /// What to run: as its driver describes it.
@@ -103,19 +102,16 @@ struct Kept {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sample: Option<RuntimeSample>,
     /// How it was run, once it was.
-    #[serde(default)]
     run: Option<batch::Run>,
     /// Of a pack: how long its longest instance took, in milliseconds ([`Event::Longest`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     longest: Option<u64>,
     /// It was asked to end while it ran.
-    #[serde(default)]
     cancelling: bool,
     /// Its owner wants it back if it has not started, and the batch system has not said whether it has.
     #[serde(default, skip_serializing_if = "is_false")]
     recalled: bool,
     /// How often handing it over was tried.
-    #[serde(default)]
     attempts: u32,
 }
 

@@ -24,8 +24,6 @@ use crate::replay::Machine;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServerState {
     next: u32,
-    /// Without it the server is one of an earlier version, whose numbers begin at 1.
-    #[serde(default = "yes")]
     numbered: bool,
     jobs: Vec<Kept>,
     ended: VecDeque<(Time, u32)>,
@@ -42,11 +40,8 @@ pub struct ServerState {
     taken: VecDeque<(Time, Handle, u32)>,
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     parts: Parts,
-    #[serde(default)]
     history: Vec<Recent>,
-    #[serde(default)]
     runtimes: Vec<CategoryDump<String>>,
-    #[serde(default)]
     failures: u64,
 }
 
@@ -56,7 +51,7 @@ impl Server {
         let ServerState {
             next,
             numbered,
-            mut jobs,
+            jobs,
             ended,
             keys,
             ended_keys,
@@ -81,10 +76,6 @@ impl Server {
         let is_here = |kept: &&Kept| *kept.record.server() == config.name;
         for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued).filter(is_here) {
             *waiting.entry(kept.record.owner.clone()).or_default() += 1;
-        }
-        for kept in jobs.iter_mut().filter(|kept| kept.number == 0) {
-            // Written before jobs could come from elsewhere.
-            kept.number = kept.record.handle.number;
         }
         let is_guest =
             |kept: &&Kept| kept.record.handle != Handle { server: config.name.clone(), number: kept.number };
@@ -116,10 +107,6 @@ impl Server {
             numbered,
         })
     }
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl Machine for Server {

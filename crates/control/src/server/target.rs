@@ -28,7 +28,6 @@ pub(super) struct Held {
     ready: bool,
     pub(super) ask_at: Time,
     /// How far it is, if it is a copy.
-    #[serde(default)]
     pub(super) turn: Turn,
     /// It has ended there although nobody has let it go: whoever gets it is told so.
     #[serde(default, skip_serializing_if = "Option::is_none")]

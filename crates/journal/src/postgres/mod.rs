@@ -86,7 +86,6 @@ async fn lead(link: &mut Link) -> Result<Option<About>, JournalError> {
     }
     // The leader before may have been of another version.
     schema::check(link).await?;
-    schema::bring_up_to_date(link).await?;
     schema::next_term(link).await.map(Some)
 }
 

@@ -7,8 +7,8 @@ use super::link::Link;
 use crate::JournalError;
 use crate::sequence::Tail;
 
-/// The version of the tables.
-const VERSION: i64 = 2;
+/// The version of the tables, and of what entries, snapshots and records say.
+const VERSION: i64 = 1;
 /// The lock of whoever makes the tables, and the leader's. Locks belong to a database, and so does a journal.
 const MAKING: i64 = 0x506c_6961_6e74_0001;
 const LEADING: i64 = 0x506c_6961_6e74_0002;
@@ -35,10 +35,6 @@ const TABLES: &str = r#"
     CREATE INDEX jobs_by_owner ON jobs (owner, ended, server, number);
     CREATE INDEX jobs_by_state ON jobs (state, ended, server, number);
     CREATE INDEX jobs_by_owner_state ON jobs (owner, state, ended, server, number);
-"#;
-
-/// What is asked by the server that had a job last, and the runs of local users' jobs: since version 2.
-const SINCE_2: &str = r#"
     CREATE INDEX jobs_by_server ON jobs (last_server, ended, server, number);
     CREATE INDEX jobs_by_server_state ON jobs (last_server, state, ended, server, number);
     CREATE INDEX jobs_by_owner_server ON jobs (owner, last_server, ended, server, number, state);
@@ -48,19 +44,6 @@ const SINCE_2: &str = r#"
         seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, ended BIGINT NOT NULL, record TEXT NOT NULL
     );
     CREATE INDEX local_jobs_by_end ON local_jobs (ended, seq);
-"#;
-
-/// From version 1, which filed every job under the server that accepted it. Where it was last its record says, which has
-/// `hops` only if it was moved.
-const TO_2: &str = r#"
-    ALTER TABLE jobs ADD COLUMN last_server TEXT COLLATE "C" NOT NULL DEFAULT '';
-    UPDATE jobs SET last_server = server;
-    UPDATE jobs SET last_server = coalesce(record::jsonb #>> '{hops,-1,to}', server) WHERE record LIKE '%"hops":%';
-    ALTER TABLE jobs ALTER COLUMN last_server DROP DEFAULT;
-    DROP INDEX jobs_by_server;
-    DROP INDEX jobs_by_server_state;
-    DROP INDEX jobs_by_owner_server;
-    DROP INDEX jobs_promised;
 "#;
 
 /// The row that says what the journal is.
@@ -87,7 +70,6 @@ pub(super) async fn prepare(mut link: Link) -> Result<Link, JournalError> {
             link.run("CREATE SCHEMA pliant").await?;
         }
         link.run(TABLES).await?;
-        link.run(SINCE_2).await?;
         let id = (RequestId::fresh().number() >> 1) as i64;
         let Tail { last_entry, next_notice } = Tail::START;
         let text = "INSERT INTO about (one, version, id, term, last_entry, next_notice) \
@@ -104,28 +86,12 @@ async fn has_tables(link: &mut Link) -> Result<bool, JournalError> {
     Ok(link.one(text, &[]).await?.try_get(0)?)
 }
 
-/// An error if the tables are of a later version.
+/// An error if the journal is of another version.
 pub(super) async fn check(link: &mut Link) -> Result<(), JournalError> {
     let found: i64 = link.one("SELECT version FROM about", &[]).await?.try_get(0)?;
-    if found > VERSION {
+    if found != VERSION {
         return Err(JournalError::Version { place: PLACE.to_owned(), expected: VERSION, found });
     }
-    Ok(())
-}
-
-/// Brings the tables of an earlier version up to date, all of them or none. For the leader alone: one of the earlier version
-/// would not know what to do with them, and is not there any more.
-pub(super) async fn bring_up_to_date(link: &mut Link) -> Result<(), JournalError> {
-    let found: i64 = link.one("SELECT version FROM about", &[]).await?.try_get(0)?;
-    if found >= VERSION {
-        return Ok(());
-    }
-    tracing::info!(found, "a journal of an earlier version: its table of ended jobs is brought up to date");
-    link.run("BEGIN").await?;
-    link.run(TO_2).await?;
-    link.run(SINCE_2).await?;
-    link.execute("UPDATE about SET version = $1", &[&VERSION]).await?;
-    link.run("COMMIT").await?;
     Ok(())
 }
 

@@ -13,8 +13,8 @@ use super::sync;
 use crate::sequence::Tail;
 use crate::{Durability, JournalError};
 
-/// The version of the tables.
-const VERSION: i64 = 2;
+/// The version of the tables, and of what entries, snapshots and records say.
+const VERSION: i64 = 1;
 /// Marks the file as ours, in its header: the letters `Plnt`.
 const APPLICATION: i64 = 0x506c_6e74;
 /// How long one connection waits for another that has the file at that moment.
@@ -44,10 +44,6 @@ const TABLES: &str = "
     CREATE INDEX jobs_by_owner ON jobs (owner, ended, server, number);
     CREATE INDEX jobs_by_state ON jobs (state, ended, server, number);
     CREATE INDEX jobs_by_owner_state ON jobs (owner, state, ended, server, number);
-";
-
-/// What is asked by the server that had a job last, and the runs of local users' jobs: since version 2.
-const SINCE_2: &str = "
     CREATE INDEX jobs_by_server ON jobs (last_server, ended, server, number);
     CREATE INDEX jobs_by_server_state ON jobs (last_server, state, ended, server, number);
     CREATE INDEX jobs_by_owner_server ON jobs (owner, last_server, ended, server, number, state);
@@ -55,17 +51,6 @@ const SINCE_2: &str = "
         WHERE started IS NOT NULL AND expected_start IS NOT NULL AND expected_completion IS NOT NULL;
     CREATE TABLE local_jobs (seq INTEGER PRIMARY KEY, ended INTEGER NOT NULL, record TEXT NOT NULL) STRICT;
     CREATE INDEX local_jobs_by_end ON local_jobs (ended, seq);
-";
-
-/// From version 1, which filed every job under the server that accepted it. Where it was last its record says.
-const TO_2: &str = "
-    ALTER TABLE jobs ADD COLUMN last_server TEXT NOT NULL DEFAULT '';
-    UPDATE jobs SET last_server = CASE WHEN json_valid(record)
-        THEN coalesce(json_extract(record, '$.hops[#-1].to'), server) ELSE server END;
-    DROP INDEX jobs_by_server;
-    DROP INDEX jobs_by_server_state;
-    DROP INDEX jobs_by_owner_server;
-    DROP INDEX jobs_promised;
 ";
 
 /// Keeps a job, in place of an older row of it.
@@ -101,7 +86,6 @@ fn fill(path: &Path) -> rusqlite::Result<()> {
     let mut connection = Connection::open(path)?;
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;
-    transaction.execute_batch(SINCE_2)?;
     let id = (RequestId::fresh().number() >> 1) as i64;
     let Tail { last_entry, next_notice } = Tail::START;
     transaction.execute(
@@ -123,34 +107,21 @@ pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, Jo
         return Err(damaged("an empty file"));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(failed);
     if number("application_id")? != APPLICATION {
         return Err(damaged("a database of something else"));
     }
     let found = number("user_version")?;
-    if found > VERSION {
-        return Err(JournalError::Version { place: place(), expected: VERSION, found });
-    }
     if found < 1 {
         return Err(damaged("a database without a version"));
     }
-    configure(&connection, durability).map_err(failed)?;
-    if found < 2 {
-        tracing::info!(journal = %path.display(), "of an earlier version: its table of ended jobs is brought up to date");
-        to_2(&mut connection).map_err(failed)?;
+    if found != VERSION {
+        return Err(JournalError::Version { place: place(), expected: VERSION, found });
     }
+    configure(&connection, durability).map_err(failed)?;
     Ok(connection)
-}
-
-/// All of it or nothing: a daemon that is killed meanwhile does it when it starts again.
-fn to_2(connection: &mut Connection) -> rusqlite::Result<()> {
-    let transaction = connection.transaction()?;
-    transaction.execute_batch(TO_2)?;
-    transaction.execute_batch(SINCE_2)?;
-    transaction.pragma_update(None, "user_version", VERSION)?;
-    transaction.commit()
 }
 
 fn configure(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {

@@ -123,60 +123,6 @@ fn as_writer() {
     }
 }
 
-/// What version 1 of the tables had in place of what version 2 has.
-const AS_IN_VERSION_1: &str = "
-    DROP INDEX jobs_by_server;
-    DROP INDEX jobs_by_server_state;
-    DROP INDEX jobs_by_owner_server;
-    DROP INDEX jobs_promised;
-    DROP TABLE local_jobs;
-    ALTER TABLE jobs DROP COLUMN last_server;
-    CREATE INDEX jobs_by_server ON jobs (server, ended, number);
-    CREATE INDEX jobs_by_server_state ON jobs (server, state, ended, number);
-    CREATE INDEX jobs_by_owner_server ON jobs (owner, server, ended, number, state);
-    CREATE INDEX jobs_promised ON jobs (server, ended, number, started, expected_start, expected_completion)
-        WHERE started IS NOT NULL AND expected_start IS NOT NULL AND expected_completion IS NOT NULL;
-";
-
-/// A journal of version 1 is brought up to date when it is opened, moved jobs with it, and goes on.
-fn check_version_1(place: &dyn Place, mark: &str) {
-    let record = |hops: &str| format!("{{\"state\":\"COMPLETED\"{hops}}}");
-    let hops = r#","hops":[{"from":"north","to":"south"},{"from":"south","to":"west"}]"#;
-    let stayed = JobRow { record: record(""), ..job("north", 1, 10) };
-    let moved = JobRow { record: record(hops), last_server: "west".to_owned(), ..job("north", 2, 20) };
-    let mut journal = place.open().unwrap();
-    let ended = vec![stayed.clone(), moved.clone(), job("west", 1, 30)];
-    journal.commit(&Batch { ended, ..told(1, 3) }).unwrap();
-    drop(journal);
-    place.tamper(AS_IN_VERSION_1);
-    place.tamper(mark);
-    for _ in 0..2 {
-        let mut journal = place.open().unwrap();
-        assert_eq!(journal.load().unwrap().entries, entries(1, 3));
-        let mut archive = journal.archive().unwrap();
-        let at = |server: &str| Filter { server: Some(server.to_owned()), limit: 9, ..Filter::default() };
-        assert_eq!(archive.jobs(&at("north")).unwrap(), std::slice::from_ref(&stayed));
-        assert_eq!(archive.jobs(&at("west")).unwrap(), [job("west", 1, 30), moved.clone()]);
-        assert_eq!(archive.accuracy(Some("west"), 9).unwrap().len(), 2);
-        assert_eq!(archive.last_number("north").unwrap(), Some(2), "numbers are the accepting server's");
-        assert_eq!(archive.locals(0, None, 9).unwrap(), []);
-    }
-    let mut journal = place.open().unwrap();
-    journal.commit(&Batch { ended: vec![job("north", 3, 40)], ..told(4, 4) }).unwrap();
-    assert_eq!(journal.archive().unwrap().ended().unwrap(), 4);
-}
-
-#[test]
-fn sqlite_goes_on_with_a_journal_of_version_1() {
-    check_version_1(&Folder::new(), "PRAGMA user_version = 1");
-}
-
-#[test]
-fn postgres_goes_on_with_a_journal_of_version_1() {
-    let Some(server) = Server::start() else { return };
-    check_version_1(&server.database(), "UPDATE about SET version = 1");
-}
-
 #[test]
 fn sqlite_refuses_a_second_daemon() {
     let folder = Folder::new();
@@ -219,7 +165,7 @@ fn sqlite_refuses_what_is_no_journal() {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
         database(path, "PRAGMA user_version = 3");
     };
-    refused("a later version", &later, "expected a journal of version 2 or before, found 3");
+    refused("a later version", &later, "expected a journal of version 1, found 3");
     let log_alone = |path: &Path| {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
         fs::rename(path, path.with_file_name("journal.db-wal")).unwrap();

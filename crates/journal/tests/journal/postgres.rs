@@ -155,7 +155,7 @@ fn postgres_refuses_what_is_no_journal() {
     drop(later.open().unwrap());
     later.tamper("UPDATE about SET version = 3");
     let error = later.open().err().unwrap();
-    assert!(error.to_string().ends_with("expected a journal of version 2 or before, found 3"), "{error}");
+    assert!(error.to_string().ends_with("expected a journal of version 1, found 3"), "{error}");
 }
 
 #[test]

@@ -82,7 +82,6 @@ pub struct TaskEnd {
     /// How long it ran.
     pub elapsed_ms: u64,
     /// Whether something that it wrote on its standard output was dropped, and the same of its standard error.
-    #[serde(default)]
     pub cut: [bool; 2],
 }
 

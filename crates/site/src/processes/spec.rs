@@ -24,11 +24,9 @@ pub struct RunSpec {
     /// Seconds between TERM and KILL.
     pub grace_s: u64,
     /// The cores of this host the job is pinned to, by number from 0; `None` for all.
-    #[serde(default)]
     pub cores: Option<Vec<u32>>,
     /// Cores' worth of CPU time that the job may use on average, to stand for a slower or smaller machine; `None`
     /// for no limit.
-    #[serde(default)]
     pub cpu_share: Option<f64>,
     /// Bytes that are kept of standard output and of standard error, each. What comes beyond is dropped and a notice
     /// ends the file; the job goes on.

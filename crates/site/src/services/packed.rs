@@ -35,7 +35,6 @@ pub struct Packed {
     varied: Vec<String>,
     instances: Vec<PackedInstance>,
     /// How much longer an instance takes on the processors of the pack than on those that runtimes are learned for.
-    #[serde(default = "unscaled")]
     wider: f64,
 }
 
@@ -47,13 +46,7 @@ pub struct PackedInstance {
     /// At speed 1, on the processors of the pack.
     walltime: Span,
     /// What its arguments make of how long it takes.
-    #[serde(default = "unscaled")]
     scale: f64,
-}
-
-/// Earlier versions did not say how much longer.
-fn unscaled() -> f64 {
-    1.0
 }
 
 impl Service {

@@ -181,7 +181,8 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     let mut first = command().spawn().unwrap();
     until("the mandatory request to be completed and others to run", async || {
         let machine = dispatcher()?;
-        (machine["progress"]["mandatory"] == 1 && machine["dispatcher"]["sent"].as_object()?.len() >= 4).then_some(())
+        (machine["progress"]["mandatory"] == 1 && machine["dispatcher"]["sent"].as_object()?.len() >= 4)
+            .then_some(())
     })
     .await;
     first.kill().unwrap();
@@ -219,7 +220,8 @@ async fn a_client_that_was_killed_while_it_waited_for_room_goes_on() {
     let mut first = command().spawn().unwrap();
     until("the client to wait for room", async || {
         let machine = dispatcher()?;
-        (machine["phase"] == "pausing" && !machine["dispatcher"]["sent"].as_object()?.is_empty()).then_some(())
+        (machine["phase"] == "pausing" && !machine["dispatcher"]["sent"].as_object()?.is_empty())
+            .then_some(())
     })
     .await;
     first.kill().unwrap();

@@ -23,7 +23,6 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partition: Option<String>,
         /// How long others' jobs are taken to run.
-        #[serde(default = "limits")]
         expect: Expect,
     },
     /// How it plans, in full.
@@ -92,11 +91,6 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elapsed_ms: Option<u64>,
     },
-}
-
-/// What earlier versions did.
-pub(super) fn limits() -> Expect {
-    Expect::Limits
 }
 
 /// What came of withdrawing a job.
@@ -219,7 +213,6 @@ pub(super) struct Job {
     /// It was submitted, and nobody has said that it is queued.
     pub(super) queueing: bool,
     /// It was submitted more than once.
-    #[serde(default)]
     pub(super) again: bool,
     /// When it was said to be queued.
     pub(super) queued_at: Time,
@@ -242,7 +235,6 @@ pub(super) struct Job {
     /// It is held, or is to be submitted so.
     pub(super) held: bool,
     /// It was held by us once: submitted so, or to be withdrawn.
-    #[serde(default)]
     pub(super) was_held: bool,
     /// It was submitted tentatively: until it is released it counts as held here, while the batch system knows nothing of that.
     #[serde(default, skip_serializing_if = "is_false")]

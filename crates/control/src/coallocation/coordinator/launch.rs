@@ -29,7 +29,6 @@ pub(super) struct Launch {
     pub(super) patience: Span,
     pub(super) user_lan: Option<Name>,
     pub(super) threshold: f64,
-    #[serde(default)]
     pub(super) mapping: Mapping,
     pub(super) dry_run: bool,
     submitted: Time,

@@ -31,7 +31,6 @@ pub struct Config {
     pub optional_per_core: Option<u32>,
     /// How many mandatory requests of one user may be here, waiting or running, in all explorations; none for any
     /// number. They go before everybody's optional ones, so nobody may bring as many as they like.
-    #[serde(default)]
     pub mandatory_per_user: Option<u32>,
     /// What ties are drawn from.
     pub draws: Draws,

@@ -34,11 +34,6 @@ pub struct HeldPart {
     pub heard: Time,
 }
 
-/// What earlier journals do not say.
-fn long_ago() -> Time {
-    Time(0)
-}
-
 /// The parts of a server.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub(in crate::server) struct Parts {
@@ -58,7 +53,6 @@ pub(super) struct Taken {
     /// It has its processors.
     pub(super) has_turn: bool,
     /// Where its tasks listen, once that is known.
-    #[serde(default)]
     pub(super) listens: Addresses,
     /// Where those listen that its tasks talk to.
     pub(super) peers: Addresses,
@@ -71,10 +65,8 @@ pub(super) struct Taken {
     pub(super) tell_at: Time,
     pub(super) pause: Span,
     /// Since when it stands so.
-    #[serde(default = "long_ago")]
     pub(super) since: Time,
     /// When its coordinator has last said something of it.
-    #[serde(default = "long_ago")]
     pub(super) heard: Time,
 }
 

@@ -84,7 +84,7 @@ fn the_default_partition_counts_where_none_is_named() {
     check(Some("large"), all(), 8);
     check(Some("gone"), all(), 0);
     check(None, vec![partition("large")], 0);
-    // As an earlier version listed them: not at all.
+    // Not listed at all.
     check(None, vec![], 16);
     check(Some("night"), vec![], 4);
 }

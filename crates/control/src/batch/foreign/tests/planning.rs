@@ -1,4 +1,4 @@
-//! How often is planned, what ended jobs teach, and what earlier versions wrote.
+//! How often is planned, what ended jobs teach, and snapshots.
 
 use super::*;
 use crate::listing::Node;
@@ -90,42 +90,15 @@ fn nothing_is_learned_from_listings_that_are_far_apart() {
     assert_eq!(bench.foreign.used.dump(), before);
 }
 
-/// As written before there were partitions, owners and expectations.
-const EARLIER: &str = r#"{
-    "rules": {"resolution":1,"window":9223372036854775807,"strict_holes":true,"reserve":"start","whole_nodes":false,
-              "walltime_unit":60,"grace":30,"interval":30,"passes":200,"published":false},
-    "partition": "main",
-    "mirror": {"at":100,
-               "nodes":[{"name":"n1","cores":4,"partitions":["main"]},{"name":"n2","cores":4,"partitions":["night"]}],
-               "jobs":[{"id":"9","state":"running","partition":"main","shape":{"cores":2,"nodes":1},
-                        "places":[{"node":"n1","cores":2}],"walltime":600,"submitted":40,"started":50,"priority":7}]},
-    "ours": [{"submission":{"job":7,"procs":2,"walltime":600},"ids":["41"],"queueing":false,"queued_at":90,
-              "is_listed":false,"started":false,"held":false,"releasing":false,"withdrawing":false,
-              "terminating":false,"looking":false,"cancelled":false}],
-    "numbers": [7,7]
-}"#;
-
-#[test]
-fn a_snapshot_of_an_earlier_version_is_gone_on_with() {
-    let batch::Dump::Foreign(dump) = serde_json::from_str(EARLIER).unwrap() else {
-        panic!("of another kind")
-    };
-    let mut foreign = Foreign::restore(*dump);
-    assert_eq!((foreign.capacity(), foreign.closed()), (Some(Procs(4)), None));
-    assert_eq!(foreign.plan(Time(100), JOB).unwrap().start, Time(100), "two cores are free");
-    let described: Event =
-        serde_json::from_str(r#"{"described":{"interval":30,"partition":"main"}}"#).unwrap();
-    foreign.on(Time(101), batch::Event::Foreign(described), &mut Effects::default());
-    let listed: Event = serde_json::from_str(r#"{"listed":{"at":102,"gone":["9"]}}"#).unwrap();
-    foreign.on(Time(102), batch::Event::Foreign(listed), &mut Effects::default());
-    assert_eq!(foreign.usage().free, Procs(4));
-}
-
 #[test]
 fn a_snapshot_that_is_none_is_refused() {
+    let mut bench = taught(Expect::History, true);
+    let text = serde_json::to_string(&bench.foreign.dump(bench.now)).unwrap();
+    assert!(serde_json::from_str::<batch::Dump>(&text).is_ok());
     for (broken, with) in [("\"mirror\"", "\"miror\""), ("\"start\"", "\"never\""), ("\"running\"", "[]")] {
-        let text = EARLIER.replacen(broken, with, 1);
-        assert!(text != EARLIER && serde_json::from_str::<batch::Dump>(&text).is_err(), "{broken}");
+        let text_of_none = text.replacen(broken, with, 1);
+        assert_ne!(text_of_none, text, "{broken}");
+        assert!(serde_json::from_str::<batch::Dump>(&text_of_none).is_err(), "{broken}");
     }
 }
 
