@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-pub use source::{ContentError, Source};
+pub use source::{ContentError, Source, in_plain_words};
 
 /// A file that cannot be used.
 #[derive(Debug)]

@@ -34,6 +34,16 @@ impl Source {
         Source { path: path.to_owned(), text }
     }
 
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Reads the values. `hint` says what such a file looks like.
     ///
     /// # Errors
@@ -43,6 +53,7 @@ impl Source {
         toml::from_str(&self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             let message = in_plain_words(error.message());
+            // A message about keys names them itself.
             let about_keys = message.starts_with("unknown key") || message.starts_with("missing key");
             let message = if about_keys { message } else { self.about_key(&span, message) };
             self.error(span, message, hint)
@@ -50,7 +61,7 @@ impl Source {
     }
 
     /// The message, behind the key whose value begins in `span`, if its line has one.
-    fn about_key(&self, span: &Range<usize>, message: String) -> String {
+    pub fn about_key(&self, span: &Range<usize>, message: String) -> String {
         let at = self.text.floor_char_boundary(span.start);
         let line_start = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
         let line = self.text[line_start..].lines().next().unwrap_or_default();
@@ -80,9 +91,15 @@ impl Source {
 
 /// A parser's message in the words of this project: keys, tables and lists instead of fields, structs and
 /// sequences; what was expected before what was found.
-fn in_plain_words(message: &str) -> String {
+pub fn in_plain_words(message: &str) -> String {
     let message = message.trim_end().replace('\n', "; ");
     let message = message.replace("unknown field", "unknown key").replace("missing field", "missing key");
+    if message.starts_with("EOF while parsing") {
+        return "expected more, found the end of the file".to_owned();
+    }
+    if message == "expected value" {
+        return "expected a value".to_owned();
+    }
     let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
     match mismatch.and_then(|rest| rest.split_once(", expected ")) {
         Some((found, expected)) => format!("expected {}, found {}", kind(expected), value(found)),
@@ -93,9 +110,11 @@ fn in_plain_words(message: &str) -> String {
 fn kind(expected: &str) -> &str {
     match expected {
         "f64" => "a number",
+        "u32" => "a whole number of 0 to 4294967295",
+        "u64" | "usize" => "a whole number of at least 0",
         "i64" => "a whole number",
         "a boolean" => "true or false",
-        "a string" => "text in quotes",
+        "a string" | "path string" | "string or table" => "text in quotes",
         "a sequence" => "a list",
         "a map" => "a table",
         other if other.starts_with("struct ") => "a table",
@@ -104,11 +123,13 @@ fn kind(expected: &str) -> &str {
 }
 
 fn value(found: &str) -> &str {
-    let kinds = ["integer ", "floating point ", "boolean ", "string "];
-    match found {
-        "map" => "a table",
-        "sequence" => "a list",
-        other => kinds.iter().find_map(|kind| other.strip_prefix(kind)).unwrap_or(other),
+    let number = ["integer ", "floating point ", "boolean "].iter().find_map(|kind| found.strip_prefix(kind));
+    match (number, found.strip_prefix("string "), found) {
+        (Some(number), ..) => number,
+        (None, Some(text), _) => text,
+        (None, None, "map") => "a table",
+        (None, None, "sequence") => "a list",
+        (None, None, other) => other,
     }
 }
 
@@ -119,3 +140,26 @@ impl fmt::Display for ContentError {
 }
 
 impl std::error::Error for ContentError {}
+
+#[cfg(test)]
+mod tests {
+    use super::in_plain_words;
+
+    #[test]
+    fn messages_are_in_plain_words() {
+        let check = |message: &str, expected: &str| assert_eq!(in_plain_words(message), expected);
+        check("unknown field `a`, expected `b` or `c`", "unknown key `a`, expected `b` or `c`");
+        check("missing field `name`", "missing key `name`");
+        check("invalid type: string \"high\", expected f64", "expected a number, found \"high\"");
+        check("invalid type: floating point `4.5`, expected i64", "expected a whole number, found `4.5`");
+        check(
+            "invalid value: integer `-1`, expected u32",
+            "expected a whole number of 0 to 4294967295, found `-1`",
+        );
+        check("invalid type: map, expected a sequence", "expected a list, found a table");
+        check("invalid type: boolean `true`, expected a string", "expected text in quotes, found `true`");
+        check("invalid type: sequence, expected struct File", "expected a table, found a list");
+        check("EOF while parsing a list", "expected more, found the end of the file");
+        check("unclosed array table, expected `]`\n", "unclosed array table, expected `]`");
+    }
+}

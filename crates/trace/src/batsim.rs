@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::error::{Problem, TraceError};
 use crate::lines::read_all;
 use crate::record::Record;
-use crate::toml_file::in_plain_words;
+use pliant_config::in_plain_words;
 
 /// A workload as its file gives it.
 pub(crate) struct Log {

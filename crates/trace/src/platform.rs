@@ -53,7 +53,7 @@ pub fn load(path: &Path, local_policy: LocalPolicyOf) -> Result<Platform, TraceE
     parse(&source, local_policy)
 }
 
-fn parse(source: &Source<'_>, local_policy: LocalPolicyOf) -> Result<Platform, TraceError> {
+fn parse(source: &Source, local_policy: LocalPolicyOf) -> Result<Platform, TraceError> {
     let file: File = source.parse(
         "a platform is a list of [[cluster]] with name, procs, and optionally speed, batch, order and aging",
     )?;
@@ -70,11 +70,7 @@ fn parse(source: &Source<'_>, local_policy: LocalPolicyOf) -> Result<Platform, T
         .map_err(|error| source.error(0..0, error.to_string(), "add a [[cluster]]".to_owned()))
 }
 
-fn read_cluster(
-    source: &Source<'_>,
-    entry: &Entry,
-    local_policy: LocalPolicyOf,
-) -> Result<Cluster, TraceError> {
+fn read_cluster(source: &Source, entry: &Entry, local_policy: LocalPolicyOf) -> Result<Cluster, TraceError> {
     check_name(entry.name.get_ref()).map_err(|error| {
         let hint = "logs and results name clusters by it".to_owned();
         source.error(entry.name.span(), format!("`name`: {error}"), hint)

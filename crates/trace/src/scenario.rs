@@ -113,7 +113,7 @@ fn stem(path: &Path) -> String {
 }
 
 fn read_log(
-    source: &Source<'_>,
+    source: &Source,
     scenario: &Path,
     log: &Log,
     options: &LoadOptions,
@@ -165,7 +165,7 @@ fn read_log(
     Ok(Part { cluster, jobs, calendar, procs })
 }
 
-fn cluster_name(source: &Source<'_>, name: &Spanned<String>) -> Result<String, TraceError> {
+fn cluster_name(source: &Source, name: &Spanned<String>) -> Result<String, TraceError> {
     check_name(name.get_ref()).map_err(|error| {
         let hint = "give the name of a cluster of the platform".to_owned();
         source.error(name.span(), format!("`cluster`: {error}"), hint)
@@ -174,7 +174,7 @@ fn cluster_name(source: &Source<'_>, name: &Spanned<String>) -> Result<String, T
 }
 
 /// The jobs from the first to the last day wanted; an error if that leaves none.
-fn window(source: &Source<'_>, log: &Log, workload: Workload) -> Result<Vec<Job>, TraceError> {
+fn window(source: &Source, log: &Log, workload: Workload) -> Result<Vec<Job>, TraceError> {
     let from = window_end(source, "from", &log.from, 0)?.unwrap_or(i64::MIN);
     let to = window_end(source, "to", &log.to, DAY_S)?.unwrap_or(i64::MAX);
     if let (Some(first), Some(last), true) = (&log.from, &log.to, from >= to) {
@@ -207,7 +207,7 @@ fn find(scenario: &Path, file: &Path, dirs: &[PathBuf]) -> Option<PathBuf> {
 
 /// Unix time of a day's start plus `offset`.
 fn window_end(
-    source: &Source<'_>,
+    source: &Source,
     key: &str,
     date: &Option<Spanned<Datetime>>,
     offset: i64,
@@ -229,7 +229,7 @@ fn window_end(
     }
 }
 
-fn generate(source: &Source<'_>, one: &Generate, report: &mut RepairReport) -> Result<Part, TraceError> {
+fn generate(source: &Source, one: &Generate, report: &mut RepairReport) -> Result<Part, TraceError> {
     let positive = |value: &Spanned<f64>, key: &str, most: f64| {
         let found = *value.get_ref();
         if found > 0.0 && found <= most {

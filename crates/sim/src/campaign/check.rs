@@ -30,7 +30,7 @@ impl Campaign {
         Campaign::understand(&Source::of(path, text), path)
     }
 
-    fn understand(source: &Source<'_>, path: &Path) -> Result<Campaign, CampaignError> {
+    fn understand(source: &Source, path: &Path) -> Result<Campaign, CampaignError> {
         let reader = Reader { source, path };
         match source.parse::<Kind>(KEYS_HINT)?.scenario {
             Some(_) => reader.explorations(source.parse(KEYS_HINT)?),
@@ -41,7 +41,7 @@ impl Campaign {
 
 /// Checks what the syntax cannot, and says where.
 pub(super) struct Reader<'a> {
-    source: &'a Source<'a>,
+    source: &'a Source,
     pub(super) path: &'a Path,
 }
 

@@ -62,14 +62,14 @@ impl Token {
     }
 }
 
-pub(super) fn parse(source: &Source<'_>) -> Result<Dot, TraceError> {
+pub(super) fn parse(source: &Source) -> Result<Dot, TraceError> {
     let mut parser = Parser { source, at: 0, token: Token::End, span: 0..0 };
     parser.advance()?;
     parser.graph()
 }
 
 struct Parser<'a> {
-    source: &'a Source<'a>,
+    source: &'a Source,
     /// Behind the present token.
     at: usize,
     token: Token,
@@ -277,7 +277,7 @@ fn is_of_word(letter: char) -> bool {
 
 /// Finds attributes by their names and reads numbers; everything else is how the graph is drawn.
 pub(super) fn number(
-    source: &Source<'_>,
+    source: &Source,
     attributes: &[Attribute],
     name: &str,
 ) -> Result<Option<f64>, TraceError> {
@@ -291,7 +291,7 @@ pub(super) fn number(
 
 /// The same for a number that has to be there; `at` is the place of what it belongs to.
 pub(super) fn needed(
-    source: &Source<'_>,
+    source: &Source,
     attributes: &[Attribute],
     name: &str,
     at: &Range<usize>,

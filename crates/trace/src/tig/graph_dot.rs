@@ -17,7 +17,7 @@ use super::unknown;
 use crate::error::TraceError;
 use crate::toml_file::Source;
 
-pub(super) fn parse(source: &Source<'_>) -> Result<TaskGraph, TraceError> {
+pub(super) fn parse(source: &Source) -> Result<TaskGraph, TraceError> {
     let dot = dot::parse(source)?;
     let mcr = dot::needed(source, &dot.attributes, "mcr_mflops", &(0..0))?;
     let bandwidth = dot::number(source, &dot.attributes, "bandwidth_mbps")?;

@@ -57,7 +57,7 @@ pub(super) struct EdgeTable {
     pub(super) rqoc: Spanned<f64>,
 }
 
-pub(super) fn parse(source: &Source<'_>) -> Result<TaskGraph, TraceError> {
+pub(super) fn parse(source: &Source) -> Result<TaskGraph, TraceError> {
     let file: File = source.parse(SHAPE)?;
     // What they run does not matter for a mapping, unless it is wrong.
     for task in &file.task {
@@ -68,14 +68,14 @@ pub(super) fn parse(source: &Source<'_>) -> Result<TaskGraph, TraceError> {
 }
 
 /// An application all of whose tasks say what they run.
-pub(super) fn parse_application(source: &Source<'_>) -> Result<Application, TraceError> {
+pub(super) fn parse_application(source: &Source) -> Result<Application, TraceError> {
     let file: File = source.parse(SHAPE)?;
     let programs = file.task.iter().map(|task| needed(source, task.get_ref())).collect::<Result<_, _>>()?;
     let inputs = file.task.iter().map(|task| inputs(source, task.get_ref())).collect::<Result<_, _>>()?;
     Ok(Application { programs, inputs, graph: graph(source, &file)? })
 }
 
-fn graph(source: &Source<'_>, file: &File) -> Result<TaskGraph, TraceError> {
+fn graph(source: &Source, file: &File) -> Result<TaskGraph, TraceError> {
     let tasks: Vec<Task> = file
         .task
         .iter()

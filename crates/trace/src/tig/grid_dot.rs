@@ -24,7 +24,7 @@ use crate::toml_file::Source;
 
 const HINT: &str = "docs/mapping.md shows such a file";
 
-pub(super) fn parse(source: &Source<'_>) -> Result<Grid, TraceError> {
+pub(super) fn parse(source: &Source) -> Result<Grid, TraceError> {
     let dot = dot::parse(source)?;
     let user_lan = dot::find(&dot.attributes, "user_lan")
         .ok_or_else(|| source.error(0..0, "missing attribute `user_lan`".to_owned(), HINT.to_owned()))?;
@@ -45,7 +45,7 @@ pub(super) fn parse(source: &Source<'_>) -> Result<Grid, TraceError> {
 
 /// A grid in the making, and where its parts were written.
 struct Reader<'a> {
-    source: &'a Source<'a>,
+    source: &'a Source,
     statements: BTreeMap<&'a str, &'a NodeStatement>,
     /// Networks that are in the tree.
     ids: BTreeMap<&'a str, NodeId>,
@@ -62,7 +62,7 @@ fn kind(statement: &NodeStatement) -> Option<&str> {
 
 impl<'a> Reader<'a> {
     /// Finds the root.
-    fn new(source: &'a Source<'a>, dot: &'a Dot) -> Result<Reader<'a>, TraceError> {
+    fn new(source: &'a Source, dot: &'a Dot) -> Result<Reader<'a>, TraceError> {
         let mut statements: BTreeMap<&str, &NodeStatement> = BTreeMap::new();
         for node in &dot.nodes {
             if statements.insert(&node.name, node).is_some() {

@@ -88,7 +88,7 @@ struct Link {
 
 /// A grid in the making, and where its parts were written.
 struct Reader<'a> {
-    source: &'a Source<'a>,
+    source: &'a Source,
     builder: GridBuilder,
     /// By node: its name, and its bandwidth.
     nodes: Vec<[Range<usize>; 2]>,
@@ -96,7 +96,7 @@ struct Reader<'a> {
     machines: Vec<[Range<usize>; 3]>,
 }
 
-pub(super) fn parse(source: &Source<'_>) -> Result<Grid, TraceError> {
+pub(super) fn parse(source: &Source) -> Result<Grid, TraceError> {
     let file: File = source.parse(SHAPE)?;
     let mut reader = Reader {
         source,

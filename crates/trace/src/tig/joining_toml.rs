@@ -47,7 +47,7 @@ pub struct Joining {
     pub talks: Vec<(String, f64)>,
 }
 
-pub(super) fn parse(source: &Source<'_>) -> Result<Vec<Joining>, TraceError> {
+pub(super) fn parse(source: &Source) -> Result<Vec<Joining>, TraceError> {
     let file: File = source.parse(SHAPE)?;
     let task = |task: &Spanned<TaskTable>| {
         let task = task.get_ref();

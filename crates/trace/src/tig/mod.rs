@@ -82,7 +82,7 @@ pub fn parse_graph(text: &str, form: Form, path: &Path) -> Result<TaskGraph, Tra
     understand_graph(&Source::of(path, text), form)
 }
 
-fn understand_graph(source: &Source<'_>, form: Form) -> Result<TaskGraph, TraceError> {
+fn understand_graph(source: &Source, form: Form) -> Result<TaskGraph, TraceError> {
     match form {
         Form::Toml => graph_toml::parse(source),
         Form::Dot => graph_dot::parse(source),
@@ -100,7 +100,7 @@ pub fn parse_grid(text: &str, form: Form, path: &Path) -> Result<Grid, TraceErro
     understand_grid(&Source::of(path, text), form)
 }
 
-fn understand_grid(source: &Source<'_>, form: Form) -> Result<Grid, TraceError> {
+fn understand_grid(source: &Source, form: Form) -> Result<Grid, TraceError> {
     match form {
         Form::Toml => grid_toml::parse(source),
         Form::Dot => grid_dot::parse(source),

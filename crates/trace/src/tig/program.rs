@@ -60,7 +60,7 @@ pub enum Program {
 }
 
 /// What a task runs, if it says so.
-pub(super) fn program(source: &Source<'_>, task: &TaskTable) -> Result<Option<Program>, TraceError> {
+pub(super) fn program(source: &Source, task: &TaskTable) -> Result<Option<Program>, TraceError> {
     let arguments = task.arguments.as_ref();
     match (&task.service, &task.script) {
         (Some(name), None) => {
@@ -85,7 +85,7 @@ pub(super) fn program(source: &Source<'_>, task: &TaskTable) -> Result<Option<Pr
 }
 
 /// What a task runs that is to be launched.
-pub(super) fn needed(source: &Source<'_>, task: &TaskTable) -> Result<Program, TraceError> {
+pub(super) fn needed(source: &Source, task: &TaskTable) -> Result<Program, TraceError> {
     let missing = || {
         let message =
             format!("task `{}`: expected `service` or `script`, found neither", task.name.get_ref());
@@ -95,7 +95,7 @@ pub(super) fn needed(source: &Source<'_>, task: &TaskTable) -> Result<Program, T
 }
 
 /// What a task finds where it runs, as it is written.
-pub(super) fn inputs(source: &Source<'_>, task: &TaskTable) -> Result<Vec<String>, TraceError> {
+pub(super) fn inputs(source: &Source, task: &TaskTable) -> Result<Vec<String>, TraceError> {
     let Some(given) = &task.input else { return Ok(Vec::new()) };
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let list = given.get_ref().as_array().and_then(|list| list.iter().map(text).collect());
@@ -106,7 +106,7 @@ pub(super) fn inputs(source: &Source<'_>, task: &TaskTable) -> Result<Vec<String
     })
 }
 
-fn named(source: &Source<'_>, given: &Spanned<Value>) -> Result<BTreeMap<String, String>, TraceError> {
+fn named(source: &Source, given: &Spanned<Value>) -> Result<BTreeMap<String, String>, TraceError> {
     let Value::Table(table) = given.get_ref() else {
         return Err(wrong(
             source,
@@ -125,7 +125,7 @@ fn named(source: &Source<'_>, given: &Spanned<Value>) -> Result<BTreeMap<String,
     table.iter().map(text).collect()
 }
 
-fn words(source: &Source<'_>, given: &Spanned<Value>) -> Result<Vec<String>, TraceError> {
+fn words(source: &Source, given: &Spanned<Value>) -> Result<Vec<String>, TraceError> {
     let list = given.get_ref().as_array().and_then(|list| list.iter().map(plain).collect());
     let expected = "`arguments`: expected a list of a script's words, found another value";
     list.ok_or_else(|| wrong(source, given.span(), expected))
@@ -140,6 +140,6 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-fn wrong(source: &Source<'_>, at: Range<usize>, message: &str) -> TraceError {
+fn wrong(source: &Source, at: Range<usize>, message: &str) -> TraceError {
     source.error(at, message.to_owned(), HINT.to_owned())
 }

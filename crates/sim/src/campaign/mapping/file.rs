@@ -119,7 +119,7 @@ impl MappingCampaign {
     }
 }
 
-fn understand(source: &Source<'_>, path: &Path) -> Checked<MappingCampaign> {
+fn understand(source: &Source, path: &Path) -> Checked<MappingCampaign> {
     let file: File = source.parse(KEYS_HINT)?;
     let reader = Reader { source };
     reader.name(&file.name)?;
@@ -171,7 +171,7 @@ fn understand(source: &Source<'_>, path: &Path) -> Checked<MappingCampaign> {
 
 /// Checks what the syntax cannot, and says where.
 struct Reader<'a> {
-    source: &'a Source<'a>,
+    source: &'a Source,
 }
 
 impl Reader<'_> {

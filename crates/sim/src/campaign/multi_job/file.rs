@@ -140,7 +140,7 @@ impl MultiJobCampaign {
     }
 }
 
-fn understand(source: &Source<'_>, path: &Path) -> Checked<MultiJobCampaign> {
+fn understand(source: &Source, path: &Path) -> Checked<MultiJobCampaign> {
     let file: File = source.parse(KEYS_HINT)?;
     let reader = Reader { source };
     reader.name(&file.name)?;
@@ -183,7 +183,7 @@ fn understand(source: &Source<'_>, path: &Path) -> Checked<MultiJobCampaign> {
 
 /// Checks what the syntax cannot, and says where.
 struct Reader<'a> {
-    source: &'a Source<'a>,
+    source: &'a Source,
 }
 
 impl Reader<'_> {
