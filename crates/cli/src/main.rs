@@ -2,6 +2,7 @@
 //! usage or the input was wrong; verbs that wait for jobs have two more (`docs/cli.md`).
 
 mod application;
+mod campaigns;
 mod daemon;
 mod failure;
 mod federation;
@@ -11,13 +12,9 @@ mod job;
 mod job_files;
 mod launched;
 mod local;
-mod mapping_page;
-mod mapping_table;
 mod measure;
 mod moment;
 mod moving;
-mod multi_job_page;
-mod multi_job_tables;
 mod numbers;
 mod output;
 mod progress;

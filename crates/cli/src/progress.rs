@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use pliant_model::Time;
 use pliant_sim::{Observer, campaign};
 
@@ -52,13 +53,21 @@ pub(crate) struct Runs {
     quiet: bool,
     bar: ProgressBar,
     total: AtomicUsize,
+    kept: AtomicUsize,
     done: AtomicUsize,
+    begun: Instant,
 }
 
 impl Runs {
     pub(crate) fn new(quiet: bool) -> Runs {
         let bar = if quiet { ProgressBar::hidden() } else { bar(0, "runs") };
-        Runs { quiet, bar, total: AtomicUsize::new(0), done: AtomicUsize::new(0) }
+        let [total, kept, done] = [0; 3].map(AtomicUsize::new);
+        Runs { quiet, bar, total, kept, done, begun: Instant::now() }
+    }
+
+    /// The bar, for who has to take it away.
+    pub(crate) fn bar(&self) -> ProgressBar {
+        self.bar.clone()
     }
 
     /// Takes the bar away.
@@ -78,6 +87,7 @@ impl campaign::Progress for Runs {
         // The runs that were there already say nothing about the time that the others take.
         self.bar.reset_eta();
         self.total.store(total, Ordering::Relaxed);
+        self.kept.store(kept, Ordering::Relaxed);
         self.done.store(kept, Ordering::Relaxed);
         if self.lines() {
             let already =
@@ -91,7 +101,10 @@ impl campaign::Progress for Runs {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let total = self.total.load(Ordering::Relaxed).max(1);
         if self.lines() && done * 10 / total > (done - 1) * 10 / total {
-            eprintln!("{} of {}", grouped(done as u64), counted(total as u64, "run"));
+            let (now, rest) = (done - self.kept.load(Ordering::Relaxed), total.saturating_sub(done));
+            let left = HumanDuration(self.begun.elapsed().mul_f64(rest as f64 / now.max(1) as f64));
+            let left = if rest > 0 { format!(", about {left} left") } else { String::new() };
+            eprintln!("{} of {}{left}", grouped(done as u64), counted(total as u64, "run"));
         }
     }
 }

@@ -2,12 +2,9 @@
 
 pub(crate) mod agent;
 pub(crate) mod ca;
-pub(crate) mod campaign_mapping;
 pub(crate) mod campaign_merge;
-pub(crate) mod campaign_multi_job;
 pub(crate) mod campaign_run;
 pub(crate) mod campaign_show;
-pub(crate) mod campaign_warnings;
 pub(crate) mod cancel;
 pub(crate) mod demo;
 pub(crate) mod demo_month;

@@ -6,9 +6,10 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use support::{folder, pliant, run};
 
 const CAMPAIGN: &str = r#"name = "tiny"
@@ -40,15 +41,13 @@ fn campaign(jobs: i64) -> tempfile::TempDir {
     dir
 }
 
-/// Every file of a campaign folder but the one about durations.
+/// Every file of a campaign folder but those with durations.
 fn bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for part in [dir.to_owned(), dir.join("runs")] {
-        for entry in fs::read_dir(part).unwrap().map(Result::unwrap) {
-            let name = entry.file_name().into_string().unwrap();
-            if entry.path().is_file() && name != "timing.csv" && !name.contains(".partial-") {
-                files.insert(name, fs::read(entry.path()).unwrap());
-            }
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if !["records.jsonl", "timing.csv"].contains(&name.as_str()) && !name.contains(".partial-") {
+            files.insert(name, fs::read(entry.path()).unwrap());
         }
     }
     files
@@ -96,27 +95,52 @@ fn results_are_shown_and_reported() {
     assert!(dir.path().join("out/report.html").is_file());
 }
 
-#[test]
-fn a_killed_campaign_goes_on_where_it_stopped() {
+/// Starts the campaign into `killed`, sends it a signal when a few runs are done, and has it go on.
+fn ended_by(signal: Signal) -> (Output, support::Said) {
     let dir = campaign(1000);
-    let runs = dir.path().join("killed/runs");
+    let records = dir.path().join("killed/records.jsonl");
     let arguments = ["campaign", "run", "tiny.toml", "--out", "killed", "--threads", "1", "--quiet"];
-    let mut child = pliant(&arguments, dir.path()).stdout(Stdio::null()).spawn().unwrap();
-    let finished = || fs::read_dir(&runs).map_or(0, |entries| entries.count());
+    let mut child =
+        pliant(&arguments, dir.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let finished = || fs::read_to_string(&records).map_or(0, |text| text.lines().count());
     let begun = Instant::now();
     while finished() < 3 {
         assert!(begun.elapsed() < Duration::from_secs(60), "no runs after a minute");
         assert_eq!(child.try_wait().unwrap(), None, "the campaign is too short to be killed");
         std::thread::sleep(Duration::from_millis(2));
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let output = child.wait_with_output().unwrap();
     assert!(!dir.path().join("killed/results.csv").exists(), "the campaign is too short to be killed");
-    let document = go(dir.path(), "--output json campaign run tiny.toml --out killed --quiet").json();
-    let kept = document["kept"].as_u64().unwrap();
-    assert!((2..16).contains(&kept), "{document}");
+    let shown = go(dir.path(), "campaign show killed");
+    assert!(
+        shown.stderr.contains(" of 16 runs are missing: the results are of the others"),
+        "{}",
+        shown.stderr
+    );
+    let said = go(dir.path(), "--output json campaign run tiny.toml --out killed --quiet");
     go(dir.path(), "campaign run tiny.toml --out whole --quiet");
     assert_eq!(bytes(&dir.path().join("killed")), bytes(&dir.path().join("whole")));
+    (output, said)
+}
+
+#[test]
+fn a_killed_campaign_goes_on_where_it_stopped() {
+    let (_, said) = ended_by(Signal::KILL);
+    let kept = said.json()["kept"].as_u64().unwrap();
+    assert!((2..16).contains(&kept), "{}", said.stdout);
+}
+
+#[test]
+fn an_interrupted_campaign_says_that_the_same_command_goes_on() {
+    let (output, said) = ended_by(Signal::INT);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert_eq!(
+        stderr,
+        "error: interrupted\n  hint: finished runs are kept in killed: the same command goes on\n"
+    );
+    assert!(said.json()["kept"].as_u64().unwrap() >= 2, "{}", said.stdout);
 }
 
 #[test]
@@ -145,7 +169,7 @@ fn a_bad_campaign_file_gives_the_place() {
 fn the_campaigns_that_come_with_pliant_are_understood() {
     let campaigns = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");
     let check = |name: &str, runs: usize| {
-        let campaign = pliant_sim::campaign::Campaign::read(&campaigns.join(name)).unwrap();
+        let campaign = pliant_sim::campaign::SimulationCampaign::read(&campaigns.join(name)).unwrap();
         assert_eq!(campaign.keys().len(), runs, "{name}");
     };
     check("paper-000.toml", 700);

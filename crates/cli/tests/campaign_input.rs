@@ -129,23 +129,40 @@ fn platforms_that_no_job_fits_are_refused_and_partly_fitting_ones_warned_of() {
 #[test]
 fn damaged_runs_are_never_ignored_silently() {
     let dir = campaign(CAMPAIGN);
-    assert_eq!(call(dir.path(), "campaign run tiny.toml --out out --quiet").stderr, "");
-    let name = "runs/log_three_none_share-1_seed-2_MCT-reg.json";
-    let file = dir.path().join("out").join(name);
+    assert_eq!(call(dir.path(), "campaign run tiny.toml --out out --quiet --threads 1").stderr, "");
+    let file = dir.path().join("out/records.jsonl");
     let good = fs::read_to_string(&file).unwrap();
-    fs::write(&file, &good[..good.len() / 2]).unwrap();
-    let warning = format!("warning: out/{name}: cut off at line ");
+    let first = good.lines().next().unwrap();
+    fs::write(&file, good.replace(first, &first[..first.len() / 2])).unwrap();
+    let warning = "warning: out/records.jsonl:1: cut off at line 1, column ";
     for (arguments, consequence) in [
         ("campaign show out", "`pliant campaign run` simulates the run again"),
         ("campaign merge --out merged out", "the run is missing unless another folder has it"),
+        ("report out", "the page leaves the run out"),
         ("campaign run tiny.toml --out out --quiet", "the run was simulated again"),
     ] {
         let said = call(dir.path(), arguments);
         assert_eq!(said.code, 0, "{arguments}: {}", said.stderr);
-        assert!(said.stderr.starts_with(&warning) && said.stderr.contains(consequence), "{}", said.stderr);
+        assert!(said.stderr.starts_with(warning) && said.stderr.contains(consequence), "{}", said.stderr);
     }
-    assert_eq!(fs::read_to_string(&file).unwrap(), good);
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 4);
     assert_eq!(call(dir.path(), "campaign show out").stderr, "");
+}
+
+#[test]
+fn a_folder_of_a_later_version_is_refused_and_left_alone() {
+    let dir = campaign(CAMPAIGN);
+    assert_eq!(call(dir.path(), "campaign run tiny.toml --out out --quiet").code, 0);
+    let file = dir.path().join("out/campaign.json");
+    let later = fs::read_to_string(&file).unwrap().replace("campaign-folder/1", "campaign-folder/2");
+    fs::write(&file, &later).unwrap();
+    let expected =
+        "out/campaign.json: expected version `pliant.campaign-folder/1`, found `pliant.campaign-folder/2`";
+    for arguments in ["campaign run tiny.toml --out out", "campaign show out", "report out"] {
+        refused(dir.path(), arguments, expected, "hint: use the version of Pliant that wrote this folder");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), later);
+    assert!(!dir.path().join("out/report.html").exists());
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The words of Pliant: time, processors, jobs and how they scale, clusters and platforms, estimates,
-//! and finished runs.
+//! and finished runs and campaigns.
 //!
 //! This crate holds values and the arithmetic on them. It reads no clock, no file and no environment,
 //! draws no random numbers and knows no wire format (ARCHITECTURE.md, invariants 2 and 3), so the same
 //! values serve the simulator and the live federation.
 
+#[cfg(feature = "serde")]
+pub mod campaign;
 mod decision;
 mod exploration;
 mod ids;

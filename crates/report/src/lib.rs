@@ -1,11 +1,13 @@
 //! What a finished run was worth: published metrics, comparisons with a reference run, result folders
 //! (CSV, Parquet, SWF, JSON) and self-contained HTML pages.
 //!
-//! The input is a [`pliant_model::Run`], in memory or read back from a folder. This crate knows no policy
+//! The input is a [`pliant_model::Run`], in memory or read back from a folder, or the [results of a
+//! campaign](pliant_model::campaign). This crate knows no policy
 //! and no simulator, and decides nothing. `docs/results.md` describes every file and every metric.
 
 mod bootstrap;
 mod campaign_table;
+pub mod campaigns;
 mod comparison;
 mod exploration;
 mod files;

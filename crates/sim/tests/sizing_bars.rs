@@ -7,16 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pliant_report::summarize;
-use pliant_sim::campaign::{Campaign, Measured, Options, Progress, Shard, run};
+use pliant_sim::campaign::{Campaign, Measured, Options, Results, Shard, SimulationCampaign};
 use pliant_testing::log;
-
-/// Watches nothing.
-struct Unwatched;
-
-impl Progress for Unwatched {
-    fn planned(&self, _total: usize, _kept: usize) {}
-    fn finished(&self, _key: &str) {}
-}
 
 const POLICIES: &str = r#"
 [[policy]]
@@ -53,7 +45,7 @@ type Means = BTreeMap<(String, String), (f64, f64)>;
 
 fn means(workloads: &str, policies: &str) -> Means {
     let text = format!("name = \"bars\"\nseeds = [1]\nmoldable = [\"paper\"]\n{workloads}{policies}");
-    let campaign = Campaign::parse(&text, Path::new("bars.toml")).unwrap();
+    let campaign = SimulationCampaign::parse(&text, Path::new("bars.toml")).unwrap();
     let measure = |measured: Measured<'_>| {
         let Measured::Jobs { run, .. } = measured else { return Err("expected a run of jobs".to_owned()) };
         let summary = summarize(run);
@@ -62,11 +54,12 @@ fn means(workloads: &str, policies: &str) -> Means {
     };
     let out = tempfile::tempdir().unwrap();
     let options = Options { threads: 2, shard: Shard::WHOLE };
-    let finished = run(&campaign, out.path(), options, &measure, &Unwatched).unwrap();
+    let finished = Campaign::Simulations(campaign).run(out.path(), options, &measure, &()).unwrap();
+    let Results::Simulations(results) = finished.contents.results else { panic!("expected simulations") };
     let of = |one: pliant_sim::campaign::Record| {
         ((one.workload, one.policy), (one.metrics["response"], one.metrics["slowdown"]))
     };
-    finished.results.runs.into_iter().map(of).collect()
+    results.runs.into_iter().map(of).collect()
 }
 
 /// The geometric mean of a ratio of two policies over the workloads, and the greatest one.

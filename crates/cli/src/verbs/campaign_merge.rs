@@ -6,9 +6,9 @@ use clap::Args;
 use pliant_sim::campaign;
 use serde_json::json;
 
+use crate::campaigns::{Warnings, view};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::verbs::campaign_warnings::Warnings;
 
 /// How many missing runs are named one by one.
 const NAMED: usize = 5;
@@ -28,11 +28,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let merged = campaign::merge(&arguments.out, &dirs)?;
     let mut warnings = Warnings::default();
     warnings.damaged(&merged.damaged, "the run is missing unless another folder has it");
-    warnings.refused(&merged.results);
-    let (there, planned) = (merged.results.runs.len(), merged.results.planned);
+    view(&merged.results).warn(&mut warnings);
+    let (name, there, planned) = (&merged.name, merged.present(), merged.planned);
     let dir = arguments.out.display().to_string();
     let value = json!({
-        "campaign": merged.results.name,
+        "campaign": name,
+        "kind": merged.kind.name(),
         "out": dir,
         "runs": there,
         "planned": planned,
@@ -40,7 +41,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "warnings": warnings.all(),
     });
     let text = || {
-        let mut text = format!("campaign {}: {there} of {planned} runs are in {dir}\n", merged.results.name);
+        let mut text = format!("campaign {name}: {there} of {planned} runs are in {dir}\n");
         for key in merged.missing.iter().take(NAMED) {
             text.push_str(&format!("missing: {key}\n"));
         }

@@ -1,19 +1,20 @@
-//! `pliant campaign run`: a matrix of simulations into a folder, or what is left of it.
+//! `pliant campaign run`: a campaign of any kind into a folder, or what is left of it.
 
 use std::path::{Path, PathBuf};
+use std::{process, thread};
 
 use clap::Args;
-use pliant_sim::campaign::{self, Campaign, Kind, Options, Shard, THREADS_MAX};
+use pliant_sim::campaign::{Campaign, Options, Shard, THREADS_MAX};
 use serde_json::json;
 
+use crate::campaigns::{Warnings, joined, view};
 use crate::failure::Failure;
+use crate::federation::interrupted;
 use crate::input::log_dirs;
 use crate::measure::measure;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::Runs;
-use crate::verbs::campaign_warnings::{Warnings, nothing_ran};
-use crate::verbs::{campaign_mapping, campaign_multi_job};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -36,51 +37,49 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { file, out, shard, .. } = arguments;
-    let threads = threads(arguments.threads, std::env::var("RAYON_NUM_THREADS").ok().as_deref());
-    match Kind::of_file(file)? {
-        Kind::Mapping => return campaign_mapping::run(output, file, out, threads, *shard),
-        Kind::MultiJob => return campaign_multi_job::run(output, file, out, threads, *shard),
-        Kind::Simulations => {}
-    }
+    let Arguments { file, out, shard, quiet, .. } = arguments;
     let mut warnings = Warnings::default();
-    let mut campaign = Campaign { log_dirs: log_dirs(), ..Campaign::read(file)? };
+    let mut campaign = Campaign::read(file, log_dirs())?;
     warnings.skipped(&campaign.skip_absent());
+    let progress = Runs::new(*quiet);
+    end_on_interrupt(&progress, out);
+    let threads = threads(arguments.threads, std::env::var("RAYON_NUM_THREADS").ok().as_deref());
     let options = Options { threads, shard: *shard };
-    let progress = Runs::new(arguments.quiet);
-    let finished = campaign::run(&campaign, &arguments.out, options, &measure, &progress);
+    let finished = campaign.run(out, options, &measure, &progress);
     progress.clear();
     let finished = finished?;
     warnings.damaged(&finished.damaged, "the run was simulated again");
-    if nothing_ran(&finished.results) {
-        return Err(impossible(&campaign, &arguments.out));
-    }
-    warnings.refused(&finished.results);
-    let (dir, shard) = (arguments.out.display().to_string(), arguments.shard.to_string());
-    let there = finished.results.runs.len();
+    let contents = &finished.contents;
+    let view = view(&contents.results);
+    view.check()?;
+    view.warn(&mut warnings);
+    let (name, dir, present) = (&contents.name, out.display().to_string(), contents.present());
+    let (summary, facts) = view.summary();
     let value = json!({
-        "campaign": campaign.name,
+        "campaign": name,
+        "kind": contents.kind.name(),
         "out": dir,
-        "shard": shard,
-        "simulated": finished.simulated,
+        "shard": shard.to_string(),
+        "simulated": finished.ran,
         "kept": finished.kept,
-        "runs": there,
-        "planned": finished.results.planned,
+        "runs": present,
+        "planned": contents.planned,
         "warnings": warnings.all(),
     });
     let text = || {
         let mut text = format!(
-            "campaign {}: {} runs simulated, {} kept; {there} of {} are in {dir}\n",
-            campaign.name, finished.simulated, finished.kept, finished.results.planned
+            "campaign {name}: {} runs simulated, {} kept; {present} of {} are in {dir}\n",
+            finished.ran, finished.kept, contents.planned
         );
-        if there < finished.results.planned {
+        if present < contents.planned {
             text.push_str("join the parts with: pliant campaign merge --out WHOLE PART...\n");
         } else {
+            text.push_str(&summary);
             text.push_str(&format!("look at them with: pliant campaign show {dir}, pliant report {dir}\n"));
         }
         text
     };
-    output.print("campaign-run", text, value)
+    output.print("campaign-run", text, joined(value, facts))
 }
 
 /// How many runs at a time: as the user says, else as `RAYON_NUM_THREADS` does, else 0, one per core.
@@ -89,16 +88,20 @@ fn threads(asked: usize, environment: Option<&str>) -> usize {
     if asked > 0 { asked } else { said().unwrap_or(0) }
 }
 
-/// The error of a campaign whose platforms take no job at all.
-fn impossible(campaign: &Campaign, dir: &Path) -> Failure {
-    Failure::input(format!(
-        "campaign {}: expected a platform that some job fits, found every job of every run refused",
-        campaign.name
-    ))
-    .hint(format!(
-        "give larger clusters, or let jobs shrink with moldable = [\"paper\"]; begin anew in another folder than {}",
-        dir.display()
-    ))
+/// Ends the process when Ctrl-C is pressed. Each finished run is in the folder by then.
+fn end_on_interrupt(progress: &Runs, dir: &Path) {
+    let hint = format!("finished runs are kept in {}: the same command goes on", dir.display());
+    let bar = progress.bar();
+    // If signals cannot be caught, Ctrl-C ends the process as usual, and the same command goes on too.
+    thread::spawn(move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            bar.finish_and_clear();
+            let failure = interrupted("interrupted", hint);
+            failure.print();
+            process::exit(failure.code.into());
+        }
+    });
 }
 
 #[cfg(test)]

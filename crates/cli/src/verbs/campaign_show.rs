@@ -1,85 +1,14 @@
-//! `pliant campaign show`: the results of a campaign as a table, means over the seeds.
+//! `pliant campaign show`: the results of a campaign as tables.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use pliant_sim::campaign::{self, Cell, Kind};
-use serde_json::{Map, Value, json};
+use pliant_sim::campaign;
+use serde_json::json;
 
+use crate::campaigns::{Warnings, joined, view};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::{Table, decimals};
-use crate::verbs::campaign_warnings::Warnings;
-use crate::verbs::{campaign_mapping, campaign_multi_job};
-
-/// The widest table, in characters.
-const WIDTH: usize = 120;
-/// The longest name in a table that would be wider.
-const NAME: usize = 15;
-
-/// A column of numbers.
-struct Column {
-    title: &'static str,
-    metric: &'static str,
-    factor: f64,
-    decimals: usize,
-    /// Columns of the largest number are left out first if the table is too wide; 0 stays.
-    spare: u8,
-}
-
-const fn column(
-    title: &'static str,
-    metric: &'static str,
-    factor: f64,
-    decimals: usize,
-    spare: u8,
-) -> Column {
-    Column { title, metric, factor, decimals, spare }
-}
-
-const COLUMNS: &[Column] = &[
-    column("impacted %", "impacted_percent", 1.0, 1, 0),
-    column("moves %", "reallocations_percent", 1.0, 1, 0),
-    column("early %", "early_percent", 1.0, 1, 0),
-    column("rel. response", "relative_mean_response", 1.0, 3, 0),
-    column("earlier", "jobs_earlier", 1.0, 0, 2),
-    column("gained h", "gained_s", 1.0 / 3600.0, 1, 4),
-    column("makespan %", "makespan_gain_percent", 1.0, 2, 3),
-    column("wait h", "mean_wait_s", 1.0 / 3600.0, 3, 1),
-    column("response h", "mean_response_s", 1.0 / 3600.0, 3, 1),
-    column("util. %", "utilization", 100.0, 1, 5),
-];
-
-/// Of campaigns of optional computations.
-const REQUESTS: &[Column] = &[
-    column("users", "users", 1.0, 1, 2),
-    column("unhappy", "unhappy_users", 1.0, 1, 0),
-    column("unfairness", "unfairness", 1.0, 3, 0),
-    column("useful unf.", "useful_unfairness", 1.0, 3, 3),
-    column("completed", "completed_requests", 1.0, 0, 0),
-    column("killed", "killed_requests", 1.0, 1, 1),
-    column("wasted %", "wasted_percent", 1.0, 2, 1),
-    column("mandatory s", "mean_mandatory_s", 1.0, 2, 2),
-    column("stored", "stored_requests", 1.0, 0, 3),
-];
-
-/// The columns for what the cells are of.
-fn columns(cells: &[Cell]) -> &'static [Column] {
-    let requests = |cell: &Cell| cell.metrics.contains_key("unfairness");
-    if cells.iter().any(requests) { REQUESTS } else { COLUMNS }
-}
-
-/// What tells cells apart: title and text.
-type Word = (&'static str, fn(&Cell) -> String);
-
-const WORDS: [Word; 6] = [
-    ("workload", |cell| cell.workload.clone()),
-    ("platform", |cell| cell.platform.clone()),
-    ("moldable", |cell| cell.moldable.clone()),
-    ("share", |cell| format!("{:.2}", cell.dedicated_share)),
-    ("policy", |cell| cell.policy.clone()),
-    ("seeds", |cell| cell.seeds.to_string()),
-];
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -89,174 +18,21 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    match Kind::of_folder(&arguments.dir) {
-        Kind::Mapping => return campaign_mapping::show(output, &arguments.dir),
-        Kind::MultiJob => return campaign_multi_job::show(output, &arguments.dir),
-        Kind::Simulations => {}
-    }
-    let results = campaign::read_results(&arguments.dir)?;
-    let cells = campaign::cells(&results);
+    let contents = campaign::read_folder(&arguments.dir)?;
+    let view = view(&contents.results);
     let mut warnings = Warnings::default();
-    warnings.damaged(&results.damaged, "`pliant campaign run` simulates the run again");
-    warnings.refused(&results);
-    let (there, planned) = (results.runs.len(), results.planned);
+    warnings.damaged(&contents.damaged, "`pliant campaign run` simulates the run again");
+    warnings.missing(&contents);
+    view.warn(&mut warnings);
+    let (name, present, planned) = (&contents.name, contents.present(), contents.planned);
     let value = json!({
-        "campaign": results.name,
-        "reference": results.reference,
-        "runs": there,
+        "campaign": name,
+        "kind": contents.kind.name(),
+        "runs": present,
         "planned": planned,
-        "cells": cells.iter().map(cell_value).collect::<Vec<_>>(),
         "warnings": warnings.all(),
     });
-    let text = || {
-        format!(
-            "campaign {}: {there} of {planned} runs, means over the seeds, compared with policy {}\n{}",
-            results.name,
-            results.reference,
-            describe(&cells)
-        )
-    };
-    output.print("campaign-show", text, value)
-}
-
-/// What all cells have in common, the table, and what is not in it.
-fn describe(cells: &[Cell]) -> String {
-    let differs = |text: fn(&Cell) -> String| cells.windows(2).any(|pair| text(&pair[0]) != text(&pair[1]));
-    let (words, common): (Vec<Word>, Vec<Word>) =
-        WORDS.into_iter().partition(|(title, text)| *title == "policy" || differs(*text));
-    let has = |column: &Column| cells.iter().any(|cell| cell.metrics.contains_key(column.metric));
-    let is_zero = |column: &Column| {
-        cells.iter().filter_map(|cell| cell.metrics.get(column.metric)).all(|spread| spread.mean == 0.0)
-    };
-    let (zero, columns): (Vec<&Column>, Vec<&Column>) =
-        columns(cells).iter().filter(|column| has(column)).partition(|column| is_zero(column));
-    let words_of = |cell| common.iter().map(move |(title, text)| format!("{title} {}", text(cell)));
-    let zeros = zero.iter().map(|column| format!("{} 0", column.title));
-    let common: Vec<String> = cells.first().into_iter().flat_map(words_of).chain(zeros).collect();
-    let (table, left_out) = fitting(cells, &words, &columns);
-    let mut text = format!("everywhere: {}\n\n{table}", common.join(", "));
-    if common.is_empty() {
-        text = format!("\n{table}");
-    }
-    if !left_out.is_empty() {
-        text.push_str(&format!("\nnot shown for lack of room: {}", left_out.join(", ")));
-    }
-    text.push_str("\nevery metric, with its least and largest value: --output json\n");
-    text
-}
-
-/// The table with as many columns as there is room for, and the titles of the others.
-fn fitting(cells: &[Cell], words: &[Word], all: &[&Column]) -> (String, Vec<&'static str>) {
-    let most = all.iter().map(|column| column.spare).max().unwrap_or(0);
-    for spare in (0..=most).rev() {
-        let (shown, left_out): (Vec<&Column>, Vec<&Column>) =
-            all.iter().partition(|column| column.spare <= spare);
-        let table = table(cells, words, &shown, usize::MAX);
-        if width(&table) <= WIDTH {
-            return (table, left_out.iter().map(|column| column.title).collect());
-        }
-    }
-    let (shown, left_out): (Vec<&Column>, Vec<&Column>) = all.iter().partition(|column| column.spare == 0);
-    (table(cells, words, &shown, NAME), left_out.iter().map(|column| column.title).collect())
-}
-
-fn width(table: &str) -> usize {
-    table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
-}
-
-fn table(cells: &[Cell], words: &[Word], columns: &[&Column], name: usize) -> String {
-    let titles = words.iter().map(|(title, _)| *title).chain(columns.iter().map(|column| column.title));
-    let mut table = Table::new(words.len(), &titles.collect::<Vec<_>>());
-    for cell in cells {
-        let words = words.iter().map(|(_, text)| shortened(text(cell), name));
-        let numbers = columns.iter().map(|column| {
-            let mean = cell.metrics.get(column.metric).map(|spread| spread.mean * column.factor);
-            decimals(mean, column.decimals)
-        });
-        table.row(words.chain(numbers).collect());
-    }
-    table.render()
-}
-
-/// A name of at most `most` characters, without its middle if it is longer.
-fn shortened(name: String, most: usize) -> String {
-    let length = name.chars().count();
-    if length <= most {
-        return name;
-    }
-    let (head, tail) = ((most - 1).div_ceil(2), (most - 1) / 2);
-    name.chars().take(head).chain(['…']).chain(name.chars().skip(length - tail)).collect()
-}
-
-fn cell_value(cell: &Cell) -> Value {
-    let metrics: Map<String, Value> = cell
-        .metrics
-        .iter()
-        .map(|(name, spread)| {
-            let spread =
-                json!({ "runs": spread.runs, "min": spread.min, "mean": spread.mean, "max": spread.max });
-            (name.clone(), spread)
-        })
-        .collect();
-    json!({
-        "workload": cell.workload,
-        "platform": cell.platform,
-        "moldable": cell.moldable,
-        "dedicated_share": cell.dedicated_share,
-        "policy": cell.policy,
-        "seeds": cell.seeds,
-        "metrics": metrics,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-
-    use pliant_sim::campaign::Spread;
-
-    /// Cells of two workloads and policies with every metric, their names this long.
-    fn cells(length: usize) -> Vec<Cell> {
-        let name = |letter: &str, end: &str| letter.repeat(length - 1) + end;
-        let mean = 123.4;
-        let spread = Spread { runs: 1, min: mean, mean, max: mean };
-        let metrics: BTreeMap<String, Spread> =
-            COLUMNS.iter().map(|column| (column.metric.to_owned(), spread)).collect();
-        let cell = |end: &str, share| Cell {
-            workload: name("w", end),
-            platform: name("p", end),
-            moldable: if end == "1" { "none".to_owned() } else { "paper".to_owned() },
-            dedicated_share: share,
-            policy: name("q", end),
-            seeds: share as usize,
-            metrics: metrics.clone(),
-        };
-        vec![cell("1", 1.0), cell("2", 10.0)]
-    }
-
-    #[test]
-    fn tables_fit_and_say_what_they_leave_out() {
-        let check = |cells: &[Cell], left_out: &str| {
-            let text = describe(cells);
-            assert!(width(&text) <= WIDTH, "{text}");
-            let found = text.lines().find_map(|line| line.strip_prefix("not shown for lack of room: "));
-            assert_eq!(found.unwrap_or_default(), left_out, "{text}");
-            text
-        };
-        let one = &cells(8)[..1];
-        assert!(check(one, "").contains("everywhere: workload wwwwwww1, platform ppppppp1, moldable none"));
-        check(&cells(2), "earlier, gained h, makespan %, util. %");
-        let text = check(&cells(64), "earlier, gained h, makespan %, wait h, response h, util. %");
-        assert!(text.contains("wwwwwww…wwwwww1 ") && text.contains("wwwwwww…wwwwww2 "), "{text}");
-    }
-
-    #[test]
-    fn long_names_lose_their_middle() {
-        let check = |name: &str, expected: &str| assert_eq!(shortened(name.to_owned(), 7), expected);
-        check("", "");
-        check("seventh", "seventh");
-        check("abcdefgh", "abc…fgh");
-        check("äöüß-äöüß", "äöü…öüß");
-    }
+    let text =
+        || format!("campaign {name}: {present} of {planned} runs, {}\n{}", view.caption(), view.text());
+    output.print("campaign-show", text, joined(value, view.value()))
 }

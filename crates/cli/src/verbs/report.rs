@@ -4,16 +4,15 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pliant_report::html::{NamedRun, comparison_figure, render_campaign, render_comparison, render_runs};
-use pliant_report::{CampaignRow, CampaignTable, Summary, read_folder};
-use pliant_sim::campaign::{self, Kind, Record, Results};
+use pliant_report::html::{NamedRun, render_runs};
+use pliant_report::{Summary, read_folder};
+use pliant_sim::campaign;
 use serde_json::{Value, json};
 
+use crate::campaigns::{Warnings, view};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::{counted, grouped};
-use crate::verbs::campaign_warnings::Warnings;
-use crate::verbs::{campaign_mapping, campaign_multi_job};
+use crate::table::counted;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -29,50 +28,31 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let dir = &arguments.dir;
-    type Told = fn(&Path, usize) -> Value;
-    let other: Option<(String, Told)> = match Kind::of_folder(dir) {
-        Kind::Mapping => Some((campaign_mapping::page(dir)?, campaign_mapping::told)),
-        Kind::MultiJob => Some((campaign_multi_job::page(dir)?, campaign_multi_job::told)),
-        Kind::Simulations => None,
-    };
-    arguments.check_figure(dir.join("campaign.json").is_file() && other.is_none())?;
-    if let Some((page, told)) = other {
-        let out = arguments.out.clone().unwrap_or_else(|| dir.join("report.html"));
-        write_page(&out, &page)?;
-        return output.print("report", || format!("wrote {}\n", out.display()), told(&out, page.len()));
-    }
+    let Arguments { dir, out, figure } = arguments;
     let mut warnings = Warnings::default();
     let (kind, page) = if dir.join("campaign.json").is_file() {
-        let results = campaign::read_results(dir)?;
-        warnings.damaged(&results.damaged, "the page leaves the run out");
-        warnings.refused(&results);
-        if let Some(path) = &arguments.figure {
-            write_figure(path, &results)?;
+        let contents = campaign::read_folder(dir)?;
+        let view = view(&contents.results);
+        warnings.damaged(&contents.damaged, "the page leaves the run out");
+        warnings.missing(&contents);
+        view.warn(&mut warnings);
+        if let Some(path) = figure {
+            write_page(path, &view.figure()?)?;
         }
-        ("campaign", campaign_page(&results))
+        (contents.kind.name(), view.page())
+    } else if let Some(figure) = figure {
+        let (dir, figure) = (dir.display(), figure.display());
+        let problem = format!("{dir}: expected a folder of a campaign of simulations for --figure {figure}");
+        return Err(Failure::input(problem).hint("leave --figure out"));
     } else if dir.join("summary.json").is_file() {
         ("run", run_page(dir)?)
     } else {
         return Err(no_results(dir));
     };
-    let out = arguments.out.clone().unwrap_or_else(|| dir.join("report.html"));
+    let out = out.clone().unwrap_or_else(|| dir.join("report.html"));
     write_page(&out, &page)?;
     let value = json!({ "kind": kind, "page": out, "bytes": page.len(), "warnings": warnings.all() });
     output.print("report", || format!("wrote {}\n", out.display()), value)
-}
-
-impl Arguments {
-    /// Only a campaign of simulations has the figure.
-    fn check_figure(&self, is_campaign: bool) -> Result<(), Failure> {
-        let Some(figure) = self.figure.as_ref().filter(|_| !is_campaign) else { return Ok(()) };
-        let problem = format!(
-            "{}: expected a folder of a campaign of simulations for --figure {}",
-            self.dir.display(),
-            figure.display()
-        );
-        Err(Failure::input(problem).hint("leave --figure out"))
-    }
 }
 
 /// What is wrong with a folder without results: it is not there, is none, or holds something else.
@@ -118,61 +98,5 @@ fn note(summary: &Summary) -> String {
     match summary.run.get("workload").and_then(Value::as_str) {
         Some(workload) => format!("{workload} on {machine}"),
         None => machine,
-    }
-}
-
-/// Writes the figure of a campaign whose policies are compared with others by name.
-fn write_figure(path: &Path, results: &Results) -> Result<(), Failure> {
-    if results.compare_with.is_empty() {
-        let problem =
-            format!("expected a campaign with `compare_with` for --figure, found `{}`", results.name);
-        return Err(Failure::input(problem)
-            .hint("leave --figure out, or name policies to compare with in the campaign"));
-    }
-    let figure = comparison_figure(&table(results), &results.compare_with);
-    std::fs::write(path, figure).map_err(|source| Failure::io(path, "write this file", &source))
-}
-
-fn table(results: &Results) -> CampaignTable {
-    CampaignTable { rows: results.runs.iter().map(|run| row(run, results)).collect() }
-}
-
-fn campaign_page(results: &Results) -> String {
-    let note = format!(
-        "{} of {}, compared with policy {} under the same seed.",
-        grouped(results.runs.len() as u64),
-        counted(results.planned as u64, "run"),
-        results.reference
-    );
-    match results.compare_with.is_empty() {
-        true => render_campaign(&results.name, &note, &table(results)),
-        false => render_comparison(&results.name, &note, &table(results), &results.compare_with),
-    }
-}
-
-/// A row of the page, which knows workloads and two kinds of platforms only: what else varies is put into
-/// the workload's name.
-fn row(run: &Record, results: &Results) -> CampaignRow {
-    let varies = |differs: fn(&Record, &Record) -> bool| results.runs.iter().any(|other| differs(run, other));
-    let mut workload = run.workload.clone();
-    if varies(|run, other| run.workload == other.workload && run.platform != other.platform) {
-        workload.push_str(&format!(" on {}", run.platform));
-    }
-    if varies(|run, other| run.moldable != other.moldable) {
-        workload.push_str(&format!(", moldable {}", run.moldable));
-    }
-    if varies(|run, other| {
-        run.dedicated_share < 1.0
-            && other.dedicated_share < 1.0
-            && run.dedicated_share != other.dedicated_share
-    }) {
-        workload.push_str(&format!(", share {}", run.dedicated_share));
-    }
-    CampaignRow {
-        workload,
-        dedicated: run.dedicated_share >= 1.0,
-        policy: run.policy.clone(),
-        seed: run.seed,
-        metrics: run.metrics.clone(),
     }
 }

@@ -75,3 +75,31 @@ pub(crate) fn folder() -> tempfile::TempDir {
     std::fs::write(dir.path().join("three.toml"), PLATFORM).unwrap();
     dir
 }
+
+/// Two shards of a campaign, joined, have the same bytes in these files as the folder `whole`.
+pub(crate) fn same_from_shards(file: &str, whole: &str, files: &[&str], dir: &Path) {
+    for arguments in [
+        &["campaign", "run", file, "--out", "part-1", "--shard", "1/2"][..],
+        &["campaign", "run", file, "--out", "part-2", "--shard", "2/2", "--quiet"],
+        &["campaign", "merge", "--out", "joined", "part-1", "part-2"],
+        &["campaign", "show", "part-1"],
+        &["report", "part-1"],
+        &["report", "joined"],
+    ] {
+        let said = run(arguments, dir);
+        assert_eq!(said.code, 0, "{arguments:?}: {}", said.stderr);
+        let is_part =
+            ["show", "report"].iter().any(|verb| arguments.contains(verb)) && arguments.contains(&"part-1");
+        assert_eq!(
+            said.stderr.contains("are missing: the results are of the others"),
+            is_part,
+            "{}",
+            said.stderr
+        );
+    }
+    for name in files {
+        let [whole, joined] =
+            [whole, "joined"].map(|folder| std::fs::read(dir.join(folder).join(name)).unwrap());
+        assert!(whole == joined, "{name} differs");
+    }
+}

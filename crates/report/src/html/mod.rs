@@ -30,6 +30,7 @@ use std::collections::BTreeMap;
 pub use figures::{LineFigure, Section, Series, TextTable, render_figures};
 pub(crate) use lines::tick;
 pub use mapping::{MappedApplication, render_mapping};
+pub(crate) use number::{count, counted};
 use pliant_model::Run;
 
 use crate::campaign_table::CampaignTable;

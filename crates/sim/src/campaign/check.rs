@@ -13,24 +13,24 @@ use pliant_trace::toml_file::Source;
 use toml::Spanned;
 
 use super::file::{File, Kind, Move, PolicyTable, Word};
-use super::{Campaign, CampaignError, Moldable, Sizes, Treatment, Variant};
+use super::{CampaignError, Moldable, SimulationCampaign, Sizes, Treatment, Variant};
 use crate::{Policies, limits};
 
 /// Where readers find every key.
 const KEYS_HINT: &str = "docs/campaigns.md lists every key";
 
-impl Campaign {
+impl SimulationCampaign {
     /// Reads a campaign file.
-    pub fn read(path: &Path) -> Result<Campaign, CampaignError> {
-        Campaign::understand(&Source::read(path)?, path)
+    pub fn read(path: &Path) -> Result<SimulationCampaign, CampaignError> {
+        SimulationCampaign::understand(&Source::read(path)?, path)
     }
 
     /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
-    pub fn parse(text: &str, path: &Path) -> Result<Campaign, CampaignError> {
-        Campaign::understand(&Source::of(path, text), path)
+    pub fn parse(text: &str, path: &Path) -> Result<SimulationCampaign, CampaignError> {
+        SimulationCampaign::understand(&Source::of(path, text), path)
     }
 
-    fn understand(source: &Source, path: &Path) -> Result<Campaign, CampaignError> {
+    fn understand(source: &Source, path: &Path) -> Result<SimulationCampaign, CampaignError> {
         let reader = Reader { source, path };
         match source.parse::<Kind>(KEYS_HINT)?.scenario {
             Some(_) => reader.explorations(source.parse(KEYS_HINT)?),
@@ -48,13 +48,13 @@ pub(super) struct Reader<'a> {
 pub(super) type Checked<T> = Result<T, CampaignError>;
 
 impl Reader<'_> {
-    fn campaign(&self, file: File) -> Checked<Campaign> {
+    fn campaign(&self, file: File) -> Checked<SimulationCampaign> {
         self.name(&file.name)?;
         self.filled(&file.seeds, file.seeds.get_ref().0.is_empty(), "seeds = { from = 1, count = 10 }")?;
         self.distinct(&file.seeds, &file.seeds.get_ref().0)?;
         let policies = self.policies(&file)?;
         let reference = self.reference(file.reference.as_ref(), &policies, "policy")?;
-        Ok(Campaign {
+        Ok(SimulationCampaign {
             base: self.path.parent().unwrap_or(Path::new("")).to_owned(),
             log_dirs: Vec::new(),
             dedicated_shares: self.shares(file.dedicated_shares.as_ref())?,

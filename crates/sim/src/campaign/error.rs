@@ -37,6 +37,19 @@ pub enum CampaignError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A folder was written by another version of Pliant.
+    Version {
+        /// The file that says so.
+        path: PathBuf,
+        /// The version that this one writes.
+        expected: &'static str,
+        /// The version that is there.
+        found: String,
+    },
+    /// Another process runs a campaign into the folder.
+    Busy(PathBuf),
+    /// Two cells of a campaign have the same key.
+    Repeated(String),
     /// There is no campaign in the folder.
     Absent(PathBuf),
     /// The campaign file, a workload or a platform cannot be read or understood.
@@ -100,7 +113,7 @@ impl CampaignError {
     /// True if the user's input is at fault, false if the system is.
     pub fn is_input(&self) -> bool {
         match self {
-            Self::Io { .. } | Self::Threads(_) | Self::NoLog(_) => false,
+            Self::Io { .. } | Self::Threads(_) | Self::NoLog(_) | Self::Busy(_) => false,
             Self::Trace(error) => !error.is_io(),
             _ => true,
         }
@@ -115,6 +128,14 @@ impl CampaignError {
             ),
             Self::Damaged { path, .. } => {
                 format!("remove {} and run the campaign again: finished runs are kept", path.display())
+            }
+            Self::Version { .. } => {
+                "use the version of Pliant that wrote this folder, or run the campaign into another one; nothing was changed"
+                    .into()
+            }
+            Self::Busy(_) => "wait until that process has ended, or choose another --out".into(),
+            Self::Repeated(_) => {
+                "list each value of a key once, and give every table a name of its own".into()
             }
             Self::Absent(_) => {
                 "give a folder written by `pliant campaign run` or `pliant campaign merge`".into()
@@ -160,6 +181,13 @@ impl fmt::Display for CampaignError {
                 found.1
             ),
             Self::Damaged { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Version { path, expected, found } => {
+                write!(f, "{}: expected version `{expected}`, found `{found}`", path.display())
+            }
+            Self::Busy(dir) => {
+                write!(f, "{}: another process runs a campaign into this folder", dir.display())
+            }
+            Self::Repeated(key) => write!(f, "expected each run once, found {key} twice"),
             Self::Absent(dir) => {
                 write!(f, "{}: expected a campaign folder, found no campaign.json", dir.display())
             }

@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use super::check::{Checked, Reader};
 use super::file::{Seeds, Word};
-use super::{Campaign, JobSource, Moldable, PlatformChoice, Treatment, Variant, Workload};
+use super::{JobSource, Moldable, PlatformChoice, SimulationCampaign, Treatment, Variant, Workload};
 use crate::optional::{Arrivals, Outages, Scenario, System};
 
 /// No campaign has servers, users, cores, weights or requests beyond this.
@@ -62,7 +62,7 @@ struct SystemTable {
 }
 
 impl Reader<'_> {
-    pub(super) fn explorations(&self, file: ExplorationFile) -> Checked<Campaign> {
+    pub(super) fn explorations(&self, file: ExplorationFile) -> Checked<SimulationCampaign> {
         self.name(&file.name)?;
         self.filled(&file.seeds, file.seeds.get_ref().0.is_empty(), "seeds = { from = 1, count = 10 }")?;
         self.distinct(&file.seeds, &file.seeds.get_ref().0)?;
@@ -95,7 +95,7 @@ impl Reader<'_> {
                 policies.push(variant);
             }
         }
-        Ok(Campaign {
+        Ok(SimulationCampaign {
             base: self.path.parent().unwrap_or(Path::new("")).to_owned(),
             log_dirs: Vec::new(),
             dedicated_shares: vec![1.0],
@@ -254,8 +254,8 @@ name = "legacy"
 guesses = [3, 100]
 "#;
 
-    fn parse(text: &str) -> Result<Campaign, super::super::CampaignError> {
-        Campaign::parse(text, Path::new("c.toml"))
+    fn parse(text: &str) -> Result<SimulationCampaign, super::super::CampaignError> {
+        SimulationCampaign::parse(text, Path::new("c.toml"))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The jobs of a campaign: workloads read or generated once, and made ready for a run.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use pliant_model::{Job, Platform, Procs, Speedup};
 use pliant_policy::batch::order::local_policy;
@@ -9,7 +9,8 @@ use pliant_trace::moldable::{Beliefs, Locality, MoldableShare, Types, within_twi
 use pliant_trace::platform;
 use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, TraceError};
 
-use super::{Campaign, CampaignError, Group, JobSource, Moldable, PlatformChoice, Workload};
+use super::experiment::Shared;
+use super::{CampaignError, Group, JobSource, Moldable, PlatformChoice, SimulationCampaign, Workload};
 use crate::SimJob;
 
 /// Makes the jobs of a workload ready for a run, one after the other: which are moldable and how, and which
@@ -81,14 +82,14 @@ pub(super) struct Loaded {
 
 /// Workloads that are the same for every seed, each read or generated once.
 pub(super) struct Cache<'a> {
-    campaign: &'a Campaign,
+    campaign: &'a SimulationCampaign,
     /// By workload, then by platform.
-    loaded: Vec<Vec<OnceLock<Arc<Loaded>>>>,
+    loaded: Vec<Vec<Shared<Arc<Loaded>>>>,
 }
 
 impl<'a> Cache<'a> {
-    pub(super) fn new(campaign: &'a Campaign) -> Cache<'a> {
-        let slots = |platforms: usize| (0..platforms).map(|_| OnceLock::new()).collect();
+    pub(super) fn new(campaign: &'a SimulationCampaign) -> Cache<'a> {
+        let slots = |platforms: usize| (0..platforms).map(|_| Shared::new()).collect();
         let loaded = campaign.workloads.iter().map(|workload| slots(workload.platforms.len())).collect();
         Cache { campaign, loaded }
     }
@@ -110,12 +111,7 @@ impl<'a> Cache<'a> {
             return self.load(group).map(Arc::new);
         }
         let slot = &self.loaded[group.workload][group.platform];
-        if let Some(loaded) = slot.get() {
-            return Ok(Arc::clone(loaded));
-        }
-        // Two threads may both come here; the second one's work is thrown away.
-        let loaded = Arc::new(self.load(group)?);
-        Ok(Arc::clone(slot.get_or_init(|| loaded)))
+        slot.get(|| self.load(group).map(Arc::new)).map(Arc::clone)
     }
 
     fn load(&self, group: &Group) -> Result<Loaded, CampaignError> {
@@ -164,7 +160,7 @@ pub struct Skipped {
     pub file: PathBuf,
 }
 
-impl Campaign {
+impl SimulationCampaign {
     /// Where a log is.
     pub(super) fn log(&self, file: &Path) -> Result<PathBuf, CampaignError> {
         find_log(&self.base, &self.log_dirs, file)

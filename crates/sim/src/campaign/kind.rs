@@ -1,12 +1,17 @@
-//! What a campaign is a campaign of: the key `kind` of its file, the schema of its folder.
+//! The kinds of campaigns: the key `kind` of their files, and the one place that tells them apart.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pliant_trace::toml_file::{Source, unknown_word};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{CampaignError, mapping, multi_job};
+use super::mapping::{MappingCampaign, Mappings};
+use super::multi_job::{MultiJobCampaign, MultiJobs};
+use super::runner::{self, Finished, Options, Progress};
+use super::simulations::Simulations;
+use super::store::{Contents, identity};
+use super::{CampaignError, Measure, SimulationCampaign, Skipped};
 
 /// What a campaign is a campaign of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,11 +22,6 @@ pub enum Kind {
     Mapping,
     /// Multi-jobs allocated over clusters.
     MultiJob,
-}
-
-#[derive(Deserialize)]
-struct File {
-    kind: Option<Spanned<String>>,
 }
 
 impl Kind {
@@ -38,8 +38,11 @@ impl Kind {
     }
 
     /// The kind of a campaign file.
-    pub fn of_file(path: &Path) -> Result<Kind, CampaignError> {
-        let source = Source::read(path)?;
+    fn of_file(source: &Source) -> Result<Kind, CampaignError> {
+        #[derive(Deserialize)]
+        struct File {
+            kind: Option<Spanned<String>>,
+        }
         let file: File = source.parse("docs/campaigns.md lists every key")?;
         let Some(word) = file.kind else { return Ok(Kind::Simulations) };
         let found = Kind::ALL.iter().copied().find(|kind| kind.name() == word.get_ref());
@@ -50,13 +53,82 @@ impl Kind {
         })
     }
 
-    /// The kind of a campaign folder. One that is damaged or no such folder passes for the first kind, whose reader
-    /// says what is wrong.
-    pub fn of_folder(dir: &Path) -> Kind {
-        match () {
-            () if mapping::is_folder(dir) => Kind::Mapping,
-            () if multi_job::is_folder(dir) => Kind::MultiJob,
-            () => Kind::Simulations,
+    /// The kind of a campaign folder.
+    fn of_folder(dir: &Path) -> Result<Kind, CampaignError> {
+        identity(dir)?.kind().ok_or_else(|| {
+            let problem = "expected a kind of campaign in the key `kind`, found another word".to_owned();
+            CampaignError::Damaged { path: dir.join("campaign.json"), problem }
+        })
+    }
+}
+
+/// A campaign, as its file says.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Campaign {
+    /// Of simulations.
+    Simulations(SimulationCampaign),
+    /// Of mappings.
+    Mapping(Box<MappingCampaign>),
+    /// Of multi-jobs.
+    MultiJob(MultiJobCampaign),
+}
+
+impl Campaign {
+    /// Reads a campaign file. Logs that are not beside it are looked for in `log_dirs`.
+    pub fn read(path: &Path, log_dirs: Vec<PathBuf>) -> Result<Campaign, CampaignError> {
+        Ok(match Kind::of_file(&Source::read(path)?)? {
+            Kind::Simulations => {
+                Self::Simulations(SimulationCampaign { log_dirs, ..SimulationCampaign::read(path)? })
+            }
+            Kind::Mapping => Self::Mapping(Box::new(MappingCampaign::read(path)?)),
+            Kind::MultiJob => Self::MultiJob(MultiJobCampaign { log_dirs, ..MultiJobCampaign::read(path)? }),
+        })
+    }
+
+    /// Takes out what is optional and whose file is not there. What is left is another campaign than the whole one: their
+    /// folders are not mixed.
+    pub fn skip_absent(&mut self) -> Vec<Skipped> {
+        match self {
+            Self::Simulations(campaign) => campaign.skip_absent(),
+            Self::Mapping(_) => Vec::new(),
+            Self::MultiJob(campaign) => campaign.skip_absent(),
         }
+    }
+
+    /// Runs the campaign, or what is left of it, into `dir`. `measure` says what simulated runs were worth.
+    pub fn run(
+        &self,
+        dir: &Path,
+        options: Options,
+        measure: &Measure<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Finished, CampaignError> {
+        match self {
+            Self::Simulations(campaign) => {
+                runner::run(&Simulations::new(campaign, measure), dir, options, progress)
+            }
+            Self::Mapping(campaign) => runner::run(&Mappings::new(campaign), dir, options, progress),
+            Self::MultiJob(campaign) => runner::run(&MultiJobs::new(campaign), dir, options, progress),
+        }
+    }
+}
+
+/// What a campaign folder holds, also while the campaign still runs.
+pub fn read_folder(dir: &Path) -> Result<Contents, CampaignError> {
+    match Kind::of_folder(dir)? {
+        Kind::Simulations => runner::read::<Simulations<'_>>(dir),
+        Kind::Mapping => runner::read::<Mappings<'_>>(dir),
+        Kind::MultiJob => runner::read::<MultiJobs<'_>>(dir),
+    }
+}
+
+/// Joins the folders of shards of one campaign into `out`, which may hold some of its records already: the results are what one
+/// machine would have written, byte for byte.
+pub fn merge(out: &Path, dirs: &[&Path]) -> Result<Contents, CampaignError> {
+    let Some(first) = dirs.first() else { return Err(CampaignError::NothingToMerge) };
+    match Kind::of_folder(first)? {
+        Kind::Simulations => runner::merge::<Simulations<'_>>(out, first, dirs),
+        Kind::Mapping => runner::merge::<Mappings<'_>>(out, first, dirs),
+        Kind::MultiJob => runner::merge::<MultiJobs<'_>>(out, first, dirs),
     }
 }

@@ -3,10 +3,7 @@
 //! Runs of one (workload, platform, moldable, share, seed) make a [`Group`]: they see the same jobs, so they
 //! share one reference run. Groups and, inside them, policies come in the order of the campaign file.
 
-use std::fmt;
-use std::str::FromStr;
-
-use super::{Campaign, CampaignError, Moldable};
+use super::{Moldable, SimulationCampaign};
 
 /// The runs that share a reference: everything but the policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -23,7 +20,7 @@ pub struct Group {
     pub seed: u64,
 }
 
-impl Campaign {
+impl SimulationCampaign {
     /// Every group, in order.
     pub fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
@@ -60,62 +57,5 @@ impl Campaign {
         let of_group =
             |group: &Group| (0..self.policies.len()).map(|at| self.key(group, at)).collect::<Vec<_>>();
         self.groups().iter().flat_map(of_group).collect()
-    }
-}
-
-/// One of `count` equal parts of a campaign: every `count`-th group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shard {
-    index: usize,
-    count: usize,
-}
-
-impl Shard {
-    /// The whole campaign.
-    pub const WHOLE: Shard = Shard { index: 1, count: 1 };
-
-    /// True if the group at this position belongs to the shard.
-    pub fn holds(self, position: usize) -> bool {
-        position % self.count == self.index - 1
-    }
-}
-
-impl FromStr for Shard {
-    type Err = CampaignError;
-
-    fn from_str(text: &str) -> Result<Shard, CampaignError> {
-        let wrong = || CampaignError::Shard(text.to_owned());
-        let (index, count) = text.split_once('/').ok_or_else(wrong)?;
-        let index = index.parse().map_err(|_| wrong())?;
-        let count = count.parse().map_err(|_| wrong())?;
-        if (1..=count).contains(&index) { Ok(Shard { index, count }) } else { Err(wrong()) }
-    }
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.index, self.count)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Shard;
-
-    #[test]
-    fn shards_split_every_group_once() {
-        let shards: Vec<Shard> = (1..=3).map(|index| format!("{index}/3").parse().unwrap()).collect();
-        for position in 0..20 {
-            assert_eq!(shards.iter().filter(|shard| shard.holds(position)).count(), 1);
-        }
-        assert!((0..20).all(|position| Shard::WHOLE.holds(position)));
-    }
-
-    #[test]
-    fn what_is_no_shard_is_refused() {
-        for text in ["", "1", "0/2", "3/2", "1/0", "a/b", "1/2/3", "-1/2"] {
-            assert!(text.parse::<Shard>().is_err(), "{text}");
-        }
-        assert_eq!("2/16".parse::<Shard>().unwrap().to_string(), "2/16");
     }
 }

@@ -1,18 +1,17 @@
-//! Campaigns: a matrix `workload x platform x moldable x dedicated x seed x policy` of simulations, run in
-//! parallel and resumable (`docs/campaigns.md`).
+//! Campaigns: experiments of several kinds, run in parallel and resumable (`docs/campaigns.md`).
 //!
-//! A campaign of optional computations (paper 004) has scenarios instead of workloads and systems instead of policies; the
-//! rest of the matrix is the same.
+//! A kind is an implementation of `experiment::Experiment`: which cells there are, how one is run, and what all their records
+//! say. The runner does the rest for each of them: threads, records that survive a kill, shards and their merging, progress.
 //!
-//! One task per group of runs that share a reference: the reference run is simulated once, kept in memory
-//! while its group runs, and each variant is measured against it. Results hold no times of day and no
-//! durations and are written in the order of the matrix, so they are the same bytes on any number of
-//! threads, after any number of kills, and from any number of shards.
+//! - Simulations: a matrix `workload x platform x moldable x dedicated x seed x policy`. A campaign of optional computations
+//!   (paper 004) has scenarios instead of workloads and systems instead of policies; the rest of the matrix is the same.
+//! - [`mapping`]: task interaction graphs on grids.
+//! - [`multi_job`]: parameter sweeps on clusters.
 //!
-//! Campaigns of other kinds are in [`mapping`], task interaction graphs on grids, and in [`multi_job`], parameter
-//! sweeps on clusters.
+//! Results hold no times of day and no durations and are written in the order of the cells, so they are the same
+//! bytes on any number of threads, after any number of kills, and from any number of shards.
 //!
-//! What a run was worth is the caller's to say ([`Measure`]): this crate knows no metrics, so that reports
+//! What a simulated run was worth is the caller's to say ([`Measure`]): this crate knows no metrics, so that reports
 //! and simulations do not depend on each other.
 #![allow(
     clippy::disallowed_methods,
@@ -22,18 +21,20 @@
 
 mod check;
 mod error;
-mod execute;
+mod experiment;
 mod explorations;
 mod file;
+mod fingerprint;
 mod jobs;
 mod kind;
 pub mod mapping;
 mod matrix;
-mod merge;
 pub mod multi_job;
 mod planning;
 mod recipe;
+mod runner;
 mod sequence;
+mod simulations;
 mod store;
 mod table;
 #[cfg(test)]
@@ -47,26 +48,28 @@ use std::path::PathBuf;
 use pliant_model::{ExplorationRun, Run};
 use pliant_policy::batch::order::LocalPolicyChange;
 use pliant_trace::CalendarMonth;
-use serde::{Deserialize, Serialize};
+
+pub use pliant_model::campaign::Results;
+pub use pliant_model::campaign::simulations::{Record, Results as SimulationResults};
 
 pub use error::CampaignError;
-pub use execute::{Finished, Options, Progress, THREADS_MAX, run};
+use fingerprint::Fingerprint;
 pub use jobs::{SimJobs, Skipped, sim_jobs};
-pub use kind::Kind;
-pub use matrix::{Group, Shard};
-pub use merge::{Merged, merge};
+pub use kind::{Campaign, Kind, merge, read_folder};
+pub use matrix::Group;
 pub use recipe::{Generator, LONGEST_RANGE_S, Misfit, Recipe, month};
+pub use runner::{Finished, Options, Progress, Shard, THREADS_MAX};
 pub use sequence::{Sequence, Times};
-pub use store::{Damage, Results, read_results};
+pub use store::{Contents, Damage};
 pub use table::{Cell, Spread, cells};
 pub use words::Moldable;
 
 use crate::Policies;
 use crate::optional::{Scenario, System};
 
-/// A campaign, as its file says.
+/// A campaign of simulations, as its file says.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Campaign {
+pub struct SimulationCampaign {
     /// Its name.
     pub name: String,
     /// The folder that relative paths in it start from.
@@ -173,28 +176,6 @@ pub enum Treatment {
     },
     /// With the requests of a scenario.
     Requests(System),
-}
-
-/// The result of one run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Record {
-    /// The run's key.
-    pub key: String,
-    /// The workload.
-    pub workload: String,
-    /// The platform.
-    pub platform: String,
-    /// Which jobs were moldable.
-    pub moldable: String,
-    /// Share of the jobs that came through the federation.
-    pub dedicated_share: f64,
-    /// The seed.
-    pub seed: u64,
-    /// The policy.
-    pub policy: String,
-    /// What the run was worth, by the metric's name.
-    pub metrics: BTreeMap<String, f64>,
 }
 
 /// A run that is to be measured.

@@ -78,7 +78,7 @@ impl Reader<'_> {
 mod tests {
     use std::path::Path;
 
-    use super::super::{Campaign, Treatment};
+    use super::super::{SimulationCampaign, Treatment};
     use super::*;
 
     fn planned(keys: &str) -> Result<PlanBy, String> {
@@ -86,7 +86,8 @@ mod tests {
             "name = \"c\"\nseeds = [1]\n[[workload]]\nname = \"w\"\ngenerate = \"uniform\"\njobs = 5\nprocs = 90\n\
              [[policy]]\nname = \"p\"\n{keys}\n"
         );
-        let campaign = Campaign::parse(&text, Path::new("c.toml")).map_err(|error| error.to_string())?;
+        let campaign =
+            SimulationCampaign::parse(&text, Path::new("c.toml")).map_err(|error| error.to_string())?;
         match &campaign.policies[0].treatment {
             Treatment::Jobs { policies, .. } => Ok(policies.plan_by),
             Treatment::Requests(_) => Err("no policy of jobs".to_owned()),

@@ -2,344 +2,364 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `campaign.json` | name, fingerprint and every key, written first |
-//! | `runs/KEY.json` | one [`Record`]; written under another name and renamed, so present means complete |
-//! | `results.json`, `results.csv` | all records in the order of the matrix |
-//! | `timing.csv` | how long runs took: the only file that differs between two machines |
+//! | `campaign.json` | kind, name, fingerprint, what results need beside the records, every key; written first |
+//! | `records.jsonl` | one line for each cell that was run, appended as it ends; a line that was cut off by a kill does not count |
+//! | `results.json` and tables | what the records say, in the order of the cells |
+//! | `timing.csv` | how long cells took |
+//!
+//! Only records and timing differ between two machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use pliant_model::campaign::Results;
 use serde::{Deserialize, Serialize};
 
-use super::{Campaign, CampaignError, JobSource, PlatformChoice, Record};
+use super::experiment::{Experiment, Files};
+use super::{CampaignError, Fingerprint, Kind};
 
-/// The version of `campaign.json` and `results.json`.
-const SCHEMA: &str = "pliant.campaign/1";
+/// The version of the folder.
+const SCHEMA: &str = "pliant.campaign-folder/1";
+/// The file of records.
+const RECORDS: &str = "records.jsonl";
 
-/// The version of `runs/KEY.json`.
-const RUN_SCHEMA: &str = "pliant.run/1";
-
-/// `campaign.json`: which campaign a folder is of. Shards of one campaign have the same.
+/// Which campaign a folder is of. Shards of one campaign have the same.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
+pub(super) struct Identity {
     schema: String,
+    kind: String,
     /// The campaign's name.
     pub(super) name: String,
     /// Changes with anything that results depend on.
-    pub(super) fingerprint: String,
-    /// The policy that the others are compared with.
-    pub(super) reference: String,
-    /// Of each policy that has them, the policies that it is compared with beside the reference.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) compare_with: BTreeMap<String, Vec<String>>,
-    /// Every key, in the order of the matrix.
-    pub(super) runs: Vec<String>,
+    fingerprint: String,
 }
 
-/// The results of a campaign.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// `campaign.json`.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Manifest<P> {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    plan: P,
+    /// The key of every cell, in order.
+    pub(super) cells: Vec<String>,
+}
+
+impl<P> Manifest<P> {
+    pub(super) fn of<E: Experiment<Plan = P>>(experiment: &E) -> Result<Manifest<P>, CampaignError> {
+        let mut fingerprint = Fingerprint::new();
+        experiment.identify(&mut fingerprint)?;
+        let cells: Vec<String> = experiment.groups().into_iter().flatten().collect();
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = cells.iter().find(|key| !seen.insert(*key)) {
+            return Err(CampaignError::Repeated(twice.clone()));
+        }
+        let identity = Identity {
+            schema: SCHEMA.to_owned(),
+            kind: E::KIND.name().to_owned(),
+            name: experiment.name().to_owned(),
+            fingerprint: fingerprint.finish(),
+        };
+        Ok(Manifest { identity, plan: experiment.plan(), cells })
+    }
+}
+
+/// A line of `records.jsonl`.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Results {
-    schema: String,
-    /// The campaign's name.
-    pub name: String,
-    /// The policy that the others are compared with.
-    pub reference: String,
-    /// Of each policy that has them, the policies that it is compared with beside the reference.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub compare_with: BTreeMap<String, Vec<String>>,
-    /// How many runs the whole campaign has.
-    pub planned: usize,
-    /// Those that are there, in the order of the matrix.
-    pub runs: Vec<Record>,
-    /// Files of runs that are there and cannot be used: these runs are missing.
-    #[serde(skip)]
-    pub damaged: Vec<Damage>,
+struct Line<R> {
+    /// The campaign's fingerprint.
+    campaign: String,
+    key: String,
+    seconds: f64,
+    record: R,
 }
 
-/// A file of a run that cannot be used.
+/// A part of a campaign folder that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
+    /// The line, from 1 on.
+    pub line: usize,
     /// What is wrong with it.
     pub problem: String,
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.problem)
+        write!(f, "{}:{}: {}", self.path.display(), self.line, self.problem)
     }
 }
 
-/// What a campaign folder holds of a run.
-pub(super) enum Stored {
-    /// Nothing.
-    Absent,
-    /// Its result.
-    Whole(Box<Record>),
-    /// A file that cannot be used: the run has to be simulated again.
-    Damaged(Damage),
+/// The records of a folder.
+pub(super) struct Records<R> {
+    /// By key: how many seconds the cell took, and its record.
+    found: BTreeMap<String, (f64, R)>,
+    /// Lines that cannot be used.
+    pub(super) damaged: Vec<Damage>,
+    /// True if the last line was cut off.
+    torn: bool,
 }
 
-/// `runs/KEY.json`.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RunFile {
-    schema: String,
-    fingerprint: String,
-    run: Record,
-}
+impl<R> Records<R> {
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.found.contains_key(key)
+    }
 
-impl Manifest {
-    /// The manifest of a campaign. Reads the files that the campaign names, for the fingerprint.
-    pub(super) fn of(campaign: &Campaign) -> Result<Manifest, CampaignError> {
-        Ok(Manifest {
-            schema: SCHEMA.to_owned(),
-            name: campaign.name.clone(),
-            fingerprint: fingerprint(campaign)?,
-            reference: campaign.policies[campaign.reference].name.clone(),
-            compare_with: campaign
-                .policies
-                .iter()
-                .filter(|one| !one.compare_with.is_empty())
-                .map(|one| (one.name.clone(), one.compare_with.clone()))
-                .collect(),
-            runs: campaign.keys(),
-        })
+    pub(super) fn into_damaged(self) -> Vec<Damage> {
+        self.damaged
     }
 }
 
-/// 64 bits over everything that results depend on: this version of Pliant, the campaign as understood (its
-/// comments and layout do not count) and the content of the files that it names.
-fn fingerprint(campaign: &Campaign) -> Result<String, CampaignError> {
-    let mut hash = Fnv::new();
-    hash.add(env!("CARGO_PKG_VERSION").as_bytes());
-    // That a workload may be absent changes nothing about the one that is there.
-    let workloads: Vec<_> =
-        campaign.workloads.iter().map(|one| (&one.name, &one.source, &one.platforms)).collect();
-    let axes = (&campaign.seeds, &campaign.dedicated_shares, &campaign.moldable, workloads);
-    hash.add(format!("{axes:?}").as_bytes());
-    hash.add(format!("{:?}{}", campaign.policies, campaign.reference).as_bytes());
-    let mut logs: BTreeSet<&Path> = BTreeSet::new();
-    let mut platforms: BTreeSet<&Path> = BTreeSet::new();
-    for workload in &campaign.workloads {
-        if let JobSource::File { path, .. } = &workload.source {
-            logs.insert(path);
-        }
-        platforms.extend(workload.platforms.iter().filter_map(PlatformChoice::file));
-    }
-    let logs = logs.into_iter().map(|log| campaign.log(log));
-    let platforms = platforms.into_iter().map(|platform| Ok(campaign.base.join(platform)));
-    for path in logs.chain(platforms) {
-        let path = path?;
-        hash.add(&fs::read(&path).map_err(|source| CampaignError::io(&path, "read this file", source))?);
-    }
-    Ok(format!("{:016x}", hash.0))
-}
-
-/// FNV-1a, 64 bits: stable across versions and machines, which the standard hasher is not.
-struct Fnv(u64);
-
-impl Fnv {
-    fn new() -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-
-    /// Adds bytes and their number, so that neighbours cannot trade bytes.
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes.iter().chain(&(bytes.len() as u64).to_le_bytes()) {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-}
-
-/// An open campaign folder.
-pub(super) struct Store {
+/// A campaign folder.
+pub(super) struct Store<E: Experiment> {
     dir: PathBuf,
-    pub(super) manifest: Manifest,
+    pub(super) manifest: Manifest<E::Plan>,
 }
 
-impl Store {
-    /// Opens a folder for a campaign, creating it if needed. Runs of another campaign are refused; a folder
-    /// that was made for another one and got no runs is taken over.
-    pub(super) fn create(dir: &Path, manifest: Manifest) -> Result<Store, CampaignError> {
-        let runs = dir.join("runs");
-        fs::create_dir_all(&runs).map_err(|source| CampaignError::io(&runs, "create this folder", source))?;
-        match read_manifest(dir) {
-            Ok(found) if found == manifest => {}
-            Ok(found) if holds_runs(&runs)? => {
-                return Err(CampaignError::Changed {
-                    dir: dir.to_owned(),
-                    expected: (manifest.name, manifest.fingerprint),
-                    found: (found.name, found.fingerprint),
-                });
-            }
-            Ok(_) | Err(CampaignError::Absent(_)) => write_json(&dir.join("campaign.json"), &manifest)?,
-            Err(error) => return Err(error),
-        }
+impl<E: Experiment> Store<E> {
+    /// A campaign folder that is there.
+    pub(super) fn open(dir: &Path) -> Result<Store<E>, CampaignError> {
+        identity(dir)?;
+        let path = dir.join("campaign.json");
+        let manifest = serde_json::from_slice(&read(&path)?)
+            .map_err(|error| CampaignError::Damaged { path, problem: not_as_written(&error) })?;
         Ok(Store { dir: dir.to_owned(), manifest })
     }
 
-    /// Opens a campaign folder that is there.
-    pub(super) fn open(dir: &Path) -> Result<Store, CampaignError> {
-        Ok(Store { dir: dir.to_owned(), manifest: read_manifest(dir)? })
+    /// Makes a folder for a campaign, or takes the one that is there, and keeps other processes out of it while the journal is open.
+    /// Records of another campaign are refused; a folder that was made for another one and got none is taken over.
+    pub(super) fn create(
+        dir: &Path,
+        manifest: Manifest<E::Plan>,
+    ) -> Result<(Store<E>, Journal), CampaignError> {
+        let expected = &manifest.identity;
+        let same = match identity(dir) {
+            Ok(found) if found == *expected => true,
+            Ok(found) if fs::metadata(dir.join(RECORDS)).is_ok_and(|file| file.len() > 0) => {
+                return Err(changed(dir, expected, found));
+            }
+            Ok(_) | Err(CampaignError::Absent(_)) => false,
+            Err(error) => return Err(error),
+        };
+        fs::create_dir_all(dir).map_err(|source| CampaignError::io(dir, "create this folder", source))?;
+        let journal = Journal::open(dir)?;
+        if !same {
+            write_json(&dir.join("campaign.json"), &manifest)?;
+        }
+        Ok((Store { dir: dir.to_owned(), manifest }, journal))
     }
 
-    fn run_path(&self, key: &str) -> PathBuf {
-        self.dir.join("runs").join(format!("{key}.json"))
-    }
-
-    /// What is there of the run of that key.
-    pub(super) fn read_run(&self, key: &str) -> Stored {
-        let path = self.run_path(key);
+    /// The records that are there.
+    pub(super) fn records(&self) -> Result<Records<E::Record>, CampaignError> {
+        let path = self.dir.join(RECORDS);
         let text = match fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Stored::Absent,
-            Err(error) => {
-                return Stored::Damaged(Damage { path, problem: format!("cannot read this file: {error}") });
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(CampaignError::io(&path, "read this file", source)),
         };
-        match self.understand_run(key, &text) {
-            Ok(run) => Stored::Whole(Box::new(run)),
-            Err(problem) => Stored::Damaged(Damage { path, problem }),
+        let cells: BTreeSet<&str> = self.manifest.cells.iter().map(String::as_str).collect();
+        let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+        let torn = lines.pop().is_some_and(|last| !last.is_empty());
+        let (mut found, mut damaged) = (BTreeMap::new(), Vec::new());
+        for (at, line) in lines.into_iter().enumerate() {
+            match self.understand(line, &cells) {
+                Ok(Line { key, seconds, record, .. }) => {
+                    found.entry(key).or_insert((seconds, record));
+                }
+                Err(problem) => damaged.push(Damage { path: path.clone(), line: at + 1, problem }),
+            }
         }
+        Ok(Records { found, damaged, torn })
     }
 
-    fn understand_run(&self, key: &str, text: &[u8]) -> Result<Record, String> {
-        let file: RunFile = serde_json::from_slice(text).map_err(|error| not_as_written(&error))?;
-        if file.schema != RUN_SCHEMA {
-            return Err(format!("key `schema`: expected `{RUN_SCHEMA}`, found `{}`", file.schema));
-        }
-        let expected = &self.manifest.fingerprint;
-        if file.fingerprint != *expected {
+    fn understand(&self, line: &[u8], cells: &BTreeSet<&str>) -> Result<Line<E::Record>, String> {
+        let line: Line<E::Record> = serde_json::from_slice(line).map_err(|error| not_as_written(&error))?;
+        let expected = &self.manifest.identity.fingerprint;
+        if line.campaign != *expected {
+            let found = &line.campaign;
             return Err(format!(
-                "expected a result of this campaign ({expected}), found one of another ({})",
-                file.fingerprint
+                "expected a result of this campaign ({expected}), found one of another ({found})"
             ));
         }
-        if file.run.key != key {
-            return Err(format!("expected the result of this run, found that of {}", file.run.key));
+        if !cells.contains(line.key.as_str()) {
+            return Err(format!("expected the key of a run, found `{}`", line.key));
         }
-        Ok(file.run)
+        Ok(line)
+    }
+
+    /// Takes what cannot be used out of the file of records, so that it is not met again.
+    pub(super) fn repair(
+        &self,
+        journal: &mut Journal,
+        records: &Records<E::Record>,
+    ) -> Result<(), CampaignError> {
+        if records.damaged.is_empty() && !records.torn {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        for (key, (seconds, record)) in &records.found {
+            text.extend(self.line(key, record, *seconds)?);
+        }
+        write_whole(&self.dir.join(RECORDS), &text)?;
+        *journal = Journal::open(&self.dir)?;
+        Ok(())
     }
 
     /// Keeps a record.
-    pub(super) fn write_run(&self, run: &Record) -> Result<(), CampaignError> {
-        let path = self.run_path(&run.key);
-        let (schema, fingerprint) = (RUN_SCHEMA.to_owned(), self.manifest.fingerprint.clone());
-        write_json(&path, &RunFile { schema, fingerprint, run: run.clone() })
+    pub(super) fn keep(
+        &self,
+        journal: &Journal,
+        key: &str,
+        record: &E::Record,
+        seconds: f64,
+    ) -> Result<(), CampaignError> {
+        journal.append(&self.line(key, record, seconds)?)
     }
 
-    /// Collects the records that are there.
-    pub(super) fn results(&self) -> Results {
-        let (mut runs, mut damaged) = (Vec::new(), Vec::new());
-        for key in &self.manifest.runs {
-            match self.read_run(key) {
-                Stored::Whole(run) => runs.push(*run),
-                Stored::Damaged(damage) => damaged.push(damage),
-                Stored::Absent => {}
+    fn line(&self, key: &str, record: &E::Record, seconds: f64) -> Result<Vec<u8>, CampaignError> {
+        let campaign = self.manifest.identity.fingerprint.clone();
+        let line = Line { campaign, key: key.to_owned(), seconds, record };
+        let mut text = serde_json::to_vec(&line)
+            .map_err(|source| CampaignError::io(&self.dir.join(RECORDS), "write this file", source.into()))?;
+        text.push(b'\n');
+        Ok(text)
+    }
+
+    /// Adds the records of another folder for cells that have none here.
+    pub(super) fn add(
+        &self,
+        journal: &Journal,
+        records: &mut Records<E::Record>,
+        others: Records<E::Record>,
+    ) -> Result<(), CampaignError> {
+        for (key, (seconds, record)) in others.found {
+            if !records.has(&key) {
+                self.keep(journal, &key, &record, seconds)?;
+                records.found.insert(key, (seconds, record));
             }
         }
-        Results {
-            schema: SCHEMA.to_owned(),
-            name: self.manifest.name.clone(),
-            reference: self.manifest.reference.clone(),
-            compare_with: self.manifest.compare_with.clone(),
-            planned: self.manifest.runs.len(),
-            runs,
-            damaged,
-        }
+        records.damaged.extend(others.damaged);
+        Ok(())
     }
 
-    /// Writes `results.json` and `results.csv` from the records that are there.
-    pub(super) fn write_results(&self) -> Result<Results, CampaignError> {
-        let results = self.results();
-        write_json(&self.dir.join("results.json"), &results)?;
-        write_whole(&self.dir.join("results.csv"), results.to_csv().as_bytes())?;
-        Ok(results)
-    }
-
-    /// Appends to `timing.csv` how long runs took.
-    pub(super) fn write_timing(&self, seconds: &BTreeMap<String, f64>) -> Result<(), CampaignError> {
-        let path = self.dir.join("timing.csv");
-        let failed = |source| CampaignError::io(&path, "write this file", source);
-        let mut text = if path.exists() { String::new() } else { String::from("key,seconds\n") };
-        for (key, seconds) in seconds {
-            text.push_str(&format!("{key},{seconds:.3}\n"));
-        }
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)
-    }
-}
-
-impl Results {
-    /// One line per run; a metric that a run does not have is left empty.
-    fn to_csv(&self) -> String {
-        let metrics: BTreeSet<&str> =
-            self.runs.iter().flat_map(|run| run.metrics.keys().map(String::as_str)).collect();
-        let mut text = String::from("key,workload,platform,moldable,dedicated_share,seed,policy");
-        for metric in &metrics {
-            text.push(',');
-            text.push_str(metric);
-        }
-        text.push('\n');
-        for run in &self.runs {
-            let Record { key, workload, platform, moldable, dedicated_share, seed, policy, .. } = run;
-            text.push_str(&format!(
-                "{key},{workload},{platform},{moldable},{dedicated_share},{seed},{policy}"
-            ));
-            for metric in &metrics {
-                text.push(',');
-                if let Some(value) = run.metrics.get(*metric) {
-                    text.push_str(&value.to_string());
+    /// What the records say.
+    pub(super) fn collect(self, mut records: Records<E::Record>) -> (Contents, Files) {
+        let Manifest { identity: Identity { name, .. }, plan, cells } = self.manifest;
+        let mut timing = String::from("key,seconds\n");
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        let planned = cells.len();
+        for key in cells {
+            match records.found.remove(&key) {
+                Some((seconds, record)) => {
+                    timing.push_str(&format!("{key},{seconds:.3}\n"));
+                    found.push(record);
                 }
+                None => missing.push(key),
             }
-            text.push('\n');
         }
-        text
+        let (results, mut files) = E::collect(name.clone(), plan, planned, found);
+        files.push(("timing.csv", timing.into_bytes()));
+        (Contents { kind: E::KIND, name, planned, missing, damaged: records.damaged, results }, files)
     }
 }
 
-fn holds_runs(runs: &Path) -> Result<bool, CampaignError> {
-    let failed = |source| CampaignError::io(runs, "read this folder", source);
-    for entry in fs::read_dir(runs).map_err(failed)? {
-        if entry.map_err(failed)?.path().extension().is_some_and(|extension| extension == "json") {
-            return Ok(true);
+/// What a campaign folder holds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Contents {
+    /// The kind of campaign.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// How many cells it has.
+    pub planned: usize,
+    /// The keys of those that have no record, in order.
+    pub missing: Vec<String>,
+    /// Lines of records that cannot be used. Their cells are missing unless another line has them.
+    pub damaged: Vec<Damage>,
+    /// What the records say.
+    pub results: Results,
+}
+
+impl Contents {
+    /// How many cells have a record.
+    pub fn present(&self) -> usize {
+        self.planned - self.missing.len()
+    }
+
+    pub(super) fn write(&self, dir: &Path, files: Files) -> Result<(), CampaignError> {
+        write_json(&dir.join("results.json"), &self.results)?;
+        files.iter().try_for_each(|(name, content)| write_whole(&dir.join(name), content))
+    }
+}
+
+/// The open file of records: one process at a time.
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    fn open(dir: &Path) -> Result<Journal, CampaignError> {
+        let path = dir.join(RECORDS);
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.map_err(|source| CampaignError::io(&path, "write this file", source))?;
+        // On a file system without locks two processes in one folder run cells twice, which harms no result.
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(CampaignError::Busy(dir.to_owned())),
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Journal { path, file }),
         }
     }
-    Ok(false)
+
+    /// Adds a line. Lines of several threads do not mix, as each is one write to the end of the file.
+    fn append(&self, line: &[u8]) -> Result<(), CampaignError> {
+        let written = (&self.file).write_all(line);
+        written.map_err(|source| CampaignError::io(&self.path, "write this file", source))
+    }
 }
 
-/// The results in a campaign folder: of the runs that are there, also while the campaign still runs.
-pub fn read_results(dir: &Path) -> Result<Results, CampaignError> {
-    Ok(Store::open(dir)?.results())
-}
-
-fn read_manifest(dir: &Path) -> Result<Manifest, CampaignError> {
+/// Which campaign a folder is of. Refuses one of another version.
+pub(super) fn identity(dir: &Path) -> Result<Identity, CampaignError> {
     let path = dir.join("campaign.json");
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+    let text = match read(&path) {
+        Err(CampaignError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
             return Err(CampaignError::Absent(dir.to_owned()));
         }
-        Err(source) => return Err(CampaignError::io(&path, "read this file", source)),
+        text => text?,
     };
-    let damaged = |problem: String| CampaignError::Damaged { path: path.clone(), problem };
-    let manifest: Manifest =
-        serde_json::from_slice(&text).map_err(|error| damaged(not_as_written(&error)))?;
-    if manifest.schema != SCHEMA {
-        return Err(damaged(format!("key `schema`: expected `{SCHEMA}`, found `{}`", manifest.schema)));
+    #[derive(Deserialize)]
+    struct Version {
+        schema: String,
     }
-    Ok(manifest)
+    let damaged = |error| CampaignError::Damaged { path: path.clone(), problem: not_as_written(&error) };
+    let Version { schema } = serde_json::from_slice(&text).map_err(damaged)?;
+    if schema != SCHEMA {
+        return Err(CampaignError::Version { path, expected: SCHEMA, found: schema });
+    }
+    serde_json::from_slice(&text).map_err(damaged)
 }
 
-/// What is wrong with a file that is not as Pliant wrote it.
+impl Identity {
+    /// The kind of the campaign.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        Kind::ALL.iter().copied().find(|kind| kind.name() == self.kind)
+    }
+}
+
+/// The error of a folder of another campaign.
+pub(super) fn changed(dir: &Path, expected: &Identity, found: Identity) -> CampaignError {
+    let expected = (expected.name.clone(), expected.fingerprint.clone());
+    CampaignError::Changed { dir: dir.to_owned(), expected, found: (found.name, found.fingerprint) }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CampaignError> {
+    fs::read(path).map_err(|source| CampaignError::io(path, "read this file", source))
+}
+
+/// What is wrong with a text that is not as Pliant wrote it.
 fn not_as_written(error: &serde_json::Error) -> String {
     let (line, column) = (error.line().max(1), error.column().max(1));
     if error.is_eof() {
@@ -348,7 +368,7 @@ fn not_as_written(error: &serde_json::Error) -> String {
     format!("expected a file as Pliant writes it, found something else at line {line}, column {column}")
 }
 
-pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), CampaignError> {
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), CampaignError> {
     let mut bytes = serde_json::to_vec_pretty(value)
         .map_err(|source| CampaignError::io(path, "write this file", source.into()))?;
     bytes.push(b'\n');
@@ -356,7 +376,7 @@ pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Cam
 }
 
 /// Writes a whole file or none: under a temporary name of this process, then renamed.
-pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError> {
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".partial-{}", std::process::id()));
     let temporary = path.with_file_name(name);

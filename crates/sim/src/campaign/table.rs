@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Record, Results};
+use super::{Record, SimulationResults};
 
 /// The runs that differ by their seed only.
 #[derive(Clone, PartialEq, Debug)]
@@ -74,7 +74,7 @@ impl Cell {
 }
 
 /// The cells of a campaign, in the order of its matrix.
-pub fn cells(results: &Results) -> Vec<Cell> {
+pub fn cells(results: &SimulationResults) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     for run in &results.runs {
         // Runs of one cell are near each other: the last few cells are those of the present group.

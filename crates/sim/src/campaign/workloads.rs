@@ -209,14 +209,14 @@ fn value<T: Copy>(given: &Option<Spanned<T>>) -> Option<T> {
 mod tests {
     use std::path::Path;
 
-    use super::super::{Campaign, Sizes, Treatment};
+    use super::super::{SimulationCampaign, Sizes, Treatment};
     use super::*;
 
-    fn read(workload: &str, policy: &str) -> Result<Campaign, String> {
+    fn read(workload: &str, policy: &str) -> Result<SimulationCampaign, String> {
         let text = format!(
             "name = \"c\"\nseeds = [1]\n[[workload]]\nname = \"w\"\nprocs = 9\n{workload}\n[[policy]]\nname = \"p\"\n{policy}\n"
         );
-        Campaign::parse(&text, Path::new("c.toml")).map_err(|error| error.to_string())
+        SimulationCampaign::parse(&text, Path::new("c.toml")).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,50 +1,138 @@
-//! Running a campaign of mappings: graphs and grids are drawn, graphs cut once, then every trial is mapped.
+//! Running a campaign of mappings: a graph is drawn and cut once for each application, then mapped on every grid.
 //!
 //! Every combination of tasks, seed, class of clusters and MCR has a graph of its own, as in the paper: 240 of them.
 
-use std::path::Path;
 use std::time::Instant;
 
+use pliant_model::campaign::Results;
 use pliant_model::rng::stream_seed;
 use pliant_tig::clustering::{self, Clustering, Weights, threshold};
 use pliant_tig::generate::{self, Connected, Machines, Tiers};
 use pliant_tig::{Grid, Metrics, TaskGraph};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
-use super::results::{self, ClusteringRow, Results, Trial};
-use super::{Algorithm, ClusteringChoice, MappingCampaign, use_case};
-use crate::campaign::{CampaignError, execute::checked};
+use super::results::{self, Plan, Record, Trial, values};
+use super::{Algorithm, ClusteringChoice, ClusteringRow, MappingCampaign, use_case};
+use crate::campaign::experiment::{Experiment, Files, RecordSink, Shared};
+use crate::campaign::{CampaignError, Fingerprint, Kind};
 
-/// Runs a campaign into `dir`, with that many threads (0: one per core).
-pub fn run(campaign: &MappingCampaign, dir: &Path, threads: usize) -> Result<Results, CampaignError> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(checked(threads)?)
-        .build()
-        .map_err(|error| CampaignError::Threads(error.to_string()))?;
-    let use_cases = use_case::run(campaign)?;
-    let (clusterings, trials) = pool.install(|| {
-        let cut = cut_all(campaign)?;
-        let trials = map_all(campaign, &cut)?;
-        Ok::<_, CampaignError>((cut.into_iter().map(|cut| cut.row).collect(), trials))
-    })?;
-    results::write(campaign, dir, trials, clusterings, use_cases)
+/// A campaign of mappings that is run. A cell is an application on every grid under every policy, or a use case.
+pub(in crate::campaign) struct Mappings<'a> {
+    campaign: &'a MappingCampaign,
+    applications: Vec<Application>,
+    grids: Shared<Vec<Grid>>,
 }
 
 /// What a graph is drawn for.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct Application {
     tasks: usize,
     seed: u64,
     class: [usize; 2],
     mcr_mflops: f64,
 }
 
+impl<'a> Mappings<'a> {
+    pub(in crate::campaign) fn new(campaign: &'a MappingCampaign) -> Mappings<'a> {
+        let mut applications = Vec::with_capacity(campaign.applications());
+        for tasks in campaign.tasks.iter().copied() {
+            for seed in campaign.seeds.iter().copied() {
+                for class in campaign.cluster_sizes.iter().copied() {
+                    let of_class = campaign.mcr_mflops.iter().copied();
+                    applications.extend(of_class.map(|mcr_mflops| Application {
+                        tasks,
+                        seed,
+                        class,
+                        mcr_mflops,
+                    }));
+                }
+            }
+        }
+        Mappings { campaign, applications, grids: Shared::new() }
+    }
+
+    fn grids(&self) -> Result<&Vec<Grid>, CampaignError> {
+        let Self { campaign, .. } = self;
+        self.grids.get(|| {
+            let sizes = campaign
+                .machines
+                .iter()
+                .flat_map(|machines| campaign.lan_hosts.iter().map(move |lan_hosts| (*machines, *lan_hosts)));
+            sizes.map(|(machines, lan_hosts)| draw_grid(campaign, machines, lan_hosts)).collect()
+        })
+    }
+}
+
+impl Experiment for Mappings<'_> {
+    type Record = Record;
+    type Plan = Plan;
+
+    const KIND: Kind = Kind::Mapping;
+
+    fn name(&self) -> &str {
+        &self.campaign.name
+    }
+
+    fn identify(&self, fingerprint: &mut Fingerprint) -> Result<(), CampaignError> {
+        // Another name, or another folder of the file, changes no result.
+        let (name, base) = Default::default();
+        fingerprint.add(&MappingCampaign { name, base, ..self.campaign.clone() });
+        for case in &self.campaign.use_cases {
+            fingerprint.file(&self.campaign.path(&case.application))?;
+            fingerprint.file(&self.campaign.path(&case.grid))?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self) -> Plan {
+        let MappingCampaign { tasks, cluster_sizes, mcr_mflops, machines, lan_hosts, .. } =
+            self.campaign.clone();
+        Plan {
+            reference: self.campaign.policies[self.campaign.reference].name.clone(),
+            policies: self.campaign.policies.iter().map(|policy| policy.name.clone()).collect(),
+            trials: self.campaign.trials(),
+            tasks,
+            cluster_sizes,
+            mcr_mflops,
+            machines,
+            lan_hosts,
+        }
+    }
+
+    fn groups(&self) -> Vec<Vec<String>> {
+        let application = |one: &Application| {
+            let Application { tasks, seed, class: [least, most], mcr_mflops } = one;
+            vec![format!("tasks-{tasks}_clusters-{least}-{most}_mcr-{mcr_mflops}_seed-{seed}")]
+        };
+        let use_cases = self.campaign.use_cases.iter().map(|case| vec![format!("use-case_{}", case.name)]);
+        self.applications.iter().map(application).chain(use_cases).collect()
+    }
+
+    fn run(&self, group: usize, _: &[usize], keep: &RecordSink<'_, Record>) -> Result<(), CampaignError> {
+        let begun = Instant::now();
+        let record = match self.applications.get(group) {
+            Some(application) => {
+                let cut = cut(self.campaign, *application)?;
+                let trials = map(self.campaign, &cut, self.grids()?);
+                Record::Application { clustering: cut.row, trials }
+            }
+            None => {
+                let case = &self.campaign.use_cases[group - self.applications.len()];
+                Record::UseCase(use_case::run(self.campaign, case)?)
+            }
+        };
+        keep(0, record, begun.elapsed().as_secs_f64())
+    }
+
+    fn collect(name: String, plan: Plan, _: usize, records: Vec<Record>) -> (Results, Files) {
+        results::collect(name, &plan, records)
+    }
+}
+
 /// A graph that was cut into clusters of its class.
 struct Cut {
     graph: TaskGraph,
-    wanted: Wanted,
     contraction: Clustering,
     capped: Clustering,
     relaxation: Clustering,
@@ -66,21 +154,8 @@ fn failed(key: &str, problem: impl ToString) -> CampaignError {
     CampaignError::Measure { key: key.to_owned(), problem: problem.to_string() }
 }
 
-fn cut_all(campaign: &MappingCampaign) -> Result<Vec<Cut>, CampaignError> {
-    let mut wanted = Vec::with_capacity(campaign.applications());
-    for tasks in campaign.tasks.iter().copied() {
-        for seed in campaign.seeds.iter().copied() {
-            for class in campaign.cluster_sizes.iter().copied() {
-                let of_class = campaign.mcr_mflops.iter().copied();
-                wanted.extend(of_class.map(|mcr_mflops| Wanted { tasks, seed, class, mcr_mflops }));
-            }
-        }
-    }
-    wanted.into_par_iter().with_max_len(1).map(|wanted| cut(campaign, wanted)).collect()
-}
-
-fn cut(campaign: &MappingCampaign, wanted: Wanted) -> Result<Cut, CampaignError> {
-    let Wanted { tasks, seed, class, mcr_mflops } = wanted;
+fn cut(campaign: &MappingCampaign, application: Application) -> Result<Cut, CampaignError> {
+    let Application { tasks, seed, class, mcr_mflops } = application;
     let graph_key = format!("{tasks} tasks, {} to {} per cluster, MCR {mcr_mflops}", class[0], class[1]);
     let key = format!("{graph_key}, seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, &format!("graph {graph_key}")));
@@ -118,7 +193,7 @@ fn cut(campaign: &MappingCampaign, wanted: Wanted) -> Result<Cut, CampaignError>
         rounding_searched: searched.cost(&weights),
         cut_percent: contraction.cut_percent(&graph),
     };
-    Ok(Cut { graph, wanted, contraction, capped, relaxation: rounded, seconds, row })
+    Ok(Cut { graph, contraction, capped, relaxation: rounded, seconds, row })
 }
 
 /// The grid of that many machines and machines per LAN.
@@ -132,34 +207,18 @@ fn draw_grid(campaign: &MappingCampaign, machines: usize, lan_hosts: usize) -> R
     generate::tiers(&shape, &campaign.bandwidths, &what, &mut rng).map_err(|error| failed(&key, error))
 }
 
-fn map_all(campaign: &MappingCampaign, cuts: &[Cut]) -> Result<Vec<Trial>, CampaignError> {
-    let mut grids = Vec::with_capacity(campaign.grids());
-    for machines in &campaign.machines {
-        for lan_hosts in &campaign.lan_hosts {
-            grids.push((*machines, *lan_hosts, draw_grid(campaign, *machines, *lan_hosts)?));
-        }
-    }
-    let pairs: Vec<(&Cut, &(usize, usize, Grid))> =
-        cuts.iter().flat_map(|cut| grids.iter().map(move |grid| (cut, grid))).collect();
-    let trials = pairs.into_par_iter().flat_map_iter(|(cut, (machines, lan_hosts, grid))| {
-        campaign.policies.iter().enumerate().map(move |(policy, chosen)| {
-            let clusters = cut.clusters(chosen.clustering);
+/// The trials of an application: of each grid, each policy.
+fn map(campaign: &MappingCampaign, cut: &Cut, grids: &[Grid]) -> Vec<Trial> {
+    let trials = grids.iter().flat_map(|grid| {
+        campaign.policies.iter().map(move |policy| {
+            let clusters = cut.clusters(policy.clustering);
             let begun = Instant::now();
-            let mapping = chosen.map(&cut.graph, grid, clusters);
+            let mapping = policy.map(&cut.graph, grid, clusters);
             let map_seconds = begun.elapsed().as_secs_f64();
-            Trial {
-                tasks: cut.wanted.tasks,
-                seed: cut.wanted.seed,
-                class: cut.wanted.class,
-                mcr_mflops: cut.wanted.mcr_mflops,
-                machines: *machines,
-                lan_hosts: *lan_hosts,
-                policy,
-                metrics: mapping.ok().map(|mapping| Metrics::of(&cut.graph, grid, clusters, &mapping)),
-                map_seconds,
-                cut_seconds: if chosen.algorithm == Algorithm::Wase { cut.seconds } else { 0.0 },
-            }
+            let cut_seconds = if policy.algorithm == Algorithm::Wase { cut.seconds } else { 0.0 };
+            let metrics = mapping.ok().map(|mapping| Metrics::of(&cut.graph, grid, clusters, &mapping));
+            Trial { measures: metrics.as_ref().map(values), map_seconds, cut_seconds }
         })
     });
-    Ok(trials.collect())
+    trials.collect()
 }

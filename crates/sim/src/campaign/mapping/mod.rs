@@ -1,9 +1,7 @@
 //! Campaigns of mappings: a matrix `graph x cluster size x MCR x grid x policy` of task interaction graphs on grids
 //! (paper 003, section 5), and applications that are given as files.
 //!
-//! A whole campaign of thousands of trials takes seconds, so it is neither resumed nor split: it is run again.
-//! As with simulations, results hold no durations (they are in `timing.json`) and are the same bytes on any number
-//! of threads.
+//! How long mapping and clustering took is in `timing.json`, and in no other result.
 
 mod execute;
 mod file;
@@ -15,9 +13,10 @@ use std::path::{Path, PathBuf};
 
 use pliant_tig::generate::{BandwidthRanges, Tiers};
 
-pub use execute::run;
+pub use pliant_model::campaign::mapping::{Axis, Cell, ClusteringRow, Results, Timing, UseCaseRow};
+
+pub(super) use execute::Mappings;
 pub use policy::{Algorithm, ClusteringChoice, Policy};
-pub use results::{Axis, Cell, ClusteringRow, Results, Timing, UseCaseRow, is_folder, read_results};
 
 /// A campaign of mappings, as its file says.
 #[derive(Clone, PartialEq, Debug)]

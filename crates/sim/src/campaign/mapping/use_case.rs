@@ -1,28 +1,15 @@
 //! Applications that are given as files, on platforms that are: the table of paper 003, section 5.4.
 
+use pliant_tig::Metrics;
 use pliant_tig::clustering::threshold;
-use pliant_tig::{Metrics, TaskGraph};
 use pliant_trace::tig::{read_graph, read_grid};
 
-use super::results::UseCaseRow;
-use super::{MappingCampaign, UseCase};
+use super::{MappingCampaign, UseCase, UseCaseRow};
 use crate::campaign::CampaignError;
 
-/// Every use case under the policy of reference.
-pub(super) fn run(campaign: &MappingCampaign) -> Result<Vec<UseCaseRow>, CampaignError> {
-    let mut rows = Vec::new();
-    for case in &campaign.use_cases {
-        let graph = read_graph(&campaign.path(&case.application))?;
-        rows.extend(rows_of(campaign, case, &graph)?);
-    }
-    Ok(rows)
-}
-
-fn rows_of(
-    campaign: &MappingCampaign,
-    case: &UseCase,
-    graph: &TaskGraph,
-) -> Result<Vec<UseCaseRow>, CampaignError> {
+/// A use case under the policy of reference.
+pub(super) fn run(campaign: &MappingCampaign, case: &UseCase) -> Result<Vec<UseCaseRow>, CampaignError> {
+    let graph = &read_graph(&campaign.path(&case.application))?;
     let grid = read_grid(&campaign.path(&case.grid))?;
     let lan_names: Vec<String> = grid.lans().map(|lan| grid.node(lan).name.clone()).collect();
     let mut rows = Vec::new();

@@ -1,5 +1,7 @@
 //! Scenarios 1 and 2 of a campaign.
 
+use std::time::Instant;
+
 use pliant_model::{Span, rng::stream_seed};
 use pliant_policy::allocation::{baseline, levels};
 use pliant_trace::generate::JobLaw;
@@ -8,8 +10,10 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::execute::{Divided, starts};
-use super::results::{FrozenCell, Spread};
-use super::{Frozen, MultiJobCampaign, law_name};
+use super::results::Record;
+use super::{Frozen, FrozenCell, MultiJobCampaign, Spread, law_name};
+use crate::campaign::CampaignError;
+use crate::campaign::experiment::RecordSink;
 use crate::multi_job::{Law, freeze, run_frozen};
 
 /// The makespans of one start: of Algorithm 1, of draws, and how far the printed form is off.
@@ -20,30 +24,33 @@ struct Makespans {
     printed_instances: u64,
 }
 
-/// The cells of an experiment.
-pub(super) fn run(campaign: &MultiJobCampaign, frozen: &Frozen, logs: &[Divided<'_>]) -> Vec<FrozenCell> {
-    let mut cells = Vec::new();
-    for log in frozen.logs.iter().map(|at| &logs[*at]) {
-        let key = format!("{} {}", frozen.name, log.log.name);
-        let starts = starts(campaign, &key, log, frozen.starts, &frozen.delays);
-        for job_time in &frozen.job_times {
-            for delay in &frozen.delays {
-                let pending: Vec<Vec<Span>> = starts
-                    .par_iter()
-                    .map(|start| freeze(&log.background, *start, *delay, *job_time))
-                    .collect();
-                for law in &frozen.laws {
-                    for instances in &frozen.instances {
-                        let law = Law { law: *law, mean: frozen.mean };
-                        let key = format!("{key} {job_time:?} {delay} {instances}");
-                        let all = makespans(campaign, &key, &pending, &law, *instances);
-                        cells.extend(pair(frozen, log, *job_time, *delay, &law, *instances, &all));
-                    }
-                }
-            }
-        }
+/// The cells of what is pending: each law of the times of instances, and how many there are.
+pub(super) fn cells(frozen: &Frozen) -> impl Iterator<Item = (JobLaw, u64)> + '_ {
+    frozen.laws.iter().flat_map(|law| frozen.instances.iter().map(move |instances| (*law, *instances)))
+}
+
+/// Runs cells of an experiment on a log after a delay, where each job takes `job_time` or its own time.
+pub(super) fn run(
+    campaign: &MultiJobCampaign,
+    frozen: &Frozen,
+    log: &Divided<'_>,
+    (job_time, delay): (Option<Span>, Span),
+    positions: &[usize],
+    keep: &RecordSink<'_, Record>,
+) -> Result<(), CampaignError> {
+    let key = format!("{} {}", frozen.name, log.log.name);
+    let starts = starts(campaign, &key, log, frozen.starts, &frozen.delays);
+    let pending: Vec<Vec<Span>> =
+        starts.par_iter().map(|start| freeze(&log.background, *start, delay, job_time)).collect();
+    for (position, (law, instances)) in cells(frozen).enumerate().filter(|(at, _)| positions.contains(at)) {
+        let begun = Instant::now();
+        let law = Law { law, mean: frozen.mean };
+        let key = format!("{key} {job_time:?} {delay} {instances}");
+        let all = makespans(campaign, &key, &pending, &law, instances);
+        let record = Record::Frozen(pair(frozen, log, job_time, delay, &law, instances, &all).into());
+        keep(position, record, begun.elapsed().as_secs_f64())?;
     }
-    cells
+    Ok(())
 }
 
 fn makespans(

@@ -2,8 +2,7 @@
 //! brokers.
 //!
 //! A *frozen* experiment is scenarios 1 and 2: what is pending at some moment, and nobody comes after. An *arriving* one
-//! is scenarios 3 and 4: others go on submitting. Like campaigns of mappings they are run whole and anew each time, and
-//! their results are the same bytes on any number of threads.
+//! is scenarios 3 and 4: others go on submitting.
 
 mod arriving;
 mod execute;
@@ -19,10 +18,11 @@ use pliant_model::Span;
 use pliant_policy::runtimes::{Level, Settings};
 use pliant_trace::generate::{GridLog, JobLaw};
 
-pub use execute::run;
-pub use results::{
-    ArrivingCell, ErrorRow, ExperimentRow, FrozenCell, LogRow, RatioRow, Results, is_folder, read_results,
+pub use pliant_model::campaign::multi_job::{
+    ArrivingCell, ErrorRow, ExperimentRow, FrozenCell, LogRow, RatioRow, Results, Spread,
 };
+
+pub(super) use execute::MultiJobs;
 pub use words::law_name;
 
 use super::{CampaignError, Skipped, jobs::find_log};

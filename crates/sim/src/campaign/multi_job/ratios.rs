@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::arriving::Place;
+use super::results::Place;
 use crate::multi_job::Outcome;
 
 /// Of each start: the logarithm of a policy's makespan over that of another one, mean over the cells that have both. The policy is

@@ -1,285 +1,244 @@
-//! The folder of a campaign of multi-jobs.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `campaign.json` | which kind of campaign, its name; written last |
-//! | `results.json` | the logs, every cell of every experiment, how far predictions were off |
+//! What the records of a campaign of multi-jobs say.
 
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeMap;
 
-use pliant_policy::runtimes::{Calibration, Level};
+use pliant_model::Span;
 use serde::{Deserialize, Serialize};
 
-use super::MultiJobCampaign;
-use crate::campaign::CampaignError;
-use crate::campaign::store::write_json;
+use super::execute::{longest, range};
+use super::ratios::log_ratios;
+use super::{
+    Arriving, ArrivingCell, ErrorRow, ExperimentRow, Frozen, FrozenCell, LogRow, MultiJobCampaign, RatioRow,
+    Results, Spread,
+};
+use crate::multi_job::Outcome;
 
-/// The version of `campaign.json` and `results.json`.
+/// The version of `results.json`.
 const SCHEMA: &str = "pliant.multi-job-campaign/1";
 
-/// The results of a campaign of multi-jobs.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Results {
-    schema: String,
-    /// The campaign's name.
-    pub name: String,
-    /// How often each thing that is drawn was drawn.
-    pub draws: usize,
-    /// The logs.
-    pub logs: Vec<LogRow>,
-    /// The experiments on each of their logs.
-    #[serde(default)]
-    pub experiments: Vec<ExperimentRow>,
-    /// Scenarios 1 and 2.
-    pub frozen: Vec<FrozenCell>,
-    /// Scenarios 3 and 4.
-    pub arriving: Vec<ArrivingCell>,
-    /// How policies of scenarios 3 and 4 compare with one of them.
-    #[serde(default)]
-    pub ratios: Vec<RatioRow>,
-    /// How far predictions were off.
-    pub errors: Vec<ErrorRow>,
+/// What is kept of a cell.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::campaign) enum Record {
+    /// A log.
+    Log {
+        /// The log as clusters.
+        log: LogRow,
+        /// How far predictions are off on it.
+        errors: Vec<ErrorRow>,
+    },
+    /// Both policies of scenarios 1 and 2, over all starts.
+    Frozen(Vec<FrozenCell>),
+    /// All that begins at one start of scenarios 3 and 4, after one delay.
+    Arriving {
+        /// The experiment.
+        experiment: String,
+        /// The log.
+        log: String,
+        /// Position of the start.
+        start: usize,
+        /// Position of the delay.
+        delay: usize,
+        /// One for each multi-job and policy.
+        outcomes: Vec<OutcomeRow>,
+    },
 }
 
-/// A log as clusters.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LogRow {
-    /// Its name.
-    pub log: String,
-    /// Jobs on the clusters.
-    pub jobs: usize,
-    /// From the first submission to the last, s.
-    pub span_s: i64,
-    /// Executables of the whole log.
-    pub executables: usize,
-    /// Users of the whole log.
-    pub users: usize,
-    /// Groups of the whole log.
-    pub groups: usize,
-    /// Processors that the jobs of each cluster would keep busy.
-    pub busy_processors: Vec<f64>,
-}
+/// A multi-job under a policy: positions of the number of instances, of their times and of the policy; then expected makespan and
+/// makespan in s, mean response in s, moves and copies. A campaign has hundreds of thousands of them, so they have no names in the file.
+#[derive(Serialize, Deserialize)]
+pub(in crate::campaign) struct OutcomeRow([usize; 3], i64, i64, f64, u64, u64);
 
-/// An experiment on one of its logs.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ExperimentRow {
-    /// Its name.
-    pub experiment: String,
-    /// The log.
-    pub log: String,
-    /// Processors of the clusters, in turn.
-    pub processors: Vec<u32>,
-    /// How many starts in the log were drawn.
-    pub starts: usize,
-    /// From how much of the log, beginning with its first job, they were drawn, s.
-    pub within_s: i64,
-    /// For how long the log runs after a start at most, s.
-    pub longest_delay_s: i64,
-}
-
-impl ExperimentRow {
-    /// True if there are several starts, all of them closer to each other than the log runs after each: they have mostly the same
-    /// jobs, and are hardly more than one.
-    pub fn starts_overlap(&self) -> bool {
-        self.starts > 1 && self.within_s < self.longest_delay_s
+impl OutcomeRow {
+    pub(super) fn of(place: [usize; 3], outcome: &Outcome) -> OutcomeRow {
+        let Outcome { expected, makespan, mean_response_s, moves, copies } = *outcome;
+        OutcomeRow(place, expected.0, makespan.0, mean_response_s, moves, copies)
     }
 
-    /// True if clusters have several processors: scenario 4.
-    pub fn has_several_processors(&self) -> bool {
-        self.processors.iter().any(|count| *count > 1)
+    fn outcome(&self) -> Outcome {
+        let OutcomeRow(_, expected, makespan, mean_response_s, moves, copies) = *self;
+        Outcome { expected: Span(expected), makespan: Span(makespan), mean_response_s, moves, copies }
     }
 }
 
-/// Mean, median, 95th percentile and number of some values.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+/// A cell of scenarios 3 and 4: positions of the delay, of the number of instances, of their times and of the policy.
+pub(super) type Place = [usize; 4];
+
+/// What results need beside the records.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spread {
-    /// How many.
-    pub runs: usize,
-    /// Their mean.
-    pub mean: f64,
-    /// Their median.
-    pub median: f64,
-    /// The smallest value that 95 % do not exceed.
-    pub p95: f64,
+pub(in crate::campaign) struct Plan {
+    draws: usize,
+    frozen: Vec<ExperimentPlan>,
+    arriving: Vec<ArrivingPlan>,
 }
 
-impl Spread {
-    pub(super) fn of(values: &[f64]) -> Spread {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let rank = |share: f64| {
-            let rank = (share * sorted.len() as f64 * (1.0 - 1e-12)).ceil() as usize;
-            sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
+/// An experiment and its logs.
+#[derive(Serialize, Deserialize)]
+struct ExperimentPlan {
+    name: String,
+    logs: Vec<String>,
+    processors: Vec<u32>,
+    starts: usize,
+    delays_s: Vec<i64>,
+}
+
+/// An experiment of scenarios 3 and 4.
+#[derive(Serialize, Deserialize)]
+struct ArrivingPlan {
+    #[serde(flatten)]
+    experiment: ExperimentPlan,
+    instances: Vec<usize>,
+    times: Vec<String>,
+    policies: Vec<String>,
+    /// Position of the policy that the others are compared with.
+    reference: Option<usize>,
+}
+
+impl Plan {
+    pub(super) fn of(campaign: &MultiJobCampaign) -> Plan {
+        let logs = |logs: &[usize]| logs.iter().map(|log| campaign.logs[*log].name.clone()).collect();
+        let seconds = |delays: &[Span]| delays.iter().map(|delay| delay.0).collect();
+        let frozen = |one: &Frozen| ExperimentPlan {
+            name: one.name.clone(),
+            logs: logs(&one.logs),
+            processors: vec![1],
+            starts: one.starts,
+            delays_s: seconds(&one.delays),
         };
-        let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
-        Spread { runs: sorted.len(), mean, median: rank(0.5), p95: rank(0.95) }
-    }
-}
-
-/// What a policy is worth if nobody comes after.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FrozenCell {
-    /// The experiment.
-    pub experiment: String,
-    /// The log.
-    pub log: String,
-    /// How long each job of the log took; none for its own time.
-    pub job_time_s: Option<i64>,
-    /// How long the log ran before.
-    pub delay_s: i64,
-    /// Instances.
-    pub instances: u64,
-    /// The law of their times.
-    pub law: String,
-    /// The policy.
-    pub policy: String,
-    /// The most pending work of a cluster, mean over the starts.
-    pub largest_pending_s: f64,
-    /// Makespans.
-    pub makespan_s: Spread,
-    /// In how many of the starts Algorithm 1 as it is printed gives out another number of instances, in %.
-    pub printed_wrong_percent: f64,
-}
-
-/// What a policy is worth while others go on submitting.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ArrivingCell {
-    /// The experiment.
-    pub experiment: String,
-    /// The log.
-    pub log: String,
-    /// How long the log ran before.
-    pub delay_s: i64,
-    /// Instances.
-    pub instances: usize,
-    /// Their times.
-    pub times: String,
-    /// The policy.
-    pub policy: String,
-    /// Makespans.
-    pub makespan_s: Spread,
-    /// Mean times from the submission to the end of an instance.
-    pub response_s: Spread,
-    /// Mean of the makespans that were expected.
-    pub expected_s: f64,
-    /// Mean number of waiting instances that went to another cluster.
-    pub moves: f64,
-    /// Mean number of copies.
-    pub copies: f64,
-}
-
-impl ArrivingCell {
-    /// True if instances are like the jobs of a category, and not all of one time that the user knows
-    /// ([`Times::label`](super::Times::label)).
-    pub fn is_like_a_category(&self) -> bool {
-        !self.times.ends_with(" s")
-    }
-}
-
-/// What a policy is worth beside another one: start by start, as whatever begins at the same moment of the log has the same
-/// jobs of others.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RatioRow {
-    /// The experiment.
-    pub experiment: String,
-    /// The log.
-    pub log: String,
-    /// The policy.
-    pub policy: String,
-    /// The other one.
-    pub reference: String,
-    /// Of each start, in the order of the log: the natural logarithm of its makespan (mean over draws) over that of the other
-    /// one, mean over all cells.
-    pub log_ratios: Vec<f64>,
-}
-
-/// How far the predictions of an estimator were off on a log.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ErrorRow {
-    /// The log.
-    pub log: String,
-    /// The level that was asked first.
-    pub level: String,
-    /// The estimator.
-    pub estimator: String,
-    /// Jobs that were predicted.
-    pub jobs: u64,
-    /// Share of them that the level itself predicted, in %.
-    pub at_level_percent: f64,
-    /// Mean error without its sign over the mean runtime.
-    pub relative_error: f64,
-    /// Mean of predicted less true runtime over the mean runtime.
-    pub relative_bias: f64,
-    /// Share of the jobs that ran no longer than predicted, in %.
-    pub within_percent: f64,
-}
-
-impl ErrorRow {
-    pub(super) fn of(log: &str, level: Level, estimator: &str, found: &Calibration) -> ErrorRow {
-        let all = found.all();
-        let (jobs, runtimes) = (all.jobs.max(1) as f64, (all.runtimes as f64).max(1.0));
-        let at_level = found.levels().find(|(at, _)| *at == level).map_or(0, |(_, errors)| errors.jobs);
-        ErrorRow {
-            log: log.to_owned(),
-            level: level.name().to_owned(),
-            estimator: estimator.to_owned(),
-            jobs: all.jobs,
-            at_level_percent: 100.0 * at_level as f64 / jobs,
-            relative_error: all.absolute as f64 / runtimes,
-            relative_bias: all.signed as f64 / runtimes,
-            within_percent: 100.0 * all.within as f64 / jobs,
+        let arriving = |one: &Arriving| ArrivingPlan {
+            experiment: ExperimentPlan {
+                name: one.name.clone(),
+                logs: logs(&one.logs),
+                processors: one.processors.clone(),
+                starts: one.starts,
+                delays_s: seconds(&one.delays),
+            },
+            instances: one.instances.clone(),
+            times: one.times.iter().map(|times| times.label()).collect(),
+            policies: one.policies.iter().map(|at| campaign.policies[*at].name.clone()).collect(),
+            reference: one.policies.iter().position(|policy| Some(*policy) == one.reference),
+        };
+        Plan {
+            draws: campaign.draws,
+            frozen: campaign.frozen.iter().map(frozen).collect(),
+            arriving: campaign.arriving.iter().map(arriving).collect(),
         }
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct Manifest {
-    schema: String,
-    name: String,
+/// The outcomes of an experiment on a log: of each start that has some, each with its place.
+type Starts = BTreeMap<usize, Vec<(Place, Outcome)>>;
+
+/// Makes results of the records that are there.
+pub(super) fn collect(name: String, plan: &Plan, records: Vec<Record>) -> Results {
+    let mut results = Results {
+        schema: SCHEMA.to_owned(),
+        name,
+        draws: plan.draws,
+        logs: Vec::new(),
+        experiments: Vec::new(),
+        frozen: Vec::new(),
+        arriving: Vec::new(),
+        ratios: Vec::new(),
+        errors: Vec::new(),
+    };
+    let mut outcomes_of: BTreeMap<(String, String), Starts> = BTreeMap::new();
+    for record in records {
+        match record {
+            Record::Log { log, errors } => {
+                results.logs.push(log);
+                results.errors.extend(errors);
+            }
+            Record::Frozen(pair) => results.frozen.extend(pair),
+            Record::Arriving { experiment, log, start, delay, outcomes } => {
+                let of_start = outcomes_of.entry((experiment, log)).or_default().entry(start).or_default();
+                of_start.extend(outcomes.iter().map(|one| {
+                    let OutcomeRow([count, time, policy], ..) = *one;
+                    ([delay, count, time, policy], one.outcome())
+                }));
+            }
+        }
+    }
+    let experiments = plan.frozen.iter().chain(plan.arriving.iter().map(|one| &one.experiment));
+    results.experiments = experiments.flat_map(|one| experiment_rows(one, &results.logs)).collect();
+    for experiment in &plan.arriving {
+        for log in &experiment.experiment.logs {
+            let key = (experiment.experiment.name.clone(), log.clone());
+            if let Some(starts) = outcomes_of.remove(&key) {
+                let starts: Vec<Vec<(Place, Outcome)>> = starts.into_values().collect();
+                results.arriving.extend(arriving_cells(experiment, log, &starts));
+                results.ratios.extend(ratio_rows(experiment, log, &starts));
+            }
+        }
+    }
+    results
 }
 
-impl Results {
-    pub(super) fn new(
-        campaign: &MultiJobCampaign,
-        logs: Vec<LogRow>,
-        experiments: Vec<ExperimentRow>,
-        frozen: Vec<FrozenCell>,
-        (arriving, ratios): (Vec<ArrivingCell>, Vec<RatioRow>),
-        errors: Vec<ErrorRow>,
-    ) -> Results {
-        let (schema, name) = (SCHEMA.to_owned(), campaign.name.clone());
-        Results { schema, name, draws: campaign.draws, logs, experiments, frozen, arriving, ratios, errors }
+/// An experiment on its logs.
+fn experiment_rows(plan: &ExperimentPlan, logs: &[LogRow]) -> Vec<ExperimentRow> {
+    let delays: Vec<Span> = plan.delays_s.iter().map(|delay| Span(*delay)).collect();
+    let longest = longest(&delays);
+    let row = |log: &LogRow| ExperimentRow {
+        experiment: plan.name.clone(),
+        log: log.log.clone(),
+        processors: plan.processors.clone(),
+        starts: plan.starts,
+        within_s: range(Span(log.span_s), longest).0,
+        longest_delay_s: longest.0,
+    };
+    let of = |name: &String| logs.iter().find(|log| log.log == *name).map(row);
+    plan.logs.iter().filter_map(of).collect()
+}
+
+fn arriving_cells(plan: &ArrivingPlan, log: &str, starts: &[Vec<(Place, Outcome)>]) -> Vec<ArrivingCell> {
+    let mut by_place: BTreeMap<Place, Vec<Outcome>> = BTreeMap::new();
+    for (place, outcome) in starts.iter().flatten() {
+        by_place.entry(*place).or_default().push(*outcome);
+    }
+    let mut cells = Vec::new();
+    for (delay, delay_s) in plan.experiment.delays_s.iter().enumerate() {
+        for (count, instances) in plan.instances.iter().enumerate() {
+            for (time, times) in plan.times.iter().enumerate() {
+                for (policy, name) in plan.policies.iter().enumerate() {
+                    let outcomes = by_place.remove(&[delay, count, time, policy]).unwrap_or_default();
+                    cells.push(ArrivingCell {
+                        experiment: plan.experiment.name.clone(),
+                        log: log.to_owned(),
+                        delay_s: *delay_s,
+                        instances: *instances,
+                        times: times.clone(),
+                        policy: name.clone(),
+                        ..cell(&outcomes)
+                    });
+                }
+            }
+        }
+    }
+    cells
+}
+
+fn cell(outcomes: &[Outcome]) -> ArrivingCell {
+    let spread = |of: fn(&Outcome) -> f64| Spread::of(&outcomes.iter().map(of).collect::<Vec<_>>());
+    ArrivingCell {
+        makespan_s: spread(|outcome| outcome.makespan.0 as f64),
+        response_s: spread(|outcome| outcome.mean_response_s),
+        expected_s: spread(|outcome| outcome.expected.0 as f64).mean,
+        moves: spread(|outcome| outcome.moves as f64).mean,
+        copies: spread(|outcome| outcome.copies as f64).mean,
+        ..ArrivingCell::default()
     }
 }
 
-/// Writes the folder.
-pub(super) fn write(results: &Results, dir: &Path) -> Result<(), CampaignError> {
-    fs::create_dir_all(dir).map_err(|source| CampaignError::io(dir, "create this folder", source))?;
-    write_json(&dir.join("results.json"), results)?;
-    // Last, so that a folder that says what it is has everything.
-    let manifest = Manifest { schema: SCHEMA.to_owned(), name: results.name.clone() };
-    write_json(&dir.join("campaign.json"), &manifest)
-}
-
-/// Whether a folder is of a campaign of multi-jobs.
-pub fn is_folder(dir: &Path) -> bool {
-    let manifest = fs::read(dir.join("campaign.json")).ok();
-    let manifest = manifest.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
-    manifest.is_some_and(|manifest| manifest.schema == SCHEMA)
-}
-
-/// The results in a folder.
-pub fn read_results(dir: &Path) -> Result<Results, CampaignError> {
-    let path = dir.join("results.json");
-    let text = fs::read(&path).map_err(|source| CampaignError::io(&path, "read this file", source))?;
-    serde_json::from_slice(&text).map_err(|error| CampaignError::Damaged { path, problem: error.to_string() })
+/// How the policies of an experiment compare with the one of reference, if it has one.
+fn ratio_rows(plan: &ArrivingPlan, log: &str, starts: &[Vec<(Place, Outcome)>]) -> Vec<RatioRow> {
+    let Some(reference) = plan.reference else { return Vec::new() };
+    let row = |policy: usize| RatioRow {
+        experiment: plan.experiment.name.clone(),
+        log: log.to_owned(),
+        policy: plan.policies[policy].clone(),
+        reference: plan.policies[reference].clone(),
+        log_ratios: log_ratios(starts, policy, reference),
+    };
+    (0..plan.policies.len()).filter(|policy| *policy != reference).map(row).collect()
 }

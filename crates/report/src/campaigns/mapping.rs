@@ -1,10 +1,9 @@
 //! The page of a campaign of mappings: the figures of paper 003, section 5, and what they do not show.
 
-use pliant_report::html::{LineFigure, Section, Series, TextTable, render_figures};
-use pliant_sim::campaign::mapping::{Axis, Cell, ClusteringRow, Results, Timing};
+use pliant_model::campaign::mapping::{Axis, Cell, ClusteringRow, Results, Timing};
 
-use crate::mapping_table::{row, titles};
-use crate::table::grouped;
+use super::mapping_table::{mapping_row, mapping_titles};
+use crate::html::{LineFigure, Section, Series, TextTable, count, render_figures};
 
 /// A figure over an axis: its number in the paper, title, sentence, axis, measure (none: failures), factor, unit.
 struct Drawn {
@@ -91,11 +90,11 @@ const BEYOND: [Drawn; 6] = [
     ),
 ];
 
-/// The page.
-pub(crate) fn render(results: &Results) -> String {
+/// The page of a campaign of mappings.
+pub fn mapping_page(results: &Results) -> String {
     let note = format!(
         "{} trials of each of {} policies. Means are over the mappings that did not fail, as in the paper.",
-        grouped(results.trials as u64),
+        count(results.trials as u64),
         results.policies.len()
     );
     let mut paper = figures(results, &FIGURES);
@@ -133,8 +132,8 @@ pub(crate) fn render(results: &Results) -> String {
 }
 
 fn summary(results: &Results, axis: Axis, title: &str, note: &str) -> Section {
-    let rows = results.cells.iter().filter(|cell| cell.axis == axis).map(row).collect();
-    let tables = vec![TextTable { columns: titles(), rows }];
+    let rows = results.cells.iter().filter(|cell| cell.axis == axis).map(mapping_row).collect();
+    let tables = vec![TextTable { columns: mapping_titles(), rows }];
     Section { title: title.to_owned(), note: note.to_owned(), tables, figures: Vec::new() }
 }
 

@@ -1,8 +1,8 @@
 //! The table of the policies of a campaign of mappings.
 
-use pliant_sim::campaign::mapping::Cell;
+use pliant_model::campaign::mapping::Cell;
 
-use crate::table::grouped;
+use crate::html::count;
 
 /// The columns of a policy's row: title, measure, factor and decimals.
 const COLUMNS: [(&str, &str, f64, usize); 8] = [
@@ -17,15 +17,15 @@ const COLUMNS: [(&str, &str, f64, usize); 8] = [
 ];
 
 /// The titles of a table of policies.
-pub(crate) fn titles() -> Vec<String> {
+pub fn mapping_titles() -> Vec<String> {
     let columns = COLUMNS.iter().map(|(title, ..)| *title);
     ["policy", "trials", "failed %"].into_iter().chain(columns).map(str::to_owned).collect()
 }
 
 /// The row of a cell in such a table.
-pub(crate) fn row(cell: &Cell) -> Vec<String> {
+pub fn mapping_row(cell: &Cell) -> Vec<String> {
     let failed = 100.0 * cell.failed as f64 / cell.trials.max(1) as f64;
-    let mut row = vec![cell.policy.clone(), grouped(cell.trials as u64), format!("{failed:.1}")];
+    let mut row = vec![cell.policy.clone(), count(cell.trials as u64), format!("{failed:.1}")];
     row.extend(COLUMNS.iter().map(|(_, measure, factor, decimals)| {
         cell.means.get(*measure).map_or("-".to_owned(), |mean| format!("{:.decimals$}", mean * factor))
     }));

@@ -1,11 +1,11 @@
-//! What the verbs of campaigns warn of: files that cannot be used, and workloads that do not fit their platform.
+//! What the verbs of campaigns warn of: records that cannot be used, and workloads that do not fit their platform.
 
 use std::collections::BTreeMap;
 
 use pliant_sim::campaign::multi_job::ExperimentRow;
-use pliant_sim::campaign::{Damage, Results, Skipped};
+use pliant_sim::campaign::{Contents, Damage, SimulationResults, Skipped};
 
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 
 /// How many warnings of one kind are printed.
 const SHOWN: usize = 5;
@@ -32,13 +32,22 @@ impl Warnings {
         }));
     }
 
-    /// Files of runs that cannot be used, and what becomes of these runs.
+    /// Records that cannot be used, and what becomes of their runs.
     pub(crate) fn damaged(&mut self, damaged: &[Damage], consequence: &str) {
         self.add(damaged.iter().map(|damage| format!("{damage}; {consequence}")));
     }
 
+    /// Results that are not of all runs.
+    pub(crate) fn missing(&mut self, contents: &Contents) {
+        let count = contents.missing.len() as u64;
+        self.add((count > 0).then(|| {
+            let planned = counted(contents.planned as u64, "run");
+            format!("{} of {planned} are missing: the results are of the others", grouped(count))
+        }));
+    }
+
     /// Workloads of which much is refused.
-    pub(crate) fn refused(&mut self, results: &Results) {
+    pub(crate) fn refused(&mut self, results: &SimulationResults) {
         self.add(fits(results).into_iter().filter_map(|((workload, platform), fit)| {
             let what = format!("workload `{workload}` on platform `{platform}`");
             if fit.without_jobs > 0 {
@@ -68,7 +77,7 @@ impl Warnings {
         }));
     }
 
-    fn add(&mut self, warnings: impl Iterator<Item = String>) {
+    fn add(&mut self, warnings: impl IntoIterator<Item = String>) {
         let before = self.0.len();
         self.0.extend(warnings);
         for warning in self.0[before..].iter().take(SHOWN) {
@@ -82,7 +91,7 @@ impl Warnings {
 }
 
 /// True if there are runs and no job ran in any: the platforms are impossible.
-pub(crate) fn nothing_ran(results: &Results) -> bool {
+pub(crate) fn nothing_ran(results: &SimulationResults) -> bool {
     let fits = fits(results);
     !fits.is_empty() && fits.values().all(|fit| fit.without_jobs == fit.runs)
 }
@@ -99,7 +108,7 @@ struct Fit {
 }
 
 /// By workload and platform.
-fn fits(results: &Results) -> BTreeMap<(&str, &str), Fit> {
+fn fits(results: &SimulationResults) -> BTreeMap<(&str, &str), Fit> {
     let mut fits: BTreeMap<(&str, &str), Fit> = BTreeMap::new();
     for run in &results.runs {
         let metric = |name: &str| run.metrics.get(name).copied().unwrap_or(0.0);

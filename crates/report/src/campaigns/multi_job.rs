@@ -1,17 +1,17 @@
 //! The page of a campaign of multi-jobs: figures like 3 to 11 of paper 002, a table like its Table 5, and what
 //! they do not show.
 
-use pliant_report::html::{LineFigure, Section, Series, TextTable, render_figures};
-use pliant_sim::campaign::multi_job::{
+use pliant_model::campaign::multi_job::{
     ArrivingCell, ErrorRow, ExperimentRow, FrozenCell, LogRow, RatioRow, Results,
 };
 
-use crate::multi_job_tables::{
+use super::multi_job_tables::{
     ARRIVING, EXPERIMENTS, FROZEN, RATIOS, arriving_row, experiment_row, frozen_rows, ratio_rows,
 };
+use crate::html::{LineFigure, Section, Series, TextTable, render_figures};
 
-/// The page.
-pub(crate) fn render(results: &Results) -> String {
+/// The page of a campaign of multi-jobs.
+pub fn multi_job_page(results: &Results) -> String {
     let note = format!(
         "Means over starts in the logs and up to {} draws of each. Numbers in brackets are those of the paper's figures and \
          table of the same scenario.",

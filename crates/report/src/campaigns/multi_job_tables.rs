@@ -1,13 +1,14 @@
 //! The tables of a campaign of multi-jobs.
 
-use pliant_report::{Interval, mean_difference};
-use pliant_sim::campaign::multi_job::{ArrivingCell, ExperimentRow, FrozenCell, RatioRow};
+use pliant_model::campaign::multi_job::{ArrivingCell, ExperimentRow, FrozenCell, RatioRow};
+
+use crate::bootstrap::{Interval, mean_difference};
 
 /// The titles of a table of where experiments start.
-pub(crate) const EXPERIMENTS: [&str; 5] = ["experiment", "log", "starts", "within s", "longest delay s"];
+pub const EXPERIMENTS: [&str; 5] = ["experiment", "log", "starts", "within s", "longest delay s"];
 
 /// The row of an experiment on one of its logs.
-pub(crate) fn experiment_row(row: &ExperimentRow) -> Vec<String> {
+pub fn experiment_row(row: &ExperimentRow) -> Vec<String> {
     vec![
         row.experiment.clone(),
         row.log.clone(),
@@ -18,7 +19,7 @@ pub(crate) fn experiment_row(row: &ExperimentRow) -> Vec<String> {
 }
 
 /// The titles of a table of frozen experiments.
-pub(crate) const FROZEN: [&str; 9] = [
+pub const FROZEN: [&str; 9] = [
     "experiment",
     "log",
     "pre-load job s",
@@ -31,7 +32,7 @@ pub(crate) const FROZEN: [&str; 9] = [
 ];
 
 /// The titles of a table of arriving experiments.
-pub(crate) const ARRIVING: [&str; 11] = [
+pub const ARRIVING: [&str; 11] = [
     "experiment",
     "log",
     "delay s",
@@ -46,7 +47,7 @@ pub(crate) const ARRIVING: [&str; 11] = [
 ];
 
 /// The rows of the frozen experiments: both policies in one.
-pub(crate) fn frozen_rows(cells: &[FrozenCell]) -> Vec<Vec<String>> {
+pub fn frozen_rows(cells: &[FrozenCell]) -> Vec<Vec<String>> {
     let same = |one: &FrozenCell, other: &FrozenCell| {
         let place = |cell: &FrozenCell| {
             (cell.experiment.clone(), cell.log.clone(), cell.job_time_s, cell.delay_s, cell.instances)
@@ -72,7 +73,7 @@ pub(crate) fn frozen_rows(cells: &[FrozenCell]) -> Vec<Vec<String>> {
 }
 
 /// The row of an arriving experiment.
-pub(crate) fn arriving_row(cell: &ArrivingCell) -> Vec<String> {
+pub fn arriving_row(cell: &ArrivingCell) -> Vec<String> {
     vec![
         cell.experiment.clone(),
         cell.log.clone(),
@@ -89,13 +90,13 @@ pub(crate) fn arriving_row(cell: &ArrivingCell) -> Vec<String> {
 }
 
 /// The titles of a table of how policies compare.
-pub(crate) const RATIOS: [&str; 6] =
+pub const RATIOS: [&str; 6] =
     ["experiment", "log", "policy", "compared with", "makespan ratio", "95 % interval"];
 /// What the intervals are drawn from.
 const RATIOS_SEED: u64 = 1;
 
 /// The rows of how policies compare: of each log, and of all of an experiment.
-pub(crate) fn ratio_rows(ratios: &[RatioRow]) -> Vec<Vec<String>> {
+pub fn ratio_rows(ratios: &[RatioRow]) -> Vec<Vec<String>> {
     let mut pooled: Vec<RatioRow> = Vec::new();
     for row in ratios {
         let same = |one: &&mut RatioRow| (&one.experiment, &one.policy) == (&row.experiment, &row.policy);
@@ -125,7 +126,7 @@ fn ratio_row(row: &RatioRow) -> Vec<String> {
 }
 
 /// The geometric mean over the starts, and its interval.
-pub(crate) fn ratio(row: &RatioRow) -> (f64, Option<(f64, f64)>) {
+pub fn ratio(row: &RatioRow) -> (f64, Option<(f64, f64)>) {
     let mean = row.log_ratios.iter().sum::<f64>() / row.log_ratios.len().max(1) as f64;
     let interval = mean_difference(&row.log_ratios, RATIOS_SEED);
     (mean.exp(), interval.map(|Interval { low, high, .. }| (low.exp(), high.exp())))
