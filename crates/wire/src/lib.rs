@@ -19,6 +19,7 @@ mod cause;
 pub(crate) mod codec;
 mod discovery;
 mod exploration;
+mod field;
 mod files;
 mod handoff;
 mod history;
@@ -34,14 +35,13 @@ mod offer;
 mod output;
 mod pictures;
 mod pieces;
-mod read;
 mod runtimes;
 mod server;
 mod submission;
+mod table;
 #[cfg(test)]
 mod tests;
 mod types;
-mod write;
 
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};

@@ -3,9 +3,10 @@
 use pliant_control::coallocation::LaunchId;
 use pliant_staging::ResultName;
 
+use super::super::field::*;
 use super::super::proto;
-use super::super::{Malformed, read};
-use super::{A_LAUNCH, task_name};
+use super::super::table::message;
+use super::A_LAUNCH;
 
 /// A task of a launch.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,37 +34,15 @@ impl std::fmt::Display for LaunchTask {
     }
 }
 
-impl From<&LaunchTask> for proto::LaunchTask {
-    fn from(of: &LaunchTask) -> proto::LaunchTask {
-        proto::LaunchTask { launch: Some((&of.launch).into()), task: of.task.clone() }
+message! {
+    proto::LaunchTask <=> LaunchTask {
+        launch: required(A_LAUNCH),
+        task: TASK_NAME,
     }
-}
 
-impl TryFrom<proto::LaunchTask> for LaunchTask {
-    type Error = Malformed;
-    fn try_from(message: proto::LaunchTask) -> Result<LaunchTask, Malformed> {
-        let launch = read::required("launch", A_LAUNCH, message.launch)?;
-        Ok(LaunchTask { launch, task: task_name("task", message.task)? })
-    }
-}
-
-impl From<&TaskDownload> for proto::TaskDownload {
-    fn from(download: &TaskDownload) -> proto::TaskDownload {
-        proto::TaskDownload {
-            of: Some((&download.of).into()),
-            result: download.name.to_string(),
-            offset: download.offset,
-        }
-    }
-}
-
-impl TryFrom<proto::TaskDownload> for TaskDownload {
-    type Error = Malformed;
-    fn try_from(message: proto::TaskDownload) -> Result<TaskDownload, Malformed> {
-        Ok(TaskDownload {
-            of: read::required("of", "a task of a launch", message.of)?,
-            name: read::result_name("result", &message.result)?,
-            offset: message.offset,
-        })
+    proto::TaskDownload <=> TaskDownload {
+        of: required("a task of a launch"),
+        result <=> name: RESULT_NAME,
+        offset,
     }
 }

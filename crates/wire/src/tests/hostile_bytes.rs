@@ -15,7 +15,7 @@ use super::super::{
     SpawnRequest, Stands, Submission, SubmitAnswer, TaskDownload, ToServer, Upload, UploadAnswer, accuracies,
     links, surveyed,
 };
-use super::{arbitrary, received};
+use super::{drawn, received};
 
 /// Reads bytes as an `M`; if they say something, it can be said again.
 fn understood<M, T>(bytes: &[u8])
@@ -61,7 +61,7 @@ fn every_message(bytes: &[u8]) {
     understood::<proto::ExploreRequest, ToServer>(bytes);
     understood::<proto::ExploreReply, FromServer>(bytes);
     understood::<proto::UsersReply, Shares>(bytes);
-    refused_or_not(bytes, |message: proto::UploadReply| UploadAnswer::try_from(message));
+    understood::<proto::UploadReply, UploadAnswer>(bytes);
     refused_or_not(bytes, accuracies);
     understood::<proto::ResultsReply, JobResults>(bytes);
     understood::<proto::LaunchRequest, LaunchRequest>(bytes);
@@ -107,38 +107,38 @@ proptest! {
     }
 
     #[test]
-    fn damaged_jobs(bytes in arbitrary::job().prop_flat_map(|job| damaged(proto::Job::from(&job)))) {
+    fn damaged_jobs(bytes in drawn::<JobRecord>().prop_flat_map(|job| damaged(proto::Job::from(&job)))) {
         understood::<proto::Job, JobRecord>(&bytes);
         every_message(&bytes);
     }
 
     #[test]
-    fn damaged_submissions(bytes in arbitrary::submission().prop_flat_map(|one| damaged(proto::SubmitRequest::from(&one)))) {
+    fn damaged_submissions(bytes in drawn::<Submission>().prop_flat_map(|one| damaged(proto::SubmitRequest::from(&one)))) {
         understood::<proto::SubmitRequest, Submission>(&bytes);
     }
 
     #[test]
-    fn damaged_messages_of_children(bytes in arbitrary::from_child().prop_flat_map(|one| damaged(proto::Up::from(&one)))) {
+    fn damaged_messages_of_children(bytes in drawn::<FromChild>().prop_flat_map(|one| damaged(proto::Up::from(&one)))) {
         understood::<proto::Up, FromChild>(&bytes);
     }
 
     #[test]
-    fn damaged_messages_of_parents(bytes in arbitrary::from_parent().prop_flat_map(|one| damaged(proto::Down::from(&one)))) {
+    fn damaged_messages_of_parents(bytes in drawn::<FromParent>().prop_flat_map(|one| damaged(proto::Down::from(&one)))) {
         understood::<proto::Down, FromParent>(&bytes);
     }
 
     #[test]
-    fn damaged_launches(bytes in arbitrary::launch_request().prop_flat_map(|one| damaged(proto::LaunchRequest::from(&one)))) {
+    fn damaged_launches(bytes in drawn::<LaunchRequest>().prop_flat_map(|one| damaged(proto::LaunchRequest::from(&one)))) {
         understood::<proto::LaunchRequest, LaunchRequest>(&bytes);
     }
 
     #[test]
-    fn damaged_parts(bytes in arbitrary::part().prop_flat_map(|one| damaged(proto::PreparePart::from(&one)))) {
+    fn damaged_parts(bytes in drawn::<Part>().prop_flat_map(|one| damaged(proto::PreparePart::from(&one)))) {
         understood::<proto::PreparePart, Part>(&bytes);
     }
 
     #[test]
-    fn damaged_downloads(bytes in arbitrary::download().prop_flat_map(|one| damaged(proto::DownloadRequest::from(&one)))) {
+    fn damaged_downloads(bytes in drawn::<Download>().prop_flat_map(|one| damaged(proto::DownloadRequest::from(&one)))) {
         understood::<proto::DownloadRequest, Download>(&bytes);
     }
 }
