@@ -54,17 +54,23 @@ pub struct Attempt {
     pub attempt: u32,
 }
 
-/// A request, as its client submits it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Call {
-    /// In the exploration.
-    pub number: u32,
-    /// Whether it has to be completed.
-    pub kind: Kind,
-    /// How often a server had to be found for it before.
-    pub attempt: u32,
-    /// What it is given.
-    pub arguments: BTreeMap<String, String>,
+message! {
+    /// A request, as its client submits it.
+    #[derive(Clone, PartialEq, Debug)]
+    explore_request::Call <=> pub struct Call {
+        /// In the exploration.
+        number: u32,
+        /// Whether it has to be completed.
+        optional <=> kind: Kind = converted(
+            as_is(),
+            |optional| if optional { Kind::Optional } else { Kind::Mandatory },
+            |kind| *kind == Kind::Optional,
+        ),
+        /// How often a server had to be found for it before.
+        attempt: u32,
+        /// What it is given.
+        arguments: BTreeMap<String, String> = ARGUMENTS,
+    }
 }
 
 impl Call {
@@ -81,13 +87,15 @@ impl From<u32> for Attempt {
     }
 }
 
-/// What a server says.
-#[derive(Clone, PartialEq, Debug)]
-pub struct FromServer {
-    /// About a request.
-    pub said: Said,
-    /// What the user has had there; none if nothing ever was.
-    pub share: Option<UserShare>,
+message! {
+    /// What a server says.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::ExploreReply <=> pub struct FromServer {
+        /// About a request.
+        message <=> said: Said = one_of(),
+        /// What the user has had there; none if nothing ever was.
+        share: Option<UserShare> = optional(nested()),
+    }
 }
 
 /// About a request.
@@ -117,26 +125,28 @@ pub enum Said {
     Shared,
 }
 
-/// What users have had of a server's cores for explorations.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Shares {
-    /// User by user.
-    pub users: Vec<UserShare>,
-    /// The cores.
-    pub cores: u32,
-    /// When that was.
-    pub at: TimeMs,
-}
+message! {
+    /// What users have had of a server's cores for explorations.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::UsersReply <=> pub struct Shares {
+        /// User by user.
+        users: Vec<UserShare> = list(nested(), bounds::USERS_MAX),
+        /// The cores.
+        cores: u32 = CORES,
+        /// When that was.
+        at_ms <=> at: TimeMs = TIME_MS,
+    }
 
-/// Who offers a service for explorations?
-#[derive(Clone, PartialEq, Debug)]
-pub struct OffersQuery {
-    /// The service.
-    pub service: String,
-    /// How many servers at most.
-    pub most: u32,
-    /// For which exploration.
-    pub exploration: Key,
+    /// Who offers a service for explorations?
+    #[derive(Clone, PartialEq, Debug)]
+    proto::OffersRequest <=> pub struct OffersQuery {
+        /// The service.
+        service: String = SERVICE,
+        /// How many servers at most.
+        most: u32 = number("a number of servers", bounds::OFFERS),
+        /// For which exploration.
+        exploration: Key = KEY,
+    }
 }
 
 one_of! {
@@ -179,22 +189,6 @@ enumeration! {
 }
 
 message! {
-    explore_request::Call <=> Call {
-        number,
-        optional <=> kind: converted(
-            as_is(),
-            |optional| if optional { Kind::Optional } else { Kind::Mandatory },
-            |kind| *kind == Kind::Optional,
-        ),
-        attempt,
-        arguments: ARGUMENTS,
-    }
-
-    proto::ExploreReply <=> FromServer {
-        message <=> said: one_of(),
-        share: optional(nested()),
-    }
-
     explore_reply::Prospects <=> Prospects {
         more: Prospect { wait_ms <=> wait: optional(SPAN_MS), run_ms <=> run: optional(SPAN_MS) },
         waiting: list(nested(), bounds::WAITING_MAX),
@@ -214,18 +208,6 @@ message! {
             killed,
             late,
         },
-    }
-
-    proto::UsersReply <=> Shares {
-        users: list(nested(), bounds::USERS_MAX),
-        cores: CORES,
-        at_ms <=> at: TIME_MS,
-    }
-
-    proto::OffersRequest <=> OffersQuery {
-        service: SERVICE,
-        most: number("a number of servers", bounds::OFFERS),
-        exploration: KEY,
     }
 
     proto::offers_reply::Offering <=> Offering {

@@ -57,55 +57,57 @@ pub enum UploadAnswer {
     Complete,
 }
 
-/// Which file of a job a client fetches.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Download {
-    /// The job.
-    pub handle: Handle,
-    /// The file.
-    pub name: ResultName,
-    /// Where to begin, in bytes.
-    pub offset: u64,
-    /// Goes on until the job has ended.
-    pub follow: bool,
-}
+message! {
+    /// Which file of a job a client fetches.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::DownloadRequest <=> pub struct Download {
+        /// The job.
+        handle: Handle = HANDLE,
+        /// The file.
+        which <=> name: ResultName = one_of(),
+        /// Where to begin, in bytes.
+        offset: u64,
+        /// Goes on until the job has ended.
+        follow: bool,
+    }
 
-/// A result as clients are told of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fetchable {
-    /// Its name.
-    pub name: ResultName,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its checksum.
-    pub sha256: Checksum,
-}
+    /// A result as clients are told of it.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::ResultFile <=> pub struct Fetchable {
+        /// Its name.
+        name: ResultName = RESULT_NAME,
+        /// Its size in bytes.
+        size: u64,
+        /// Its checksum.
+        sha256: Checksum = CHECKSUM,
+    }
 
-/// What a job left and is not given back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Withheld {
-    /// Its name, fit to be shown.
-    pub name: String,
-    /// Why, for programs: `not-a-file`, `name`, `depth`, `count`, `size`, `unreadable`, or a word of a later version.
-    pub word: String,
-    /// Why, for people.
-    pub why: String,
-}
+    /// What a job left and is not given back.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::LeftOut <=> pub struct Withheld {
+        /// Its name, fit to be shown.
+        name: String = TEXT,
+        /// Why, for programs: `not-a-file`, `name`, `depth`, `count`, `size`, `unreadable`, or a word of a later version.
+        word: String = TEXT,
+        /// Why, for people.
+        why: String = TEXT,
+    }
 
-/// What there is of a job that has ended, and what there is not. None of the names of files leads out of the folder
-/// that they are written to.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct JobResults {
-    /// What can be fetched.
-    pub files: Vec<Fetchable>,
-    /// What is not given back: the first of it, by name.
-    pub left_out: Vec<Withheld>,
-    /// How much of that there is.
-    pub left_out_count: u64,
-    /// Whether something that the job wrote on its standard output was dropped.
-    pub stdout_cut: bool,
-    /// The same of standard error.
-    pub stderr_cut: bool,
+    /// What there is of a job that has ended, and what there is not. None of the names of files leads out of the folder
+    /// that they are written to.
+    #[derive(Clone, PartialEq, Eq, Default, Debug)]
+    proto::ResultsReply <=> pub struct JobResults {
+        /// What can be fetched.
+        files: Vec<Fetchable> = list(nested(), bounds::RESULTS_MAX),
+        /// What is not given back: the first of it, by name.
+        left_out: Vec<Withheld> = list(nested(), bounds::LEFT_OUT_MAX),
+        /// How much of that there is.
+        left_out_count: u64,
+        /// Whether something that the job wrote on its standard output was dropped.
+        stdout_cut: bool,
+        /// The same of standard error.
+        stderr_cut: bool,
+    }
 }
 
 message! {
@@ -113,33 +115,6 @@ message! {
         name: FILE_NAME,
         size,
         sha256: CHECKSUM,
-    }
-
-    proto::DownloadRequest <=> Download {
-        handle: HANDLE,
-        which <=> name: one_of(),
-        offset,
-        follow,
-    }
-
-    proto::ResultFile <=> Fetchable {
-        name: RESULT_NAME,
-        size,
-        sha256: CHECKSUM,
-    }
-
-    proto::LeftOut <=> Withheld {
-        name: TEXT,
-        word: TEXT,
-        why: TEXT,
-    }
-
-    proto::ResultsReply <=> JobResults {
-        files: list(nested(), bounds::RESULTS_MAX),
-        left_out: list(nested(), bounds::LEFT_OUT_MAX),
-        left_out_count,
-        stdout_cut,
-        stderr_cut,
     }
 }
 

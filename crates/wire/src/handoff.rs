@@ -17,40 +17,42 @@ use super::table::{conversions, enumeration, message, one_of};
 use super::types::AN_ESTIMATE;
 use super::{Malformed, Submitted, bounds};
 
-/// What a source asks a target to hold. Where the source is reached and what it is called comes from its certificate
-/// and its message.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Prepare {
-    /// Which attempt this is.
-    pub id: HandoffId,
-    /// Where the source is reached, `host:port`.
-    pub address: String,
-    /// The key under which the job was submitted.
-    pub key: Key,
-    /// Whose it is.
-    pub owner: User,
-    /// What is to run.
-    pub what: Submitted,
-    /// The files that the source has sent under the key.
-    pub inputs: Vec<FileSpec>,
-    /// When the federation accepted it.
-    pub submitted: Time,
-    /// The estimates that were compared at first.
-    pub compared: Vec<Compared>,
-    /// What came of asking the others at first.
-    pub survey: Survey,
-    /// How it came to its present place.
-    pub hops: Vec<Hop>,
-    /// The completion that is expected of it where it is.
-    pub before: Time,
-    /// The latest completion for which it is to be moved.
-    pub latest: Time,
-    /// It is to be queued as a copy.
-    pub copy: bool,
-    /// Why.
-    pub reason: MoveReason,
-    /// Ties the log lines of the submission together.
-    pub request: String,
+message! {
+    /// What a source asks a target to hold. Where the source is reached and what it is called comes from its certificate
+    /// and its message.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::PrepareRequest <=> pub struct Prepare {
+        /// Which attempt this is.
+        id: HandoffId = required(A_HANDOFF),
+        /// Where the source is reached, `host:port`.
+        address: String = ADDRESS,
+        /// The key under which the job was submitted.
+        key: Key = KEY,
+        /// Whose it is.
+        owner: User = USER,
+        /// What is to run.
+        what: Submitted = one_of::<proto::prepare_request::What, _>(),
+        /// The files that the source has sent under the key.
+        inputs: Vec<FileSpec> = list(nested(), bounds::INPUTS_MAX).exact(),
+        /// When the federation accepted it.
+        submitted: Time = TIME,
+        /// The estimates that were compared at first.
+        compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
+        /// What came of asking the others at first.
+        survey: Survey = unless(Survey::default(), nested()),
+        /// How it came to its present place.
+        hops: Vec<Hop> = list(nested(), bounds::HOPS_MAX),
+        /// The completion that is expected of it where it is.
+        before: Time = unless(Time::MAX, TIME),
+        /// The latest completion for which it is to be moved.
+        latest: Time = TIME,
+        /// It is to be queued as a copy.
+        copy: bool,
+        /// Why.
+        reason: MoveReason = enumeration(),
+        /// Ties the log lines of the submission together.
+        request: String = text(bounds::NAME_BYTES_MAX).exact(),
+    }
 }
 
 enumeration! {
@@ -75,24 +77,6 @@ message! {
     proto::HandoffId <=> HandoffId {
         job: HANDLE,
         attempt,
-    }
-
-    proto::PrepareRequest <=> Prepare {
-        id: required(A_HANDOFF),
-        address: ADDRESS,
-        key: KEY,
-        owner: USER,
-        what: one_of::<proto::prepare_request::What, _>(),
-        inputs: list(nested(), bounds::INPUTS_MAX).exact(),
-        submitted: TIME,
-        compared: list(nested(), bounds::COMPARED_MAX),
-        survey: unless(Survey::default(), nested()),
-        hops: list(nested(), bounds::HOPS_MAX),
-        before: unless(Time::MAX, TIME),
-        latest: TIME,
-        reason: enumeration(),
-        request: text(bounds::NAME_BYTES_MAX).exact(),
-        copy,
     }
 
     proto::Order <=> Order {

@@ -11,106 +11,73 @@ use super::field::*;
 use super::table::message;
 use super::{bounds, proto};
 
-/// Which jobs of the federation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HistoryQuery {
-    /// Those that ended at this time or later; those that have not ended come with the first page.
-    pub since: Time,
-    /// Where the page before ended; none for the first.
-    pub after: Option<HistoryPlace>,
-    /// How many at most, those that have not ended left aside.
-    pub limit: u32,
-}
+message! {
+    /// Which jobs of the federation.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::HistoryRequest <=> pub struct HistoryQuery {
+        /// Those that ended at this time or later; those that have not ended come with the first page.
+        since: Time = TIME,
+        /// Where the page before ended; none for the first.
+        after: Option<HistoryPlace> = optional(nested()),
+        /// How many at most, those that have not ended left aside.
+        limit: u32 = as_many_as(bounds::JOBS_MAX),
+    }
 
-/// The place of an ended job among all, the last to end first.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HistoryPlace {
-    /// Its end.
-    pub ended: Time,
-    /// The server that accepted it.
-    pub server: Name,
-    /// The number it gave it.
-    pub number: u32,
-}
+    /// The place of an ended job among all, the last to end first.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::HistoryPlace <=> pub struct HistoryPlace {
+        /// Its end.
+        ended: Time = TIME,
+        /// The server that accepted it.
+        server: Name = NAME,
+        /// The number it gave it.
+        number: u32,
+    }
 
-/// Jobs of the federation.
-#[derive(Clone, PartialEq, Debug)]
-pub struct HistoryPage {
-    /// The jobs.
-    pub jobs: Vec<JobRecord>,
-    /// Where to go on; none if there are no more.
-    pub next: Option<HistoryPlace>,
-}
+    /// Jobs of the federation.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::HistoryReply <=> pub struct HistoryPage {
+        /// The jobs.
+        jobs: Vec<JobRecord> = list(nested(), bounds::QUEUE_MAX),
+        /// Where to go on; none if there are no more.
+        next: Option<HistoryPlace> = optional(nested()),
+    }
 
-/// Which runs of local users' jobs.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LocalsQuery {
-    /// Those that ended at this time or later; jobs that run or wait come with the first page.
-    pub since: Time,
-    /// Where the page before ended; none for the first.
-    pub after: Option<LocalPlace>,
-    /// How many at most, those that have not ended left aside.
-    pub limit: u32,
-}
+    /// Which runs of local users' jobs.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::LocalsRequest <=> pub struct LocalsQuery {
+        /// Those that ended at this time or later; jobs that run or wait come with the first page.
+        since: Time = TIME,
+        /// Where the page before ended; none for the first.
+        after: Option<LocalPlace> = optional(nested()),
+        /// How many at most, those that have not ended left aside.
+        limit: u32 = as_many_as(bounds::LOCALS_MAX),
+    }
 
-/// The place of a run among all, the first to end first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LocalPlace {
-    /// Its end.
-    pub ended: Time,
-    /// A number of its own.
-    pub number: u64,
-}
+    /// The place of a run among all, the first to end first.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    proto::LocalPlace <=> pub struct LocalPlace {
+        /// Its end.
+        ended: Time = TIME,
+        /// A number of its own.
+        number: u64,
+    }
 
-/// What local users ran on a cluster, and how the cluster is planned.
-#[derive(Clone, PartialEq, Debug)]
-pub struct LocalsPage {
-    /// How it sizes moldable requests.
-    pub tuner: Tuner,
-    /// Its nodes and how its batch system plans, without jobs; none for one of Pliant's own.
-    pub nodes: Option<Picture>,
-    /// The jobs.
-    pub jobs: Vec<LocalJob>,
-    /// Where to go on; none if there are no more.
-    pub next: Option<LocalPlace>,
+    /// What local users ran on a cluster, and how the cluster is planned.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::LocalsReply <=> pub struct LocalsPage {
+        /// How it sizes moldable requests.
+        tuner: Tuner = TUNER,
+        /// Its nodes and how its batch system plans, without jobs; none for one of Pliant's own.
+        nodes: Option<Picture> = optional(nested()),
+        /// The jobs.
+        jobs: Vec<LocalJob> = list(nested(), bounds::QUEUE_MAX),
+        /// Where to go on; none if there are no more.
+        next: Option<LocalPlace> = optional(nested()),
+    }
 }
 
 message! {
-    proto::HistoryRequest <=> HistoryQuery {
-        since: TIME,
-        after: optional(nested()),
-        limit: as_many_as(bounds::JOBS_MAX),
-    }
-
-    proto::HistoryPlace <=> HistoryPlace {
-        ended: TIME,
-        server: NAME,
-        number,
-    }
-
-    proto::HistoryReply <=> HistoryPage {
-        jobs: list(nested(), bounds::QUEUE_MAX),
-        next: optional(nested()),
-    }
-
-    proto::LocalsRequest <=> LocalsQuery {
-        since: TIME,
-        after: optional(nested()),
-        limit: as_many_as(bounds::LOCALS_MAX),
-    }
-
-    proto::LocalPlace <=> LocalPlace {
-        ended: TIME,
-        number,
-    }
-
-    proto::LocalsReply <=> LocalsPage {
-        tuner: TUNER,
-        nodes: optional(nested()),
-        jobs: list(nested(), bounds::QUEUE_MAX),
-        next: optional(nested()),
-    }
-
     proto::LocalJob <=> LocalJob {
         shape: Shape { cores: PROCS, nodes: optional(as_is()), per_node: PROCS, exclusive },
         walltime_s <=> walltime: optional(SCALED_WALLTIME),
@@ -125,6 +92,6 @@ message! {
 pub(super) const TUNER: Named<Tuner> = named("the name of a tuner", Tuner::ALL);
 
 /// How many jobs are wanted; as many as there may be if that is absent.
-fn as_many_as(most: usize) -> OrDefault<u32, u32> {
+fn as_many_as(most: usize) -> Number<u32, u32> {
     up_to("a number of jobs", most as u32).or(most as u32)
 }

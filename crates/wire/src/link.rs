@@ -9,35 +9,37 @@ use super::field::*;
 use super::table::message;
 use super::{Malformed, bounds, proto};
 
-/// Measure the link to another server.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ProbeOrder {
-    /// The server.
-    pub server: Peer,
-    /// At most so many bytes each way.
-    pub bytes: u64,
-    /// At most so long each way.
-    pub limit: Duration,
-}
+message! {
+    /// Measure the link to another server.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::ProbeRequest <=> pub struct ProbeOrder {
+        /// The server.
+        server: Peer = Peer { server <=> name: NAME, address: ADDRESS },
+        /// At most so many bytes each way.
+        bytes: u64 = PROBE_BYTES,
+        /// At most so long each way.
+        limit_ms <=> limit: Duration = PROBE_LIMIT,
+    }
 
-/// A link that was measured.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Probed {
-    /// To the other server, in Mb/s.
-    pub there_mbps: f64,
-    /// From the other server, in Mb/s.
-    pub back_mbps: f64,
-    /// From a question to its answer.
-    pub round_trip: Duration,
-}
+    /// A link that was measured.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::ProbeReply <=> pub struct Probed {
+        /// To the other server, in Mb/s.
+        there_mbps: f64 = MBPS,
+        /// From the other server, in Mb/s.
+        back_mbps: f64 = MBPS,
+        /// From a question to its answer.
+        round_trip_us <=> round_trip: Duration = MICROSECONDS,
+    }
 
-/// Give bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GiveOrder {
-    /// At most so many.
-    pub bytes: u64,
-    /// At most so long.
-    pub limit: Duration,
+    /// Give bytes.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::GiveRequest <=> pub struct GiveOrder {
+        /// At most so many.
+        bytes: u64 = PROBE_BYTES,
+        /// At most so long.
+        limit_ms <=> limit: Duration = PROBE_LIMIT,
+    }
 }
 
 impl GiveOrder {
@@ -73,23 +75,6 @@ const PROBE_BYTES: Number<u64, u64> = number("bytes", bounds::PROBE_BYTES);
 const MBPS: Number<f64, f64> = number("Mb/s", bounds::LINK_MBPS);
 
 message! {
-    proto::ProbeRequest <=> ProbeOrder {
-        server: Peer { server <=> name: NAME, address: ADDRESS },
-        bytes: PROBE_BYTES,
-        limit_ms <=> limit: PROBE_LIMIT,
-    }
-
-    proto::ProbeReply <=> Probed {
-        there_mbps: MBPS,
-        back_mbps: MBPS,
-        round_trip_us <=> round_trip: MICROSECONDS,
-    }
-
-    proto::GiveRequest <=> GiveOrder {
-        bytes: PROBE_BYTES,
-        limit_ms <=> limit: PROBE_LIMIT,
-    }
-
     proto::MeasuredLink <=> Link {
         between: (one: NAME, other: NAME),
         mbps: MBPS,

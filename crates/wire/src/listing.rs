@@ -11,63 +11,65 @@ use super::field::*;
 use super::table::{conversions, message};
 use super::{Malformed, bounds, proto};
 
-/// A server of the federation, as its agent sees it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ServerStatus {
-    /// What it says of itself.
-    pub info: ServerInfo,
-    /// The child of the agent that it is or hangs on.
-    pub via: Name,
-    /// True if that child is there.
-    pub attached: bool,
-    /// Its waiting jobs in the agent's memory.
-    pub queued: u32,
-    /// Its running jobs in the agent's memory.
-    pub active: u32,
-    /// How far its clock is ahead of the agent's, if it is a child of the agent and that is more than it should be;
-    /// below zero: behind.
-    pub clock_ahead: Option<Span>,
-}
+message! {
+    /// A server of the federation, as its agent sees it.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::ServerStatus <=> pub struct ServerStatus {
+        /// What it says of itself.
+        info: ServerInfo = required("a server"),
+        /// The child of the agent that it is or hangs on.
+        via: Name = NAME,
+        /// True if that child is there.
+        attached: bool,
+        /// Its waiting jobs in the agent's memory.
+        queued: u32,
+        /// Its running jobs in the agent's memory.
+        active: u32,
+        /// How far its clock is ahead of the agent's, if it is a child of the agent and that is more than it should be;
+        /// below zero: behind.
+        clock_ahead_s <=> clock_ahead: Option<Span> = optional(DIFFERENCE),
+    }
 
-/// A child of an agent that is an agent.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AgentStatus {
-    /// Its name.
-    pub name: Name,
-    /// True if it is there.
-    pub attached: bool,
-    /// Since when it is, or is not.
-    pub since: Time,
-    /// As in [`ServerStatus`].
-    pub clock_ahead: Option<Span>,
-}
+    /// A child of an agent that is an agent.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::AgentStatus <=> pub struct AgentStatus {
+        /// Its name.
+        name: Name = NAME,
+        /// True if it is there.
+        attached: bool,
+        /// Since when it is, or is not.
+        since: Time = TIME,
+        /// As in [`ServerStatus`].
+        clock_ahead_s <=> clock_ahead: Option<Span> = optional(DIFFERENCE),
+    }
 
-/// Everybody in a federation.
-#[derive(Clone, Default, PartialEq, Debug)]
-pub struct Federation {
-    /// The servers.
-    pub servers: Vec<ServerStatus>,
-    /// The agents below the one that was asked.
-    pub agents: Vec<AgentStatus>,
-    /// The time by its clock, if it says.
-    pub now: Option<Time>,
-}
+    /// Everybody in a federation.
+    #[derive(Clone, Default, PartialEq, Debug)]
+    proto::ServersReply <=> pub struct Federation {
+        /// The servers.
+        servers: Vec<ServerStatus> = list(nested(), bounds::SERVERS_MAX),
+        /// The agents below the one that was asked.
+        agents: Vec<AgentStatus> = list(nested(), bounds::SERVERS_MAX),
+        /// The time by its clock, if it says.
+        now: Option<Time> = optional(TIME),
+    }
 
-/// Which jobs a client asks for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct JobsQuery {
-    /// Whose; none means the caller's own, unless `all`.
-    pub owner: Option<User>,
-    /// Everybody's; for operators.
-    pub all: bool,
-    /// Only those of this server.
-    pub server: Option<Name>,
-    /// Only those in one of these states; none means every state.
-    pub states: Vec<JobState>,
-    /// At most so many: 1 to [`bounds::JOBS_MAX`].
-    pub limit: u32,
-    /// Only those that have not ended, or ended after this.
-    pub ended_after: Option<Time>,
+    /// Which jobs a client asks for.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::JobsRequest <=> pub struct JobsQuery {
+        /// Whose; none means the caller's own, unless `all`.
+        owner: Option<User> = unless_empty(USER),
+        /// Everybody's; for operators.
+        all: bool,
+        /// Only those of this server.
+        server: Option<Name> = unless_empty(NAME),
+        /// Only those in one of these states; none means every state.
+        states: Vec<JobState> = list(enumeration(), JobState::ALL.len()).exact(),
+        /// At most so many: 1 to [`bounds::JOBS_MAX`].
+        limit: u32 = up_to("a number of jobs", bounds::JOBS_MAX as u32).or(bounds::JOBS_DEFAULT),
+        /// Only those that have not ended, or ended after this.
+        ended_after: Option<Time> = optional(TIME),
+    }
 }
 
 /// Jobs, newest first.
@@ -79,74 +81,30 @@ pub struct JobsPage {
     pub more: bool,
 }
 
-/// A job, and how to reach its server.
-#[derive(Clone, PartialEq, Debug)]
-pub struct LocatedJob {
-    /// The job.
-    pub record: JobRecord,
-    /// Where its server is reached; none if the server is not known any more.
-    pub address: Option<String>,
-    /// True if its server is there.
-    pub attached: bool,
-}
-
-/// How far the estimates of a server were from what happened. Quantiles 5, 25, 50, 75 and 95 %; later than
-/// expected is positive; none if no job has ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Accuracy {
-    /// The server.
-    pub server: Name,
-    /// How many jobs it is computed from.
-    pub jobs: u32,
-    /// Errors of the start.
-    pub start_error: Option<[Span; 5]>,
-    /// Errors of the completion.
-    pub completion_error: Option<[Span; 5]>,
-}
-
 message! {
-    proto::ServersReply <=> Federation {
-        servers: list(nested(), bounds::SERVERS_MAX),
-        agents: list(nested(), bounds::SERVERS_MAX),
-        now: optional(TIME),
+    /// A job, and how to reach its server.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::FindJobReply <=> pub struct LocatedJob {
+        /// The job.
+        job <=> record: JobRecord = required("a job"),
+        /// Where its server is reached; none if the server is not known any more.
+        address: Option<String> = unless_empty(ADDRESS),
+        /// True if its server is there.
+        attached: bool,
     }
 
-    proto::ServerStatus <=> ServerStatus {
-        info: required("a server"),
-        via: NAME,
-        attached,
-        queued,
-        active,
-        clock_ahead_s <=> clock_ahead: optional(DIFFERENCE),
-    }
-
-    proto::AgentStatus <=> AgentStatus {
-        name: NAME,
-        attached,
-        since: TIME,
-        clock_ahead_s <=> clock_ahead: optional(DIFFERENCE),
-    }
-
-    proto::JobsRequest <=> JobsQuery {
-        owner: unless_empty(USER),
-        all,
-        server: unless_empty(NAME),
-        states: list(enumeration(), JobState::ALL.len()).exact(),
-        limit: up_to("a number of jobs", bounds::JOBS_MAX as u32).or(bounds::JOBS_DEFAULT),
-        ended_after: optional(TIME),
-    }
-
-    proto::FindJobReply <=> LocatedJob {
-        job <=> record: required("a job"),
-        address: unless_empty(ADDRESS),
-        attached,
-    }
-
-    proto::ServerAccuracy <=> Accuracy {
-        server: NAME,
-        jobs,
-        start_error_s <=> start_error: Quantiles,
-        completion_error_s <=> completion_error: Quantiles,
+    /// How far the estimates of a server were from what happened. Quantiles 5, 25, 50, 75 and 95 %; later than
+    /// expected is positive; none if no job has ended.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::ServerAccuracy <=> pub struct Accuracy {
+        /// The server.
+        server: Name = NAME,
+        /// How many jobs it is computed from.
+        jobs: u32,
+        /// Errors of the start.
+        start_error_s <=> start_error: Option<[Span; 5]> = Quantiles,
+        /// Errors of the completion.
+        completion_error_s <=> completion_error: Option<[Span; 5]> = Quantiles,
     }
 }
 

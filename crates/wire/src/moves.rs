@@ -11,13 +11,15 @@ use super::table::{message, one_of};
 use super::types::AN_ESTIMATE;
 use super::{Malformed, bounds, proto};
 
-/// A move of a job, as `pliant moves` lists them.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Moved {
-    /// The job.
-    pub job: Handle,
-    /// From where to where, when and why.
-    pub hop: Hop,
+message! {
+    /// A move of a job, as `pliant moves` lists them.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::Moved <=> pub struct Moved {
+        /// The job.
+        job: Handle = HANDLE,
+        /// From where to where, when and why.
+        hop: Hop = required("a move"),
+    }
 }
 
 /// How many moves are told if the question does not say.
@@ -35,11 +37,6 @@ pub enum MovingChange {
 }
 
 message! {
-    proto::Moved <=> Moved {
-        job: HANDLE,
-        hop: required("a move"),
-    }
-
     proto::Proposal <=> Proposal {
         job: HANDLE,
         from: NAME,

@@ -16,28 +16,30 @@ use super::server::Declined;
 use super::table::{conversions, message};
 use super::{Malformed, bounds};
 
-/// Instances of a multi-job that one job runs one after the other.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Pack {
-    /// The service that they call.
-    pub service: String,
-    /// The arguments that are the same for all.
-    pub arguments: BTreeMap<String, String>,
-    /// The names of those that differ.
-    pub varied: Vec<String>,
-    /// The instances.
-    pub instances: Vec<PackedCall>,
-    /// The key of the uploads that are the inputs of every pack, if there are any.
-    pub inputs_key: Option<Key>,
-}
+message! {
+    /// Instances of a multi-job that one job runs one after the other.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    proto::Pack <=> pub struct Pack {
+        /// The service that they call.
+        service: String = SERVICE,
+        /// The arguments that are the same for all.
+        arguments: BTreeMap<String, String> = ARGUMENTS,
+        /// The names of those that differ.
+        varied: Vec<String> = argument_names(),
+        /// The instances.
+        instances: Vec<PackedCall> = list(nested(), bounds::PACK_MAX).exact().not_empty("at least one instance"),
+        /// The key of the uploads that are the inputs of every pack, if there are any.
+        inputs_key: Option<Key> = unless_empty(KEY),
+    } => (check: whole_pack, fit: crate::tests::fit::pack)
 
-/// An instance of a pack.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct PackedCall {
-    /// Its number in the multi-job.
-    pub number: u32,
-    /// Its values, in the order of [`Pack::varied`].
-    pub values: Vec<String>,
+    /// An instance of a pack.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    proto::pack::Instance <=> pub struct PackedCall {
+        /// Its number in the multi-job.
+        number: u32,
+        /// Its values, in the order of [`Pack::varied`].
+        values: Vec<String> = list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
+    }
 }
 
 impl Pack {
@@ -81,19 +83,6 @@ impl ProspectsQuery {
 
 // What comes from a user is not cut: the user is informed if there is too much of it.
 message! {
-    proto::Pack <=> Pack {
-        service: SERVICE,
-        arguments: ARGUMENTS,
-        varied: argument_names(),
-        instances: list(nested(), bounds::PACK_MAX).exact().not_empty("at least one instance"),
-        inputs_key: unless_empty(KEY),
-    } => (check: whole_pack, fit: crate::tests::fit::pack)
-
-    proto::pack::Instance <=> PackedCall {
-        number,
-        values: list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
-    }
-
     proto::Prospects <=> Prospects {
         free: list(nested(), bounds::PLACES_MAX),
         instance_ms <=> instance: SPAN_MS,

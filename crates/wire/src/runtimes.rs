@@ -11,30 +11,24 @@ use super::{Malformed, bounds, proto};
 /// What jobs have in common whose runtimes are known.
 pub(super) const LEVEL: Named<Level> = named("level of categories", Level::ALL);
 
-/// How long jobs run, and how far predictions of that were off.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Runtimes {
-    /// Of services, users and all.
-    pub known: Vec<RuntimeOf>,
-    /// How many jobs were predicted before they ended.
-    pub predicted: u64,
-    /// How far that was off on average, without its sign, in thousandths of their mean runtime.
-    pub error_thousandths: u64,
-    /// For how many jobs the [`CALIBRATED`](pliant_control::agent::CALIBRATED) quantile was predicted before they ended.
-    pub calibrated: u64,
-    /// How many of them ran no longer than that.
-    pub within: u64,
+message! {
+    /// How long jobs run, and how far predictions of that were off.
+    #[derive(Clone, PartialEq, Debug, Default)]
+    proto::RuntimesReply <=> pub struct Runtimes {
+        /// Of services, users and all.
+        known: Vec<RuntimeOf> = list(nested(), bounds::RUNTIMES_MAX),
+        /// How many jobs were predicted before they ended.
+        predicted: u64,
+        /// How far that was off on average, without its sign, in thousandths of their mean runtime.
+        error_thousandths: u64,
+        /// For how many jobs the [`CALIBRATED`](pliant_control::agent::CALIBRATED) quantile was predicted before they ended.
+        calibrated: u64,
+        /// How many of them ran no longer than that.
+        within: u64,
+    } => (check: within_calibrated)
 }
 
 message! {
-    proto::RuntimesReply <=> Runtimes {
-        known: list(nested(), bounds::RUNTIMES_MAX),
-        predicted,
-        error_thousandths,
-        calibrated,
-        within,
-    } => (check: within_calibrated)
-
     proto::RuntimeOf <=> RuntimeOf {
         level: LEVEL,
         name: optional(TEXT),

@@ -11,18 +11,20 @@ use super::table::{message, one_of};
 use super::types::AN_ESTIMATE;
 use super::{Malformed, bounds, proto};
 
-/// A submission that was not accepted, as the client is told. A server of a later version may have reasons that
-/// this client does not know: `word` is then a new one.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Declined {
-    /// The stable word: [`Refused::word`].
-    pub word: String,
-    /// What stands in the way, as far as this version knows it.
-    pub cause: Cause,
-    /// Why, for people.
-    pub why: String,
-    /// What it would get now, if the estimate it relied on is stale.
-    pub now: Option<Estimate>,
+message! {
+    /// A submission that was not accepted, as the client is told. A server of a later version may have reasons that
+    /// this client does not know: `word` is then a new one.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::Refused <=> pub struct Declined {
+        /// The stable word: [`Refused::word`].
+        word: String = field::word("a word like `too-large`", bounds::NAME_BYTES_MAX),
+        /// What stands in the way, as far as this version knows it.
+        cause: Cause = enumeration(),
+        /// Why, for people.
+        why: String = TEXT,
+        /// What it would get now, if the estimate it relied on is stale.
+        now: Option<Estimate> = optional(nested()),
+    } => (check: understood, fit: crate::tests::fit::declined)
 }
 
 /// What a server answers to a submission.
@@ -63,13 +65,6 @@ impl From<&Refused> for Declined {
 }
 
 message! {
-    proto::Refused <=> Declined {
-        word: field::word("a word like `too-large`", bounds::NAME_BYTES_MAX),
-        why: TEXT,
-        now: optional(nested()),
-        cause: enumeration(),
-    } => (check: understood, fit: crate::tests::fit::declined)
-
     proto::ExplainReply <=> Explanation {
         job <=> record: required("a job"),
         at: TIME,

@@ -13,24 +13,26 @@ use super::field::*;
 use super::table::{message, one_of};
 use super::{Pack, bounds, proto};
 
-/// What a client submits. Whose it is comes from the certificate; the shape of a service's work from the server.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Submission {
-    /// What makes it unique.
-    pub key: Key,
-    /// What is to run.
-    pub what: Submitted,
-    /// The files that were uploaded under the same key. Whether they can lie beside each other is not checked
-    /// here.
-    pub inputs: Vec<FileSpec>,
-    /// The latest completion that the client takes here; none takes any.
-    pub latest: Option<Time>,
-    /// The estimates that were compared.
-    pub compared: Vec<Compared>,
-    /// What came of asking the others.
-    pub survey: Survey,
-    /// The user chose this server: the job is not moved.
-    pub pinned: bool,
+message! {
+    /// What a client submits. Whose it is comes from the certificate; the shape of a service's work from the server.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::SubmitRequest <=> pub struct Submission {
+        /// What makes it unique.
+        key: Key = KEY,
+        /// What is to run.
+        what: Submitted = one_of::<proto::submit_request::What, _>(),
+        /// The files that were uploaded under the same key. Whether they can lie beside each other is not checked
+        /// here.
+        inputs: Vec<FileSpec> = list(nested(), bounds::INPUTS_MAX).exact(),
+        /// The latest completion that the client takes here; none takes any.
+        latest: Option<Time> = optional(TIME),
+        /// The estimates that were compared.
+        compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
+        /// What came of asking the others.
+        survey: Survey = unless(Survey::default(), nested()),
+        /// The user chose this server: the job is not moved.
+        pinned: bool,
+    }
 }
 
 /// What is to run.
@@ -61,17 +63,19 @@ impl Submitted {
     }
 }
 
-/// A user's own script.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Script {
-    /// What the job is called.
-    pub name: String,
-    /// Its text; the first line says what runs it (`#!`).
-    pub text: Vec<u8>,
-    /// What is asked for.
-    pub work: Work,
-    /// What it is started with.
-    pub arguments: Vec<String>,
+message! {
+    /// A user's own script.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    proto::Script <=> pub struct Script {
+        /// What the job is called.
+        name: String = word("the name of a script", bounds::NAME_BYTES_MAX).exact(),
+        /// Its text; the first line says what runs it (`#!`).
+        text: Vec<u8> = ScriptBytes,
+        /// What is asked for.
+        work: Work = required("the work"),
+        /// What it is started with.
+        arguments: Vec<String> = list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
+    }
 }
 
 one_of! {
@@ -85,25 +89,5 @@ one_of! {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Pack <=> Pack(nested()),
-    }
-}
-
-// What comes from a user is not cut: the user is informed if there is too much of it.
-message! {
-    proto::SubmitRequest <=> Submission {
-        key: KEY,
-        what: one_of::<proto::submit_request::What, _>(),
-        inputs: list(nested(), bounds::INPUTS_MAX).exact(),
-        latest: optional(TIME),
-        compared: list(nested(), bounds::COMPARED_MAX),
-        survey: unless(Survey::default(), nested()),
-        pinned,
-    }
-
-    proto::Script <=> Script {
-        name: word("the name of a script", bounds::NAME_BYTES_MAX).exact(),
-        text: ScriptBytes,
-        work: required("the work"),
-        arguments: list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
     }
 }

@@ -12,7 +12,7 @@ use super::super::bounds;
 use super::{FieldType, Malformed};
 
 /// A number of a message.
-pub(crate) trait Numeric: Copy + PartialOrd + Display + Debug + 'static {
+pub(crate) trait Numeric: Copy + Default + PartialOrd + Display + Debug + 'static {
     /// Numbers of a range, with its ends.
     #[cfg(test)]
     fn within(range: &RangeInclusive<Self>) -> BoxedStrategy<Self>;
@@ -38,13 +38,14 @@ pub(crate) struct Number<N, V> {
     range: RangeInclusive<N>,
     decoded: fn(N) -> V,
     encoded: fn(&V) -> N,
+    /// What 0 is decoded as.
+    absent: Option<N>,
     is_exact: bool,
 }
 
 impl<N: Copy, V> Clone for Number<N, V> {
     fn clone(&self) -> Self {
-        let Number { what, ref range, decoded, encoded, is_exact } = *self;
-        Number { what, range: range.clone(), decoded, encoded, is_exact }
+        Number { range: self.range.clone(), ..*self }
     }
 }
 
@@ -55,7 +56,7 @@ impl<N, V> Number<N, V> {
         decoded: fn(N) -> V,
         encoded: fn(&V) -> N,
     ) -> Number<N, V> {
-        Number { what, range, decoded, encoded, is_exact: false }
+        Number { what, range, decoded, encoded, absent: None, is_exact: false }
     }
 
     /// Not cut to the bounds: it comes from a user, whom the error at the other end informs.
@@ -64,8 +65,8 @@ impl<N, V> Number<N, V> {
     }
 
     /// 0, which is what is decoded if the field is absent, is decoded as `absent`.
-    pub(crate) fn or(self, absent: N) -> OrDefault<N, V> {
-        OrDefault { absent, number: self }
+    pub(crate) fn or(self, absent: N) -> Number<N, V> {
+        Number { absent: Some(absent), ..self }
     }
 }
 
@@ -74,12 +75,10 @@ impl<N: Numeric, V: Clone + Debug + 'static> FieldType for Number<N, V> {
     type Wire = N;
     fn encode(&self, value: &V) -> N {
         let number = (self.encoded)(value);
-        match self.is_exact {
-            true => number,
-            false => nearest(&self.range, number),
-        }
+        if self.is_exact { number } else { nearest(&self.range, number) }
     }
     fn decode(&self, field: &str, found: N) -> Result<V, Malformed> {
+        let found = self.absent.filter(|_| found == N::default()).unwrap_or(found);
         if self.range.contains(&found) {
             return Ok((self.decoded)(found));
         }
@@ -100,33 +99,6 @@ fn nearest<N: Numeric>(range: &RangeInclusive<N>, number: N) -> N {
         number
     } else {
         *range.start()
-    }
-}
-
-/// A number with a default.
-pub(crate) struct OrDefault<N, V> {
-    absent: N,
-    number: Number<N, V>,
-}
-
-impl<N: Copy, V> Clone for OrDefault<N, V> {
-    fn clone(&self) -> Self {
-        OrDefault { absent: self.absent, number: self.number.clone() }
-    }
-}
-
-impl<N: Numeric + Default, V: Clone + Debug + 'static> FieldType for OrDefault<N, V> {
-    type Value = V;
-    type Wire = N;
-    fn encode(&self, value: &V) -> N {
-        self.number.encode(value)
-    }
-    fn decode(&self, field: &str, found: N) -> Result<V, Malformed> {
-        self.number.decode(field, if found == N::default() { self.absent } else { found })
-    }
-    #[cfg(test)]
-    fn strategy(&self) -> BoxedStrategy<V> {
-        self.number.strategy()
     }
 }
 

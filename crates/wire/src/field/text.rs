@@ -152,6 +152,8 @@ formatted! {
     RESULT_NAME: ResultName, file_name, ResultName::to_string, "stdout|stderr|work(/[a-z]{1,8}){1,3}";
     /// Where a daemon is reached.
     ADDRESS: String, address, String::clone, "[a-z0-9.-]{1,30}:[1-9][0-9]{0,3}|\\[::1\\]:65535";
+    /// A script whose first line says what runs it.
+    SCRIPT: String, |field, found| script(field, found.as_bytes()).map(|()| found), String::clone, "#!(.|\\n){0,40}";
     /// The name of a task of a launch.
     TASK_NAME: String, task_name, String::clone, "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
 }
@@ -307,7 +309,7 @@ impl FieldType for Bytes {
     }
 }
 
-/// A script whose first line says what runs it. It is not cut.
+/// A script as bytes.
 #[derive(Clone)]
 pub(crate) struct ScriptBytes;
 
@@ -323,25 +325,6 @@ impl FieldType for ScriptBytes {
     #[cfg(test)]
     fn strategy(&self) -> BoxedStrategy<Vec<u8>> {
         proptest::collection::vec(any::<u8>(), 0..40).prop_map(|rest| [b"#!", &rest[..]].concat()).boxed()
-    }
-}
-
-/// The same as a text.
-#[derive(Clone)]
-pub(crate) struct ScriptText;
-
-impl FieldType for ScriptText {
-    type Value = String;
-    type Wire = String;
-    fn encode(&self, value: &String) -> String {
-        value.clone()
-    }
-    fn decode(&self, field: &str, found: String) -> Result<String, Malformed> {
-        script(field, found.as_bytes()).map(|()| found)
-    }
-    #[cfg(test)]
-    fn strategy(&self) -> BoxedStrategy<String> {
-        any::<String>().prop_map(|rest| format!("#!{rest}")).boxed()
     }
 }
 

@@ -13,28 +13,30 @@ use super::super::{Malformed, bounds};
 use super::A_LAUNCH;
 use super::program::{A_PROGRAM, note, note_parts};
 
-/// A launch as a client asks for it. Whose it is comes from the certificate. Whether its tasks can be mapped is not checked
-/// here.
-#[derive(Clone, PartialEq, Debug)]
-pub struct LaunchRequest {
-    /// What makes it unique.
-    pub key: Key,
-    /// What it is called.
-    pub name: String,
-    /// What is launched.
-    pub application: Application,
-    /// How long the tasks may run.
-    pub walltime: Span,
-    /// How long parts may be held until all are.
-    pub patience: Span,
-    /// The server that is the user's LAN; none takes the first.
-    pub user_lan: Option<Name>,
-    /// The threshold of the clustering; none takes the agent's.
-    pub threshold: Option<f64>,
-    /// How the tasks get their machines.
-    pub mapping: Mapping,
-    /// Only map it, and reserve nothing.
-    pub dry_run: bool,
+message! {
+    /// A launch as a client asks for it. Whose it is comes from the certificate. Whether its tasks can be mapped is not checked
+    /// here.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::LaunchRequest <=> pub struct LaunchRequest {
+        /// What makes it unique.
+        key: Key = KEY,
+        /// What it is called.
+        name: String = text(bounds::NAME_BYTES_MAX).exact(),
+        /// What is launched.
+        application: Application = required("an application"),
+        /// How long the tasks may run.
+        walltime_s <=> walltime: Span = WALLTIME.exact(),
+        /// How long parts may be held until all are.
+        patience_s <=> patience: Span = seconds(bounds::HELD_S).exact(),
+        /// The server that is the user's LAN; none takes the first.
+        user_lan: Option<Name> = unless_empty(NAME),
+        /// The threshold of the clustering; none takes the agent's.
+        threshold: Option<f64> = optional(number("a number", 0.0..=1.0).exact()),
+        /// How the tasks get their machines.
+        mapping: Mapping = enumeration(),
+        /// Only map it, and reserve nothing.
+        dry_run: bool,
+    }
 }
 
 impl LaunchRequest {
@@ -58,18 +60,6 @@ pub struct SpawnRequest {
 
 // Nothing that comes from a user is cut: the user is informed if there is too much of it.
 message! {
-    proto::LaunchRequest <=> LaunchRequest {
-        key: KEY,
-        name: text(bounds::NAME_BYTES_MAX).exact(),
-        application: required("an application"),
-        walltime_s <=> walltime: WALLTIME.exact(),
-        patience_s <=> patience: seconds(bounds::HELD_S).exact(),
-        user_lan: unless_empty(NAME),
-        threshold: optional(number("a number", 0.0..=1.0).exact()),
-        mapping: enumeration(),
-        dry_run,
-    }
-
     proto::Application <=> Application {
         mcr_mflops: Positive,
         bandwidth_mbps: optional(Positive),

@@ -8,41 +8,30 @@ use super::super::proto;
 use super::super::table::message;
 use super::A_LAUNCH;
 
-/// A task of a launch.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct LaunchTask {
-    /// The launch.
-    pub launch: LaunchId,
-    /// The task's name.
-    pub task: String,
-}
+message! {
+    /// A task of a launch.
+    #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    proto::LaunchTask <=> pub struct LaunchTask {
+        /// The launch.
+        launch: LaunchId = required(A_LAUNCH),
+        /// The task's name.
+        task: String = TASK_NAME,
+    }
 
-/// Which file of a task a client fetches.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TaskDownload {
-    /// The task.
-    pub of: LaunchTask,
-    /// The file.
-    pub name: ResultName,
-    /// Where to begin, in bytes.
-    pub offset: u64,
+    /// Which file of a task a client fetches.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::TaskDownload <=> pub struct TaskDownload {
+        /// The task.
+        of: LaunchTask = required("a task of a launch"),
+        /// The file.
+        result <=> name: ResultName = RESULT_NAME,
+        /// Where to begin, in bytes.
+        offset: u64,
+    }
 }
 
 impl std::fmt::Display for LaunchTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "task `{}` of {}", self.task, self.launch)
-    }
-}
-
-message! {
-    proto::LaunchTask <=> LaunchTask {
-        launch: required(A_LAUNCH),
-        task: TASK_NAME,
-    }
-
-    proto::TaskDownload <=> TaskDownload {
-        of: required("a task of a launch"),
-        result <=> name: RESULT_NAME,
-        offset,
     }
 }

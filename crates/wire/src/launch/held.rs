@@ -8,21 +8,18 @@ use super::super::table::message;
 use super::super::{bounds, proto};
 use super::{A_PART, A_STANDING};
 
-/// The parts at a server that are not over.
-#[derive(Clone, PartialEq, Debug)]
-pub struct HeldParts {
-    /// The time there.
-    pub now: Time,
-    /// The parts.
-    pub parts: Vec<HeldPart>,
+message! {
+    /// The parts at a server that are not over.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::HeldPartsReply <=> pub struct HeldParts {
+        /// The time there.
+        now: Time = TIME,
+        /// The parts.
+        parts: Vec<HeldPart> = list(nested(), bounds::PARTS_MAX),
+    }
 }
 
 message! {
-    proto::HeldPartsReply <=> HeldParts {
-        now: TIME,
-        parts: list(nested(), bounds::PARTS_MAX),
-    }
-
     proto::HeldPart <=> HeldPart {
         id: required(A_PART),
         owner: USER,

@@ -9,22 +9,24 @@ use super::super::{Malformed, bounds, proto};
 use super::program::{A_PROGRAM, note, note_parts};
 use super::{A_PART, A_STANDING};
 
-/// What is decided about a part.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Decided {
-    /// What is to become of it.
-    pub verdict: Verdict,
-    /// The coordinator knows that nothing of it is left.
-    pub heard: bool,
-}
+message! {
+    /// What is decided about a part.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::PartVerdict <=> pub struct Decided {
+        /// What is to become of it.
+        verdict: Verdict = one_of(),
+        /// The coordinator knows that nothing of it is left.
+        heard: bool,
+    }
 
-/// How a part stands, as its server says.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Stands {
-    /// The part.
-    pub id: PartId,
-    /// How.
-    pub standing: Standing,
+    /// How a part stands, as its server says.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::PartStands <=> pub struct Stands {
+        /// The part.
+        id: PartId = required(A_PART),
+        /// How.
+        standing: Standing = required(A_STANDING),
+    }
 }
 
 message! {
@@ -56,17 +58,7 @@ message! {
         neighbours: list(TASK_NAME, bounds::TASKS_MAX).exact(),
     }
 
-    proto::PartVerdict <=> Decided {
-        verdict: one_of(),
-        heard,
-    }
-
     proto::DecidePart <=> (PartId, Decided) (id: required(A_PART), verdict: required("a verdict"))
-
-    proto::PartStands <=> Stands {
-        id: required(A_PART),
-        standing: required(A_STANDING),
-    }
 }
 
 one_of! {

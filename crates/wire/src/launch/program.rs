@@ -86,7 +86,7 @@ one_of! {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script(proto::program::Script) <=> Script {
             name: word("the name of a script", bounds::NAME_BYTES_MAX).exact(),
-            text: ScriptText,
+            text: SCRIPT,
             arguments: list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
         },
     } => (expected: "a service or a script")

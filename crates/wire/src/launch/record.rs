@@ -9,13 +9,15 @@ use super::super::table::{enumeration, message, one_of};
 use super::super::{Malformed, bounds};
 use super::A_LAUNCH;
 
-/// Which launches are wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LaunchesQuery {
-    /// Everybody's.
-    pub all: bool,
-    /// At most so many.
-    pub limit: u32,
+message! {
+    /// Which launches are wanted.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    proto::LaunchesRequest <=> pub struct LaunchesQuery {
+        /// Everybody's.
+        all: bool,
+        /// At most so many.
+        limit: u32 = up_to("a number of launches", bounds::JOBS_MAX as u32).exact().or(bounds::JOBS_DEFAULT),
+    }
 }
 
 /// Launches, newest first.
@@ -23,11 +25,6 @@ pub struct LaunchesQuery {
 pub struct LaunchesPage(pub Vec<LaunchRecord>);
 
 message! {
-    proto::LaunchesRequest <=> LaunchesQuery {
-        all,
-        limit: up_to("a number of launches", bounds::JOBS_MAX as u32).exact().or(bounds::JOBS_DEFAULT),
-    }
-
     proto::LaunchesReply <=> LaunchesPage(launches: list(nested(), bounds::JOBS_MAX))
 
     proto::Launch <=> LaunchRecord {
