@@ -7,6 +7,7 @@ mod launches;
 mod links;
 mod malformed;
 mod malformed_calls;
+mod messages;
 mod round_trips;
 mod samples;
 
