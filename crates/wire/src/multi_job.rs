@@ -16,6 +16,7 @@ use super::server::Declined;
 use super::table::{conversions, message};
 use super::{Malformed, bounds};
 
+// What comes from a user is not cut: the user is informed if there is too much of it.
 message! {
     /// Instances of a multi-job that one job runs one after the other.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -81,7 +82,6 @@ impl ProspectsQuery {
     }
 }
 
-// What comes from a user is not cut: the user is informed if there is too much of it.
 message! {
     proto::Prospects <=> Prospects {
         free: list(nested(), bounds::PLACES_MAX),
@@ -99,7 +99,7 @@ message! {
 
     proto::prospects::Places <=> Places {
         at_ms <=> at: SPAN_MS,
-        places: PROCS_COUNT,
+        places: PROCS_COUNT.exact(),
     }
 }
 

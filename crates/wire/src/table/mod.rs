@@ -6,52 +6,63 @@
 //! ```text
 //! message! {
 //!     proto::Order <=> Order {
-//!         job: HANDLE,                          // the same name on both sides, of this field type (module `field`)
-//!         copy,                                 // the same, and any value: field type `as_is()`
-//!         gain_s <=> gain: optional(DIFFERENCE),// the name in the message, the name in the domain type
-//!         server: Peer { name: NAME, address: ADDRESS },       // a struct of the domain whose fields are fields of the
-//!                                                              // message; also a tuple `(a, b)`, an array `[a, b]`,
-//!                                                              // and `Box(Peer { ... })`
-//!         launch: join(parts, whole) => (program: PROGRAM, inputs: INPUTS), // several fields of the message in one of the
-//!                                       // domain: `parts` makes a tuple of it, `whole` goes back or says what is wrong
-//!         published = false,                    // not in the message: this value in the domain type
-//!         submitted <=> (): empty::<i64>(),     // not in the domain type
-//!     } => (check: is_whole, fit: made_whole)   // optional: `fn(T) -> Result<T, Malformed>` checks the whole value, and for
-//!                                               // property tests `fn(T) -> T` makes drawn values pass the check
-//!     proto::Refusal <=> (Name, Reason) (server: NAME, Reason { cause: enumeration(), why: text(99) }) // a tuple
+//!         job: HANDLE,                             the same name on both sides, and the field type (module `field`)
+//!         copy,                                    the same name, any value: short for `copy: as_is()`
+//!         gain_s <=> gain: optional(DIFFERENCE),   the name in the message, the name in the domain type
+//!         published = false,                       only in the domain type, which gets this value
+//!         submitted <=> (): empty::<i64>(),        only in the message
+//!
+//!         server: Peer { name: NAME, address: ADDRESS },
+//!             Fields of the message that are in a struct of the domain type. Also in a tuple `(one: NAME, other: NAME)`,
+//!             an array `[one, other]`, or on the heap `Box(Peer { ... })`.
+//!
+//!         launch: join(parts, whole) => (program: PROGRAM, inputs: INPUTS),
+//!             Several fields of the message that are one of the domain type. `fn parts(&V) -> (A, B)` takes it apart,
+//!             `fn whole((A, B)) -> Result<V, Malformed>` puts it together.
+//!     } => (check: is_whole, fit: made_whole)
+//!         Optional. `fn is_whole(T) -> Result<T, Malformed>` checks the whole value. `fn made_whole(T) -> T` changes the
+//!         values that property tests draw, so that they pass the check.
+//!
+//!     proto::Refusal <=> (Name, Reason) (server: NAME, Reason { cause: enumeration(), why: TEXT })
+//!         The domain type may be a tuple.
 //! }
 //!
 //! message! {
 //!     /// Which runs are wanted.
 //!     #[derive(Clone, Debug)]
-//!     proto::LocalsRequest <=> pub struct LocalsQuery {     // also declares the domain type, whose fields are all public:
+//!     proto::LocalsRequest <=> pub struct LocalsQuery {
+//!         With `pub struct` the table declares the domain type, too. The rows then have the Rust types of its fields,
+//!         which are public.
+//!
 //!         /// How many.
-//!         limit: u32,                                       // rows say the types of the fields, too
+//!         limit: u32,
 //!         /// Those that ended at this time or later.
 //!         since_s <=> since: Time = TIME,
 //!     }
 //! }
 //!
 //! one_of! {
-//!     proto::Exit { how: proto::exit::How } <=> Exit {      // a message that is only a `oneof`, its field and prost's enum;
-//!                                                           // without `proto::Exit { how: }`, a `oneof` beside other fields,
-//!                                                           // which is then of the field type `one_of()`
-//!         Code <=> Code(as_is()),                           // a variant with a value
-//!         Cancelled(FLAG) <=> Cancelled,                    // without a value: the field type is that of the message
-//!         Over(proto::Over) <=> Over { at: TIME, exit: EXIT }, // with a message of its own, whose rows are here;
-//!         Servers(proto::Servers) <=> Servers(servers: SERVERS), // also into a tuple
-//!     } => (expected: "a code or an end")                // optional: what errors say instead of the names of all variants;
-//!                                                       // or `(else: VALUE)`, what no variant means; or `(check: , fit: )`
+//!     proto::Exit { how: proto::exit::How } <=> Exit {
+//!         A message with nothing but the `oneof` called `how`. A `oneof` beside other fields is `proto::exit::How <=> Exit`,
+//!         and its row in the message has the field type `one_of()`.
+//!
+//!         Code <=> Code(as_is()),                                a variant with a value
+//!         Cancelled(FLAG) <=> Cancelled,                         without one: the field type of what stands in the message
+//!         Over(proto::Over) <=> Over { at: TIME, exit: EXIT },   with a message of its own, whose rows are here
+//!         Servers(proto::Servers) <=> Servers(servers: SERVERS), the same, as a tuple
+//!     } => (expected: "a code or an end")
+//!         Optional: what errors expect, instead of the names of all variants. Or `(else: VALUE)`, what a message without a
+//!         known variant means. Or `(check: ..., fit: ...)`, as above.
 //! }
 //!
 //! enumeration! {
-//!     proto::Kind <=> ChildKind: "1 (server) or 2 (agent)" { Server, Agent }  // what errors expect; the variants
-//!     proto::Cause <=> Cause: else Unknown { NotConnected <=> Absent } // other numbers are no error
+//!     proto::hello::Kind <=> ChildKind: "1 (server) or 2 (agent)" { Server, Agent }       what errors expect; the variants
+//!     proto::Cause <=> Cause: else Unknown { TooLarge, NotConnected <=> Absent }          other numbers mean `Unknown`
 //! }
 //! ```
 //!
-//! Fields are checked in the order of the rows. A field that is missing on either side does not compile. A field type that is
-//! called like a field of the same message needs its path: `word: field::word(..)`.
+//! Fields are checked in the order of the rows. A field that has no row does not compile: `missing field`. A field type that has
+//! the name of a field of the same message needs its path: `word: field::word(..)`.
 //! A conversion that is no table implements [`HasMessage`](super::field::HasMessage) by hand and is listed in [`conversions!`].
 
 mod one_of;
