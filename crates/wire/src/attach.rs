@@ -1,15 +1,19 @@
 //! The line between a child and its parent.
 
+use pliant_control::access::Caller;
 use pliant_control::agent::{Ask, ChildKind, Found};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::Time;
 use pliant_telemetry::RequestId;
+#[cfg(test)]
+use proptest::prelude::*;
 
-use super::discovery::{question, questioned};
-use super::proto::{self, down, hello::Kind, up};
-use super::{Malformed, bounds, read, write};
+use super::discovery::{BEST, WORK_OR_SERVICE};
+use super::field::*;
+use super::table::{enumeration, one_of};
+use super::{Malformed, bounds, proto};
 
 /// What a child tells its parent.
 #[derive(Clone, PartialEq, Debug)]
@@ -96,127 +100,63 @@ pub enum FromParent {
     Heartbeat,
 }
 
-impl From<&FromChild> for proto::Up {
-    fn from(message: &FromChild) -> proto::Up {
-        let listed = |servers: &[ServerInfo]| write::list(servers, bounds::SERVERS_MAX);
-        let message = match message {
-            FromChild::Hello { name, kind, journal, servers } => up::Message::Hello(proto::Hello {
-                name: name.to_string(),
-                kind: match kind {
-                    ChildKind::Server => Kind::Server.into(),
-                    ChildKind::Agent => Kind::Agent.into(),
-                },
-                journal: *journal,
-                servers: listed(servers),
+enumeration! {
+    proto::hello::Kind <=> ChildKind: "1 (server) or 2 (agent)" { Server, Agent }
+}
+
+one_of! {
+    proto::Up { message: proto::up::Message } <=> FromChild {
+        Hello(proto::Hello) <=> Hello {
+            name: NAME,
+            kind: enumeration(),
+            journal,
+            servers: list(nested(), bounds::SERVERS_MAX),
+        },
+        Servers(proto::Servers) <=> Servers(servers: list(nested(), bounds::SERVERS_MAX)),
+        Answer(proto::Answer) <=> Answer { discovery, found: required("what was found") },
+        News(proto::News) <=> News { sequence, job <=> record: boxed(required("a job")) },
+        Piece(proto::Piece) <=> Piece { discovery, bytes: bytes_to(bounds::PIECE_BYTES_MAX).exact(), last },
+        Heartbeat(proto::Heartbeat) <=> Heartbeat { now: optional(TIME) },
+        Freed(empty()) <=> Freed,
+        Unnumbered(proto::Unnumbered) <=> Unnumbered { server: NAME },
+    } => (else: FromChild::Heartbeat { now: None })
+
+    proto::Down { message: proto::down::Message } <=> FromParent {
+        Question(proto::Question) <=> Question {
+            discovery,
+            ask: Box(Ask {
+                what: required(WORK_OR_SERVICE),
+                caller: Caller { user: USER, operator },
+                best: BEST.or(1),
+                only: unless_empty(NAME),
+                patience_s <=> patience: unless_empty(seconds(bounds::PATIENCE_S)),
             }),
-            FromChild::Servers(servers) => up::Message::Servers(proto::Servers { servers: listed(servers) }),
-            FromChild::Answer { discovery, found } => {
-                up::Message::Answer(proto::Answer { discovery: *discovery, found: Some(found.into()) })
-            }
-            FromChild::Piece { discovery, bytes, last } => {
-                up::Message::Piece(proto::Piece { discovery: *discovery, bytes: bytes.clone(), last: *last })
-            }
-            FromChild::News { sequence, record } => {
-                up::Message::News(proto::News { sequence: *sequence, job: Some((&**record).into()) })
-            }
-            FromChild::Heartbeat { now } => {
-                up::Message::Heartbeat(proto::Heartbeat { now: write::optional_time(*now) })
-            }
-            FromChild::Freed => up::Message::Freed(proto::Freed {}),
-            FromChild::Unnumbered { server } => {
-                up::Message::Unnumbered(proto::Unnumbered { server: server.to_string() })
-            }
-        };
-        proto::Up { message: Some(message) }
+            request: RequestOrNone,
+            pieces,
+        },
+        Acknowledge(proto::Acknowledge) <=> Acknowledge { sequence, numbers },
+        Numbered(proto::Numbered) <=> Numbered { server: NAME, highest },
+        Heartbeat(empty()) <=> Heartbeat,
+    } => (else: FromParent::Heartbeat)
+}
+
+/// The client's request that a question is part of. It is for log lines: one that is none is worth no error.
+#[derive(Clone)]
+struct RequestOrNone;
+
+impl FieldType for RequestOrNone {
+    type Value = Option<RequestId>;
+    type Wire = String;
+    fn encode(&self, value: &Option<RequestId>) -> String {
+        value.map(|id| id.to_string()).unwrap_or_default()
     }
-}
-
-impl TryFrom<proto::Up> for FromChild {
-    type Error = Malformed;
-    fn try_from(message: proto::Up) -> Result<FromChild, Malformed> {
-        match message.message {
-            Some(up::Message::Hello(hello)) => greeting(hello).map_err(|malformed| malformed.under("hello")),
-            Some(up::Message::Servers(told)) => {
-                let servers = servers(told.servers).map_err(|malformed| malformed.under("servers"))?;
-                Ok(FromChild::Servers(servers))
-            }
-            Some(up::Message::Answer(answer)) => {
-                let found = read::required("answer.found", "what was found", answer.found)?;
-                Ok(FromChild::Answer { discovery: answer.discovery, found })
-            }
-            Some(up::Message::Piece(piece)) => {
-                let bytes = read::bytes_to("piece.bytes", piece.bytes, bounds::PIECE_BYTES_MAX)?;
-                Ok(FromChild::Piece { discovery: piece.discovery, bytes, last: piece.last })
-            }
-            Some(up::Message::News(news)) => {
-                let record = Box::new(read::required("news.job", "a job", news.job)?);
-                Ok(FromChild::News { sequence: news.sequence, record })
-            }
-            Some(up::Message::Heartbeat(beat)) => {
-                Ok(FromChild::Heartbeat { now: read::optional_time("heartbeat.now", beat.now)? })
-            }
-            Some(up::Message::Unnumbered(asked)) => {
-                Ok(FromChild::Unnumbered { server: read::name("unnumbered.server", &asked.server)? })
-            }
-            Some(up::Message::Freed(proto::Freed {})) => Ok(FromChild::Freed),
-            None => Ok(FromChild::Heartbeat { now: None }),
-        }
+    fn decode(&self, _field: &str, found: String) -> Result<Option<RequestId>, Malformed> {
+        Ok(found.parse().ok())
     }
-}
-
-fn greeting(hello: proto::Hello) -> Result<FromChild, Malformed> {
-    let kind = match Kind::try_from(hello.kind) {
-        Ok(Kind::Server) => ChildKind::Server,
-        Ok(Kind::Agent) => ChildKind::Agent,
-        _ => return Err(Malformed::new("kind", "1 (server) or 2 (agent)", hello.kind)),
-    };
-    let name = read::name("name", &hello.name)?;
-    Ok(FromChild::Hello { name, kind, journal: hello.journal, servers: servers(hello.servers)? })
-}
-
-fn servers(found: Vec<proto::ServerInfo>) -> Result<Vec<ServerInfo>, Malformed> {
-    read::list("servers", found, bounds::SERVERS_MAX, ServerInfo::try_from)
-}
-
-impl From<&FromParent> for proto::Down {
-    fn from(message: &FromParent) -> proto::Down {
-        let message = match message {
-            FromParent::Question { discovery, ask, request, pieces } => {
-                let asked = question(*discovery, ask, *request);
-                down::Message::Question(proto::Question { pieces: *pieces, ..asked })
-            }
-            FromParent::Acknowledge { sequence, numbers } => {
-                down::Message::Acknowledge(proto::Acknowledge { sequence: *sequence, numbers: *numbers })
-            }
-            FromParent::Numbered { server, highest } => {
-                down::Message::Numbered(proto::Numbered { server: server.to_string(), highest: *highest })
-            }
-            FromParent::Heartbeat => down::Message::Heartbeat(proto::Heartbeat::default()),
-        };
-        proto::Down { message: Some(message) }
-    }
-}
-
-impl TryFrom<proto::Down> for FromParent {
-    type Error = Malformed;
-    fn try_from(message: proto::Down) -> Result<FromParent, Malformed> {
-        match message.message {
-            Some(down::Message::Question(asked)) => {
-                // It is for log lines: one that is none is worth no error.
-                let (discovery, request) = (asked.discovery, asked.request.parse().ok());
-                let pieces = asked.pieces;
-                let ask = questioned(asked).map_err(|malformed| malformed.under("question"))?;
-                Ok(FromParent::Question { discovery, ask: Box::new(ask), request, pieces })
-            }
-            Some(down::Message::Acknowledge(kept)) => {
-                let proto::Acknowledge { sequence, numbers } = kept;
-                Ok(FromParent::Acknowledge { sequence, numbers })
-            }
-            Some(down::Message::Numbered(told)) => {
-                let server = read::name("numbered.server", &told.server)?;
-                Ok(FromParent::Numbered { server, highest: told.highest })
-            }
-            Some(down::Message::Heartbeat(_)) | None => Ok(FromParent::Heartbeat),
-        }
+    #[cfg(test)]
+    fn strategy(&self) -> BoxedStrategy<Option<RequestId>> {
+        let id =
+            any::<u64>().prop_map(|number| format!("{number:016x}").parse().expect("16 digits are an id"));
+        proptest::option::of(id).boxed()
     }
 }

@@ -9,11 +9,13 @@ use pliant_control::reason::Reason;
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, Prospect, Share};
 use pliant_staging::FileSpec;
+#[cfg(test)]
+use proptest::prelude::*;
 
-use super::cause::cause;
-use super::discovery::arguments;
+use super::field::*;
 use super::proto::{self, explore_reply, explore_request};
-use super::{Malformed, bounds, read, write};
+use super::table::{conversions, enumeration, message, one_of};
+use super::{Malformed, bounds};
 
 /// What a client asks.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,17 +54,23 @@ pub struct Attempt {
     pub attempt: u32,
 }
 
-/// A request, as its client submits it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Call {
-    /// In the exploration.
-    pub number: u32,
-    /// Whether it has to be completed.
-    pub kind: Kind,
-    /// How often a server had to be found for it before.
-    pub attempt: u32,
-    /// What it is given.
-    pub arguments: BTreeMap<String, String>,
+message! {
+    /// A request, as its client submits it.
+    #[derive(Clone, PartialEq, Debug)]
+    explore_request::Call <=> pub struct Call {
+        /// In the exploration.
+        number: u32,
+        /// Whether it has to be completed.
+        optional <=> kind: Kind = converted(
+            as_is(),
+            |optional| if optional { Kind::Optional } else { Kind::Mandatory },
+            |kind| *kind == Kind::Optional,
+        ),
+        /// How often a server had to be found for it before.
+        attempt: u32,
+        /// What it is given.
+        arguments: BTreeMap<String, String> = ARGUMENTS,
+    }
 }
 
 impl Call {
@@ -79,13 +87,15 @@ impl From<u32> for Attempt {
     }
 }
 
-/// What a server says.
-#[derive(Clone, PartialEq, Debug)]
-pub struct FromServer {
-    /// About a request.
-    pub said: Said,
-    /// What the user has had there; none if nothing ever was.
-    pub share: Option<UserShare>,
+message! {
+    /// What a server says.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::ExploreReply <=> pub struct FromServer {
+        /// About a request.
+        message <=> said: Said = one_of(),
+        /// What the user has had there; none if nothing ever was.
+        share: Option<UserShare> = optional(nested()),
+    }
 }
 
 /// About a request.
@@ -115,281 +125,142 @@ pub enum Said {
     Shared,
 }
 
-/// What users have had of a server's cores for explorations.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Shares {
-    /// User by user.
-    pub users: Vec<UserShare>,
-    /// The cores.
-    pub cores: u32,
-    /// When that was.
-    pub at: TimeMs,
-}
+message! {
+    /// What users have had of a server's cores for explorations.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::UsersReply <=> pub struct Shares {
+        /// User by user.
+        users: Vec<UserShare> = list(nested(), bounds::USERS_MAX),
+        /// The cores.
+        cores: u32 = CORES,
+        /// When that was.
+        at_ms <=> at: TimeMs = TIME_MS,
+    }
 
-/// Who offers a service for explorations?
-#[derive(Clone, PartialEq, Debug)]
-pub struct OffersQuery {
-    /// The service.
-    pub service: String,
-    /// How many servers at most.
-    pub most: u32,
-    /// For which exploration.
-    pub exploration: Key,
-}
-
-const A_SERVICE: &str = "the name of a service";
-
-fn instant(field: &str, found: i64) -> Result<TimeMs, Malformed> {
-    read::number(field, "milliseconds since the Unix epoch", &bounds::TIME_MS, found).map(TimeMs)
-}
-
-impl From<&ToServer> for proto::ExploreRequest {
-    fn from(asked: &ToServer) -> proto::ExploreRequest {
-        use explore_request::Message;
-        let mut attempt = 0;
-        let message = match asked {
-            ToServer::Begin { exploration, service, deadline, inputs, shares_every_s } => {
-                Message::Begin(explore_request::Begin {
-                    exploration: exploration.0.to_vec(),
-                    service: service.clone(),
-                    deadline_ms: deadline.map(|deadline| write::number(&bounds::TIME_MS, deadline.0)),
-                    inputs: inputs.iter().map(Into::into).collect(),
-                    shares_every_s: *shares_every_s,
-                })
-            }
-            ToServer::Call(call) => Message::Submit(explore_request::Call {
-                number: call.number,
-                optional: call.kind == Kind::Optional,
-                attempt: call.attempt,
-                arguments: call.arguments.clone().into_iter().collect(),
-            }),
-            ToServer::Cancel(id) => {
-                attempt = id.attempt;
-                Message::Cancel(id.number)
-            }
-            ToServer::CancelAll => Message::CancelAll(true),
-            ToServer::Expect => Message::Expect(true),
-            ToServer::Withdraw(id) => {
-                attempt = id.attempt;
-                Message::Withdraw(id.number)
-            }
-        };
-        proto::ExploreRequest { message: Some(message), attempt }
+    /// Who offers a service for explorations?
+    #[derive(Clone, PartialEq, Debug)]
+    proto::OffersRequest <=> pub struct OffersQuery {
+        /// The service.
+        service: String = SERVICE,
+        /// How many servers at most.
+        most: u32 = number("a number of servers", bounds::OFFERS),
+        /// For which exploration.
+        exploration: Key = KEY,
     }
 }
 
-impl TryFrom<proto::ExploreRequest> for ToServer {
-    type Error = Malformed;
-    fn try_from(message: proto::ExploreRequest) -> Result<ToServer, Malformed> {
-        use explore_request::Message;
-        let missing = || Malformed::missing("", "begin, submit, cancel, cancel_all, expect or withdraw");
-        let attempt = message.attempt;
-        Ok(match message.message.ok_or_else(missing)? {
-            Message::Begin(begin) => ToServer::Begin {
-                exploration: read::key("begin.exploration", &begin.exploration)?,
-                service: read::word("begin.service", A_SERVICE, begin.service, bounds::NAME_BYTES_MAX)?,
-                deadline: begin.deadline_ms.map(|ms| instant("begin.deadline_ms", ms)).transpose()?,
-                inputs: read::list("begin.inputs", begin.inputs, bounds::INPUTS_MAX, FileSpec::try_from)?,
-                shares_every_s: begin.shares_every_s,
-            },
-            Message::Submit(call) => ToServer::Call(Call {
-                number: call.number,
-                kind: if call.optional { Kind::Optional } else { Kind::Mandatory },
-                attempt: call.attempt,
-                arguments: arguments("submit.arguments", call.arguments)?,
-            }),
-            Message::Cancel(number) => ToServer::Cancel(Attempt { number, attempt }),
-            Message::CancelAll(_) => ToServer::CancelAll,
-            Message::Expect(_) => ToServer::Expect,
-            Message::Withdraw(number) => ToServer::Withdraw(Attempt { number, attempt }),
-        })
+one_of! {
+    explore_request::Message <=> ToServer {
+        Begin(explore_request::Begin) <=> Begin {
+            exploration: KEY,
+            service: SERVICE,
+            deadline_ms <=> deadline: optional(TIME_MS),
+            inputs: list(nested(), bounds::INPUTS_MAX).exact(),
+            shares_every_s,
+        },
+        Submit <=> Call(nested()),
+        Cancel <=> Cancel(first_attempt()),
+        CancelAll(FLAG) <=> CancelAll,
+        Expect(FLAG) <=> Expect,
+        Withdraw <=> Withdraw(first_attempt()),
+    }
+
+    explore_reply::Message <=> Said {
+        Stands(explore_reply::Stands) <=> Stands {
+            id: Attempt { number, attempt },
+            standing: enumeration(),
+            output: bytes_to(bounds::OUTPUT_BYTES_MAX),
+        },
+        NotTaken(explore_reply::NotTaken) <=> NotTaken { number, why: Reason { why: TEXT, cause: enumeration() } },
+        AllCancelled(FLAG) <=> AllCancelled,
+        Prospects <=> Expected(nested()),
+        Shared(FLAG) <=> Shared,
     }
 }
 
-impl From<Standing> for explore_reply::Standing {
-    fn from(standing: Standing) -> explore_reply::Standing {
-        match standing {
-            Standing::Waiting => explore_reply::Standing::Waiting,
-            Standing::Running => explore_reply::Standing::Running,
-            Standing::Completed => explore_reply::Standing::Completed,
-            Standing::Failed => explore_reply::Standing::Failed,
-            Standing::Cancelled => explore_reply::Standing::Cancelled,
-        }
+enumeration! {
+    explore_reply::Standing <=> Standing: "how a request stands, from 1 to 5" {
+        Waiting,
+        Running,
+        Completed,
+        Failed,
+        Cancelled,
     }
 }
 
-fn standing(field: &str, found: i32) -> Result<Standing, Malformed> {
-    match explore_reply::Standing::try_from(found) {
-        Ok(explore_reply::Standing::Waiting) => Ok(Standing::Waiting),
-        Ok(explore_reply::Standing::Running) => Ok(Standing::Running),
-        Ok(explore_reply::Standing::Completed) => Ok(Standing::Completed),
-        Ok(explore_reply::Standing::Failed) => Ok(Standing::Failed),
-        Ok(explore_reply::Standing::Cancelled) => Ok(Standing::Cancelled),
-        Ok(explore_reply::Standing::Unspecified) | Err(_) => {
-            Err(Malformed::new(field, "how a request stands, from 1 to 5", found))
-        }
+message! {
+    explore_reply::Prospects <=> Prospects {
+        more: Prospect { wait_ms <=> wait: optional(SPAN_MS), run_ms <=> run: optional(SPAN_MS) },
+        waiting: list(nested(), bounds::WAITING_MAX),
     }
-}
 
-impl From<&FromServer> for proto::ExploreReply {
-    fn from(told: &FromServer) -> proto::ExploreReply {
-        use explore_reply::Message;
-        let message = match &told.said {
-            Said::Stands { id, standing, output } => Message::Stands(explore_reply::Stands {
-                number: id.number,
-                attempt: id.attempt,
-                standing: explore_reply::Standing::from(*standing).into(),
-                output: output[..output.len().min(bounds::OUTPUT_BYTES_MAX)].to_vec(),
-            }),
-            Said::NotTaken { number, why } => Message::NotTaken(explore_reply::NotTaken {
-                number: *number,
-                why: write::text(&why.why, bounds::TEXT_BYTES_MAX),
-                cause: proto::Cause::from(why.cause).into(),
-            }),
-            Said::AllCancelled => Message::AllCancelled(true),
-            Said::Expected(prospects) => Message::Prospects(prospects.into()),
-            Said::Shared => Message::Shared(true),
-        };
-        proto::ExploreReply { message: Some(message), share: told.share.as_ref().map(Into::into) }
-    }
-}
+    explore_reply::prospects::Waiting <=> (u32, Option<SpanMs>) (number, wait_ms: optional(SPAN_MS))
 
-impl TryFrom<proto::ExploreReply> for FromServer {
-    type Error = Malformed;
-    fn try_from(message: proto::ExploreReply) -> Result<FromServer, Malformed> {
-        use explore_reply::Message;
-        let missing = || Malformed::missing("", "stands, not_taken, all_cancelled, prospects or shared");
-        let said = match message.message.ok_or_else(missing)? {
-            Message::Stands(stands) => Said::Stands {
-                id: Attempt { number: stands.number, attempt: stands.attempt },
-                standing: standing("stands.standing", stands.standing)?,
-                output: read::bytes_to("stands.output", stands.output, bounds::OUTPUT_BYTES_MAX)?,
-            },
-            Message::NotTaken(not_taken) => {
-                let why = read::text("not_taken.why", not_taken.why, bounds::TEXT_BYTES_MAX)?;
-                Said::NotTaken { number: not_taken.number, why: cause(not_taken.cause).because(why) }
-            }
-            Message::AllCancelled(_) => Said::AllCancelled,
-            Message::Prospects(prospects) => Said::Expected(prospects.try_into()?),
-            Message::Shared(_) => Said::Shared,
-        };
-        Ok(FromServer { said, share: read::optional("share", message.share)? })
-    }
-}
-
-impl From<&Prospects> for explore_reply::Prospects {
-    fn from(prospects: &Prospects) -> explore_reply::Prospects {
-        let ms = |span: Option<SpanMs>| span.map(write::span_ms);
-        let waiting = |(number, wait): &(u32, Option<SpanMs>)| explore_reply::prospects::Waiting {
-            number: *number,
-            wait_ms: ms(*wait),
-        };
-        explore_reply::Prospects {
-            wait_ms: ms(prospects.more.wait),
-            run_ms: ms(prospects.more.run),
-            waiting: prospects.waiting.iter().take(bounds::WAITING_MAX).map(waiting).collect(),
-        }
-    }
-}
-
-impl TryFrom<explore_reply::Prospects> for Prospects {
-    type Error = Malformed;
-    fn try_from(message: explore_reply::Prospects) -> Result<Prospects, Malformed> {
-        let wait = message.wait_ms.map(|ms| read::span_ms("prospects.wait_ms", ms)).transpose()?;
-        let run = message.run_ms.map(|ms| read::span_ms("prospects.run_ms", ms)).transpose()?;
-        let waiting = read::list("prospects.waiting", message.waiting, bounds::WAITING_MAX, |waiting| {
-            let wait = waiting.wait_ms.map(|ms| read::span_ms("wait_ms", ms)).transpose()?;
-            Ok((waiting.number, wait))
-        })?;
-        Ok(Prospects { more: Prospect { wait, run }, waiting })
-    }
-}
-
-impl From<&UserShare> for proto::UserShare {
-    fn from(share: &UserShare) -> proto::UserShare {
-        let Share { weight, requests, consumed, deserved, completed, useful, killed, late } = share.share;
-        proto::UserShare {
-            user: share.user.to_string(),
+    proto::UserShare <=> UserShare {
+        user: USER,
+        share: Share {
             weight,
             requests,
-            consumed_ms: write::span_ms(consumed),
-            deserved_ms: write::span_ms(deserved),
+            consumed_ms <=> consumed: SPAN_MS,
+            deserved_ms <=> deserved: SPAN_MS,
             completed,
-            useful_ms: write::span_ms(useful),
+            useful_ms <=> useful: SPAN_MS,
             killed,
             late,
-        }
+        },
+    }
+
+    proto::offers_reply::Offering <=> Offering {
+        server: NAME,
+        address: ADDRESS,
+        cores: CORES,
+        per_core: CORES,
     }
 }
 
-impl TryFrom<proto::UserShare> for UserShare {
-    type Error = Malformed;
-    fn try_from(message: proto::UserShare) -> Result<UserShare, Malformed> {
-        let share = Share {
-            weight: message.weight,
-            requests: message.requests,
-            consumed: read::span_ms("consumed_ms", message.consumed_ms)?,
-            deserved: read::span_ms("deserved_ms", message.deserved_ms)?,
-            completed: message.completed,
-            useful: read::span_ms("useful_ms", message.useful_ms)?,
-            killed: message.killed,
-            late: message.late,
+/// A request whose attempt is in a field of the whole message.
+fn first_attempt() -> Converted<AsIs<u32>, Attempt> {
+    converted(as_is(), Attempt::from, |id| id.number)
+}
+
+/// By hand: the attempt of the requests that are cancelled or withdrawn is a field beside the `oneof`.
+impl HasMessage for ToServer {
+    type Message = proto::ExploreRequest;
+
+    fn to_message(&self) -> proto::ExploreRequest {
+        let attempt = match self {
+            ToServer::Cancel(id) | ToServer::Withdraw(id) => id.attempt,
+            _ => 0,
         };
-        Ok(UserShare { user: read::user("user", &message.user)?, share })
+        proto::ExploreRequest { message: Some(self.to_variant()), attempt }
     }
-}
 
-impl From<&Shares> for proto::UsersReply {
-    fn from(shares: &Shares) -> proto::UsersReply {
-        proto::UsersReply {
-            users: write::list(&shares.users, bounds::USERS_MAX),
-            cores: write::free(pliant_model::Procs(shares.cores)),
-            at_ms: write::number(&bounds::TIME_MS, shares.at.0),
+    fn from_message(message: proto::ExploreRequest) -> Result<ToServer, Malformed> {
+        let mut asked: ToServer = one_of().decode("message", message.message)?;
+        if let ToServer::Cancel(id) | ToServer::Withdraw(id) = &mut asked {
+            id.attempt = message.attempt;
         }
+        Ok(asked)
+    }
+
+    #[cfg(test)]
+    fn strategy() -> BoxedStrategy<ToServer> {
+        let attempt = |(mut asked, attempt)| {
+            if let ToServer::Cancel(id) | ToServer::Withdraw(id) = &mut asked {
+                id.attempt = attempt;
+            }
+            asked
+        };
+        (<ToServer as OneOf<explore_request::Message>>::strategy(), any::<u32>()).prop_map(attempt).boxed()
     }
 }
 
-impl TryFrom<proto::UsersReply> for Shares {
-    type Error = Malformed;
-    fn try_from(message: proto::UsersReply) -> Result<Shares, Malformed> {
-        Ok(Shares {
-            users: read::list("users", message.users, bounds::USERS_MAX, UserShare::try_from)?,
-            cores: read::free("cores", message.cores)?.0,
-            at: instant("at_ms", message.at_ms)?,
-        })
-    }
-}
-
-impl From<&OffersQuery> for proto::OffersRequest {
-    fn from(query: &OffersQuery) -> proto::OffersRequest {
-        proto::OffersRequest {
-            service: query.service.clone(),
-            most: write::number(&bounds::OFFERS, query.most),
-            exploration: query.exploration.0.to_vec(),
-        }
-    }
-}
-
-impl TryFrom<proto::OffersRequest> for OffersQuery {
-    type Error = Malformed;
-    fn try_from(message: proto::OffersRequest) -> Result<OffersQuery, Malformed> {
-        Ok(OffersQuery {
-            service: read::word("service", A_SERVICE, message.service, bounds::NAME_BYTES_MAX)?,
-            most: read::number("most", "a number of servers", &bounds::OFFERS, message.most)?,
-            exploration: read::key("exploration", &message.exploration)?,
-        })
-    }
-}
+conversions! { proto::ExploreRequest <=> ToServer; }
 
 /// The answer to [`OffersQuery`].
 pub fn offers_reply(offers: &[Offering]) -> proto::OffersReply {
-    let offering = |offering: &Offering| proto::offers_reply::Offering {
-        server: offering.server.to_string(),
-        address: offering.address.clone(),
-        cores: write::free(pliant_model::Procs(offering.cores)),
-        per_core: write::free(pliant_model::Procs(offering.per_core)),
-    };
-    proto::OffersReply { servers: offers.iter().take(*bounds::OFFERS.end() as usize).map(offering).collect() }
+    let most = *bounds::OFFERS.end() as usize;
+    proto::OffersReply { servers: offers.iter().take(most).map(Into::into).collect() }
 }
 
 /// Servers that offer a service for explorations.
@@ -398,13 +269,5 @@ pub fn offers_reply(offers: &[Offering]) -> proto::OffersReply {
 ///
 /// [`Malformed`].
 pub fn offers(reply: proto::OffersReply) -> Result<Vec<Offering>, Malformed> {
-    let most = *bounds::OFFERS.end() as usize;
-    read::list("servers", reply.servers, most, |offering| {
-        Ok(Offering {
-            server: read::name("server", &offering.server)?,
-            address: read::address("address", offering.address)?,
-            cores: read::free("cores", offering.cores)?.0,
-            per_core: read::free("per_core", offering.per_core)?.0,
-        })
-    })
+    list(nested(), *bounds::OFFERS.end() as usize).decode("servers", reply.servers)
 }

@@ -5,8 +5,10 @@ use pliant_staging::{Checksum, FileSpec, LeftOut, ResultName, SealedFile};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
-use super::proto::{self, download_request, upload_reply, upload_request};
-use super::{Malformed, bounds, read, write};
+use super::field::*;
+use super::proto::{self, download_request};
+use super::table::{message, one_of};
+use super::{Malformed, bounds};
 
 /// Metadata of an UNAVAILABLE answer: what was asked for is being worked out, and is there if it is asked for again.
 pub const AT_WORK: &str = "x-pliant-at-work";
@@ -55,158 +57,111 @@ pub enum UploadAnswer {
     Complete,
 }
 
-/// Which file of a job a client fetches.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Download {
-    /// The job.
-    pub handle: Handle,
-    /// The file.
-    pub name: ResultName,
-    /// Where to begin, in bytes.
-    pub offset: u64,
-    /// Goes on until the job has ended.
-    pub follow: bool,
-}
+message! {
+    /// Which file of a job a client fetches.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::DownloadRequest <=> pub struct Download {
+        /// The job.
+        handle: Handle = HANDLE,
+        /// The file.
+        which <=> name: ResultName = one_of(),
+        /// Where to begin, in bytes.
+        offset: u64,
+        /// Goes on until the job has ended.
+        follow: bool,
+    }
 
-/// A result as clients are told of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fetchable {
-    /// Its name.
-    pub name: ResultName,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its checksum.
-    pub sha256: Checksum,
-}
+    /// A result as clients are told of it.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::ResultFile <=> pub struct Fetchable {
+        /// Its name.
+        name: ResultName = RESULT_NAME,
+        /// Its size in bytes.
+        size: u64,
+        /// Its checksum.
+        sha256: Checksum = CHECKSUM,
+    }
 
-/// What a job left and is not given back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Withheld {
-    /// Its name, fit to be shown.
-    pub name: String,
-    /// Why, for programs: `not-a-file`, `name`, `depth`, `count`, `size`, `unreadable`, or a word of a later version.
-    pub word: String,
-    /// Why, for people.
-    pub why: String,
-}
+    /// What a job left and is not given back.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::LeftOut <=> pub struct Withheld {
+        /// Its name, fit to be shown.
+        name: String = TEXT,
+        /// Why, for programs: `not-a-file`, `name`, `depth`, `count`, `size`, `unreadable`, or a word of a later version.
+        word: String = TEXT,
+        /// Why, for people.
+        why: String = TEXT,
+    }
 
-/// What there is of a job that has ended, and what there is not. None of the names of files leads out of the folder
-/// that they are written to.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct JobResults {
-    /// What can be fetched.
-    pub files: Vec<Fetchable>,
-    /// What is not given back: the first of it, by name.
-    pub left_out: Vec<Withheld>,
-    /// How much of that there is.
-    pub left_out_count: u64,
-    /// Whether something that the job wrote on its standard output was dropped.
-    pub stdout_cut: bool,
-    /// The same of standard error.
-    pub stderr_cut: bool,
-}
-
-impl From<&FileSpec> for proto::InputFile {
-    fn from(file: &FileSpec) -> proto::InputFile {
-        proto::InputFile { name: file.name.to_string(), size: file.size, sha256: file.sha256.0.to_vec() }
+    /// What there is of a job that has ended, and what there is not. None of the names of files leads out of the folder
+    /// that they are written to.
+    #[derive(Clone, PartialEq, Eq, Default, Debug)]
+    proto::ResultsReply <=> pub struct JobResults {
+        /// What can be fetched.
+        files: Vec<Fetchable> = list(nested(), bounds::RESULTS_MAX),
+        /// What is not given back: the first of it, by name.
+        left_out: Vec<Withheld> = list(nested(), bounds::LEFT_OUT_MAX),
+        /// How much of that there is.
+        left_out_count: u64,
+        /// Whether something that the job wrote on its standard output was dropped.
+        stdout_cut: bool,
+        /// The same of standard error.
+        stderr_cut: bool,
     }
 }
 
-impl TryFrom<proto::InputFile> for FileSpec {
-    type Error = Malformed;
-    fn try_from(message: proto::InputFile) -> Result<FileSpec, Malformed> {
-        Ok(FileSpec {
-            name: read::file_name("name", &message.name)?,
-            size: message.size,
-            sha256: read::checksum("sha256", &message.sha256)?,
-        })
+message! {
+    proto::InputFile <=> FileSpec {
+        name: FILE_NAME,
+        size,
+        sha256: CHECKSUM,
     }
 }
 
-impl From<&Upload> for proto::UploadRequest {
-    fn from(upload: &Upload) -> proto::UploadRequest {
-        let message = match upload {
-            Upload::Begin { key, file, owner } => upload_request::Message::Begin(upload_request::Begin {
-                key: key.0.to_vec(),
-                file: Some(file.into()),
-                owner: owner.as_ref().map(User::to_string).unwrap_or_default(),
-            }),
-            Upload::Data(data) => upload_request::Message::Data(data.clone()),
-        };
-        proto::UploadRequest { message: Some(message) }
+one_of! {
+    proto::UploadRequest { message: proto::upload_request::Message } <=> Upload {
+        Begin(proto::upload_request::Begin) <=> Begin {
+            key: KEY,
+            file: required("a file"),
+            owner: unless_empty(USER),
+        },
+        Data <=> Data(bytes_to(bounds::PIECE_BYTES_MAX).exact()),
+    }
+
+    proto::UploadReply { message: proto::upload_reply::Message } <=> UploadAnswer {
+        Offset <=> Offset(as_is()),
+        Complete(Set) <=> Complete,
     }
 }
 
-impl TryFrom<proto::UploadRequest> for Upload {
-    type Error = Malformed;
-    fn try_from(message: proto::UploadRequest) -> Result<Upload, Malformed> {
-        match message.message.ok_or_else(|| Malformed::missing("", "begin or data"))? {
-            upload_request::Message::Begin(begin) => Ok(Upload::Begin {
-                owner: match begin.owner.as_str() {
-                    "" => None,
-                    owner => Some(read::user("begin.owner", owner)?),
-                },
-                key: read::key("begin.key", &begin.key)?,
-                file: read::required("begin.file", "a file", begin.file)?,
-            }),
-            upload_request::Message::Data(data) => {
-                read::bytes_to("data", data, bounds::PIECE_BYTES_MAX).map(Upload::Data)
-            }
+/// By hand: the variants of the message divide the names otherwise than those of the domain type.
+impl OneOf<download_request::Which> for ResultName {
+    fn to_variant(&self) -> download_request::Which {
+        match self {
+            ResultName::Stdout => download_request::Which::Stream(download_request::Stream::Stdout.into()),
+            ResultName::Stderr => download_request::Which::Stream(download_request::Stream::Stderr.into()),
+            ResultName::File(_) => download_request::Which::Result(RESULT_NAME.encode(self)),
         }
     }
-}
 
-impl From<UploadAnswer> for proto::UploadReply {
-    fn from(answer: UploadAnswer) -> proto::UploadReply {
-        let message = match answer {
-            UploadAnswer::Offset(offset) => upload_reply::Message::Offset(offset),
-            UploadAnswer::Complete => upload_reply::Message::Complete(true),
-        };
-        proto::UploadReply { message: Some(message) }
-    }
-}
-
-impl TryFrom<proto::UploadReply> for UploadAnswer {
-    type Error = Malformed;
-    fn try_from(message: proto::UploadReply) -> Result<UploadAnswer, Malformed> {
-        match message.message.ok_or_else(|| Malformed::missing("", "offset or complete"))? {
-            upload_reply::Message::Offset(offset) => Ok(UploadAnswer::Offset(offset)),
-            upload_reply::Message::Complete(true) => Ok(UploadAnswer::Complete),
-            upload_reply::Message::Complete(false) => Err(Malformed::new("complete", "true", false)),
-        }
-    }
-}
-
-impl From<&Download> for proto::DownloadRequest {
-    fn from(download: &Download) -> proto::DownloadRequest {
-        let stream = |stream: download_request::Stream| download_request::Which::Stream(stream.into());
-        let which = match &download.name {
-            ResultName::Stdout => stream(download_request::Stream::Stdout),
-            ResultName::Stderr => stream(download_request::Stream::Stderr),
-            file @ ResultName::File(_) => download_request::Which::Result(file.to_string()),
-        };
-        proto::DownloadRequest {
-            handle: download.handle.to_string(),
-            which: Some(which),
-            offset: download.offset,
-            follow: download.follow,
-        }
-    }
-}
-
-impl TryFrom<proto::DownloadRequest> for Download {
-    type Error = Malformed;
-    fn try_from(message: proto::DownloadRequest) -> Result<Download, Malformed> {
-        let handle = read::handle("handle", &message.handle)?;
-        let name = match message.which.ok_or_else(|| Malformed::missing("", "result or stream"))? {
-            download_request::Which::Result(name) => read::result_name("result", &name)?,
+    fn from_variant(variant: download_request::Which) -> Result<ResultName, Malformed> {
+        match variant {
+            download_request::Which::Result(name) => RESULT_NAME.decode("result", name),
             download_request::Which::Stream(number) => match download_request::Stream::try_from(number) {
-                Ok(download_request::Stream::Stdout) => ResultName::Stdout,
-                Ok(download_request::Stream::Stderr) => ResultName::Stderr,
-                _ => return Err(Malformed::new("stream", "1 (stdout) or 2 (stderr)", number)),
+                Ok(download_request::Stream::Stdout) => Ok(ResultName::Stdout),
+                Ok(download_request::Stream::Stderr) => Ok(ResultName::Stderr),
+                _ => Err(Malformed::new("stream", "1 (stdout) or 2 (stderr)", number)),
             },
-        };
-        Ok(Download { handle, name, offset: message.offset, follow: message.follow })
+        }
+    }
+
+    fn absent() -> Result<ResultName, Malformed> {
+        Err(Malformed::missing("", "result or stream"))
+    }
+
+    #[cfg(test)]
+    fn strategy() -> proptest::strategy::BoxedStrategy<ResultName> {
+        RESULT_NAME.strategy()
     }
 }
 
@@ -216,70 +171,9 @@ impl From<&SealedFile> for Fetchable {
     }
 }
 
-impl From<&Fetchable> for proto::ResultFile {
-    fn from(file: &Fetchable) -> proto::ResultFile {
-        proto::ResultFile { name: file.name.to_string(), size: file.size, sha256: file.sha256.0.to_vec() }
-    }
-}
-
-impl TryFrom<proto::ResultFile> for Fetchable {
-    type Error = Malformed;
-    fn try_from(message: proto::ResultFile) -> Result<Fetchable, Malformed> {
-        Ok(Fetchable {
-            name: read::result_name("name", &message.name)?,
-            size: message.size,
-            sha256: read::checksum("sha256", &message.sha256)?,
-        })
-    }
-}
-
 impl From<&LeftOut> for Withheld {
     fn from(left: &LeftOut) -> Withheld {
         let word = left.reason.word().to_owned();
         Withheld { name: left.name.clone(), word, why: left.reason.to_string() }
-    }
-}
-
-impl From<&Withheld> for proto::LeftOut {
-    fn from(withheld: &Withheld) -> proto::LeftOut {
-        let text = |text: &str| write::text(text, bounds::TEXT_BYTES_MAX);
-        proto::LeftOut { name: text(&withheld.name), word: text(&withheld.word), why: text(&withheld.why) }
-    }
-}
-
-impl TryFrom<proto::LeftOut> for Withheld {
-    type Error = Malformed;
-    fn try_from(message: proto::LeftOut) -> Result<Withheld, Malformed> {
-        let text = |field, found| read::text(field, found, bounds::TEXT_BYTES_MAX);
-        Ok(Withheld {
-            name: text("name", message.name)?,
-            word: text("word", message.word)?,
-            why: text("why", message.why)?,
-        })
-    }
-}
-
-impl From<&JobResults> for proto::ResultsReply {
-    fn from(results: &JobResults) -> proto::ResultsReply {
-        proto::ResultsReply {
-            files: write::list(&results.files, bounds::RESULTS_MAX),
-            left_out: write::list(&results.left_out, bounds::LEFT_OUT_MAX),
-            left_out_count: results.left_out_count,
-            stdout_cut: results.stdout_cut,
-            stderr_cut: results.stderr_cut,
-        }
-    }
-}
-
-impl TryFrom<proto::ResultsReply> for JobResults {
-    type Error = Malformed;
-    fn try_from(message: proto::ResultsReply) -> Result<JobResults, Malformed> {
-        Ok(JobResults {
-            files: read::list("files", message.files, bounds::RESULTS_MAX, Fetchable::try_from)?,
-            left_out: read::list("left_out", message.left_out, bounds::LEFT_OUT_MAX, Withheld::try_from)?,
-            left_out_count: message.left_out_count,
-            stdout_cut: message.stdout_cut,
-            stderr_cut: message.stderr_cut,
-        })
     }
 }

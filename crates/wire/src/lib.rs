@@ -7,6 +7,8 @@
 //!   [`bounds`]. A number beyond them becomes the nearest one within, a list keeps the items that matter most,
 //!   and a text is escaped and cut. Otherwise one absurd estimate would end the line between a daemon and its
 //!   agent, or keep the news of a job from ever being understood.
+//! - A table says for each message which of its fields is which field of the domain type, and of which field type
+//!   (module `table`, with the grammar). It gives both conversions, and the values that property tests draw.
 //! - What is spoken of only on the wire has a type here: [`Submission`], [`Declined`], [`FromChild`],
 //!   [`FromParent`], [`JobsQuery`], [`Upload`], [`Download`] and the replies that clients show.
 //!
@@ -19,6 +21,7 @@ mod cause;
 pub(crate) mod codec;
 mod discovery;
 mod exploration;
+mod field;
 mod files;
 mod handoff;
 mod history;
@@ -34,14 +37,13 @@ mod offer;
 mod output;
 mod pictures;
 mod pieces;
-mod read;
 mod runtimes;
 mod server;
 mod submission;
+mod table;
 #[cfg(test)]
 mod tests;
 mod types;
-mod write;
 
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};

@@ -5,38 +5,41 @@ use std::time::Duration;
 use pliant_control::coallocation::{Link, Measure};
 use pliant_control::handoff::Peer;
 
-use super::proto;
-use super::{Malformed, bounds, read, write};
+use super::field::*;
+use super::table::message;
+use super::{Malformed, bounds, proto};
 
-/// Measure the link to another server.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ProbeOrder {
-    /// The server.
-    pub server: Peer,
-    /// At most so many bytes each way.
-    pub bytes: u64,
-    /// At most so long each way.
-    pub limit: Duration,
-}
+message! {
+    /// Measure the link to another server.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::ProbeRequest <=> pub struct ProbeOrder {
+        /// The server.
+        server: Peer = Peer { server <=> name: NAME, address: ADDRESS },
+        /// At most so many bytes each way.
+        bytes: u64 = PROBE_BYTES,
+        /// At most so long each way.
+        limit_ms <=> limit: Duration = PROBE_LIMIT,
+    }
 
-/// A link that was measured.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Probed {
-    /// To the other server, in Mb/s.
-    pub there_mbps: f64,
-    /// From the other server, in Mb/s.
-    pub back_mbps: f64,
-    /// From a question to its answer.
-    pub round_trip: Duration,
-}
+    /// A link that was measured.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::ProbeReply <=> pub struct Probed {
+        /// To the other server, in Mb/s.
+        there_mbps: f64 = MBPS,
+        /// From the other server, in Mb/s.
+        back_mbps: f64 = MBPS,
+        /// From a question to its answer.
+        round_trip_us <=> round_trip: Duration = MICROSECONDS,
+    }
 
-/// Give bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GiveOrder {
-    /// At most so many.
-    pub bytes: u64,
-    /// At most so long.
-    pub limit: Duration,
+    /// Give bytes.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::GiveRequest <=> pub struct GiveOrder {
+        /// At most so many.
+        bytes: u64 = PROBE_BYTES,
+        /// At most so long.
+        limit_ms <=> limit: Duration = PROBE_LIMIT,
+    }
 }
 
 impl GiveOrder {
@@ -45,16 +48,7 @@ impl GiveOrder {
     /// # Errors
     /// It is too short or too long.
     pub fn limit(found: u32) -> Result<Duration, Malformed> {
-        let ms = read::number("limit_ms", "milliseconds", &bounds::PROBE_LIMIT_MS, found)?;
-        Ok(Duration::from_millis(ms.into()))
-    }
-
-    fn limit_ms(limit: Duration) -> u32 {
-        write::number(&bounds::PROBE_LIMIT_MS, u32::try_from(limit.as_millis()).unwrap_or(u32::MAX))
-    }
-
-    fn bytes(found: u64) -> Result<u64, Malformed> {
-        read::number("bytes", "bytes", &bounds::PROBE_BYTES, found)
+        PROBE_LIMIT.decode("limit_ms", found)
     }
 }
 
@@ -64,113 +58,34 @@ impl Probed {
     /// # Errors
     /// It is no number, or out of bounds.
     pub fn mbps(field: &str, found: f64) -> Result<f64, Malformed> {
-        read::number(field, "Mb/s", &bounds::LINK_MBPS, found)
+        MBPS.decode(field, found)
     }
 
     /// A bandwidth as it is told.
     pub fn written(mbps: f64) -> f64 {
-        write::measured(&bounds::LINK_MBPS, mbps)
+        MBPS.encode(&mbps)
     }
 }
 
-fn micros(time: Duration) -> u32 {
-    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
-}
+/// How long a measurement may take each way.
+const PROBE_LIMIT: Number<u32, Duration> = milliseconds(bounds::PROBE_LIMIT_MS);
+/// How many bytes a measurement sends each way.
+const PROBE_BYTES: Number<u64, u64> = number("bytes", bounds::PROBE_BYTES);
+/// What goes over a link.
+const MBPS: Number<f64, f64> = number("Mb/s", bounds::LINK_MBPS);
 
-impl From<&ProbeOrder> for proto::ProbeRequest {
-    fn from(order: &ProbeOrder) -> proto::ProbeRequest {
-        proto::ProbeRequest {
-            server: order.server.name.to_string(),
-            address: order.server.address.clone(),
-            bytes: write::number(&bounds::PROBE_BYTES, order.bytes),
-            limit_ms: GiveOrder::limit_ms(order.limit),
-        }
-    }
-}
-
-impl TryFrom<proto::ProbeRequest> for ProbeOrder {
-    type Error = Malformed;
-    fn try_from(message: proto::ProbeRequest) -> Result<ProbeOrder, Malformed> {
-        let name = read::name("server", &message.server)?;
-        Ok(ProbeOrder {
-            server: Peer { name, address: read::address("address", message.address)? },
-            bytes: GiveOrder::bytes(message.bytes)?,
-            limit: GiveOrder::limit(message.limit_ms)?,
-        })
-    }
-}
-
-impl From<&Probed> for proto::ProbeReply {
-    fn from(probed: &Probed) -> proto::ProbeReply {
-        proto::ProbeReply {
-            there_mbps: Probed::written(probed.there_mbps),
-            back_mbps: Probed::written(probed.back_mbps),
-            round_trip_us: micros(probed.round_trip),
-        }
-    }
-}
-
-impl TryFrom<proto::ProbeReply> for Probed {
-    type Error = Malformed;
-    fn try_from(message: proto::ProbeReply) -> Result<Probed, Malformed> {
-        Ok(Probed {
-            there_mbps: Probed::mbps("there_mbps", message.there_mbps)?,
-            back_mbps: Probed::mbps("back_mbps", message.back_mbps)?,
-            round_trip: Duration::from_micros(message.round_trip_us.into()),
-        })
-    }
-}
-
-impl From<&GiveOrder> for proto::GiveRequest {
-    fn from(order: &GiveOrder) -> proto::GiveRequest {
-        let bytes = write::number(&bounds::PROBE_BYTES, order.bytes);
-        proto::GiveRequest { bytes, limit_ms: GiveOrder::limit_ms(order.limit) }
-    }
-}
-
-impl TryFrom<proto::GiveRequest> for GiveOrder {
-    type Error = Malformed;
-    fn try_from(message: proto::GiveRequest) -> Result<GiveOrder, Malformed> {
-        let bytes = GiveOrder::bytes(message.bytes)?;
-        Ok(GiveOrder { bytes, limit: GiveOrder::limit(message.limit_ms)? })
-    }
-}
-
-impl From<&Link> for proto::MeasuredLink {
-    fn from(link: &Link) -> proto::MeasuredLink {
-        let Link { between: (one, other), mbps, last, measures } = link;
-        proto::MeasuredLink {
-            one: one.to_string(),
-            other: other.to_string(),
-            mbps: Probed::written(*mbps),
-            last_mbps: Probed::written(last.mbps),
-            round_trip_us: last.round_trip_us,
-            measured: write::time(last.at),
-            measures: *measures,
-        }
-    }
-}
-
-impl TryFrom<proto::MeasuredLink> for Link {
-    type Error = Malformed;
-    fn try_from(message: proto::MeasuredLink) -> Result<Link, Malformed> {
-        let last = Measure {
-            at: read::time("measured", message.measured)?,
-            mbps: Probed::mbps("last_mbps", message.last_mbps)?,
-            round_trip_us: message.round_trip_us,
-        };
-        Ok(Link {
-            between: (read::name("one", &message.one)?, read::name("other", &message.other)?),
-            mbps: Probed::mbps("mbps", message.mbps)?,
-            last,
-            measures: message.measures,
-        })
+message! {
+    proto::MeasuredLink <=> Link {
+        between: (one: NAME, other: NAME),
+        mbps: MBPS,
+        last: Measure { measured <=> at: TIME, last_mbps <=> mbps: MBPS, round_trip_us },
+        measures,
     }
 }
 
 /// The links that an agent knows.
 pub fn links_reply(links: &[Link]) -> proto::LinksReply {
-    proto::LinksReply { links: write::list(links, bounds::LINKS_MAX) }
+    proto::LinksReply { links: links.iter().take(bounds::LINKS_MAX).map(Into::into).collect() }
 }
 
 /// The links that it told.
@@ -179,5 +94,5 @@ pub fn links_reply(links: &[Link]) -> proto::LinksReply {
 ///
 /// [`Malformed`], with a path from [`proto::LinksReply`].
 pub fn links(reply: proto::LinksReply) -> Result<Vec<Link>, Malformed> {
-    read::list("links", reply.links, bounds::LINKS_MAX, Link::try_from)
+    list(nested(), bounds::LINKS_MAX).decode("links", reply.links)
 }

@@ -40,7 +40,8 @@ impl Malformed {
 
     /// The same, seen from the message that `parent` is a field of.
     pub(super) fn under(mut self, parent: &str) -> Malformed {
-        let point = if self.field.is_empty() || self.field.starts_with('[') { "" } else { "." };
+        let is_path = !parent.is_empty() && !self.field.is_empty() && !self.field.starts_with('[');
+        let point = if is_path { "." } else { "" };
         self.field = format!("{parent}{point}{}", self.field);
         self
     }

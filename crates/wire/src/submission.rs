@@ -9,28 +9,30 @@ use pliant_model::Time;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
 
-use super::discovery::{called, service_call};
-use super::proto::{self, submit_request};
-use super::{Malformed, Pack, bounds, read, write};
+use super::field::*;
+use super::table::{message, one_of};
+use super::{Pack, bounds, proto};
 
-/// What a client submits. Whose it is comes from the certificate; the shape of a service's work from the server.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Submission {
-    /// What makes it unique.
-    pub key: Key,
-    /// What is to run.
-    pub what: Submitted,
-    /// The files that were uploaded under the same key. Whether they can lie beside each other is not checked
-    /// here.
-    pub inputs: Vec<FileSpec>,
-    /// The latest completion that the client takes here; none takes any.
-    pub latest: Option<Time>,
-    /// The estimates that were compared.
-    pub compared: Vec<Compared>,
-    /// What came of asking the others.
-    pub survey: Survey,
-    /// The user chose this server: the job is not moved.
-    pub pinned: bool,
+message! {
+    /// What a client submits. Whose it is comes from the certificate; the shape of a service's work from the server.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::SubmitRequest <=> pub struct Submission {
+        /// What makes it unique.
+        key: Key = KEY,
+        /// What is to run.
+        what: Submitted = one_of::<proto::submit_request::What, _>(),
+        /// The files that were uploaded under the same key. Whether they can lie beside each other is not checked
+        /// here.
+        inputs: Vec<FileSpec> = list(nested(), bounds::INPUTS_MAX).exact(),
+        /// The latest completion that the client takes here; none takes any.
+        latest: Option<Time> = optional(TIME),
+        /// The estimates that were compared.
+        compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
+        /// What came of asking the others.
+        survey: Survey = unless(Survey::default(), nested()),
+        /// The user chose this server: the job is not moved.
+        pinned: bool,
+    }
 }
 
 /// What is to run.
@@ -61,103 +63,31 @@ impl Submitted {
     }
 }
 
-/// A user's own script.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Script {
-    /// What the job is called.
-    pub name: String,
-    /// Its text; the first line says what runs it (`#!`).
-    pub text: Vec<u8>,
-    /// What is asked for.
-    pub work: Work,
-    /// What it is started with.
-    pub arguments: Vec<String>,
-}
-
-impl From<&Submission> for proto::SubmitRequest {
-    fn from(submission: &Submission) -> proto::SubmitRequest {
-        let what = match &submission.what {
-            Submitted::Service { name, arguments } => {
-                submit_request::What::Service(service_call(name, arguments))
-            }
-            Submitted::Script(script) => submit_request::What::Script(script.into()),
-            Submitted::Pack(pack) => submit_request::What::Pack(pack.into()),
-        };
-        proto::SubmitRequest {
-            key: submission.key.0.to_vec(),
-            what: Some(what),
-            // Not cut: the client is to be told if there are too many.
-            inputs: submission.inputs.iter().map(proto::InputFile::from).collect(),
-            latest: write::optional_time(submission.latest),
-            compared: write::list(&submission.compared, bounds::COMPARED_MAX),
-            survey: super::cause::survey(&submission.survey),
-            pinned: submission.pinned,
-        }
+message! {
+    /// A user's own script.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    proto::Script <=> pub struct Script {
+        /// What the job is called.
+        name: String = word("the name of a script", bounds::NAME_BYTES_MAX).exact(),
+        /// Its text; the first line says what runs it (`#!`).
+        text: Vec<u8> = ScriptBytes,
+        /// What is asked for.
+        work: Work = required("the work"),
+        /// What it is started with.
+        arguments: Vec<String> = list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
     }
 }
 
-impl TryFrom<proto::SubmitRequest> for Submission {
-    type Error = Malformed;
-    fn try_from(message: proto::SubmitRequest) -> Result<Submission, Malformed> {
-        let key = read::key("key", &message.key)?;
-        let what = match message.what {
-            Some(submit_request::What::Service(call)) => {
-                let (name, arguments) = called(call).map_err(|malformed| malformed.under("service"))?;
-                Submitted::Service { name, arguments }
-            }
-            Some(submit_request::What::Script(script)) => {
-                let script = Script::try_from(script).map_err(|malformed| malformed.under("script"))?;
-                Submitted::Script(script)
-            }
-            Some(submit_request::What::Pack(pack)) => {
-                Submitted::Pack(Pack::try_from(pack).map_err(|malformed| malformed.under("pack"))?)
-            }
-            None => return Err(Malformed::missing("", "service, script or pack")),
-        };
-        Ok(Submission {
-            key,
-            what,
-            inputs: read::list("inputs", message.inputs, bounds::INPUTS_MAX, FileSpec::try_from)?,
-            latest: read::optional_time("latest", message.latest)?,
-            compared: read::list("compared", message.compared, bounds::COMPARED_MAX, Compared::try_from)?,
-            survey: read::optional("survey", message.survey)?.unwrap_or_default(),
-            pinned: message.pinned,
-        })
+one_of! {
+    proto::submit_request::What <=> Submitted {
+        Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
+        Script <=> Script(nested()),
+        Pack <=> Pack(nested()),
     }
-}
 
-impl From<&Script> for proto::Script {
-    fn from(script: &Script) -> proto::Script {
-        let Script { name, text, work, arguments } = script;
-        proto::Script {
-            name: name.clone(),
-            text: text.clone(),
-            work: Some(work.into()),
-            arguments: arguments.clone(),
-        }
+    proto::prepare_request::What <=> Submitted {
+        Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
+        Script <=> Script(nested()),
+        Pack <=> Pack(nested()),
     }
-}
-
-impl TryFrom<proto::Script> for Script {
-    type Error = Malformed;
-    fn try_from(message: proto::Script) -> Result<Script, Malformed> {
-        let argument = |argument| read::text("", argument, bounds::ARGUMENT_BYTES_MAX);
-        Ok(Script {
-            name: read::word("name", "the name of a script", message.name, bounds::NAME_BYTES_MAX)?,
-            text: script_text("text", message.text)?,
-            work: read::required("work", "the work", message.work)?,
-            arguments: read::list("arguments", message.arguments, bounds::ARGUMENTS_MAX, argument)?,
-        })
-    }
-}
-
-/// A script that says what runs it.
-pub(super) fn script_text(field: &str, text: Vec<u8>) -> Result<Vec<u8>, Malformed> {
-    let text = read::bytes_to(field, text, bounds::SCRIPT_BYTES_MAX)?;
-    if !text.starts_with(b"#!") {
-        let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let first = String::from_utf8_lossy(&first[..first.len().min(80)]);
-        return Err(Malformed::text(field, "a first line that says what runs it, like `#!/bin/sh`", &first));
-    }
-    Ok(text)
 }

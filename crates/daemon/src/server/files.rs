@@ -158,7 +158,7 @@ async fn answer(
     sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
     answer: UploadAnswer,
 ) -> Result<(), Status> {
-    sender.send(Ok(answer.into())).await.map_err(|_| Status::cancelled("the client has gone"))
+    sender.send(Ok((&answer).into())).await.map_err(|_| Status::cancelled("the client has gone"))
 }
 
 /// Refuses a job that has not ended.

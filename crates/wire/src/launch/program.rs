@@ -6,11 +6,11 @@ use pliant_control::payload::Payload;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
 
-use super::super::discovery::{called, service_call};
-use super::super::proto::{self, program::What};
-use super::super::{Malformed, bounds, read};
+use super::super::field::*;
+use super::super::table::one_of;
+use super::super::{Malformed, bounds, proto};
 
-const A_PROGRAM: &str = "a service or a script";
+pub(super) const A_PROGRAM: &str = "a service or a script";
 
 /// What a task of a launch runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -67,60 +67,28 @@ impl Program {
     }
 }
 
-impl From<&Program> for proto::Program {
-    fn from(program: &Program) -> proto::Program {
-        let what = match program {
-            Program::Service { name, arguments } => What::Service(service_call(name, arguments)),
-            Program::Script { name, text, arguments } => What::Script(proto::program::Script {
-                name: name.clone(),
-                text: text.clone(),
-                arguments: arguments.clone(),
-            }),
-        };
-        proto::Program { what: Some(what) }
-    }
+// What comes from a user is not cut: the user is informed if there is too much of it.
+one_of! {
+    proto::Program { what: proto::program::What } <=> Program {
+        Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
+        Script(proto::program::Script) <=> Script {
+            name: word("the name of a script", bounds::NAME_BYTES_MAX).exact(),
+            text: SCRIPT,
+            arguments: list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
+        },
+    } => (expected: "a service or a script")
 }
 
-impl TryFrom<proto::Program> for Program {
-    type Error = Malformed;
-    fn try_from(message: proto::Program) -> Result<Program, Malformed> {
-        match message.what.ok_or_else(|| Malformed::missing("", A_PROGRAM))? {
-            What::Service(call) => {
-                let (name, arguments) = called(call).map_err(|malformed| malformed.under("service"))?;
-                Ok(Program::Service { name, arguments })
-            }
-            What::Script(script) => script_of(script).map_err(|malformed| malformed.under("script")),
-        }
-    }
-}
-
-fn script_of(script: proto::program::Script) -> Result<Program, Malformed> {
-    let argument = |argument| read::text("", argument, bounds::ARGUMENT_BYTES_MAX);
-    let text = super::super::submission::script_text("text", script.text.into_bytes())?;
-    Ok(Program::Script {
-        name: read::word("name", "the name of a script", script.name, bounds::NAME_BYTES_MAX)?,
-        // It was text, and nothing of it was changed.
-        text: String::from_utf8_lossy(&text).into_owned(),
-        arguments: read::list("arguments", script.arguments, bounds::ARGUMENTS_MAX, argument)?,
-    })
-}
-
-/// The payload of a task, as it is sent; no program if it describes none, which the other end refuses.
-pub(super) fn sent(payload: &Payload) -> (Option<proto::Program>, Vec<proto::InputFile>) {
-    match payload.read::<TaskProgram>() {
-        Ok(TaskProgram { program, inputs }) => {
-            (Some((&program).into()), inputs.iter().map(proto::InputFile::from).collect())
-        }
+/// The program and the input files that a payload describes; no program if it describes none, which the other end refuses.
+pub(super) fn program_and_inputs(payload: &Payload) -> (Option<Program>, Vec<FileSpec>) {
+    match payload.read() {
+        Ok(TaskProgram { program, inputs }) => (Some(program), inputs),
         Err(_) => (None, Vec::new()),
     }
 }
 
 /// The payload of a task that was sent.
-pub(super) fn payload_of(
-    program: Option<proto::Program>,
-    inputs: Vec<proto::InputFile>,
-) -> Result<Payload, Malformed> {
-    let program = read::required("program", A_PROGRAM, program)?;
-    let inputs = read::list("inputs", inputs, bounds::INPUTS_MAX, FileSpec::try_from)?;
+pub(super) fn payload((program, inputs): (Option<Program>, Vec<FileSpec>)) -> Result<Payload, Malformed> {
+    let program = program.ok_or_else(|| Malformed::missing("program", A_PROGRAM))?;
     Ok(Payload::of(&TaskProgram { program, inputs }))
 }

@@ -4,7 +4,7 @@ use pliant_control::agent::Offering;
 
 use super::super::proto::{self, explore_reply, explore_request};
 use super::super::{FromServer, OffersQuery, Shares, ToServer, bounds, offers, offers_reply};
-use super::samples::{NAME, check};
+use super::samples::{A_SERVICE, AN_ARGUMENT, EMPTY, KEY, NAME, NOTHING, USER, check};
 use super::sent;
 
 #[test]
@@ -27,12 +27,12 @@ fn questions() {
     };
     let far = "milliseconds since the Unix epoch from -1125899906842624 to 1125899906842624";
     let cases = [
-        (None, "", "begin, submit, cancel, cancel_all, expect or withdraw", "nothing"),
-        (Some(begin(15, "pi", None)), "begin.exploration", "a key of 16 bytes", "15 bytes"),
-        (Some(begin(16, "", None)), "begin.service", "the name of a service", "an empty text"),
+        (None, "", "begin, submit, cancel, cancel_all, expect or withdraw", NOTHING),
+        (Some(begin(15, "pi", None)), "begin.exploration", KEY, "15 bytes"),
+        (Some(begin(16, "", None)), "begin.service", A_SERVICE, EMPTY),
         (Some(begin(16, "pi", Some(i64::MAX))), "begin.deadline_ms", far, "9223372036854775807"),
         (Some(with_input(31)), "begin.inputs[0].sha256", "a SHA-256 checksum of 32 bytes", "31 bytes"),
-        (Some(call("")), "submit.arguments", "the name of an argument", "an empty text"),
+        (Some(call("")), "submit.arguments", AN_ARGUMENT, EMPTY),
     ];
     for (message, field, expected, found) in cases {
         let right = proto::ExploreRequest { message: Some(begin(16, "pi", None)), attempt: 0 };
@@ -48,7 +48,7 @@ fn answers() {
     };
     let long = bounds::OUTPUT_BYTES_MAX + 1;
     let cases = [
-        (None, "", "stands, not_taken, all_cancelled, prospects or shared", "nothing"),
+        (None, "", "stands, not_taken, all_cancelled, prospects or shared", NOTHING),
         (Some(stands(0, 0)), "stands.standing", "how a request stands, from 1 to 5", "0"),
         (Some(stands(6, 0)), "stands.standing", "how a request stands, from 1 to 5", "6"),
         (Some(stands(3, long)), "stands.output", "at most 262144 bytes", "262145 bytes"),
@@ -71,8 +71,7 @@ fn shares() {
         never,
         "-1",
     );
-    let bad = "a user name of 1 to 64 letters, digits and `. _ - @`";
-    check::<_, Shares>(right, |reply| reply.users[0].user = "-rf".into(), "users[0].user", bad, "`-rf`");
+    check::<_, Shares>(right, |reply| reply.users[0].user = "-rf".into(), "users[0].user", USER, "`-rf`");
 }
 
 #[test]

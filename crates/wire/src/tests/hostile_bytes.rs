@@ -1,21 +1,10 @@
 //! Bytes from anywhere: they are refused or understood, and what is understood can be written again.
 
-use pliant_control::agent::{Found, What};
-use pliant_control::coallocation::{LaunchRecord, Part, PartId};
-use pliant_control::explain::Explanation;
-use pliant_control::job::JobRecord;
-use pliant_control::server_info::ServerInfo;
 use proptest::prelude::*;
 use prost::Message;
 
-use super::super::proto;
-use super::super::{
-    Decided, Download, Federation, FromChild, FromParent, FromServer, GiveOrder, HeldParts, JobResults,
-    JobsPage, JobsQuery, LaunchRequest, LocatedJob, Malformed, Offer, ProbeOrder, Probed, Shares,
-    SpawnRequest, Stands, Submission, SubmitAnswer, TaskDownload, ToServer, Upload, UploadAnswer, accuracies,
-    links, surveyed,
-};
-use super::{arbitrary, received};
+use super::messages::*;
+use super::{drawn, received};
 
 /// Reads bytes as an `M`; if they say something, it can be said again.
 fn understood<M, T>(bytes: &[u8])
@@ -41,43 +30,18 @@ fn refused_or_not<M: Message + Default, T>(bytes: &[u8], read: impl Fn(M) -> Res
     }
 }
 
-fn every_message(bytes: &[u8]) {
-    understood::<proto::Job, JobRecord>(bytes);
-    understood::<proto::What, What>(bytes);
-    understood::<proto::Found, Found>(bytes);
-    understood::<proto::ServerInfo, ServerInfo>(bytes);
-    understood::<proto::Up, FromChild>(bytes);
-    understood::<proto::Down, FromParent>(bytes);
-    understood::<proto::ServersReply, Federation>(bytes);
-    understood::<proto::JobsRequest, JobsQuery>(bytes);
-    understood::<proto::JobsReply, JobsPage>(bytes);
-    understood::<proto::FindJobReply, LocatedJob>(bytes);
-    understood::<proto::SubmitRequest, Submission>(bytes);
-    understood::<proto::SubmitReply, SubmitAnswer>(bytes);
-    understood::<proto::ExplainReply, Explanation>(bytes);
-    understood::<proto::UploadRequest, Upload>(bytes);
-    understood::<proto::DownloadRequest, Download>(bytes);
-    understood::<proto::ServicesReply, Offer>(bytes);
-    understood::<proto::ExploreRequest, ToServer>(bytes);
-    understood::<proto::ExploreReply, FromServer>(bytes);
-    understood::<proto::UsersReply, Shares>(bytes);
-    refused_or_not(bytes, |message: proto::UploadReply| UploadAnswer::try_from(message));
-    refused_or_not(bytes, accuracies);
-    understood::<proto::ResultsReply, JobResults>(bytes);
-    understood::<proto::LaunchRequest, LaunchRequest>(bytes);
-    understood::<proto::SpawnRequest, SpawnRequest>(bytes);
-    understood::<proto::Launch, LaunchRecord>(bytes);
-    understood::<proto::PreparePart, Part>(bytes);
-    understood::<proto::DecidePart, (PartId, Decided)>(bytes);
-    understood::<proto::PartStands, Stands>(bytes);
-    understood::<proto::TaskDownload, TaskDownload>(bytes);
-    understood::<proto::HeldPartsReply, HeldParts>(bytes);
-    refused_or_not(bytes, surveyed);
-    understood::<proto::ProbeRequest, ProbeOrder>(bytes);
-    understood::<proto::ProbeReply, Probed>(bytes);
-    understood::<proto::GiveRequest, GiveOrder>(bytes);
-    refused_or_not(bytes, links);
+macro_rules! understood_or_refused {
+    ($($test:ident: $type:ty;)*) => {
+        fn every_message(bytes: &[u8]) {
+            $(understood::<<$type as HasMessage>::Message, $type>(bytes);)*
+            refused_or_not(bytes, accuracies);
+            refused_or_not(bytes, surveyed);
+            refused_or_not(bytes, links);
+        }
+    };
 }
+
+for_each_message!(understood_or_refused);
 
 /// A message of which a few bytes were changed, or the end cut off.
 fn damaged(message: impl Message) -> impl Strategy<Value = Vec<u8>> {
@@ -107,38 +71,38 @@ proptest! {
     }
 
     #[test]
-    fn damaged_jobs(bytes in arbitrary::job().prop_flat_map(|job| damaged(proto::Job::from(&job)))) {
+    fn damaged_jobs(bytes in drawn::<JobRecord>().prop_flat_map(|job| damaged(proto::Job::from(&job)))) {
         understood::<proto::Job, JobRecord>(&bytes);
         every_message(&bytes);
     }
 
     #[test]
-    fn damaged_submissions(bytes in arbitrary::submission().prop_flat_map(|one| damaged(proto::SubmitRequest::from(&one)))) {
+    fn damaged_submissions(bytes in drawn::<Submission>().prop_flat_map(|one| damaged(proto::SubmitRequest::from(&one)))) {
         understood::<proto::SubmitRequest, Submission>(&bytes);
     }
 
     #[test]
-    fn damaged_messages_of_children(bytes in arbitrary::from_child().prop_flat_map(|one| damaged(proto::Up::from(&one)))) {
+    fn damaged_messages_of_children(bytes in drawn::<FromChild>().prop_flat_map(|one| damaged(proto::Up::from(&one)))) {
         understood::<proto::Up, FromChild>(&bytes);
     }
 
     #[test]
-    fn damaged_messages_of_parents(bytes in arbitrary::from_parent().prop_flat_map(|one| damaged(proto::Down::from(&one)))) {
+    fn damaged_messages_of_parents(bytes in drawn::<FromParent>().prop_flat_map(|one| damaged(proto::Down::from(&one)))) {
         understood::<proto::Down, FromParent>(&bytes);
     }
 
     #[test]
-    fn damaged_launches(bytes in arbitrary::launch_request().prop_flat_map(|one| damaged(proto::LaunchRequest::from(&one)))) {
+    fn damaged_launches(bytes in drawn::<LaunchRequest>().prop_flat_map(|one| damaged(proto::LaunchRequest::from(&one)))) {
         understood::<proto::LaunchRequest, LaunchRequest>(&bytes);
     }
 
     #[test]
-    fn damaged_parts(bytes in arbitrary::part().prop_flat_map(|one| damaged(proto::PreparePart::from(&one)))) {
+    fn damaged_parts(bytes in drawn::<Part>().prop_flat_map(|one| damaged(proto::PreparePart::from(&one)))) {
         understood::<proto::PreparePart, Part>(&bytes);
     }
 
     #[test]
-    fn damaged_downloads(bytes in arbitrary::download().prop_flat_map(|one| damaged(proto::DownloadRequest::from(&one)))) {
+    fn damaged_downloads(bytes in drawn::<Download>().prop_flat_map(|one| damaged(proto::DownloadRequest::from(&one)))) {
         understood::<proto::DownloadRequest, Download>(&bytes);
     }
 }

@@ -9,12 +9,13 @@ use super::super::{
     Decided, LaunchRequest, LaunchesQuery, SpawnRequest, Stands, TaskDownload, bounds, launch_answer,
     survey_reply, surveyed,
 };
-use super::samples::{NAME, PROCS, call, check};
+use super::samples::{
+    ADDRESS, EMPTY, FIRST_LINE, KEY, NAME, NOTHING, PRINTABLE, PROCS, WALLTIME, call, check,
+};
 use super::sent;
 
 const TASK: &str =
     "the name of a task, 1 to 64 letters, digits and `. _ -` of which the first is a letter or digit";
-const ADDRESS: &str = "an address like `lyon.example.org:7450`";
 const ABOVE_0: &str = "a number above 0";
 
 fn id() -> proto::LaunchId {
@@ -58,10 +59,10 @@ fn of_application(launch: &mut proto::LaunchRequest) -> &mut proto::Application 
 fn launches_of_clients() {
     type Damage = fn(&mut proto::LaunchRequest);
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|launch| launch.key.clear(), "key", "a key of 16 bytes", "0 bytes"),
-        (|launch| launch.name = "a\nb".into(), "name", "printable characters on one line", "`a\\nb`"),
-        (|launch| launch.application = None, "application", "an application", "nothing"),
-        (|launch| launch.walltime_s = 0, "walltime_s", "a walltime in seconds from 1 to 315360000", "0"),
+        (|launch| launch.key.clear(), "key", KEY, "0 bytes"),
+        (|launch| launch.name = "a\nb".into(), "name", PRINTABLE, "`a\\nb`"),
+        (|launch| launch.application = None, "application", "an application", NOTHING),
+        (|launch| launch.walltime_s = 0, "walltime_s", WALLTIME, "0"),
         (|launch| launch.patience_s = 86_401, "patience_s", "seconds from 1 to 86400", "86401"),
         (|launch| launch.user_lan = "a b".into(), "user_lan", NAME, "`a b`"),
         (|launch| launch.mapping = 4, "mapping", "0 (wase), 1 (best-fit), 2 (random) or 3 (refined)", "4"),
@@ -75,7 +76,6 @@ fn launches_of_clients() {
 #[test]
 fn applications() {
     type Damage = fn(&mut proto::Application);
-    const FIRST_LINE: &str = "a first line that says what runs it, like `#!/bin/sh`";
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|application| application.mcr_mflops = 0.0, "mcr_mflops", ABOVE_0, "0"),
         (|application| application.bandwidth_mbps = Some(-1.0), "bandwidth_mbps", ABOVE_0, "-1"),
@@ -86,7 +86,7 @@ fn applications() {
             |application| application.tasks[0].program = None,
             "tasks[0].program",
             "a service or a script",
-            "nothing",
+            NOTHING,
         ),
         (
             |application| {
@@ -102,7 +102,7 @@ fn applications() {
             |application| application.tasks[1].inputs = vec![proto::InputFile::default()],
             "tasks[1].inputs[0].name",
             "a file name that is not empty",
-            "an empty text",
+            EMPTY,
         ),
         (|application| application.edges[0].rqoc = 0.0, "edges[0].rqoc", ABOVE_0, "0"),
         (
@@ -129,12 +129,12 @@ fn tasks_that_are_spawned() {
     let right =
         proto::SpawnRequest { launch: Some(id()), key: vec![1; 16], task: Some(wish("new")), talks, more };
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|spawn| spawn.launch = None, "launch", "a launch", "nothing"),
-        (|spawn| spawn.launch.as_mut().unwrap().agent.clear(), "launch.agent", NAME, "an empty text"),
-        (|spawn| spawn.key = vec![1; 17], "key", "a key of 16 bytes", "17 bytes"),
-        (|spawn| spawn.task = None, "task", "a task", "nothing"),
-        (|spawn| spawn.talks[0].task.clear(), "talks[0].task", TASK, "an empty text"),
-        (|spawn| spawn.more[0].task = None, "more[0].task", "a task", "nothing"),
+        (|spawn| spawn.launch = None, "launch", "a launch", NOTHING),
+        (|spawn| spawn.launch.as_mut().unwrap().agent.clear(), "launch.agent", NAME, EMPTY),
+        (|spawn| spawn.key = vec![1; 17], "key", KEY, "17 bytes"),
+        (|spawn| spawn.task = None, "task", "a task", NOTHING),
+        (|spawn| spawn.talks[0].task.clear(), "talks[0].task", TASK, EMPTY),
+        (|spawn| spawn.more[0].task = None, "more[0].task", "a task", NOTHING),
     ];
     for (damage, field, expected, found) in cases {
         check::<_, SpawnRequest>(right.clone(), damage, field, expected, found);
@@ -156,7 +156,7 @@ fn records() {
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|launch| launch.state = 0, "state", "the state of a launch, from 1 to 5", "0"),
         (|launch| launch.state = 6, "state", "the state of a launch, from 1 to 5", "6"),
-        (|launch| launch.end = Some(proto::launch::End { how: None }), "end", HOW, "nothing"),
+        (|launch| launch.end = Some(proto::launch::End { how: None }), "end", HOW, NOTHING),
         (|launch| launch.tasks[0].address = "here".into(), "tasks[0].address", ADDRESS, "`here`"),
         (
             |launch| launch.tasks[0].affinity = Some(-1.0),
@@ -164,7 +164,7 @@ fn records() {
             "a number from 0 to 1000000000000000000",
             "-1",
         ),
-        (|launch| launch.unacknowledged = vec![String::new()], "unacknowledged[0]", NAME, "an empty text"),
+        (|launch| launch.unacknowledged = vec![String::new()], "unacknowledged[0]", NAME, EMPTY),
     ];
     for (damage, field, expected, found) in cases {
         check::<_, LaunchRecord>(right.clone(), damage, field, expected, found);
@@ -197,11 +197,11 @@ fn parts() {
         patience_s: 10,
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|part| part.id = None, "id", "a part", "nothing"),
-        (|part| part.id.as_mut().unwrap().launch = None, "id.launch", "a launch", "nothing"),
-        (|part| part.coordinator.clear(), "coordinator", ADDRESS, "an empty text"),
-        (|part| part.tasks.clear(), "tasks", "at least one task", "nothing"),
-        (|part| part.tasks[0].machine.clear(), "tasks[0].machine", "a machine", "an empty text"),
+        (|part| part.id = None, "id", "a part", NOTHING),
+        (|part| part.id.as_mut().unwrap().launch = None, "id.launch", "a launch", NOTHING),
+        (|part| part.coordinator.clear(), "coordinator", ADDRESS, EMPTY),
+        (|part| part.tasks.clear(), "tasks", "at least one task", NOTHING),
+        (|part| part.tasks[0].machine.clear(), "tasks[0].machine", "a machine", EMPTY),
         (|part| part.tasks[0].neighbours[0].push('='), "tasks[0].neighbours[0]", TASK, "`sink=`"),
         (|part| part.procs = 0, "procs", PROCS, "0"),
         (|part| part.patience_s = 0, "patience_s", "seconds from 1 to 86400", "0"),
@@ -217,8 +217,8 @@ fn what_clients_fetch_of_tasks() {
     let of = proto::LaunchTask { launch: Some(id()), task: "source".to_owned() };
     let right = proto::TaskDownload { of: Some(of), result: "work/out.txt".to_owned(), offset: 7 };
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|download| download.of = None, "of", "a task of a launch", "nothing"),
-        (|download| download.of.as_mut().unwrap().launch = None, "of.launch", "a launch", "nothing"),
+        (|download| download.of = None, "of", "a task of a launch", NOTHING),
+        (|download| download.of.as_mut().unwrap().launch = None, "of.launch", "a launch", NOTHING),
         (|download| download.of.as_mut().unwrap().task = "..".into(), "of.task", TASK, "`..`"),
     ];
     for (damage, field, expected, found) in cases {
@@ -239,10 +239,10 @@ fn standings_and_verdicts() {
     let over = proto::PartStanding { standing: Some(over) };
     let over = proto::PartStands { id: Some(part_id()), standing: Some(over) };
     let cases = [
-        (nothing, "standing", "how the part stands", "nothing"),
+        (nothing, "standing", "how the part stands", NOTHING),
         (held("a/b", "host:1"), "standing.held.addresses", TASK, "`a/b`"),
         (held("a", "host"), "standing.held.addresses[a]", ADDRESS, "`host`"),
-        (over, "standing.over.exit", "how it ended", "nothing"),
+        (over, "standing.over.exit", "how it ended", NOTHING),
     ];
     for (message, field, expected, found) in cases {
         check::<_, Stands>(held("a", "host:1"), |stands| *stands = message, field, expected, found);
@@ -255,7 +255,7 @@ fn standings_and_verdicts() {
     };
     let right = || decided(Some(part_verdict::Verdict::End(true)));
     let cases = [
-        (None, "verdict", "undecided, commit or end", "nothing"),
+        (None, "verdict", "undecided, commit or end", NOTHING),
         (Some(commit), "verdict.commit.peers[sink]", ADDRESS, "`host:99999`"),
     ];
     for (verdict, field, expected, found) in cases {
@@ -269,7 +269,7 @@ fn machines() {
     let machine = Machine { name: "node".to_owned(), power_mflops: 1e4, procs: 4, load: 0.5 };
     type Change = fn(&mut proto::SurveyedMachine);
     let cases: [(Change, &str, &str, &str); 4] = [
-        (|machine| machine.name.clear(), "name", "the name of a machine", "an empty text"),
+        (|machine| machine.name.clear(), "name", "the name of a machine", EMPTY),
         (|machine| machine.procs = 0, "procs", PROCS, "0"),
         (|machine| machine.load = 1.5, "load", "a share from 0 to 1", "1.5"),
         (

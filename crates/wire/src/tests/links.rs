@@ -7,7 +7,7 @@ use pliant_control::handoff::Peer;
 
 use super::super::proto;
 use super::super::{GiveOrder, ProbeOrder, Probed, links};
-use super::samples::{NAME, TIME, check};
+use super::samples::{ADDRESS, EMPTY, NAME, TIME, check};
 
 const BYTES: &str = "bytes from 65536 to 67108864";
 const LIMIT: &str = "milliseconds from 1000 to 30000";
@@ -19,13 +19,8 @@ fn orders_to_measure() {
     let order = ProbeOrder { server, bytes: 1 << 20, limit: Duration::from_secs(5) };
     type Change = fn(&mut proto::ProbeRequest);
     let cases: [(Change, &str, &str, &str); 5] = [
-        (|order| order.server.clear(), "server", NAME, "an empty text"),
-        (
-            |order| order.address = "nice".into(),
-            "address",
-            "an address like `lyon.example.org:7450`",
-            "`nice`",
-        ),
+        (|order| order.server.clear(), "server", NAME, EMPTY),
+        (|order| order.address = "nice".into(), "address", ADDRESS, "`nice`"),
         (|order| order.bytes = 1, "bytes", BYTES, "1"),
         (|order| order.bytes = u64::MAX, "bytes", BYTES, "18446744073709551615"),
         (|order| order.limit_ms = 60_000, "limit_ms", LIMIT, "60000"),

@@ -12,44 +12,30 @@ use tonic::{Code, Status};
 use super::super::proto::{self, down, speedup, up};
 use super::super::{Federation, FromChild, FromParent, asked, bounds, handle_of};
 use super::samples::{
-    NAME, PROCS, TIME, amdahl, call, check, estimate, job, question, server_info, table, vector, work,
+    A_SERVICE, ADDRESS, AN_ARGUMENT, AN_ESTIMATE, EMPTY, HANDLE, KEY, NAME, NOTHING, PRINTABLE, PROCS, STATE,
+    TIME, USER, WALLTIME, amdahl, call, check, estimate, job, question, server_info, table, vector, work,
 };
 
 #[test]
 fn jobs() {
     type Damage = fn(&mut proto::Job);
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|job| job.handle.clear(), "handle", "a job handle like `lyon.17`", "an empty text"),
-        (|job| job.handle = "lyon.017".into(), "handle", "a job handle like `lyon.17`", "`lyon.017`"),
-        (|job| job.key.clear(), "key", "a key of 16 bytes", "0 bytes"),
-        (|job| job.key.push(0), "key", "a key of 16 bytes", "17 bytes"),
-        (
-            |job| job.owner = "$(id)".into(),
-            "owner",
-            "a user name of 1 to 64 letters, digits and `. _ - @`",
-            "`$(id)`",
-        ),
-        (|job| job.name = "a\u{1b}[31m".into(), "name", "printable characters on one line", "`a\\u{1b}[31m`"),
+        (|job| job.handle.clear(), "handle", HANDLE, EMPTY),
+        (|job| job.handle = "lyon.017".into(), "handle", HANDLE, "`lyon.017`"),
+        (|job| job.key.clear(), "key", KEY, "0 bytes"),
+        (|job| job.key.push(0), "key", KEY, "17 bytes"),
+        (|job| job.owner = "$(id)".into(), "owner", USER, "`$(id)`"),
+        (|job| job.name = "a\u{1b}[31m".into(), "name", PRINTABLE, "`a\\u{1b}[31m`"),
         (|job| job.name = "x".repeat(129), "name", "at most 128 bytes", "129 bytes"),
-        (|job| job.work = None, "work", "the work", "nothing"),
+        (|job| job.work = None, "work", "the work", NOTHING),
         (|job| job.work.as_mut().unwrap().procs = 0, "work.procs", PROCS, "0"),
         (|job| job.work.as_mut().unwrap().procs = 10_000_001, "work.procs", PROCS, "10000001"),
-        (
-            |job| job.work.as_mut().unwrap().walltime_s = 0,
-            "work.walltime_s",
-            "a walltime in seconds from 1 to 315360000",
-            "0",
-        ),
-        (
-            |job| job.work.as_mut().unwrap().walltime_s = 315_360_001,
-            "work.walltime_s",
-            "a walltime in seconds from 1 to 315360000",
-            "315360001",
-        ),
-        (|job| job.state = 0, "state", "a job state from 1 to 6", "0"),
-        (|job| job.state = 7, "state", "a job state from 1 to 6", "7"),
+        (|job| job.work.as_mut().unwrap().walltime_s = 0, "work.walltime_s", WALLTIME, "0"),
+        (|job| job.work.as_mut().unwrap().walltime_s = 315_360_001, "work.walltime_s", WALLTIME, "315360001"),
+        (|job| job.state = 0, "state", STATE, "0"),
+        (|job| job.state = 7, "state", STATE, "7"),
         (|job| job.submitted = i64::MAX, "submitted", TIME, "9223372036854775807"),
-        (|job| job.expected = None, "expected", "an estimate", "nothing"),
+        (|job| job.expected = None, "expected", AN_ESTIMATE, NOTHING),
         (
             |job| job.expected.as_mut().unwrap().start = i64::MIN,
             "expected.start",
@@ -69,7 +55,7 @@ fn jobs() {
             |job| job.exit = Some(proto::Exit { how: None }),
             "exit",
             "code, signal, over_walltime, cancelled, not_started or lost",
-            "nothing",
+            NOTHING,
         ),
         (
             |job| job.exit = Some(proto::Exit { how: Some(proto::exit::How::Cancelled(false)) }),
@@ -80,7 +66,7 @@ fn jobs() {
         (
             |job| job.exit = Some(proto::Exit { how: Some(proto::exit::How::Lost("a\nb".into())) }),
             "exit.lost",
-            "printable characters on one line",
+            PRINTABLE,
             "`a\\nb`",
         ),
         (|job| job.compared = vec![proto::Compared::default(); 65], "compared", "at most 64 items", "65"),
@@ -90,8 +76,8 @@ fn jobs() {
                 job.compared = vec![good.clone(), proto::Compared { estimate: None, ..good }];
             },
             "compared[1].estimate",
-            "an estimate",
-            "nothing",
+            AN_ESTIMATE,
+            NOTHING,
         ),
         (
             |job| {
@@ -117,7 +103,7 @@ fn speedups() {
     };
     let many: Vec<(u32, f64)> = (1..=4097).map(|procs| (procs, 1.0)).collect();
     let cases = [
-        (proto::Speedup { model: None }, "", "rigid, amdahl, folding, downey or table", "nothing"),
+        (proto::Speedup { model: None }, "", "rigid, amdahl, folding, downey or table", NOTHING),
         (amdahl(1.5, 8), ".amdahl.parallel", "a fraction from 0 to 1", "1.5"),
         (amdahl(f64::NAN, 8), ".amdahl.parallel", "a fraction from 0 to 1", "NaN"),
         (amdahl(0.5, 0), ".amdahl.limit", "at least 1 processor", "0"),
@@ -161,11 +147,10 @@ fn greets(hello: proto::Hello) -> proto::Up {
 #[test]
 fn questions() {
     type Damage = fn(&mut proto::Question);
-    let user = "a user name of 1 to 64 letters, digits and `. _ - @`";
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|question| question.what = None, "what", "work or service", "nothing"),
-        (|question| question.what = Some(proto::What { what: None }), "what", "work or service", "nothing"),
-        (|question| question.user.clear(), "user", user, "an empty text"),
+        (|question| question.what = None, "what", "work or service", NOTHING),
+        (|question| question.what = Some(proto::What { what: None }), "what", "work or service", NOTHING),
+        (|question| question.user.clear(), "user", USER, EMPTY),
         (|question| question.best = 65, "best", "a number of answers from 1 to 64", "65"),
         (|question| question.only = "Lyon".into(), "only", NAME, "`Lyon`"),
         (|question| question.patience_s = -1, "patience_s", "seconds from 1 to 3600", "-1"),
@@ -191,10 +176,10 @@ fn questions() {
 fn calls_of_services() {
     let long = "x".repeat(4097);
     let cases = [
-        (proto::ServiceCall::default(), "service.name", "the name of a service", "an empty text"),
-        (call(&[("", "1")]), "service.arguments", "the name of an argument", "an empty text"),
-        (call(&[("n", "1\n2")]), "service.arguments[n]", "printable characters on one line", "`1\\n2`"),
-        (call(&[("n\0", "1")]), "service.arguments", "printable characters on one line", "`n\\0`"),
+        (proto::ServiceCall::default(), "service.name", A_SERVICE, EMPTY),
+        (call(&[("", "1")]), "service.arguments", AN_ARGUMENT, EMPTY),
+        (call(&[("n", "1\n2")]), "service.arguments[n]", PRINTABLE, "`1\\n2`"),
+        (call(&[("n\0", "1")]), "service.arguments", PRINTABLE, "`n\\0`"),
         (call(&[("n", &long)]), "service.arguments[n]", "at most 4096 bytes", "4097 bytes"),
     ];
     for (damaged, field, expected, found) in cases {
@@ -211,16 +196,15 @@ fn calls_of_services() {
 #[test]
 fn vectors_and_answers() {
     type Damage = fn(&mut proto::Vector);
-    let address = "an address like `lyon.example.org:7450`";
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|vector| vector.server = "a/b".into(), "server", NAME, "`a/b`"),
-        (|vector| vector.address.clear(), "address", address, "an empty text"),
-        (|vector| vector.address = "lyon".into(), "address", address, "`lyon`"),
-        (|vector| vector.address = ":7450".into(), "address", address, "`:7450`"),
-        (|vector| vector.address = "lyon:+7".into(), "address", address, "`lyon:+7`"),
-        (|vector| vector.address = "lyon:70000".into(), "address", address, "`lyon:70000`"),
-        (|vector| vector.address = "me@lyon/x:7".into(), "address", address, "`me@lyon/x:7`"),
-        (|vector| vector.estimate = None, "estimate", "an estimate", "nothing"),
+        (|vector| vector.address.clear(), "address", ADDRESS, EMPTY),
+        (|vector| vector.address = "lyon".into(), "address", ADDRESS, "`lyon`"),
+        (|vector| vector.address = ":7450".into(), "address", ADDRESS, "`:7450`"),
+        (|vector| vector.address = "lyon:+7".into(), "address", ADDRESS, "`lyon:+7`"),
+        (|vector| vector.address = "lyon:70000".into(), "address", ADDRESS, "`lyon:70000`"),
+        (|vector| vector.address = "me@lyon/x:7".into(), "address", ADDRESS, "`me@lyon/x:7`"),
+        (|vector| vector.estimate = None, "estimate", AN_ESTIMATE, NOTHING),
         (|vector| vector.speed = 0.0, "speed", "a speed from 0.001 to 1000", "0"),
         (|vector| vector.speed = f64::NAN, "speed", "a speed from 0.001 to 1000", "NaN"),
         (|vector| vector.procs = 0, "procs", PROCS, "0"),
@@ -240,9 +224,9 @@ fn vectors_and_answers() {
     let many = |found: &mut proto::Found| found.silent = vec![String::new(); 100_001];
     check::<_, Found>(none(), many, "silent", "at most 100000 items", "100001");
     let nameless = |found: &mut proto::Found| found.silent = vec!["lyon".into(), String::new()];
-    check::<_, Found>(none(), nameless, "silent[1]", NAME, "an empty text");
+    check::<_, Found>(none(), nameless, "silent[1]", NAME, EMPTY);
     let nameless = |found: &mut proto::Found| found.refusals = vec![refusal("", "too busy")];
-    check::<_, Found>(none(), nameless, "refusals[0].server", NAME, "an empty text");
+    check::<_, Found>(none(), nameless, "refusals[0].server", NAME, EMPTY);
     let long = |found: &mut proto::Found| found.refusals = vec![refusal("lyon", &"x".repeat(1025))];
     check::<_, Found>(none(), long, "refusals[0].why", "at most 1024 bytes", "1025 bytes");
 }
@@ -250,9 +234,8 @@ fn vectors_and_answers() {
 #[test]
 fn servers() {
     type Damage = fn(&mut proto::ServerInfo);
-    const PRINTABLE: &str = "printable characters on one line";
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|info| info.name.clear(), "name", NAME, "an empty text"),
+        (|info| info.name.clear(), "name", NAME, EMPTY),
         (|info| info.speed = 1e9, "speed", "a speed from 0.001 to 1000", "1000000000"),
         (|info| info.procs = u32::MAX, "procs", "a number of processors from 0 to 10000000", "4294967295"),
         (|info| info.policy = "c\u{202e}bf".into(), "policy", PRINTABLE, "`c\\u{202e}bf`"),
@@ -262,12 +245,7 @@ fn servers() {
             "at most 1000 items",
             "1001",
         ),
-        (
-            |info| info.services = vec![proto::ServiceInfo::default()],
-            "services[0].name",
-            "the name of a service",
-            "an empty text",
-        ),
+        (|info| info.services = vec![proto::ServiceInfo::default()], "services[0].name", A_SERVICE, EMPTY),
     ];
     for (damage, field, expected, found) in cases {
         check::<_, ServerInfo>(server_info(), damage, field, expected, found);
@@ -280,14 +258,8 @@ fn servers() {
     }
     let status = proto::ServerStatus { info: Some(server_info()), via: "lyon".into(), ..Default::default() };
     let all = proto::ServersReply { servers: vec![status], ..proto::ServersReply::default() };
-    check::<_, Federation>(
-        all.clone(),
-        |all| all.servers[0].via.clear(),
-        "servers[0].via",
-        NAME,
-        "an empty text",
-    );
-    check::<_, Federation>(all, |all| all.servers[0].info = None, "servers[0].info", "a server", "nothing");
+    check::<_, Federation>(all.clone(), |all| all.servers[0].via.clear(), "servers[0].via", NAME, EMPTY);
+    check::<_, Federation>(all, |all| all.servers[0].info = None, "servers[0].info", "a server", NOTHING);
 }
 
 #[test]
@@ -310,9 +282,9 @@ fn messages_of_children() {
             "at most 100000 items",
             "100001",
         ),
-        (answer(None), "answer.found", "what was found", "nothing"),
-        (answer(Some(nameless)), "answer.found.silent[0]", NAME, "an empty text"),
-        (news(None), "news.job", "a job", "nothing"),
+        (answer(None), "answer.found", "what was found", NOTHING),
+        (answer(Some(nameless)), "answer.found.silent[0]", NAME, EMPTY),
+        (news(None), "news.job", "a job", NOTHING),
         (news(Some(proto::Job { procs: 0, ..job() })), "news.job.procs", PROCS, "0"),
         (
             up::Message::Heartbeat(proto::Heartbeat { now: Some(i64::MAX) }),

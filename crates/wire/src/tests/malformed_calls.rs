@@ -7,28 +7,26 @@ use super::super::{
     Declined, Download, JobResults, JobsPage, JobsQuery, LocatedJob, Offer, Submission, SubmitAnswer, Upload,
     UploadAnswer, accuracies, accuracy_query, bounds, handle_of,
 };
-use super::samples::{NAME, PROCS, TIME, amdahl, check, estimate, file, job, script, submit};
+use super::samples::{
+    A_SERVICE, AN_ARGUMENT, AN_ESTIMATE, EMPTY, FIRST_LINE, HANDLE, KEY, NAME, NO_DOTS, NOTHING, PRINTABLE,
+    PROCS, STATE, TIME, USER, amdahl, check, estimate, file, job, script, submit,
+};
 
 #[test]
 fn packs() {
     type Damage = fn(&mut proto::Pack);
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|pack| pack.service.clear(), "pack.service", "the name of a service", "an empty text"),
-        (|pack| pack.instances.clear(), "pack.instances", "at least one instance", "nothing"),
-        (|pack| pack.varied[0].clear(), "pack.varied[0]", "the name of an argument", "an empty text"),
-        (|pack| pack.inputs_key.truncate(15), "pack.inputs_key", "a key of 16 bytes", "15 bytes"),
+        (|pack| pack.service.clear(), "pack.service", A_SERVICE, EMPTY),
+        (|pack| pack.instances.clear(), "pack.instances", "at least one instance", NOTHING),
+        (|pack| pack.varied[0].clear(), "pack.varied[0]", AN_ARGUMENT, EMPTY),
+        (|pack| pack.inputs_key.truncate(15), "pack.inputs_key", KEY, "15 bytes"),
         (
             |pack| drop(pack.instances[1].values.pop()),
             "pack.instances[1].values",
             "1 values, one for each name in `varied`",
             "0",
         ),
-        (
-            |pack| pack.instances[0].values[0].push('\n'),
-            "pack.instances[0].values[0]",
-            "printable characters on one line",
-            "`7\\n`",
-        ),
+        (|pack| pack.instances[0].values[0].push('\n'), "pack.instances[0].values[0]", PRINTABLE, "`7\\n`"),
     ];
     let instance = |number| proto::pack::Instance { number, values: vec!["7".to_owned()] };
     let pack = proto::Pack {
@@ -58,12 +56,11 @@ fn submissions() {
             other => panic!("a script, not {other:?}"),
         }
     }
-    const FIRST_LINE: &str = "a first line that says what runs it, like `#!/bin/sh`";
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|request| request.key = vec![0; 15], "key", "a key of 16 bytes", "15 bytes"),
-        (|request| request.what = None, "", "service, script or pack", "nothing"),
-        (|request| of_script(request).name.clear(), "script.name", "the name of a script", "an empty text"),
-        (|request| of_script(request).text.clear(), "script.text", FIRST_LINE, "an empty text"),
+        (|request| request.key = vec![0; 15], "key", KEY, "15 bytes"),
+        (|request| request.what = None, "", "service, script or pack", NOTHING),
+        (|request| of_script(request).name.clear(), "script.name", "the name of a script", EMPTY),
+        (|request| of_script(request).text.clear(), "script.text", FIRST_LINE, EMPTY),
         (
             |request| of_script(request).text = b"\x7fELF\n".to_vec(),
             "script.text",
@@ -76,7 +73,7 @@ fn submissions() {
             "at most 1048576 bytes",
             "1048577 bytes",
         ),
-        (|request| of_script(request).work = None, "script.work", "the work", "nothing"),
+        (|request| of_script(request).work = None, "script.work", "the work", NOTHING),
         (
             |request| of_script(request).work.as_mut().unwrap().speedup = Some(amdahl(-0.5, 1)),
             "script.work.speedup.amdahl.parallel",
@@ -86,7 +83,7 @@ fn submissions() {
         (
             |request| of_script(request).arguments.push("a\rb".into()),
             "script.arguments[1]",
-            "printable characters on one line",
+            PRINTABLE,
             "`a\\rb`",
         ),
         (
@@ -97,12 +94,7 @@ fn submissions() {
         ),
         (|request| request.latest = Some(i64::MIN), "latest", TIME, "-9223372036854775808"),
         (|request| request.inputs = vec![file("a"); 10_001], "inputs", "at most 10000 items", "10001"),
-        (
-            |request| request.inputs.push(file("../a")),
-            "inputs[1].name",
-            "a file name without `.` and `..`",
-            "`../a`",
-        ),
+        (|request| request.inputs.push(file("../a")), "inputs[1].name", NO_DOTS, "`../a`"),
         (
             |request| request.inputs[0].sha256.clear(),
             "inputs[0].sha256",
@@ -125,28 +117,21 @@ fn submissions() {
 fn answers_to_submissions() {
     let refused =
         proto::Refused { word: "stale".into(), why: "later".into(), now: Some(estimate()), cause: 6 };
-    check::<_, Declined>(refused.clone(), |refused| refused.now = None, "now", "an estimate", "nothing");
-    check::<_, Declined>(
-        refused,
-        |refused| refused.word.clear(),
-        "word",
-        "a word like `too-large`",
-        "an empty text",
-    );
+    check::<_, Declined>(refused.clone(), |refused| refused.now = None, "now", AN_ESTIMATE, NOTHING);
+    check::<_, Declined>(refused, |refused| refused.word.clear(), "word", "a word like `too-large`", EMPTY);
     let accepted = proto::SubmitReply { answer: Some(proto::submit_reply::Answer::Accepted(job())) };
     check::<_, SubmitAnswer>(
         accepted.clone(),
         |reply| reply.answer = None,
         "",
         "accepted or refused",
-        "nothing",
+        NOTHING,
     );
     let ownerless = proto::Job { owner: String::new(), ..job() };
     let damage = |reply: &mut proto::SubmitReply| {
         reply.answer = Some(proto::submit_reply::Answer::Accepted(ownerless));
     };
-    let user = "a user name of 1 to 64 letters, digits and `. _ - @`";
-    check::<_, SubmitAnswer>(accepted, damage, "accepted.owner", user, "an empty text");
+    check::<_, SubmitAnswer>(accepted, damage, "accepted.owner", USER, EMPTY);
 }
 
 #[test]
@@ -161,15 +146,10 @@ fn explanations() {
         copies: Vec::new(),
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|wait| wait.plan = None, "waits.plan", "an estimate", "nothing"),
+        (|wait| wait.plan = None, "waits.plan", AN_ESTIMATE, NOTHING),
         (|wait| wait.until[0].procs = 0, "waits.until[0].procs", PROCS, "0"),
         (|wait| wait.until[0].end = i64::MAX, "waits.until[0].end", TIME, "9223372036854775807"),
-        (
-            |wait| wait.until[0].handle = "x".into(),
-            "waits.until[0].handle",
-            "a job handle like `lyon.17`",
-            "`x`",
-        ),
+        (|wait| wait.until[0].handle = "x".into(), "waits.until[0].handle", HANDLE, "`x`"),
         (
             |wait| wait.until = vec![wait.until[0].clone(); 10_001],
             "waits.until",
@@ -192,14 +172,9 @@ fn files() {
     let begins = |begin| upload(Some(upload_request::Message::Begin(begin)));
     let data = |size| upload(Some(upload_request::Message::Data(vec![0; size])));
     let cases = [
-        (upload(None), "", "begin or data", "nothing"),
-        (
-            begins(upload_request::Begin { key: vec![], ..begin.clone() }),
-            "begin.key",
-            "a key of 16 bytes",
-            "0 bytes",
-        ),
-        (begins(upload_request::Begin { file: None, ..begin.clone() }), "begin.file", "a file", "nothing"),
+        (upload(None), "", "begin or data", NOTHING),
+        (begins(upload_request::Begin { key: vec![], ..begin.clone() }), "begin.key", KEY, "0 bytes"),
+        (begins(upload_request::Begin { file: None, ..begin.clone() }), "begin.file", "a file", NOTHING),
         (
             begins(upload_request::Begin { file: Some(file("/etc/passwd")), ..begin.clone() }),
             "begin.file.name",
@@ -218,11 +193,10 @@ fn files() {
     let download =
         |which| proto::DownloadRequest { handle: "lyon.1".into(), which, offset: 0, follow: false };
     let result = |name: &str| download(Some(download_request::Which::Result(name.to_owned())));
-    let dots = "a file name without `.` and `..`";
     let cases = [
-        (download(None), "", "result or stream", "nothing"),
+        (download(None), "", "result or stream", NOTHING),
         (download(Some(download_request::Which::Stream(0))), "stream", "1 (stdout) or 2 (stderr)", "0"),
-        (result("work/../secret"), "result", dots, "`work/../secret`"),
+        (result("work/../secret"), "result", NO_DOTS, "`work/../secret`"),
     ];
     for (damaged, field, expected, found) in cases {
         check::<_, Download>(result("work/out.txt"), |message| *message = damaged, field, expected, found);
@@ -230,12 +204,11 @@ fn files() {
     let result = proto::ResultFile { name: "work/../../x".into(), size: 1, sha256: vec![0; 32] };
     let reply = || proto::ResultsReply::default();
     let error = JobResults::try_from(proto::ResultsReply { files: vec![result], ..reply() }).unwrap_err();
-    assert_eq!((error.field.as_str(), error.expected.as_str()), ("files[0].name", dots));
+    assert_eq!((error.field.as_str(), error.expected.as_str()), ("files[0].name", NO_DOTS));
     let left = proto::LeftOut { name: "a\u{1b}[2J".into(), word: "name".into(), why: String::new() };
-    let printable = "printable characters on one line";
     let one = proto::ResultsReply { left_out: vec![left.clone()], ..reply() };
     let error = JobResults::try_from(one).unwrap_err();
-    assert_eq!((error.field.as_str(), error.expected.as_str()), ("left_out[0].name", printable));
+    assert_eq!((error.field.as_str(), error.expected.as_str()), ("left_out[0].name", PRINTABLE));
     let many = proto::ResultsReply { left_out: vec![left; bounds::LEFT_OUT_MAX + 1], ..reply() };
     assert_eq!(JobResults::try_from(many).unwrap_err().field, "left_out");
 }
@@ -244,14 +217,9 @@ fn files() {
 fn listings() {
     type Damage = fn(&mut proto::JobsRequest);
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (
-            |query| query.owner = "a b".into(),
-            "owner",
-            "a user name of 1 to 64 letters, digits and `. _ - @`",
-            "`a b`",
-        ),
+        (|query| query.owner = "a b".into(), "owner", USER, "`a b`"),
         (|query| query.server = "a b".into(), "server", NAME, "`a b`"),
-        (|query| query.states = vec![1, 99], "states[1]", "a job state from 1 to 6", "99"),
+        (|query| query.states = vec![1, 99], "states[1]", STATE, "99"),
         (|query| query.states = vec![1; 7], "states", "at most 6 items", "7"),
         (|query| query.limit = 1001, "limit", "a number of jobs from 1 to 1000", "1001"),
         (|query| query.ended_after = Some(1 << 50), "ended_after", TIME, "1125899906842624"),
@@ -260,16 +228,10 @@ fn listings() {
         check::<_, JobsQuery>(proto::JobsRequest::default(), damage, field, expected, found);
     }
     let page = proto::JobsReply { jobs: vec![job()], more: false };
-    check::<_, JobsPage>(
-        page.clone(),
-        |page| page.jobs[0].state = -1,
-        "jobs[0].state",
-        "a job state from 1 to 6",
-        "-1",
-    );
+    check::<_, JobsPage>(page.clone(), |page| page.jobs[0].state = -1, "jobs[0].state", STATE, "-1");
     check::<_, JobsPage>(page, |page| page.jobs = vec![job(); 1001], "jobs", "at most 1000 items", "1001");
     let located = proto::FindJobReply { job: Some(job()), address: String::new(), attached: false };
-    check::<_, LocatedJob>(located, |located| located.job = None, "job", "a job", "nothing");
+    check::<_, LocatedJob>(located, |located| located.job = None, "job", "a job", NOTHING);
     let query = accuracy_query(proto::AccuracyRequest { last: u32::MAX }).unwrap_err();
     assert_eq!(query.to_string(), "last: expected a number of jobs from 1 to 1000000, found 4294967295");
     let short =
@@ -292,5 +254,5 @@ fn offers() {
         offer.services[0].arguments.push(proto::service_description::Argument::default());
     };
     let field = "services[0].arguments[0].name";
-    check::<_, Offer>(offer, nameless, field, "the name of an argument", "an empty text");
+    check::<_, Offer>(offer, nameless, field, AN_ARGUMENT, EMPTY);
 }

@@ -1,18 +1,26 @@
 //! What is written is read as it was meant; what is malformed is refused with its field; nothing panics.
 
-mod arbitrary;
 mod explorations;
+pub(crate) mod fit;
 mod hostile_bytes;
 mod launches;
 mod links;
 mod malformed;
 mod malformed_calls;
+mod messages;
 mod round_trips;
 mod samples;
 
+use proptest::strategy::BoxedStrategy;
 use prost::Message;
 
 use super::Malformed;
+use super::field::HasMessage;
+
+/// Values of a type, within the bounds of its table.
+fn drawn<T: HasMessage>() -> BoxedStrategy<T> {
+    T::strategy()
+}
 
 /// A message after its way over the wire.
 fn sent<M: Message + Default>(message: &M) -> M {

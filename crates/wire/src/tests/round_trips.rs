@@ -3,103 +3,38 @@
 use std::sync::Arc;
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Found, Moving, What};
-use pliant_control::explain::Explanation;
-use pliant_control::job::{Compared, Exit, JobRecord, Work};
-use pliant_control::reason::Cause;
-use pliant_control::vector::Vector;
-use pliant_model::{Estimate, Procs, Span, Speedup, Time};
+use pliant_control::agent::Ask;
+use pliant_control::names::Name;
+use pliant_control::reason::{Cause, Reason};
+use pliant_control::server::Refused;
+use pliant_model::{Procs, Span, Time};
+use proptest::option;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use prost::Message;
 
-use super::super::{
-    Accuracy, Declined, FromChild, FromParent, JobsQuery, LaunchesPage, accuracies, accuracy_query,
-    accuracy_reply, asked, bounds, discover, handle_of, job_request, launch_answer, launch_reply,
-    reallocate_request, survey_reply, surveyed,
-};
-use super::super::{proto, write};
-use super::{arbitrary, received, sent};
+use super::super::field::{FieldType, NAME, USER, is_unprintable, seconds, shortened};
+use super::messages::*;
+use super::{drawn, received, sent};
 
 macro_rules! come_back_the_same {
-    ($($test:ident: $strategy:ident as $message:ty;)*) => {
+    ($($test:ident: $type:ty;)*) => {
         proptest! {$(
             #[test]
-            fn $test(value in arbitrary::$strategy()) {
-                prop_assert_eq!(received::<$message, _>(&value), Ok(value));
+            fn $test(value in drawn::<$type>()) {
+                prop_assert_eq!(received::<<$type as HasMessage>::Message, _>(&value), Ok(value));
             }
         )*}
     };
 }
 
-come_back_the_same! {
-    speedups: speedup as proto::Speedup;
-    works: work as proto::Work;
-    estimates: estimate as proto::Estimate;
-    vectors: vector as proto::Vector;
-    compared_estimates: compared as proto::Compared;
-    exits: exit as proto::Exit;
-    jobs: job as proto::Job;
-    questions_of_clients: what as proto::What;
-    answers: found as proto::Found;
-    servers: server_info as proto::ServerInfo;
-    messages_of_children: from_child as proto::Up;
-    messages_of_parents: from_parent as proto::Down;
-    federations: federation as proto::ServersReply;
-    queries_of_jobs: jobs_query as proto::JobsRequest;
-    pages_of_jobs: jobs_page as proto::JobsReply;
-    located_jobs: located_job as proto::FindJobReply;
-    accuracies_of_servers: accuracy as proto::ServerAccuracy;
-    runtimes_of_jobs: runtimes as proto::RuntimesReply;
-    questions_about_prospects: prospects_query as proto::ProspectsRequest;
-    files: file as proto::InputFile;
-    submissions: submission as proto::SubmitRequest;
-    answers_to_submissions: submit_answer as proto::SubmitReply;
-    explanations: explanation as proto::ExplainReply;
-    uploads: upload as proto::UploadRequest;
-    downloads: download as proto::DownloadRequest;
-    results: fetchable as proto::ResultFile;
-    results_of_jobs: job_results as proto::ResultsReply;
-    offers: offer as proto::ServicesReply;
-    moves_of_jobs: hop as proto::Hop;
-    orders: order as proto::Order;
-    outcomes_of_orders: outcome as proto::MoveOutcome;
-    pictures_of_queues: picture as proto::Picture;
-    jobs_that_are_handed_over: prepare as proto::PrepareRequest;
-    answers_to_handoffs: handoff_reply as proto::HandoffReply;
-    queries_of_histories: history_query as proto::HistoryRequest;
-    pages_of_histories: history_page as proto::HistoryReply;
-    queries_of_local_jobs: locals_query as proto::LocalsRequest;
-    pages_of_local_jobs: locals_page as proto::LocalsReply;
-    prospects_of_instances: prospects as proto::Prospects;
-    questions_of_explorations: to_server as proto::ExploreRequest;
-    answers_to_explorations: from_server as proto::ExploreReply;
-    shares_of_users: shares as proto::UsersReply;
-    queries_of_offers: offers_query as proto::OffersRequest;
-    reports_of_rounds: report as proto::ReallocateReply;
-    ways_of_moving: moving as proto::MovingPolicy;
-    programs_of_tasks: program as proto::Program;
-    launches_of_clients: launch_request as proto::LaunchRequest;
-    tasks_that_are_spawned: spawn_request as proto::SpawnRequest;
-    launches_as_they_stand: launch_record as proto::Launch;
-    queries_of_launches: launches_query as proto::LaunchesRequest;
-    machines_of_servers: machine as proto::SurveyedMachine;
-    parts_of_launches: part as proto::PreparePart;
-    decisions_about_parts: decision as proto::DecidePart;
-    standings_of_parts: stands as proto::PartStands;
-    orders_to_measure_links: probe_order as proto::ProbeRequest;
-    links_that_were_measured: probed as proto::ProbeReply;
-    orders_to_give_bytes: give_order as proto::GiveRequest;
-    links_as_they_are_known: link as proto::MeasuredLink;
-    downloads_of_tasks: task_download as proto::TaskDownload;
-    parts_that_are_held: held_parts as proto::HeldPartsReply;
-}
+for_each_message!(come_back_the_same);
 
 /// What only agents ask is not taken from clients, whoever they are.
 #[test]
 fn clients_give_no_orders_and_see_no_queues() {
-    let order = arbitrary::order().new_tree(&mut TestRunner::deterministic()).unwrap().current();
+    let order = one(drawn::<Order>());
     for what in [What::Pictures, What::Order(Box::new(order))] {
         let caller = Caller { user: "root".parse().unwrap(), operator: true };
         let refused = asked(discover(&what, 1, None), caller, None).unwrap_err();
@@ -110,32 +45,25 @@ fn clients_give_no_orders_and_see_no_queues() {
 
 proptest! {
     #[test]
-    fn questions_of_clients_get_their_caller_from_outside(ask in arbitrary::ask()) {
+    fn questions_of_clients_get_their_caller_from_outside(ask in asks()) {
         let message = sent(&discover(&ask.what, ask.best, ask.only.as_ref()));
         prop_assert_eq!(asked(message, ask.caller.clone(), ask.patience), Ok(ask));
     }
 
     #[test]
-    fn answers_to_uploads(answer in arbitrary::upload_answer()) {
-        prop_assert_eq!(sent(&proto::UploadReply::from(answer)).try_into(), Ok(answer));
-    }
-
-    #[test]
     fn answers_to_launches(
-        record in arbitrary::launch_record(),
+        record in drawn::<LaunchRecord>(),
         why in "[ -~]{0,20}",
-        machines in prop::collection::vec(arbitrary::machine(), 0..4),
+        machines in prop::collection::vec(drawn::<Machine>(), 0..4),
     ) {
         for answer in [Ok(record.clone()), Err(why)] {
             prop_assert_eq!(launch_answer(sent(&launch_reply(&answer))), Ok(answer));
         }
-        let page = LaunchesPage(vec![record]);
-        prop_assert_eq!(received::<proto::LaunchesReply, _>(&page), Ok(page));
         prop_assert_eq!(surveyed(sent(&survey_reply(&machines))), Ok(machines));
     }
 
     #[test]
-    fn refusals_keep_their_word_and_reason(refused in arbitrary::refused()) {
+    fn refusals_keep_their_word_and_reason(refused in refusals()) {
         let declined = Declined::from(&refused);
         prop_assert_eq!(received::<proto::Refused, _>(&declined), Ok(declined.clone()));
         prop_assert_eq!(&declined.word, refused.word());
@@ -144,13 +72,13 @@ proptest! {
     }
 
     #[test]
-    fn lists(servers in prop::collection::vec(arbitrary::accuracy(), 0..4)) {
+    fn lists(servers in prop::collection::vec(drawn::<Accuracy>(), 0..4)) {
         prop_assert_eq!(accuracies(sent(&accuracy_reply(&servers))), Ok(servers));
     }
 
     #[test]
     fn a_job_with_any_numbers_and_texts_is_understood(
-        record in arbitrary::job(),
+        record in drawn::<JobRecord>(),
         numbers: (u32, i64, i64, i64),
         text in any::<String>(),
     ) {
@@ -180,13 +108,42 @@ proptest! {
 
     #[test]
     fn written_texts_are_short_and_printable(text in any::<String>(), most in 3..40usize) {
-        let written = write::text(&text, most);
+        let written = shortened(&text, most);
         prop_assert!(written.len() <= most, "{written:?}");
         prop_assert!(!written.contains(char::is_control), "{written:?}");
-        if text.len() <= most && !text.contains(super::super::read::is_unprintable) {
+        if text.len() <= most && !text.contains(is_unprintable) {
             prop_assert_eq!(written, text);
         }
     }
+}
+
+/// What clients ask.
+fn asks() -> impl Strategy<Value = Ask> {
+    let what = drawn::<What>()
+        .prop_filter("agents ask it", |what| matches!(what, What::Work(_) | What::Service { .. }));
+    let patience = option::of(seconds(bounds::PATIENCE_S).strategy());
+    let drawn = (what, USER.strategy(), any::<bool>(), bounds::BEST, option::of(NAME.strategy()), patience);
+    drawn.prop_map(|(what, user, operator, best, only, patience)| {
+        let caller = Caller { user, operator };
+        Ask { what, caller, best, only, patience }
+    })
+}
+
+/// Why servers refuse.
+fn refusals() -> impl Strategy<Value = Refused> {
+    let procs = || bounds::PROCS.prop_map(Procs);
+    let span = || any::<u32>().prop_map(|span| Span(span.into()));
+    // A stale one has its estimate.
+    let others = drawn::<(Name, Reason)>().prop_filter("not stale", |(_, why)| why.cause != Cause::Stale);
+    prop_oneof![
+        drawn::<Estimate>().prop_map(|now| Refused::Stale { now }),
+        (procs(), procs()).prop_map(|(needed, available)| Refused::TooLarge { needed, available }),
+        (span(), span()).prop_map(|(walltime, most)| Refused::TooLong { walltime, most }),
+        any::<u32>().prop_map(|limit| Refused::TooMany { limit }),
+        Just(Refused::KeyTaken),
+        Just(Refused::NoNumbersLeft),
+        others.prop_map(|(_, why)| Refused::Other(why)),
+    ]
 }
 
 /// One value of a strategy.
@@ -219,12 +176,12 @@ fn walltimes_that_saturate_become_the_longest_of_the_protocol() {
 
 #[test]
 fn long_lists_keep_what_matters_most() {
-    let vector = |rank| Vector { rank, ..one(arbitrary::vector()) };
+    let vector = |rank| Vector { rank, ..one(drawn::<Vector>()) };
     let many = Found { vectors: (0..2000).map(vector).collect(), ..Found::default() };
     let read = received::<proto::Found, _>(&many).unwrap();
     assert_eq!(read.vectors, many.vectors[..bounds::VECTORS_MAX], "the best ones");
 
-    let mut waits = one(arbitrary::explanation().prop_filter("waits", |explanation| {
+    let mut waits = one(drawn::<Explanation>().prop_filter("waits", |explanation| {
         explanation.waits.as_ref().is_some_and(|wait| !wait.until.is_empty())
     }));
     let until = &mut waits.waits.as_mut().unwrap().until;
@@ -245,7 +202,7 @@ fn long_lists_keep_what_matters_most() {
 #[test]
 fn a_server_of_another_version_is_understood_by_its_word() {
     let refused = |word: &str, cause| {
-        let now = Some((&one(arbitrary::estimate())).into());
+        let now = Some((&one(drawn::<Estimate>())).into());
         let message = proto::Refused { word: word.to_owned(), why: "why".to_owned(), now, cause };
         Declined::try_from(message).unwrap().cause
     };
@@ -261,16 +218,16 @@ fn what_is_not_said_has_a_default() {
     assert_eq!((query(0), query(7)), (Ok(bounds::ACCURACY_JOBS_DEFAULT), Ok(7)));
     let query = JobsQuery::try_from(proto::JobsRequest::default()).unwrap();
     assert_eq!((query.limit, query.owner, query.server), (bounds::JOBS_DEFAULT, None, None));
-    let ask = one(arbitrary::ask());
+    let ask = one(asks());
     let request = proto::DiscoverRequest { best: 0, ..discover(&ask.what, 1, None) };
     assert_eq!(asked(request, ask.caller, None).unwrap().best, 1);
-    let nothing = Accuracy { start_error: None, completion_error: None, ..one(arbitrary::accuracy()) };
+    let nothing = Accuracy { start_error: None, completion_error: None, ..one(drawn::<Accuracy>()) };
     assert_eq!(proto::ServerAccuracy::from(&nothing).start_error_s, Vec::<i64>::new());
 }
 
 #[test]
 fn waiting_jobs_are_moved_by_the_agents_own_policy_alone() {
-    let moving = one(arbitrary::moving());
+    let moving = one(drawn::<Moving>());
     let request = |dry_run, policy: Option<&Moving>| {
         reallocate_request(proto::ReallocateRequest { dry_run, policy: policy.map(Into::into) })
     };

@@ -5,6 +5,20 @@ use super::super::proto::{self, speedup, submit_request};
 
 pub(super) const NAME: &str = "a name of 1 to 63 lower-case letters, digits and hyphens";
 pub(super) const TIME: &str = "seconds since the Unix epoch from -1099511627776 to 1099511627776";
+pub(super) const USER: &str = "a user name of 1 to 64 letters, digits and `. _ - @`";
+pub(super) const HANDLE: &str = "a job handle like `lyon.17`";
+pub(super) const KEY: &str = "a key of 16 bytes";
+pub(super) const ADDRESS: &str = "an address like `lyon.example.org:7450`";
+pub(super) const WALLTIME: &str = "a walltime in seconds from 1 to 315360000";
+pub(super) const PRINTABLE: &str = "printable characters on one line";
+pub(super) const AN_ESTIMATE: &str = "an estimate";
+pub(super) const A_SERVICE: &str = "the name of a service";
+pub(super) const AN_ARGUMENT: &str = "the name of an argument";
+pub(super) const FIRST_LINE: &str = "a first line that says what runs it, like `#!/bin/sh`";
+pub(super) const EMPTY: &str = "an empty text";
+pub(super) const NOTHING: &str = "nothing";
+pub(super) const STATE: &str = "a job state from 1 to 6";
+pub(super) const NO_DOTS: &str = "a file name without `.` and `..`";
 pub(super) const PROCS: &str = "a number of processors from 1 to 10000000";
 
 pub(super) fn estimate() -> proto::Estimate {

@@ -1,0 +1,52 @@
+//! Drawn values, made to pass the checks of whole messages.
+
+use pliant_control::coallocation::Application;
+use pliant_control::reason::Cause;
+use pliant_model::{Procs, Speedup};
+
+use super::super::{Declined, Pack};
+
+/// A speedup that can be.
+pub(crate) fn speedup(drawn: Speedup) -> Speedup {
+    match drawn {
+        Speedup::Rigid | Speedup::Folding => drawn,
+        Speedup::Amdahl { parallel, limit } => {
+            Speedup::Amdahl { parallel: parallel.abs() % 1.0, limit: Procs(limit.0.max(1)) }
+        }
+        Speedup::Downey { average_parallelism, sigma } => Speedup::Downey {
+            average_parallelism: 1.0 + average_parallelism.abs() % 1e6,
+            sigma: sigma.abs() % 1e9,
+        },
+        Speedup::Table(points) => {
+            let times = points.iter().map(|(_, time)| (time.abs() % 1e9).max(f64::MIN_POSITIVE));
+            let point = |(index, time)| (Procs(1 + index as u32 * 3), time);
+            Speedup::Table(times.chain([1.0]).enumerate().map(point).collect())
+        }
+    }
+}
+
+/// A pack whose instances have a value for each argument that differs.
+pub(crate) fn pack(mut drawn: Pack) -> Pack {
+    for call in &mut drawn.instances {
+        call.values.resize(drawn.varied.len(), "1".to_owned());
+    }
+    drawn
+}
+
+/// An application whose edges are between its tasks.
+pub(crate) fn application(mut drawn: Application) -> Application {
+    let tasks = drawn.tasks.len() as u32;
+    drawn.edges.retain(|_| tasks > 0);
+    for edge in &mut drawn.edges {
+        edge.between = edge.between.map(|task| task % tasks);
+    }
+    drawn
+}
+
+/// A refusal that is stale exactly if it has an estimate, and whose cause is known if its word is.
+pub(crate) fn declined(drawn: Declined) -> Declined {
+    match drawn.now {
+        Some(_) => Declined { word: "stale".to_owned(), cause: Cause::Stale, ..drawn },
+        None => drawn,
+    }
+}

@@ -1,0 +1,87 @@
+//! The messages that are sent back and forth, and read from damaged bytes.
+
+pub(super) use pliant_control::agent::{Found, Moving, Report, What};
+pub(super) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Part, PartId};
+pub(super) use pliant_control::explain::Explanation;
+pub(super) use pliant_control::handoff::{MoveOutcome, Order, Picture, Reply, Verdict};
+pub(super) use pliant_control::job::{Compared, Exit, Hop, JobRecord, Work};
+pub(super) use pliant_control::multi_job;
+pub(super) use pliant_control::server_info::ServerInfo;
+pub(super) use pliant_control::vector::Vector;
+pub(super) use pliant_model::{Estimate, Speedup};
+pub(super) use pliant_staging::FileSpec;
+
+pub(super) use super::super::field::HasMessage;
+pub(super) use super::super::*;
+
+/// Calls another macro with every message that has tests of its own: the name of its round trip, and the domain type.
+macro_rules! for_each_message {
+    ($then:ident) => {
+        $then! {
+            speedups: Speedup;
+            works: Work;
+            estimates: Estimate;
+            vectors: Vector;
+            compared_estimates: Compared;
+            exits: Exit;
+            jobs: JobRecord;
+            questions_of_clients: What;
+            answers: Found;
+            servers: ServerInfo;
+            messages_of_children: FromChild;
+            messages_of_parents: FromParent;
+            federations: Federation;
+            queries_of_jobs: JobsQuery;
+            pages_of_jobs: JobsPage;
+            located_jobs: LocatedJob;
+            accuracies_of_servers: Accuracy;
+            runtimes_of_jobs: Runtimes;
+            questions_about_prospects: ProspectsQuery;
+            files: FileSpec;
+            submissions: Submission;
+            answers_to_submissions: SubmitAnswer;
+            explanations: Explanation;
+            uploads: Upload;
+            downloads: Download;
+            results: Fetchable;
+            results_of_jobs: JobResults;
+            offers: Offer;
+            moves_of_jobs: Hop;
+            orders: Order;
+            outcomes_of_orders: MoveOutcome;
+            pictures_of_queues: Picture;
+            jobs_that_are_handed_over: Prepare;
+            answers_to_handoffs: Reply;
+            queries_of_histories: HistoryQuery;
+            pages_of_histories: HistoryPage;
+            queries_of_local_jobs: LocalsQuery;
+            pages_of_local_jobs: LocalsPage;
+            prospects_of_instances: multi_job::Prospects;
+            questions_of_explorations: ToServer;
+            answers_to_explorations: FromServer;
+            shares_of_users: Shares;
+            queries_of_offers: OffersQuery;
+            reports_of_rounds: Report;
+            ways_of_moving: Moving;
+            programs_of_tasks: Program;
+            launches_of_clients: LaunchRequest;
+            tasks_that_are_spawned: SpawnRequest;
+            launches_as_they_stand: LaunchRecord;
+            queries_of_launches: LaunchesQuery;
+            machines_of_servers: Machine;
+            parts_of_launches: Part;
+            decisions_about_parts: (PartId, Decided);
+            standings_of_parts: Stands;
+            orders_to_measure_links: ProbeOrder;
+            links_that_were_measured: Probed;
+            orders_to_give_bytes: GiveOrder;
+            links_as_they_are_known: Link;
+            downloads_of_tasks: TaskDownload;
+            parts_that_are_held: HeldParts;
+            answers_to_uploads: UploadAnswer;
+            verdicts_about_handoffs: Verdict;
+            pages_of_launches: LaunchesPage;
+        }
+    };
+}
+pub(super) use for_each_message;
