@@ -62,10 +62,6 @@ pub(crate) fn program(asked: &str, runs: tig::Program) -> Result<Program, Failur
         tig::Program::Service { name, arguments } => Ok(Program::Service { name, arguments }),
         tig::Program::Script { path, arguments } => {
             let (name, text) = script_file(asked, &path)?;
-            let text = String::from_utf8(text).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                Failure::input(format!("{}: expected UTF-8 text, found another byte at {at}", path.display()))
-            })?;
             Ok(Program::Script { name, text, arguments })
         }
     }

@@ -36,7 +36,7 @@ impl Input {
 }
 
 /// The name and the text of a script; `asked` is where it is named, for errors.
-pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, Vec<u8>), Failure> {
+pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, String), Failure> {
     let name = own_name(path)?;
     // What runs it is called by it.
     if let Err(error) = name.parse::<FileName>() {
@@ -61,6 +61,11 @@ pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, Vec<u8>),
         let problem = format!("{shown}:1: expected a first line that says what runs the script, found none");
         return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
     }
+    let text = String::from_utf8(text).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::input(format!("{shown}: expected UTF-8 text, found another byte at {at}"))
+            .hint("convert it, for example with iconv")
+    })?;
     Ok((name.to_owned(), text))
 }
 

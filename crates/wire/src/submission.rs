@@ -70,7 +70,7 @@ message! {
         /// What the job is called.
         name: String = word("the name of a script", bounds::NAME_BYTES_MAX).exact(),
         /// Its text; the first line says what runs it (`#!`).
-        text: Vec<u8> = ScriptBytes,
+        text: String = ScriptBytes,
         /// What is asked for.
         work: Work = required("the work"),
         /// What it is started with.

@@ -302,6 +302,9 @@ mod tests {
         check("--speedup amdahl:0.5,4", work(1, Speedup::Amdahl { parallel: 0.5, limit: Procs(4) }), &[]);
         assert_eq!(order("echo\n", "").unwrap_err().code, 2);
         assert_eq!(order(&format!("#!{}", "x".repeat(1 << 20)), "").unwrap_err().code, 2);
+        std::fs::write(&path, b"#!/bin/sh\necho \xe9\n").unwrap();
+        let line = format!("--script {} --time 1h", path.display());
+        assert_eq!(parsed(&line).unwrap().order().unwrap_err().code, 2, "text that is not UTF-8");
     }
 
     #[test]

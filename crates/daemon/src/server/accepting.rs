@@ -54,8 +54,8 @@ impl Service {
             Submitted::Service { .. } | Submitted::Script(_) => None,
         };
         let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
-        let sample = self.sample(&made);
-        let Made { prepared, script, pack } = made;
+        let sample = self.sample(&what, &made);
+        let Made { prepared, pack } = made;
         // The estimates of a pack are those of its server alone.
         let pinned = pinned || pack.is_some();
         if let Some(name) = prepared.missing_input(&inputs) {
@@ -82,7 +82,7 @@ impl Service {
         // A pack says what it runs by itself, and goes to no other server.
         let what = pack.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let launch = Launch { prepared, what, script, pack, inputs, shared, request: id.to_string() };
+        let launch = Launch { prepared, what, pack, inputs, shared, request: id.to_string() };
         let owner = caller.user.clone();
         let submit = Submit {
             key,

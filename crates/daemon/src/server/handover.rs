@@ -35,8 +35,8 @@ impl Service {
             Ok(made) => made,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let sample = self.sample(&made);
-        let Made { prepared, script, pack } = made;
+        let sample = self.sample(&what, &made);
+        let Made { prepared, pack } = made;
         if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
             return Ok(Err(format!("expected at most {allowed} bytes of input, found {found}")));
         }
@@ -47,7 +47,7 @@ impl Service {
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
-        let launch = Launch { prepared, what: Some(what), script, pack, inputs, shared: None, request };
+        let launch = Launch { prepared, what: Some(what), pack, inputs, shared: None, request };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -68,13 +68,14 @@ impl Service {
         }))
     }
 
-    pub(super) fn sample(&self, made: &Made) -> Option<RuntimeSample> {
+    /// What a run is to teach of its service; nothing of a user's own script.
+    pub(super) fn sample(&self, what: &Submitted, made: &Made) -> Option<RuntimeSample> {
         let Prepared { name, scale, .. } = &made.prepared;
         let instances = made.pack.as_ref().map_or(1, Packed::count);
         let scale = scale.max(f64::MIN_POSITIVE);
         let promises = self.shop.catalogue.is_learned(name);
         let packed = made.pack.is_some();
-        made.script.is_none().then(|| RuntimeSample {
+        what.service().is_some().then(|| RuntimeSample {
             category: name.clone(),
             scale,
             promises,

@@ -29,13 +29,8 @@ pub(super) const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Launch {
     /// The command and its variables.
     pub(crate) prepared: Prepared,
-    /// What was submitted, for another server to run it; none if it goes to no other one: a pack, or a job that was
-    /// accepted before jobs were handed over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What was submitted, for another server to run it; none if it goes to no other one: a pack.
     pub(crate) what: Option<Submitted>,
-    /// The text of the user's own script.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) script: Option<String>,
     /// The instances that it runs, if it is a pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pack: Option<Packed>,
@@ -182,8 +177,8 @@ impl Host {
         if let Some(key) = launch.shared {
             store.share(&record.owner, key, &launch.inputs, &dir).map_err(PrepareError::Staging)?;
         }
-        if let Some(text) = &launch.script {
-            put_script(&dir, text.as_bytes()).map_err(PrepareError::Staging)?;
+        if let Some(Submitted::Script(script)) = &launch.what {
+            put_script(&dir, script.text.as_bytes()).map_err(PrepareError::Staging)?;
         }
         if let Some(pack) = &launch.pack {
             let grace_s = u64::from(self.cluster.grace_s);

@@ -37,8 +37,6 @@ pub(super) struct Shop {
 /// What a request runs.
 pub(super) struct Made {
     pub(super) prepared: Prepared,
-    /// The text of the user's own script.
-    pub(super) script: Option<String>,
     /// The instances of a pack.
     pub(super) pack: Option<Packed>,
 }
@@ -54,7 +52,7 @@ impl Shop {
         match what {
             Submitted::Service { name, arguments } => {
                 let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
-                Ok(Made { prepared, script: None, pack: None })
+                Ok(Made { prepared, pack: None })
             }
             Submitted::Pack(pack) => {
                 let service = self.catalogue.find(&pack.service, user)?;
@@ -63,7 +61,7 @@ impl Shop {
                 let (prepared, packed) =
                     service.prepare_pack(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
                 let prepared = prepared.with_spare(self.spare);
-                Ok(Made { prepared, script: None, pack: Some(packed) })
+                Ok(Made { prepared, pack: Some(packed) })
             }
             Submitted::Script(script) => {
                 let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
@@ -74,14 +72,13 @@ impl Shop {
                 let Work { procs, walltime, speedup } = script.work.clone();
                 let given = Script {
                     name: &name,
-                    content: &script.text,
+                    content: script.text.as_bytes(),
                     arguments: &script.arguments,
                     speedup: SpeedupSpec { speedup, procs },
                     walltime,
                 };
                 let prepared = self.catalogue.prepare_script(&given, None, None)?;
-                let text = String::from_utf8_lossy(&script.text).into_owned();
-                Ok(Made { prepared, script: Some(text), pack: None })
+                Ok(Made { prepared, pack: None })
             }
         }
     }

@@ -123,9 +123,9 @@ impl Others {
 
     async fn prepare(&self, server: &mut ServerClient<Channel>, handoff: &Handoff) -> Result<Reply, Failed> {
         let launch: Launch = handoff.payload.read().map_err(|error| Failed::Lasting(error.to_string()))?;
-        let what = launch.what.ok_or_else(|| {
-            Failed::Lasting("it was accepted by a version that does not hand jobs over".to_owned())
-        })?;
+        let what = launch
+            .what
+            .ok_or_else(|| Failed::Lasting("a batch of instances goes to no other server".to_owned()))?;
         for file in &launch.inputs {
             let sent = tokio::time::timeout(FILES, self.send(server, handoff, file)).await;
             sent.map_err(|_| Failed::Passing(format!("{} took too long", file.name.as_str())))??;

@@ -2,6 +2,7 @@
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
+use std::string::FromUtf8Error;
 
 use pliant_control::names::{Handle, Key, Name, User};
 use pliant_staging::{Checksum, FileName, NameError, ResultName};
@@ -309,22 +310,24 @@ impl FieldType for Bytes {
     }
 }
 
-/// A script as bytes.
+/// A script, as bytes on the wire.
 #[derive(Clone)]
 pub(crate) struct ScriptBytes;
 
 impl FieldType for ScriptBytes {
-    type Value = Vec<u8>;
+    type Value = String;
     type Wire = Vec<u8>;
-    fn encode(&self, value: &Vec<u8>) -> Vec<u8> {
-        value.clone()
+    fn encode(&self, value: &String) -> Vec<u8> {
+        value.clone().into_bytes()
     }
-    fn decode(&self, field: &str, found: Vec<u8>) -> Result<Vec<u8>, Malformed> {
-        script(field, &found).map(|()| found)
+    fn decode(&self, field: &str, found: Vec<u8>) -> Result<String, Malformed> {
+        script(field, &found)?;
+        let place = |error: FromUtf8Error| format!("another byte at {}", error.utf8_error().valid_up_to());
+        String::from_utf8(found).map_err(|error| Malformed::new(field, "UTF-8 text", place(error)))
     }
     #[cfg(test)]
-    fn strategy(&self) -> BoxedStrategy<Vec<u8>> {
-        proptest::collection::vec(any::<u8>(), 0..40).prop_map(|rest| [b"#!", &rest[..]].concat()).boxed()
+    fn strategy(&self) -> BoxedStrategy<String> {
+        SCRIPT.strategy()
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn rigid(text: &str, procs: u32, walltime_s: i64) -> Submitted {
 pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) -> Submitted {
     Submitted::Script(Script {
         name: "job.sh".to_owned(),
-        text: format!("#!/bin/sh\n{text}\n").into_bytes(),
+        text: format!("#!/bin/sh\n{text}\n"),
         work: Work { procs: Procs(procs), walltime: Span(walltime_s), speedup },
         arguments: Vec::new(),
     })

@@ -133,10 +133,5 @@ fn moldable(job: &Moldable, lines: &Path) -> Submitted {
     let nap = format!("sleep $(awk \"BEGIN {{ print {} * $PLIANT_WALLTIME_S / 1000 }}\")", job.share);
     let text = format!("#!/bin/sh\n{}\n", noting(lines, &nap));
     let work = job.work.clone();
-    Submitted::Script(Script {
-        name: "moldable.sh".to_owned(),
-        text: text.into_bytes(),
-        work,
-        arguments: Vec::new(),
-    })
+    Submitted::Script(Script { name: "moldable.sh".to_owned(), text, work, arguments: Vec::new() })
 }

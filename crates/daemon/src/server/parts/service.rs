@@ -186,7 +186,7 @@ impl Service {
             Program::Script { name, text, arguments } => {
                 // Its size is that of its part.
                 let work = Work { procs: Procs::ONE, walltime, speedup: Speedup::Rigid };
-                Submitted::Script(Script { name, text: text.into_bytes(), work, arguments })
+                Submitted::Script(Script { name, text, work, arguments })
             }
         };
         let told = |refusal: Refusal| match refusal.hint() {
@@ -199,7 +199,7 @@ impl Service {
                 return Err(told(Refusal::TooLong { allowed, found: walltime }));
             }
         }
-        let Made { prepared, script, .. } = self.shop.prepare(&what, owner, None).map_err(told)?;
+        let Made { prepared, .. } = self.shop.prepare(&what, owner, None).map_err(told)?;
         if let Some(name) = prepared.missing_input(&inputs) {
             return Err(format!("expected the input file {}, found none", name.as_str()));
         }
@@ -207,6 +207,10 @@ impl Service {
             return Err(format!("expected at most {allowed} bytes of input, found {found}"));
         }
         check_manifest(&inputs).map_err(|error| error.to_string())?;
+        let script = match what {
+            Submitted::Script(script) => Some(script.text),
+            _ => None,
+        };
         Ok(TaskLaunch { prepared, script, inputs })
     }
 }
