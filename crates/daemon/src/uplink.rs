@@ -120,7 +120,6 @@ impl<C: Child> Uplink<C> {
             acknowledged: 0,
             next_question,
             questions: BTreeMap::new(),
-            numbers: false,
         };
         let mut pause = PAUSE.0;
         for parent in parents.iter().cycle() {
@@ -154,11 +153,8 @@ struct Line<C> {
     said: VecDeque<proto::Up>,
     acknowledged: u64,
     next_question: u64,
-    /// Questions that came over the present line and are not answered, with the parent's numbers of them and whether it
-    /// takes answers in pieces.
-    questions: BTreeMap<u64, (u64, bool)>,
-    /// The parent tells which numbers are taken.
-    numbers: bool,
+    /// Questions that came over the present line and are not answered, with the parent's numbers of them.
+    questions: BTreeMap<u64, u64>,
 }
 
 type Sender = mpsc::Sender<proto::Up>;
@@ -246,7 +242,7 @@ impl<C: Child> Line<C> {
                 Ok(()) = self.outbound.last_news.changed() => {}
                 () = self.outbound.announce.notified() => self.announce = true,
                 () = self.outbound.freed.notified() => self.freed = true,
-                Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.say(said).await,
+                Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.say(said),
                 _ = beat.tick() => {
                     if heard.elapsed() > SILENCE {
                         return Ok("the parent is silent".to_owned());
@@ -303,21 +299,18 @@ impl<C: Child> Line<C> {
             return Ok(());
         }
         match FromParent::try_from(message)? {
-            FromParent::Question { discovery, ask, request, pieces } => {
+            FromParent::Question { discovery, ask, request } => {
                 let own = self.next_question;
                 self.next_question += 1;
-                self.questions.insert(own, (discovery, pieces));
+                self.questions.insert(own, discovery);
                 if self.questions.len() > QUESTIONS_MAX {
                     self.questions.pop_first();
                 }
-                // A parent of an earlier version does not say.
+                // The parent may not know it.
                 let request = request.unwrap_or_else(RequestId::fresh);
                 self.child.asked(own, *ask, request).await;
             }
-            FromParent::Acknowledge { sequence, numbers } => {
-                self.numbers = numbers;
-                self.acknowledge(sequence);
-            }
+            FromParent::Acknowledge { sequence } => self.acknowledge(sequence),
             FromParent::Numbered { server, highest } => self.child.numbered(server, highest).await,
             FromParent::Heartbeat => {}
         }
@@ -331,19 +324,14 @@ impl<C: Child> Line<C> {
         }
     }
 
-    async fn say(&mut self, said: Said) {
+    fn say(&mut self, said: Said) {
         match said {
             // One that was asked over an earlier line is not told: nobody waits for it.
             Said::Answer { discovery, found } => {
-                let Some((discovery, pieces)) = self.questions.remove(&discovery) else { return };
-                let answer = proto::Up::from(&FromChild::Answer { discovery, found });
-                self.said = if pieces { in_pieces(answer) } else { VecDeque::from([answer]) };
+                let Some(discovery) = self.questions.remove(&discovery) else { return };
+                self.said = in_pieces((&FromChild::Answer { discovery, found }).into());
             }
-            Said::Unnumbered(server) if self.numbers => {
-                self.said.push_back((&FromChild::Unnumbered { server }).into());
-            }
-            // A parent of an earlier version never answers: what is known down here has to do.
-            Said::Unnumbered(server) => self.child.numbered(server, 0).await,
+            Said::Unnumbered(server) => self.said.push_back((&FromChild::Unnumbered { server }).into()),
         }
     }
 }

@@ -79,15 +79,11 @@ pub enum FromParent {
         ask: Box<Ask>,
         /// The client's request that it is part of, if that is known.
         request: Option<RequestId>,
-        /// A long answer may come in pieces.
-        pieces: bool,
     },
     /// News up to there are kept.
     Acknowledge {
         /// The child's number of the last.
         sequence: u64,
-        /// The parent answers [`FromChild::Unnumbered`].
-        numbers: bool,
     },
     /// Which numbers the jobs of a server have had.
     Numbered {
@@ -107,6 +103,7 @@ enumeration! {
 one_of! {
     proto::Up { message: proto::up::Message } <=> FromChild {
         Hello(proto::Hello) <=> Hello {
+            protocol <=> (): ProtocolVersion,
             name: NAME,
             kind: enumeration(),
             journal,
@@ -132,12 +129,36 @@ one_of! {
                 patience_s <=> patience: unless_empty(seconds(bounds::PATIENCE_S)),
             }),
             request: RequestOrNone,
-            pieces,
         },
-        Acknowledge(proto::Acknowledge) <=> Acknowledge { sequence, numbers },
+        Acknowledge(proto::Acknowledge) <=> Acknowledge { sequence },
         Numbered(proto::Numbered) <=> Numbered { server: NAME, highest },
         Heartbeat(empty()) <=> Heartbeat,
     } => (else: FromParent::Heartbeat)
+}
+
+/// The version of the protocol between daemons. Each of the two ends has to speak the same one.
+const PROTOCOL_VERSION: u32 = 1;
+
+/// The version of this program, and no other.
+#[derive(Clone)]
+struct ProtocolVersion;
+
+impl FieldType for ProtocolVersion {
+    type Value = ();
+    type Wire = u32;
+    fn encode(&self, (): &()) -> u32 {
+        PROTOCOL_VERSION
+    }
+    fn decode(&self, field: &str, found: u32) -> Result<(), Malformed> {
+        if found == PROTOCOL_VERSION {
+            return Ok(());
+        }
+        Err(Malformed::new(field, format!("version {PROTOCOL_VERSION} of the protocol"), found))
+    }
+    #[cfg(test)]
+    fn strategy(&self) -> BoxedStrategy<()> {
+        Just(()).boxed()
+    }
 }
 
 /// The client's request that a question is part of. It is for log lines: one that is none is worth no error.

@@ -278,7 +278,7 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
                 continue;
             }
         };
-        if let FromParent::Acknowledge { sequence, .. } = FromParent::try_from(message)? {
+        if let FromParent::Acknowledge { sequence } = FromParent::try_from(message)? {
             kept = sequence;
         }
     }

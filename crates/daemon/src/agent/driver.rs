@@ -63,7 +63,7 @@ impl Driver<Agent> for AgentDriver {
         match command {
             Command::Ask { child, discovery, ask } => {
                 let request = self.request;
-                self.lines.send(&child, &FromParent::Question { discovery, ask, request, pieces: true });
+                self.lines.send(&child, &FromParent::Question { discovery, ask, request });
             }
             Command::Answer { to: Asker::Client(token), found } => self.discoveries.answer(token, found),
             Command::Answer { to: Asker::Parent(discovery), found } => {
@@ -76,7 +76,7 @@ impl Driver<Agent> for AgentDriver {
             Command::Report { to, report } => self.reports.answer(to, *report),
             Command::Configured { to } => self.reports.answer(to, Report::default()),
             Command::Acknowledge { child, sequence } => {
-                self.lines.send(&child, &FromParent::Acknowledge { sequence, numbers: true });
+                self.lines.send(&child, &FromParent::Acknowledge { sequence });
             }
             Command::Tell(_) => {
                 if let (Some(upward), Some(sequence)) = (&self.upward, notice) {

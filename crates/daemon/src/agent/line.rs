@@ -217,7 +217,6 @@ impl Line {
                 return Err(Status::invalid_argument("expected one greeting, found another"));
             }
             FromChild::Heartbeat { now } => {
-                // A child of an earlier version does not say.
                 if let Some(now) = now {
                     self.lines.clock(&child, now - self.clock.now());
                 }

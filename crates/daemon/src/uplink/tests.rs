@@ -163,7 +163,7 @@ impl Bench {
             said: VecDeque::new(),
             acknowledged: 0,
             next_question: 1,
-            questions: BTreeMap::from([(8, (80, true)), (9, (90, false))]),
+            questions: BTreeMap::from([(8, 80)]),
             numbers: true,
         };
         let (sender, parent) = mpsc::channel(WINDOW);
@@ -335,16 +335,6 @@ async fn the_queue_of_50_000_waiting_jobs_goes_up_in_pieces_among_other_messages
     };
     assert_eq!(answer, FromChild::Answer { discovery: 80, found: long });
     assert!(taken > 50 && news <= 1000, "{taken} pieces, {news} news");
-    // A parent of an earlier version does not know pieces.
-    let whole = queue(5_000);
-    bench.upward.answer(9, whole.clone());
-    let answer = loop {
-        match bench.next().await {
-            FromChild::News { .. } => {}
-            other => break other,
-        }
-    };
-    assert_eq!(answer, FromChild::Answer { discovery: 90, found: whole });
 }
 
 #[test]

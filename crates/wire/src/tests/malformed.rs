@@ -137,7 +137,7 @@ fn of_question(down: &mut proto::Down) -> &mut proto::Question {
 }
 
 fn hello() -> proto::Hello {
-    proto::Hello { name: "lyon".into(), kind: 1, journal: 1, servers: vec![server_info()] }
+    proto::Hello { name: "lyon".into(), kind: 1, journal: 1, servers: vec![server_info()], protocol: 1 }
 }
 
 fn greets(hello: proto::Hello) -> proto::Up {
@@ -269,6 +269,12 @@ fn messages_of_children() {
     let nameless = proto::Found { silent: vec![String::new()], ..proto::Found::default() };
     let many = vec![server_info(); bounds::SERVERS_MAX + 1];
     let cases = [
+        (
+            up::Message::Hello(proto::Hello { protocol: 2, ..hello() }),
+            "hello.protocol",
+            "version 1 of the protocol",
+            "2",
+        ),
         (
             up::Message::Hello(proto::Hello { kind: 0, ..hello() }),
             "hello.kind",
