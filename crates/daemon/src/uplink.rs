@@ -251,7 +251,7 @@ impl<C: Child> Line<C> {
                     // Where there is no room, enough is under way that says that we are there.
                     let _ = sender.try_send((&beat).into());
                     if self.said.is_empty() && let Some(server) = self.child.unnumbered() {
-                        self.say(Said::Unnumbered(server)).await;
+                        self.say(Said::Unnumbered(server));
                     }
                     // Perhaps it can be read again.
                     is_unreadable = false;
