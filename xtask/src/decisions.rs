@@ -42,19 +42,22 @@ pub(crate) fn findings(name: &str, sources: &Sources) -> Vec<String> {
 
 /// The statements that compare completions.
 fn compared(text: &str) -> Vec<String> {
-    let mut names = BTreeSet::from(["completion".to_owned()]);
+    let names_completion = |part: &str| words(part).any(|word| word == "completion");
+    let mut bound = BTreeSet::new();
     for statement in statements(text) {
-        let bound = statement.split_once("let ").and_then(|(_, rest)| rest.split_once(" = "));
-        if let Some((name, value)) = bound
-            && words(value).any(|word| word == "completion")
+        let found = statement.split_once("let ").and_then(|(_, rest)| rest.split_once(" = "));
+        if let Some((name, value)) = found
+            && names_completion(value)
             && words(name).count() == 1
         {
-            names.extend(words(name).map(str::to_owned));
+            bound.extend(words(name).map(str::to_owned));
         }
     }
+    let compares = |part: &str| COMPARISONS.iter().chain(&SORTS).any(|comparison| part.contains(comparison));
+    // A variable may be a field of a literal that compares something else in another one.
+    let compares_bound = |part: &str| compares(part) && words(part).any(|word| bound.contains(word));
     let is_compared = |statement: &String| {
-        let compares = COMPARISONS.iter().chain(&SORTS).any(|comparison| statement.contains(comparison));
-        compares && words(statement).any(|word| names.contains(word))
+        (compares(statement) && names_completion(statement)) || statement.split(',').any(compares_bound)
     };
     statements(text).filter(is_compared).collect()
 }
@@ -103,6 +106,7 @@ mod tests {
             "/// sorted by completion\nlet error = ended - expected.completion();",
             "if is_late(&estimate, latest) { refuse(estimate.completion()) }",
             "let end = record.completion();\nif start < other {}",
+            "let end = record.completion();\nlet row = Row { end, until: now.max(start) };",
             "fn completion(plan: Option<Estimate>) -> Time { plan.completion() }",
             "#[cfg(test)]\nmod tests {\nassert!(a.completion() < b.completion());\n}",
         ] {

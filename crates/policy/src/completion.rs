@@ -91,7 +91,7 @@ pub fn tolerated(promised: &Estimate, now: Time) -> Time {
     promised.completion() + Span((response.0 / 10).max(60))
 }
 
-/// The latest completion elsewhere for which it pays to move a request that is expected to complete at `current`.
+/// The latest completion at another cluster by which a request gains `gain`, which is expected to complete at `current`.
 pub fn latest_with_gain(current: Time, gain: Span) -> Time {
     current - gain
 }

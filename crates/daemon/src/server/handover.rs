@@ -9,7 +9,7 @@ use pliant_control::runtime_sample::RuntimeSample;
 use pliant_control::server::{Answer, Event, Server};
 use pliant_site::services::{Packed, Prepared};
 use pliant_transport::Role;
-use pliant_wire::Prepare;
+use pliant_wire::{Prepare, Submitted};
 use tonic::{Request, Status};
 
 use super::launch::Launch;

@@ -164,7 +164,6 @@ impl Bench {
             acknowledged: 0,
             next_question: 1,
             questions: BTreeMap::from([(8, 80)]),
-            numbers: true,
         };
         let (sender, parent) = mpsc::channel(WINDOW);
         let line = tokio::spawn(async move {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pliant_journal::{Batch, Filter, JobRow, Journal, JournalError, Loaded, Snapshot, open_sqlite};
+use pliant_journal::{Batch, Journal, JournalError, Loaded, Snapshot, open_sqlite};
 use pliant_testing::postgres::Server;
 use pliant_testing::{Needed, skip};
 use support::{Folder, Place, entries, job, model, notices, open_address, scenarios, told};

@@ -100,7 +100,7 @@ pub fn before_the_first(
     found.filter(|found| found.time <= most).unwrap_or(Expected { time: most, told: Told::Walltime })
 }
 
-/// What the instances of a multi-job that have ended teach about the others, by server.
+/// The runtimes of the instances of a multi-job that have ended, by server, and what is expected of the others.
 #[derive(Clone, Debug)]
 pub struct InstanceRuntimes<Server> {
     /// What a unit took, in nanoseconds.
