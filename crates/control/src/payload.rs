@@ -70,9 +70,9 @@ mod tests {
         let payload = Payload::of(&[&script]);
         assert_eq!(payload.read::<Vec<String>>().unwrap(), [script.as_str()]);
         assert!(payload.read::<u32>().is_err());
-        let entry = serde_json::to_string(&[payload.clone()]).unwrap();
+        let entry = serde_json::to_string(std::slice::from_ref(&payload)).unwrap();
         assert_eq!(entry.len(), payload.bytes() + 2, "nothing is escaped twice");
-        assert_eq!(serde_json::from_str::<Vec<Payload>>(&entry).unwrap(), [payload.clone()]);
+        assert_eq!(serde_json::from_str::<Vec<Payload>>(&entry).unwrap(), std::slice::from_ref(&payload));
         let value = serde_json::to_value(&payload).unwrap();
         assert_eq!(serde_json::from_value::<Payload>(value).unwrap(), payload, "by way of a tree as well");
         assert!(Arc::ptr_eq(&payload.0, &payload.clone().0), "copies share one text");
