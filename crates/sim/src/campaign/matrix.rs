@@ -8,7 +8,7 @@ use super::{Moldable, SimulationCampaign};
 /// The runs that share a reference: everything but the policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Group {
-    /// Position in [`Campaign::workloads`].
+    /// Position in [`SimulationCampaign::workloads`].
     pub workload: usize,
     /// Position in the workload's platforms.
     pub platform: usize,
