@@ -5,7 +5,7 @@ use pliant_control::payload::Payload;
 use std::path::Path;
 
 use pliant_client::InputPaths;
-use pliant_control::coallocation::{Application, Spawned, Talk, Wish};
+use pliant_control::coallocation::{Application, Spawned, TaskEdge, TaskSpec};
 use pliant_staging::FileSpec;
 use pliant_trace::tig::{self, read_application, read_joining};
 use pliant_wire::{Program, TaskProgram};
@@ -29,9 +29,9 @@ pub(crate) fn read(path: &Path) -> Result<Described, Failure> {
         let program = program(&asked, runs)?;
         let inputs = files_of(&asked, files, path, &mut paths)?;
         let payload = Payload::of(&TaskProgram { program, inputs });
-        tasks.push(Wish { name: task.name.clone(), rcr: task.rcr, payload });
+        tasks.push(TaskSpec { name: task.name.clone(), rcr: task.rcr, payload });
     }
-    let edge = |edge: &pliant_tig::Edge| Talk { between: edge.ends.map(|end| end.0), rqoc: edge.rqoc };
+    let edge = |edge: &pliant_tig::Edge| TaskEdge { between: edge.ends.map(|end| end.0), rqoc: edge.rqoc };
     let application = Application {
         mcr_mflops: graph.mcr_mflops(),
         bandwidth_mbps: graph.bandwidth_mbps(),
@@ -50,7 +50,7 @@ pub(crate) fn joining(path: &Path) -> Result<(Vec<Spawned>, InputPaths), Failure
         let program = program(&asked, runs)?;
         let inputs = files_of(&asked, &inputs, path, &mut paths)?;
         let payload = Payload::of(&TaskProgram { program, inputs });
-        Ok(Spawned { task: Wish { name, rcr, payload }, talks })
+        Ok(Spawned { task: TaskSpec { name, rcr, payload }, talks })
     };
     let tasks = read_joining(path)?.into_iter().map(task).collect::<Result<_, Failure>>()?;
     Ok((tasks, paths))

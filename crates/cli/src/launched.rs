@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::coallocation::{Application, LaunchRecord, TaskRecord, Wish};
+use pliant_control::coallocation::{Application, LaunchRecord, TaskRecord, TaskSpec};
 use pliant_control::names::Name;
 use pliant_model::Time;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(crate) fn mapping(record: &LaunchRecord) -> String {
 
 /// What tasks need of their machines, in MFlop/s.
 pub(crate) fn needs(application: &Application) -> BTreeMap<String, f64> {
-    let need = |wish: &Wish| (wish.name.clone(), application.mcr_mflops * wish.rcr);
+    let need = |wish: &TaskSpec| (wish.name.clone(), application.mcr_mflops * wish.rcr);
     application.tasks.iter().map(need).collect()
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pliant_control::coallocation::{
-    self as launch, LaunchId, LaunchRecord, Link, Outcome, PartId, Spawn, Standing, Told, Wants,
+    self as launch, LaunchId, LaunchRecord, LaunchUpdate, Link, Outcome, PartId, Spawn, Standing, Wants,
 };
 use pliant_control::names::Name;
 use pliant_model::Time;
@@ -48,14 +48,14 @@ impl Client {
         let message = proto::LaunchRequest::from(request);
         let mut sender = InputSender::new(self, request.key, &request.application.tasks, inputs)?;
         let mut cancelled = std::pin::pin!(cancelled);
-        let (mut is_cancelled, mut event) = (false, Told::Begin);
+        let (mut is_cancelled, mut event) = (false, LaunchUpdate::Begin);
         let mut unsent = None;
         loop {
             let mut wants = Vec::new();
-            if let Told::Launch(record) = &event {
+            if let LaunchUpdate::Launch(record) = &event {
                 if let Err(error) = sender.go_on(record) {
                     unsent.get_or_insert(error);
-                    machine.on(clock.now(), Told::Cancel, &mut wants);
+                    machine.on(clock.now(), LaunchUpdate::Cancel, &mut wants);
                 }
                 if told(record).is_break() && unsent.is_none() && sender.is_done(record) {
                     return Ok((**record).clone());
@@ -72,10 +72,10 @@ impl Client {
                         () = tokio::time::sleep(clock.until(at)) => {}
                         () = cancelled.as_mut(), if !is_cancelled => {
                             is_cancelled = true;
-                            machine.on(clock.now(), Told::Cancel, &mut wants);
+                            machine.on(clock.now(), LaunchUpdate::Cancel, &mut wants);
                         }
                     }
-                    Told::Due
+                    LaunchUpdate::Due
                 }
                 Wants::Done(outcome) => {
                     return match unsent {
@@ -218,9 +218,9 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    async fn launch(&mut self, message: &proto::LaunchRequest) -> Told {
+    async fn launch(&mut self, message: &proto::LaunchRequest) -> LaunchUpdate {
         let Some((_, agent)) = self.client.launches.get(self.agent) else {
-            return Told::Refused("the client's file names no agent".to_owned());
+            return LaunchUpdate::Refused("the client's file names no agent".to_owned());
         };
         let reply = agent.clone().launch(self.client.request(message.clone())).await;
         if let Err(status) = &reply
@@ -229,28 +229,28 @@ impl Talk<'_> {
             if !self.sent {
                 self.agent = (self.agent + 1) % self.client.launches.len();
             }
-            return Told::Silent(error.to_string());
+            return LaunchUpdate::Silent(error.to_string());
         }
         self.sent = true;
         heard(reply.map(Response::into_inner))
     }
 
-    async fn look(&self, request: &LaunchRequest) -> Told {
+    async fn look(&self, request: &LaunchRequest) -> LaunchUpdate {
         let (id, mut agent) = self.of(request);
         match agent.look(self.client.request(id)).await {
             Ok(reply) => match LaunchRecord::try_from(reply.into_inner()) {
-                Ok(record) => Told::Launch(Box::new(record)),
-                Err(malformed) => Told::Silent(malformed.to_string()),
+                Ok(record) => LaunchUpdate::Launch(Box::new(record)),
+                Err(malformed) => LaunchUpdate::Silent(malformed.to_string()),
             },
-            Err(status) if is_missing(&status) => Told::NoSuchLaunch,
-            Err(status) => Told::Silent(status.message().to_owned()),
+            Err(status) if is_missing(&status) => LaunchUpdate::NoSuchLaunch,
+            Err(status) => LaunchUpdate::Silent(status.message().to_owned()),
         }
     }
 
-    async fn cancel(&self, request: &LaunchRequest) -> Told {
+    async fn cancel(&self, request: &LaunchRequest) -> LaunchUpdate {
         let (id, mut agent) = self.of(request);
         match agent.cancel(self.client.request(id)).await {
-            Err(status) if is_missing(&status) => Told::NoSuchLaunch,
+            Err(status) if is_missing(&status) => LaunchUpdate::NoSuchLaunch,
             reply => heard(reply.map(Response::into_inner)),
         }
     }
@@ -263,13 +263,13 @@ impl Talk<'_> {
 }
 
 /// What a reply means.
-fn heard(reply: Result<proto::LaunchReply, Status>) -> Told {
+fn heard(reply: Result<proto::LaunchReply, Status>) -> LaunchUpdate {
     match reply.map(launch_answer) {
-        Ok(Ok(Ok(record))) => Told::Launch(Box::new(record)),
-        Ok(Ok(Err(why))) => Told::Refused(why),
-        Ok(Err(malformed)) => Told::Silent(malformed.to_string()),
-        Err(status) if is_refusal(&status) => Told::Refused(status.message().to_owned()),
-        Err(status) => Told::Silent(status.message().to_owned()),
+        Ok(Ok(Ok(record))) => LaunchUpdate::Launch(Box::new(record)),
+        Ok(Ok(Err(why))) => LaunchUpdate::Refused(why),
+        Ok(Err(malformed)) => LaunchUpdate::Silent(malformed.to_string()),
+        Err(status) if is_refusal(&status) => LaunchUpdate::Refused(status.message().to_owned()),
+        Err(status) => LaunchUpdate::Silent(status.message().to_owned()),
     }
 }
 

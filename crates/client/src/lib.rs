@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pliant_control::access::Caller;
-use pliant_control::agent::{Found, Moving, Report, What};
+use pliant_control::agent::{DiscoveryResult, DiscoverySubject, Moving, Report};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
 use pliant_control::multi_job::Expectation;
@@ -39,14 +39,15 @@ use tonic::{Request, Response, Status, Streaming};
 pub use client_file::ClientFile;
 pub use error::ClientError;
 pub use explorations::{
-    Calls, ExplorationFolder, ExploreError, Explored, Explorer, Happened, Platform, Told, Wanted,
+    Calls, ExplorationFolder, ExplorationUpdate, ExploreError, Explored, Explorer, Platform, RequestEvent,
+    Wanted,
 };
 pub use files::send_pieces;
 pub use history::History;
 pub use multi_jobs::{
-    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, Sweeper, Swept, Unreachable,
+    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper, Unreachable,
 };
-pub use submit::{Order, Step};
+pub use submit::{Step, SubmitOrder};
 pub use sweep::{Sweep, SweepError, Table, TableError, Varied, VariedError};
 pub use task_files::{InputPaths, InputSender};
 pub use work_folder::FolderError;
@@ -121,13 +122,18 @@ impl Client {
     }
 
     /// The servers that would complete something first, best first.
-    pub async fn discover(&self, what: &What, best: u32, only: Option<&Name>) -> Result<Found, ClientError> {
+    pub async fn discover(
+        &self,
+        what: &DiscoverySubject,
+        best: u32,
+        only: Option<&Name>,
+    ) -> Result<DiscoveryResult, ClientError> {
         let request = wire::discover(what, best, only);
         let reply =
             self.ask_agent(request, |mut agent, request| async move { agent.discover(request).await });
         let found =
             reply.await?.found.ok_or_else(|| ClientError::protocol("found: expected it, found none"))?;
-        Found::try_from(found).map_err(ClientError::protocol)
+        DiscoveryResult::try_from(found).map_err(ClientError::protocol)
     }
 
     /// Every server and local agent of the federation.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pliant_control::agent::{Found, What};
+use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
 use pliant_control::client::{self, Command, Event, Outcome};
 use pliant_control::job::{Compared, JobRecord};
 use pliant_control::names::{Key, Name};
@@ -27,7 +27,7 @@ const BEST: u32 = 3;
 
 /// What a user orders.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Order {
+pub struct SubmitOrder {
     /// What makes it unique: the same key again gives the same job.
     pub key: Key,
     /// What is to run.
@@ -46,29 +46,29 @@ pub struct Order {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Step<'a> {
     /// The agent was asked; these servers answered, best first.
-    Compared(&'a Found),
+    Compared(&'a DiscoveryResult),
     /// It goes to this server, which may accept it from now on.
     Submitting(&'a Name),
     /// It is tried again in a moment, and why.
     Waiting(&'a str),
 }
 
-impl Order {
+impl SubmitOrder {
     /// An order without input files, for whichever server is best, that is tried for a minute.
-    pub fn new(key: Key, what: Submitted) -> Order {
+    pub fn new(key: Key, what: Submitted) -> SubmitOrder {
         let patience = Duration::from_secs(60);
-        Order { key, what, inputs: Vec::new(), only: None, patience, sent_to: None }
+        SubmitOrder { key, what, inputs: Vec::new(), only: None, patience, sent_to: None }
     }
 
     /// What the federation is asked.
-    pub fn question(&self) -> What {
+    pub fn question(&self) -> DiscoverySubject {
         match &self.what {
             Submitted::Service { name, arguments } => {
-                What::Service { name: name.clone(), arguments: arguments.clone() }
+                DiscoverySubject::Service { name: name.clone(), arguments: arguments.clone() }
             }
-            Submitted::Script(script) => What::Work(script.work.clone()),
+            Submitted::Script(script) => DiscoverySubject::Work(script.work.clone()),
             // Any of its instances says who offers the service.
-            Submitted::Pack(pack) => What::Service {
+            Submitted::Pack(pack) => DiscoverySubject::Service {
                 name: pack.service.clone(),
                 arguments: pack
                     .instances
@@ -81,7 +81,7 @@ impl Order {
 
 impl Client {
     /// Submits an order, telling each step, until it is accepted or that is hopeless. Whoever wants to go on after
-    /// a crash notes where it goes when told [`Step::Submitting`], and gives that as [`Order::sent_to`].
+    /// a crash notes where it goes when told [`Step::Submitting`], and gives that as [`SubmitOrder::sent_to`].
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Client {
     /// fails, after which nothing more is sent.
     pub async fn submit(
         &self,
-        order: &Order,
+        order: &SubmitOrder,
         mut step: impl FnMut(Step<'_>) -> io::Result<()>,
     ) -> Result<Box<JobRecord>, ClientError> {
         let mut step = |told: Step<'_>| step(told).map_err(|error| ClientError::failed(error.to_string()));
@@ -111,7 +111,7 @@ impl Client {
                 _ => {}
             }
             if let (Event::Found(found), Some(only)) = (&event, &order.only)
-                && *found == Found::default()
+                && *found == DiscoveryResult::default()
             {
                 self.knows(only).await?;
             }
@@ -162,7 +162,7 @@ impl Client {
     /// Sends the files and the submission to a server; says what came of it.
     async fn send(
         &self,
-        order: &Order,
+        order: &SubmitOrder,
         to: &Name,
         address: &str,
         latest: Option<Time>,

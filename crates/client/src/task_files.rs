@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use pliant_control::coallocation::{End, LaunchRecord, LaunchState, Wish};
+use pliant_control::coallocation::{End, LaunchRecord, LaunchState, TaskSpec};
 use pliant_control::names::{Key, Name};
 use pliant_staging::{Checksum, FileSpec};
 use pliant_wire::proto::task_files_client::TaskFilesClient;
@@ -43,7 +43,7 @@ impl InputSender {
     pub fn new<'a>(
         client: &Client,
         key: Key,
-        tasks: impl IntoIterator<Item = &'a Wish>,
+        tasks: impl IntoIterator<Item = &'a TaskSpec>,
         paths: &InputPaths,
     ) -> Result<InputSender, ClientError> {
         let mut files = BTreeMap::new();

@@ -10,7 +10,7 @@
 use pliant_model::{Span, Time};
 use pliant_policy::completion::tolerated;
 
-use crate::agent::Found;
+use crate::agent::DiscoveryResult;
 use crate::job::{Compared, JobRecord};
 use crate::names::Name;
 use crate::reason::{Cause, Reason, Survey};
@@ -28,7 +28,7 @@ pub enum Event {
     /// It is to begin.
     Begin,
     /// The agent answered.
-    Found(Found),
+    Found(DiscoveryResult),
     /// No agent could be reached.
     NoAgent(String),
     /// The server accepted.
@@ -210,7 +210,7 @@ impl Submission {
         self.give_up()
     }
 
-    fn found(&mut self, now: Time, found: Found) -> Command {
+    fn found(&mut self, now: Time, found: DiscoveryResult) -> Command {
         self.reasons.clear();
         self.reasons.extend(found.refusals.into_iter().map(|(server, reason)| (Some(server), reason)));
         let silence = || Cause::Silent.because("did not answer in time");

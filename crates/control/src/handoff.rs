@@ -1,7 +1,7 @@
 //! How a waiting job goes from one server to another without ever being lost or run twice (invariant 11; paper 000
 //! planned the live side and left it open).
 //!
-//! The server that has the job, the *source*, leads; the agent only proposes an [`Order`]. Three steps, each journaled
+//! The server that has the job, the *source*, leads; the agent only proposes an [`MoveProposal`]. Three steps, each journaled
 //! before it is answered and each the same however often it is told:
 //!
 //! 1. *prepare*: the target sizes the job on its present state. If that is still worth it, it queues the job *held*;
@@ -56,7 +56,7 @@ pub struct HandoffId {
 
 /// What an agent proposes to the server that has a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Order {
+pub struct MoveProposal {
     /// The job.
     pub job: Handle,
     /// Where it is to wait.
@@ -86,13 +86,13 @@ pub enum MoveOutcome {
     /// A copy of it waits at the target as well, in this shape.
     Copied(Estimate),
     /// It stays where it is.
-    Stays(Stays),
+    Stays(StayReason),
 }
 
 /// Why a job stays. Normal results, not errors.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stays {
+pub enum StayReason {
     /// It does not wait here, or not any more: it runs, has ended, or went elsewhere.
     NotWaiting,
     /// Its user chose this server.
@@ -114,7 +114,7 @@ pub enum Stays {
     Other(String),
 }
 
-impl Stays {
+impl StayReason {
     /// The stable word for scripts and metrics.
     pub fn word(&self) -> &'static str {
         match self {
@@ -130,7 +130,7 @@ impl Stays {
     }
 }
 
-impl std::fmt::Display for Stays {
+impl std::fmt::Display for StayReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotWaiting => write!(f, "it does not wait there any more"),
@@ -249,7 +249,7 @@ pub enum Verdict {
 /// A server as an agent sees it when it looks for better places: what a listing would show, and which of the waiting
 /// jobs may be moved.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Picture {
+pub struct ServerSnapshot {
     /// The server.
     pub info: ServerInfo,
     /// How it sizes moldable requests.
@@ -258,7 +258,7 @@ pub struct Picture {
     pub queue: Dump,
     /// The same of a cluster that is planned by its nodes, in place of the queue; none if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<nodes::Picture>,
+    pub nodes: Option<nodes::ClusterSnapshot>,
     /// The waiting jobs that may be moved.
     pub movable: Vec<Movable>,
     /// Why it takes no jobs from elsewhere at the moment, for people; none if it does.

@@ -71,7 +71,7 @@ pub struct Listed {
     pub at_once: Option<u32>,
     /// Where it runs or ran; empty before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Place>,
+    pub places: Vec<NodeAllocation>,
     /// Its limit; none if it has none, or one that is not told.
     pub walltime: Option<Span>,
     /// When it was submitted.
@@ -115,7 +115,7 @@ pub struct Shape {
 
 /// The cores of one node that a job has.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct NodeAllocation {
     /// The node.
     pub node: String,
     /// How many of its cores; none if it is not told how the job's cores are spread.

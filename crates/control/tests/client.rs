@@ -1,7 +1,7 @@
 //! A submission's way through discovery and admission.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
-use pliant_control::agent::Found;
+use pliant_control::agent::DiscoveryResult;
 use pliant_control::client::{Command, Event, Outcome, Submission};
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::{Key, Name};
@@ -25,7 +25,7 @@ fn vector(server: &str, start: i64) -> Vector {
 
 fn found(servers: &[&str]) -> Event {
     let vectors = servers.iter().map(|server| vector(server, 0)).collect();
-    Event::Found(Found { vectors, ..Found::default() })
+    Event::Found(DiscoveryResult { vectors, ..DiscoveryResult::default() })
 }
 
 fn stale() -> Event {
@@ -155,7 +155,15 @@ fn a_submission_says_who_did_not_take_it_and_why() {
     let refusals = vec![("c".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
     let (absent, silent) = (vec!["d".parse().unwrap()], vec!["e".parse().unwrap()]);
     let vectors = vec![vector("a", 0), vector("b", 0)];
-    let found = Found { vectors, refusals, absent, silent, servers: 7, answered: 3, ..Found::default() };
+    let found = DiscoveryResult {
+        vectors,
+        refusals,
+        absent,
+        silent,
+        servers: 7,
+        answered: 3,
+        ..DiscoveryResult::default()
+    };
     let mut submission = Submission::new(Time(60));
     let mut survey = |event| match submission.on(Time(0), event) {
         Some(Command::Submit { survey, .. }) => {
@@ -202,7 +210,7 @@ fn in_the_last_round_any_completion_is_taken() {
 #[test]
 fn when_nobody_can_there_is_no_point_in_waiting() {
     let refusals = vec![("a".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
-    let nobody = Event::Found(Found { refusals, ..Found::default() });
+    let nobody = Event::Found(DiscoveryResult { refusals, ..DiscoveryResult::default() });
     check(60, vec![(0, Event::Begin), (0, nobody)], &["ask", "refused (a: needs 9 processors)"]);
 }
 

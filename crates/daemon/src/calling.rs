@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tonic::Request;
 
-use crate::host::crash_points::{self, Place};
+use crate::host::crash_points::{self, CrashPoint};
 
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(30);
@@ -39,9 +39,9 @@ impl<Id: Ord + Clone> UnderWay<Id> {
         if !self.0.lock().insert(key.clone()) {
             return None;
         }
-        crash_points::reached(Place::BeforeCall, [step].iter());
+        crash_points::reached(CrashPoint::BeforeCall, [step].iter());
         let made = call.await;
-        crash_points::reached(Place::AfterCall, made.is_ok().then_some(step).iter());
+        crash_points::reached(CrashPoint::AfterCall, made.is_ok().then_some(step).iter());
         self.0.lock().remove(&key);
         Some(made)
     }

@@ -29,8 +29,8 @@ use tonic::{Status, Streaming};
 
 use crate::host::{SharedArchive, archived};
 
-pub(crate) use heard::{Heard, readiness};
-use upward::Said;
+pub(crate) use heard::{ParentContact, readiness};
+use upward::TransientMessage;
 pub(crate) use upward::{Outbound, Upward, upward};
 
 /// How often each side says that it is there.
@@ -84,7 +84,7 @@ pub(crate) struct Uplink<C> {
     /// With which certificate.
     pub(crate) tls: Arc<ClientTls>,
     /// Where it is noted when the parent was heard.
-    pub(crate) heard: Heard,
+    pub(crate) heard: ParentContact,
     /// Where the news are.
     pub(crate) archive: SharedArchive,
     /// The clock that the daemon goes by.
@@ -106,7 +106,7 @@ impl<C: Child> Uplink<C> {
     async fn lines(self, outbound: Outbound) {
         let Uplink { child, parents, tls, heard, archive, clock } = self;
         let next_question = clock.exact().as_micros() as u64;
-        let mut line = Line {
+        let mut line = ParentConnection {
             child,
             heard,
             archive,
@@ -135,9 +135,9 @@ impl<C: Child> Uplink<C> {
     }
 }
 
-struct Line<C> {
+struct ParentConnection<C> {
     child: Arc<C>,
-    heard: Heard,
+    heard: ParentContact,
     archive: SharedArchive,
     clock: Clock,
     outbound: Outbound,
@@ -162,7 +162,7 @@ type Sender = mpsc::Sender<proto::Up>;
 /// News that are being read, up to at least that number unless they fill the page.
 type Reading = Pin<Box<dyn Future<Output = (u64, Result<Vec<Notice>, Status>)> + Send>>;
 
-impl<C: Child> Line<C> {
+impl<C: Child> ParentConnection<C> {
     /// One line, from its beginning to its end; why it ended.
     async fn connect(&mut self, parent: &AgentAddress, tls: &Arc<ClientTls>) -> Result<String, Status> {
         let expected = Identity::new(Role::Agent, parent.name.as_str())
@@ -251,7 +251,7 @@ impl<C: Child> Line<C> {
                     // Where there is no room, enough is under way that says that we are there.
                     let _ = sender.try_send((&beat).into());
                     if self.said.is_empty() && let Some(server) = self.child.unnumbered() {
-                        self.say(Said::Unnumbered(server));
+                        self.say(TransientMessage::Unnumbered(server));
                     }
                     // Perhaps it can be read again.
                     is_unreadable = false;
@@ -324,14 +324,16 @@ impl<C: Child> Line<C> {
         }
     }
 
-    fn say(&mut self, said: Said) {
+    fn say(&mut self, said: TransientMessage) {
         match said {
             // One that was asked over an earlier line is not told: nobody waits for it.
-            Said::Answer { discovery, found } => {
+            TransientMessage::Answer { discovery, found } => {
                 let Some(discovery) = self.questions.remove(&discovery) else { return };
                 self.said = in_pieces((&FromChild::Answer { discovery, found }).into());
             }
-            Said::Unnumbered(server) => self.said.push_back((&FromChild::Unnumbered { server }).into()),
+            TransientMessage::Unnumbered(server) => {
+                self.said.push_back((&FromChild::Unnumbered { server }).into())
+            }
         }
     }
 }

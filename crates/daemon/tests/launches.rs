@@ -14,8 +14,8 @@ use pliant_client::ClientFile;
 use pliant_client::{Client, ClientError, InputPaths};
 use pliant_control::agent::ChildKind;
 use pliant_control::coallocation::{
-    Application, End, LaunchRecord, LaunchState, Machine, Mapping, Part, PartId, Standing, Talk, Verdict,
-    Wish,
+    Application, End, LaunchRecord, LaunchState, Machine, Mapping, Part, PartId, Standing, TaskEdge,
+    TaskSpec, Verdict,
 };
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
@@ -169,7 +169,7 @@ async fn attached(federation: &Federation, agent: &Running, name: &str) -> Attac
 
 fn pair(key: u8) -> LaunchRequest {
     let program = Program::Service { name: "talk".to_owned(), arguments: BTreeMap::new() };
-    let wish = |name: &str| Wish { name: name.to_owned(), rcr: 1.0, payload: program.payload() };
+    let wish = |name: &str| TaskSpec { name: name.to_owned(), rcr: 1.0, payload: program.payload() };
     LaunchRequest {
         key: Key([key; 16]),
         name: "pair".to_owned(),
@@ -177,7 +177,7 @@ fn pair(key: u8) -> LaunchRequest {
             mcr_mflops: 100.0,
             bandwidth_mbps: None,
             tasks: vec![wish("a"), wish("b")],
-            edges: vec![Talk { between: [0, 1], rqoc: 1.0 }],
+            edges: vec![TaskEdge { between: [0, 1], rqoc: 1.0 }],
         },
         walltime: Span(100),
         patience: Span(30),

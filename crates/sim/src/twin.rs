@@ -25,8 +25,8 @@ use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, JobId, JobOutcome, Platform, PlatformError, Time};
 use pliant_policy::batch;
-use pliant_policy::federation::{Federation, Pictured};
-use pliant_policy::nodes::{Nodes, Picture, PictureError, Shape};
+use pliant_policy::federation::{ClusterDraft, Federation};
+use pliant_policy::nodes::{ClusterSnapshot, Nodes, PictureError, Shape};
 use pliant_policy::tuning::Tuner;
 
 use crate::engine::Engine;
@@ -42,7 +42,7 @@ pub struct TwinCluster {
     /// How it sizes moldable requests.
     pub tuner: Tuner,
     /// Its nodes and how its batch system plans, if that is not Pliant's own.
-    pub nodes: Option<Picture>,
+    pub nodes: Option<ClusterSnapshot>,
     /// Jobs of local users: runs that are over, and those that run or wait.
     pub locals: Vec<LocalJob>,
 }
@@ -177,7 +177,7 @@ impl Twin {
         Ok(Replayed { jobs, moves: run.reallocations })
     }
 
-    fn pictured(&self, cluster: &TwinCluster) -> Result<Pictured, TwinError> {
+    fn pictured(&self, cluster: &TwinCluster) -> Result<ClusterDraft, TwinError> {
         let TwinCluster { info, tuner, nodes, .. } = cluster;
         let scheduler: Box<dyn batch::BatchScheduler> = match nodes {
             Some(picture) => {
@@ -193,6 +193,6 @@ impl Twin {
                 policy.scheduler(info.procs, Time::ZERO)
             }
         };
-        Ok(Pictured { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler, open: true })
+        Ok(ClusterDraft { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler, open: true })
     }
 }

@@ -6,7 +6,7 @@ use pliant_model::{ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::{Fairness, Order, Reallocation};
 use pliant_report::summarize_exploration;
 use pliant_sim::optional::{
-    Arrivals, Bug, Scenario, Schedule, System, Tried, Weather, simulate, simulate_network,
+    Arrivals, Bug, NetworkFaults, Scenario, Schedule, System, Tried, simulate, simulate_network,
 };
 
 const GRACE: System = System {
@@ -34,7 +34,7 @@ fn over_a_perfect_network_every_run_is_the_direct_one() {
             MOVING,
             System::legacy(60),
         ] {
-            let found = simulate_network(&scenario, &system, Weather::default(), 7);
+            let found = simulate_network(&scenario, &system, NetworkFaults::default(), 7);
             assert_eq!(found.violations, Vec::<String>::new(), "{scenario:?} {system:?}");
             let mut direct = simulate(&scenario, &system, 7);
             // Who asks how a long wait goes sends more; nothing else follows from it.
@@ -49,8 +49,8 @@ fn over_a_perfect_network_every_run_is_the_direct_one() {
 }
 
 /// Weather of a seed: each kind of fault in some of them.
-fn weather(seed: u64) -> Weather {
-    Weather {
+fn weather(seed: u64) -> NetworkFaults {
+    NetworkFaults {
         latency: SpanMs(1 + (seed % 3) as i64 * 20),
         spread: SpanMs((seed % 4) as i64 * 100),
         lost: (seed % 5) as u32 * 30,
@@ -58,7 +58,7 @@ fn weather(seed: u64) -> Weather {
         crash_every: SpanMs((seed % 6) as i64 * 3_000),
         away: SpanMs(3_000),
         until: TimeMs(150_000),
-        ..Weather::default()
+        ..NetworkFaults::default()
     }
 }
 
@@ -172,7 +172,7 @@ fn the_checkers_find_bugs() {
 #[test]
 fn a_slow_network_keeps_the_platform_fair_and_busy() {
     for seed in 1..=5 {
-        let weather = Weather { latency: SpanMs(5), spread: SpanMs(20), ..Weather::default() };
+        let weather = NetworkFaults { latency: SpanMs(5), spread: SpanMs(20), ..NetworkFaults::default() };
         let system = System::ethic(Fairness::VirtualTime);
         let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, weather, seed);
         let summary = summarize_exploration(&found.run);

@@ -54,5 +54,5 @@ pub use script::{PACK, PART, SCRIPT, put_pack, put_part, put_script};
 pub use sealed::{SealedFile, SealedResults, seal, sealed};
 pub use share::SHARED;
 pub use store::{Store, Upload};
-pub use turns::Turn;
+pub use turns::UploadLock;
 pub use usage::Limits;

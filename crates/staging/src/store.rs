@@ -16,7 +16,7 @@ use super::incoming::Incoming;
 use super::manifest::{FileSpec, check_manifest};
 use super::names::FileName;
 use super::part::Part;
-use super::turns::{Turn, Turns};
+use super::turns::{UploadLock, UploadLocks};
 use super::usage::{Limits, Usage};
 
 /// Takes uploads and hands them to jobs.
@@ -49,7 +49,7 @@ struct Shared {
     trash: Folder,
     limits: Limits,
     registry: Mutex<Registry>,
-    turns: Turns,
+    turns: UploadLocks,
 }
 
 #[derive(Default, Debug)]
@@ -88,12 +88,14 @@ impl Store {
             registry.jobs.insert(of, Arc::default());
         }
         let registry = Mutex::new(registry);
-        Ok(Store { shared: Arc::new(Shared { incoming, trash, limits, registry, turns: Turns::default() }) })
+        Ok(Store {
+            shared: Arc::new(Shared { incoming, trash, limits, registry, turns: UploadLocks::default() }),
+        })
     }
 
     /// Waits until nobody else decides about the uploads of a submission: whether it is accepted, whether a file of
     /// it is begun anew, whether all are thrown away. What is found out then stays true until the turn is dropped.
-    pub async fn turn(&self, user: &User, key: Key) -> Turn {
+    pub async fn turn(&self, user: &User, key: Key) -> UploadLock {
         self.shared.turns.wait(user, key).await
     }
 

@@ -11,17 +11,17 @@ type Known = BTreeMap<(User, Key), Weak<Turnstile<()>>>;
 
 /// The submissions that somebody decides about now.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Turns(Arc<Mutex<Known>>);
+pub(super) struct UploadLocks(Arc<Mutex<Known>>);
 
 /// The right to decide about the uploads of one submission, until it is dropped.
 #[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "it is held as long as it is there")] OwnedMutexGuard<()>);
+pub struct UploadLock(#[expect(dead_code, reason = "it is held as long as it is there")] OwnedMutexGuard<()>);
 
-impl Turns {
+impl UploadLocks {
     /// Waits for the turn of whoever came before.
-    pub(super) async fn wait(&self, user: &User, key: Key) -> Turn {
+    pub(super) async fn wait(&self, user: &User, key: Key) -> UploadLock {
         let turnstile = self.of((user.clone(), key));
-        Turn(turnstile.lock_owned().await)
+        UploadLock(turnstile.lock_owned().await)
     }
 
     fn of(&self, submission: (User, Key)) -> Arc<Turnstile<()>> {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_waited_for_by_those_of_the_same_submission_alone() {
-        let turns = Turns::default();
+        let turns = UploadLocks::default();
         let (alice, bob): (User, User) = ("alice".parse().unwrap(), "bob".parse().unwrap());
         let mut context = Context::from_waker(Waker::noop());
         let mut ready = |user, key| pin!(turns.wait(user, Key([key; 16]))).poll(&mut context);

@@ -64,7 +64,7 @@ pub struct Caller {
 pub struct Connection {
     stream: TlsStream<TcpStream>,
     caller: Caller,
-    _place: Place,
+    _place: ConnectionSlot,
 }
 
 /// The connections that arrive at a listener, until the stream is dropped, which closes the listener. Refusals are
@@ -230,13 +230,13 @@ struct Places {
 }
 
 /// The right to be open; given back when dropped.
-struct Place {
+struct ConnectionSlot {
     places: Arc<Places>,
     holder: (Role, String),
 }
 
 impl Places {
-    fn take(places: &Arc<Places>, peer: &Peer) -> Result<Place, Refused> {
+    fn take(places: &Arc<Places>, peer: &Peer) -> Result<ConnectionSlot, Refused> {
         let Limits { connections_max, connections_per_peer_max, .. } = places.limits;
         let holder = (peer.role, peer.name.clone());
         let mut taken = places.taken.lock();
@@ -248,11 +248,11 @@ impl Places {
         }
         *taken.entry(holder.clone()).or_default() += 1;
         metrics::gauge!(names::OPEN_CONNECTIONS).increment(1.0);
-        Ok(Place { places: places.clone(), holder })
+        Ok(ConnectionSlot { places: places.clone(), holder })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         metrics::gauge!(names::OPEN_CONNECTIONS).decrement(1.0);
         let mut taken = self.places.taken.lock();

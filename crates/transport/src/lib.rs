@@ -41,4 +41,4 @@ pub use incoming::{Caller, Connection, Limits, guard, incoming};
 pub use peer::{IdentityError, Peer, Serial};
 pub use register::Record;
 pub use role::{Identity, NameError, Role, UnknownRole};
-pub use tls::{ClientTls, Lapsed, ServerTls};
+pub use tls::{CertificateLapse, ClientTls, ServerTls};

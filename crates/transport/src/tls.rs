@@ -26,7 +26,7 @@ pub(super) const PROTOCOL: &[u8] = b"h2";
 
 /// The certificate of an open connection is good no longer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Lapsed {
+pub enum CertificateLapse {
     /// It has been revoked.
     Revoked {
         /// Its holder.
@@ -39,7 +39,7 @@ pub enum Lapsed {
     },
 }
 
-impl fmt::Display for Lapsed {
+impl fmt::Display for CertificateLapse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Revoked { peer } => {
@@ -57,7 +57,7 @@ impl fmt::Display for Lapsed {
     }
 }
 
-impl std::error::Error for Lapsed {}
+impl std::error::Error for CertificateLapse {}
 
 /// The side that accepts connections. Cheap to share.
 pub struct ServerTls {
@@ -91,7 +91,7 @@ impl ServerTls {
 
     /// Whether the certificate of an open connection is still good. Costs a look at the list's file; to be called
     /// for every request.
-    pub fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
+    pub fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
         self.side.check(peer)
     }
 
@@ -118,7 +118,7 @@ impl ClientTls {
     }
 
     /// Whether a daemon's certificate is still good; see [`ServerTls::check`].
-    pub fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
+    pub fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
         self.side.check(peer)
     }
 
@@ -147,13 +147,17 @@ impl<C> Side<C> {
         Ok(Side { trust, holder, build, built: Mutex::new((list, Arc::new(config))) })
     }
 
-    fn check(&self, peer: &Peer) -> Result<(), Lapsed> {
+    fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
         // By the system's clock, as the handshake.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         if now.as_secs() as i64 > peer.not_after.0 {
-            return Err(Lapsed::Expired { peer: peer.clone() });
+            return Err(CertificateLapse::Expired { peer: peer.clone() });
         }
-        if self.trust.is_revoked(peer) { Err(Lapsed::Revoked { peer: peer.clone() }) } else { Ok(()) }
+        if self.trust.is_revoked(peer) {
+            Err(CertificateLapse::Revoked { peer: peer.clone() })
+        } else {
+            Ok(())
+        }
     }
 
     /// The configuration with the newest list.

@@ -1,7 +1,7 @@
 //! The line between a child and its parent.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, ChildKind, Found};
+use pliant_control::agent::{Ask, ChildKind, DiscoveryResult};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
@@ -36,7 +36,7 @@ pub enum FromChild {
         /// The parent's number of the discovery.
         discovery: u64,
         /// What was found.
-        found: Found,
+        found: DiscoveryResult,
     },
     /// How a job stands.
     News {

@@ -1,7 +1,7 @@
 //! Discovery: what is asked for, and what comes of it.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, Found, What};
+use pliant_control::agent::{Ask, DiscoveryResult, DiscoverySubject};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::Span;
@@ -17,7 +17,7 @@ pub(super) const WORK_OR_SERVICE: &str = "work or service";
 pub(super) const BEST: Number<u32, u32> = number("a number of answers", bounds::BEST);
 
 one_of! {
-    proto::What { what: proto::what::What } <=> What {
+    proto::What { what: proto::what::What } <=> DiscoverySubject {
         Work <=> Work(nested()),
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Pictures(empty()) <=> Pictures,
@@ -26,7 +26,7 @@ one_of! {
 }
 
 message! {
-    proto::Found <=> Found {
+    proto::Found <=> DiscoveryResult {
         vectors: list(nested(), bounds::VECTORS_MAX),
         refusals: list(nested(), bounds::SERVERS_MAX),
         silent: list(NAME, bounds::SERVERS_MAX),
@@ -67,7 +67,7 @@ pub fn address_of(address: &str) -> Result<String, Malformed> {
 }
 
 /// What a client asks the federation.
-pub fn discover(what: &What, best: u32, only: Option<&Name>) -> proto::DiscoverRequest {
+pub fn discover(what: &DiscoverySubject, best: u32, only: Option<&Name>) -> proto::DiscoverRequest {
     proto::DiscoverRequest {
         what: Some(what.into()),
         best: BEST.encode(&best),
@@ -86,11 +86,13 @@ pub fn asked(
     caller: Caller,
     patience: Option<Span>,
 ) -> Result<Ask, Malformed> {
-    let what: What = required(WORK_OR_SERVICE).decode("what", request.what)?;
+    let what: DiscoverySubject = required(WORK_OR_SERVICE).decode("what", request.what)?;
     match what {
-        What::Work(_) | What::Service { .. } => {}
-        What::Pictures => return Err(Malformed::text("what", WORK_OR_SERVICE, "what only agents ask")),
-        What::Order(_) => {
+        DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}
+        DiscoverySubject::Pictures => {
+            return Err(Malformed::text("what", WORK_OR_SERVICE, "what only agents ask"));
+        }
+        DiscoverySubject::Order(_) => {
             return Err(Malformed::text("what", WORK_OR_SERVICE, "an order, which only agents give"));
         }
     }

@@ -1,6 +1,6 @@
 //! Waiting jobs that go from one server to another: what agents propose, what servers say to each other.
 
-use pliant_control::handoff::{HandoffId, MoveOutcome, Order, Reply, Stays, Verdict};
+use pliant_control::handoff::{HandoffId, MoveOutcome, MoveProposal, Reply, StayReason, Verdict};
 use pliant_control::job::{Compared, Hop};
 use pliant_control::names::{Key, User};
 use pliant_control::reason::Survey;
@@ -79,7 +79,7 @@ message! {
         attempt,
     }
 
-    proto::Order <=> Order {
+    proto::Order <=> MoveProposal {
         job: HANDLE,
         to: NAME,
         address: ADDRESS,
@@ -124,55 +124,61 @@ pub fn handoff_id(id: Option<proto::HandoffId>) -> Result<HandoffId, Malformed> 
 }
 
 /// By hand: the variants are told apart by an `enum`, and what they hold is in fields of the message beside it.
-impl HasMessage for Stays {
+impl HasMessage for StayReason {
     type Message = proto::Stays;
 
     fn to_message(&self) -> proto::Stays {
         let (why, plan) = match self {
-            Stays::NotWaiting => (stays::Why::NotWaiting, None),
-            Stays::Pinned => (stays::Why::Pinned, None),
-            Stays::Kept => (stays::Why::Kept, None),
-            Stays::OnItsWay => (stays::Why::OnItsWay, None),
-            Stays::NotWorthIt { plan } => (stays::Why::NotWorthIt, Some(plan.into())),
-            Stays::Refused(_) => (stays::Why::Refused, None),
-            Stays::Silent => (stays::Why::Silent, None),
-            Stays::Other(_) => (stays::Why::Unspecified, None),
+            StayReason::NotWaiting => (stays::Why::NotWaiting, None),
+            StayReason::Pinned => (stays::Why::Pinned, None),
+            StayReason::Kept => (stays::Why::Kept, None),
+            StayReason::OnItsWay => (stays::Why::OnItsWay, None),
+            StayReason::NotWorthIt { plan } => (stays::Why::NotWorthIt, Some(plan.into())),
+            StayReason::Refused(_) => (stays::Why::Refused, None),
+            StayReason::Silent => (stays::Why::Silent, None),
+            StayReason::Other(_) => (stays::Why::Unspecified, None),
         };
         let text = match self {
-            Stays::Refused(why) | Stays::Other(why) => TEXT.encode(why),
+            StayReason::Refused(why) | StayReason::Other(why) => TEXT.encode(why),
             other => other.to_string(),
         };
         proto::Stays { why: why.into(), plan, text }
     }
 
-    fn from_message(message: proto::Stays) -> Result<Stays, Malformed> {
+    fn from_message(message: proto::Stays) -> Result<StayReason, Malformed> {
         let text = TEXT.decode("text", message.text)?;
         Ok(match stays::Why::try_from(message.why) {
-            Ok(stays::Why::NotWaiting) => Stays::NotWaiting,
-            Ok(stays::Why::Pinned) => Stays::Pinned,
-            Ok(stays::Why::Kept) => Stays::Kept,
-            Ok(stays::Why::OnItsWay) => Stays::OnItsWay,
+            Ok(stays::Why::NotWaiting) => StayReason::NotWaiting,
+            Ok(stays::Why::Pinned) => StayReason::Pinned,
+            Ok(stays::Why::Kept) => StayReason::Kept,
+            Ok(stays::Why::OnItsWay) => StayReason::OnItsWay,
             Ok(stays::Why::NotWorthIt) => {
-                Stays::NotWorthIt { plan: required(AN_ESTIMATE).decode("plan", message.plan)? }
+                StayReason::NotWorthIt { plan: required(AN_ESTIMATE).decode("plan", message.plan)? }
             }
-            Ok(stays::Why::Refused) => Stays::Refused(text),
-            Ok(stays::Why::Silent) => Stays::Silent,
+            Ok(stays::Why::Refused) => StayReason::Refused(text),
+            Ok(stays::Why::Silent) => StayReason::Silent,
             // One of a later version.
-            Ok(stays::Why::Unspecified) | Err(_) => Stays::Other(text),
+            Ok(stays::Why::Unspecified) | Err(_) => StayReason::Other(text),
         })
     }
 
     #[cfg(test)]
-    fn strategy() -> BoxedStrategy<Stays> {
-        let plain = [Stays::NotWaiting, Stays::Pinned, Stays::Kept, Stays::OnItsWay, Stays::Silent];
+    fn strategy() -> BoxedStrategy<StayReason> {
+        let plain = [
+            StayReason::NotWaiting,
+            StayReason::Pinned,
+            StayReason::Kept,
+            StayReason::OnItsWay,
+            StayReason::Silent,
+        ];
         prop_oneof![
             proptest::sample::select(plain.to_vec()),
-            Estimate::strategy().prop_map(|plan| Stays::NotWorthIt { plan }),
-            TEXT.strategy().prop_map(Stays::Refused),
-            TEXT.strategy().prop_map(Stays::Other),
+            Estimate::strategy().prop_map(|plan| StayReason::NotWorthIt { plan }),
+            TEXT.strategy().prop_map(StayReason::Refused),
+            TEXT.strategy().prop_map(StayReason::Other),
         ]
         .boxed()
     }
 }
 
-conversions! { proto::Stays <=> Stays; }
+conversions! { proto::Stays <=> StayReason; }

@@ -4,7 +4,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::local::LocalJob;
 use pliant_control::names::Name;
 use pliant_model::Time;
-use pliant_policy::nodes::{Picture, Shape};
+use pliant_policy::nodes::{ClusterSnapshot, Shape};
 use pliant_policy::tuning::Tuner;
 
 use super::field::*;
@@ -69,7 +69,7 @@ message! {
         /// How it sizes moldable requests.
         tuner: Tuner = TUNER,
         /// Its nodes and how its batch system plans, without jobs; none for one of Pliant's own.
-        nodes: Option<Picture> = optional(nested()),
+        nodes: Option<ClusterSnapshot> = optional(nested()),
         /// The jobs.
         jobs: Vec<LocalJob> = list(nested(), bounds::QUEUE_MAX),
         /// Where to go on; none if there are no more.

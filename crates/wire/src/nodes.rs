@@ -1,6 +1,6 @@
 //! The snapshot of a cluster with an external batch system, as a server shows it to agents.
 
-use pliant_policy::nodes::{Holder, Node, Pending, Picture, Reserve, Rules, Shape, Share};
+use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Pending, Reserve, Rules, Shape, Share};
 
 use super::field::*;
 use super::table::message;
@@ -15,7 +15,7 @@ fn setting() -> Number<i64, pliant_model::Span> {
 }
 
 message! {
-    proto::NodesPicture <=> Picture {
+    proto::NodesPicture <=> ClusterSnapshot {
         nodes: list(nested(), bounds::QUEUE_MAX),
         running: list(nested(), bounds::QUEUE_MAX),
         pending: list(nested(), bounds::QUEUE_MAX),

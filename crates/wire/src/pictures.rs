@@ -1,6 +1,6 @@
 //! Queues of servers, for an agent that looks for better places.
 
-use pliant_control::handoff::{Movable, Picture};
+use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_model::Owner;
 use pliant_policy::batch::order::{Charge, Shares, UserUsage};
 use pliant_policy::batch::{Dump, RunningJob, Start, Submission, Waiting};
@@ -12,7 +12,7 @@ use super::types::AN_ESTIMATE;
 use super::{bounds, proto};
 
 message! {
-    proto::Picture <=> Picture {
+    proto::Picture <=> ServerSnapshot {
         info: required("a server"),
         tuner: TUNER,
         queue: Dump {

@@ -228,13 +228,13 @@ fn end_jobs(dir: &Path) -> Result<usize, Failure> {
     let mut asked = Vec::new();
     for entry in entries.flatten() {
         let dir = entry.path();
-        if let jobs::Found::Running(_) = jobs::find(&dir).map_err(failed)? {
+        if let jobs::ProcessState::Running(_) = jobs::find(&dir).map_err(failed)? {
             jobs::terminate(&dir).map_err(failed)?;
             asked.push(dir);
         }
     }
     for dir in &asked {
-        while let jobs::Found::Running(_) = jobs::find(dir).map_err(failed)? {
+        while let jobs::ProcessState::Running(_) = jobs::find(dir).map_err(failed)? {
             std::thread::sleep(LOOK);
         }
     }

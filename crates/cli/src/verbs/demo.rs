@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pliant_client::ClientFile;
-use pliant_client::{Client, Order, Step};
-use pliant_control::agent::Found;
+use pliant_client::{Client, Step, SubmitOrder};
+use pliant_control::agent::DiscoveryResult;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Key;
 use pliant_wire::Submitted;
@@ -206,14 +206,14 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
     Ok(records.into_values().collect())
 }
 
-fn order(keys: &mut ChaCha8Rng, service: &str, amount: u64, seed: usize) -> Order {
+fn order(keys: &mut ChaCha8Rng, service: &str, amount: u64, seed: usize) -> SubmitOrder {
     let mut key = [0; 16];
     keys.fill_bytes(&mut key);
     let argument = if service == "pi" { "samples" } else { "repeat" };
     let arguments = [(argument, amount.to_string()), ("seed", (seed + 1).to_string())]
         .map(|(name, value)| (name.to_owned(), value));
     let what = Submitted::Service { name: service.to_owned(), arguments: arguments.into() };
-    Order { patience: Duration::from_secs(30), ..Order::new(Key(key), what) }
+    SubmitOrder { patience: Duration::from_secs(30), ..SubmitOrder::new(Key(key), what) }
 }
 
 /// Reports each change of a job.
@@ -229,7 +229,7 @@ async fn follow(client: Client, accepted: Box<JobRecord>, changes: mpsc::Unbound
     }
 }
 
-fn accepted(at: Duration, user: &str, record: &JobRecord, found: Option<&Found>) -> String {
+fn accepted(at: Duration, user: &str, record: &JobRecord, found: Option<&DiscoveryResult>) -> String {
     let (own, submitted) = (&record.expected, record.submitted);
     let others: Vec<String> = found
         .iter()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pliant_client::{ExplorationFolder, ExploreError, Explored, Explorer, Told, Wanted};
+use pliant_client::{ExplorationFolder, ExplorationUpdate, ExploreError, Explored, Explorer, Wanted};
 use pliant_control::optional::explore::Plan;
 use pliant_model::{Span, SpanMs};
 use pliant_policy::optional::Reallocation;
@@ -128,8 +128,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         }
     };
     let explored = session.run(explorer.run(stop, |told| match told {
-        Told::Progress(explored) => bar.set_message(line(explored, plan.mandatory)),
-        Told::Trouble(what) => bar.suspend(|| eprintln!("warning: {what}")),
+        ExplorationUpdate::Progress(explored) => bar.set_message(line(explored, plan.mandatory)),
+        ExplorationUpdate::Trouble(what) => bar.suspend(|| eprintln!("warning: {what}")),
     }));
     bar.finish_and_clear();
     let explored = explored?;

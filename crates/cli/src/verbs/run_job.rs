@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pliant_site::processes::{Consent, SuperviseError, await_consent, supervise};
+use pliant_site::processes::{StartPermit, SuperviseError, await_consent, supervise};
 
 use crate::failure::Failure;
 
@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(room) = &arguments.room {
         match await_consent(room) {
-            Ok(Consent::Given) => {}
-            Ok(Consent::Refused) => {
+            Ok(StartPermit::Given) => {}
+            Ok(StartPermit::Refused) => {
                 eprintln!(
                     "the job was not run here: it has started elsewhere, or nobody has said that it may start"
                 );

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use pliant_client::{ClientError, InputPaths, InputSender};
-use pliant_control::coallocation::{LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, TaskRecord, Wish};
+use pliant_control::coallocation::{
+    LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, TaskRecord, TaskSpec,
+};
 use pliant_control::names::Key;
 use pliant_trace::tig::Program;
 use pliant_wire::TaskProgram;
@@ -103,7 +105,7 @@ impl Arguments {
         let paths = announced.iter().map(|(file, path)| (file.sha256, path.clone())).collect();
         let inputs = announced.into_iter().map(|(file, _)| file).collect();
         let payload = Payload::of(&TaskProgram { program, inputs });
-        let task = Wish { name: self.name.clone().unwrap_or_default(), rcr: self.rcr, payload };
+        let task = TaskSpec { name: self.name.clone().unwrap_or_default(), rcr: self.rcr, payload };
         Ok((vec![Spawned { task, talks: self.talks.clone() }], paths))
     }
 }

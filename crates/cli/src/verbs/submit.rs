@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use pliant_client::{Order, Step};
+use pliant_client::{Step, SubmitOrder};
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Key, Name};
 use pliant_model::{Procs, Span, Speedup};
@@ -119,7 +119,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// Submits until it is accepted or that is hopeless.
-fn submit(session: &Session, order: &Order, mut sent: Option<&mut Sent>) -> Result<Box<JobRecord>, Failure> {
+fn submit(
+    session: &Session,
+    order: &SubmitOrder,
+    mut sent: Option<&mut Sent>,
+) -> Result<Box<JobRecord>, Failure> {
     let again = format!("the same command with --key {} gives the same job, never a second one", order.key);
     let (mut answers, mut last) = (None, None);
     let step = |step: Step<'_>| {
@@ -166,7 +170,7 @@ fn nothing_sent() -> Failure {
 }
 
 /// What a submission is doing.
-fn told(step: &Step<'_>, order: &Order) -> String {
+fn told(step: &Step<'_>, order: &SubmitOrder) -> String {
     match step {
         Step::Compared(found) => {
             let count = counted(found.vectors.len() as u64, "server");
@@ -184,7 +188,7 @@ fn told(step: &Step<'_>, order: &Order) -> String {
 }
 
 impl Arguments {
-    fn order(&self) -> Result<Order, Failure> {
+    fn order(&self) -> Result<SubmitOrder, Failure> {
         let what = match (&self.service, &self.script) {
             (_, Some(path)) => Submitted::Script(self.script(path)?),
             (service, None) => {
@@ -195,7 +199,12 @@ impl Arguments {
         };
         let inputs = announced("--in", &self.inputs)?;
         let key = self.key.map_or_else(drawn, Ok)?;
-        Ok(Order { inputs, only: self.server.clone(), patience: self.patience, ..Order::new(key, what) })
+        Ok(SubmitOrder {
+            inputs,
+            only: self.server.clone(),
+            patience: self.patience,
+            ..SubmitOrder::new(key, what)
+        })
     }
 
     fn script(&self, path: &Path) -> Result<Script, Failure> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pliant_client::{ClientError, Order};
+use pliant_client::{ClientError, SubmitOrder};
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
 use pliant_wire::{ServerStatus, Submitted};
@@ -13,7 +13,7 @@ use crate::federation::Session;
 /// The failure of a submission that nobody took, after `answers` servers had answered, if any agent had.
 pub(super) fn refused(
     session: &Session,
-    order: &Order,
+    order: &SubmitOrder,
     error: ClientError,
     answers: Option<usize>,
 ) -> Failure {
@@ -55,7 +55,7 @@ fn passes(causes: &[Cause]) -> bool {
     !causes.is_empty() && causes.iter().all(|cause| cause.may_pass())
 }
 
-fn hint(order: &Order, causes: &[Cause]) -> String {
+fn hint(order: &SubmitOrder, causes: &[Cause]) -> String {
     match &order.what {
         Submitted::Service { name, .. } if causes.contains(&Cause::NotOffered) && is_file(name) => {
             script(name)

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use pliant_client::{Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, Sweeper, Swept};
+use pliant_client::{
+    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper,
+};
 use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
@@ -173,7 +175,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// Goes on until it is over or Ctrl-C is pressed.
-fn drive(session: &Session, sweeper: &mut Sweeper, dir: &Path, bar: &ProgressBar) -> Result<Swept, Failure> {
+fn drive(
+    session: &Session,
+    sweeper: &mut Sweeper,
+    dir: &Path,
+    bar: &ProgressBar,
+) -> Result<SweepStatus, Failure> {
     // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
     let stop = async {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -195,7 +202,7 @@ fn drive(session: &Session, sweeper: &mut Sweeper, dir: &Path, bar: &ProgressBar
     })
 }
 
-fn conclusion(status: &Swept, dir: &Path, is_cancel: bool) -> Result<(), Failure> {
+fn conclusion(status: &SweepStatus, dir: &Path, is_cancel: bool) -> Result<(), Failure> {
     if status.interrupted {
         let verb = if is_cancel { "cancel" } else { "resume" };
         let hint = format!("`pliant sweep --{verb} {}` goes on, now or later", dir.display());
@@ -254,8 +261,8 @@ fn described(row: &Row) -> Value {
 }
 
 /// How far it is.
-fn line(status: &Swept) -> String {
-    let Swept { progress, instances, left, servers, .. } = status;
+fn line(status: &SweepStatus) -> String {
+    let SweepStatus { progress, instances, left, servers, .. } = status;
     let Progress { done, failed, open, .. } = *progress;
     let failed = match failed {
         0 => String::new(),
@@ -270,7 +277,7 @@ fn line(status: &Swept) -> String {
     format!("{done} of {all} done{failed}, {open} handed out to {}{left}", counted(*servers as u64, "server"))
 }
 
-fn text(status: &Swept, names: &[String], failures: &[Row]) -> String {
+fn text(status: &SweepStatus, names: &[String], failures: &[Row]) -> String {
     let Progress { done, failed, cancelled, retried, packs, .. } = status.progress;
     let some = |count: u32, what: &str| match count {
         0 => String::new(),

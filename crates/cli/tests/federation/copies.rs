@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_client::Client;
-use pliant_control::agent::{Moving, What};
+use pliant_control::agent::{DiscoverySubject, Moving};
 use pliant_control::job::{Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Name};
 use pliant_model::{MoveReason, Procs, Span, Speedup};
@@ -56,7 +56,7 @@ async fn copied(client: &Client, handle: &Handle) -> Vec<Name> {
 /// Waits until nothing waits anywhere.
 async fn empty(client: &Client) {
     let work = Work { procs: Procs(1), walltime: Span(60), speedup: Speedup::Rigid };
-    let what = What::Work(work);
+    let what = DiscoverySubject::Work(work);
     until("empty queues", async || {
         let found = client.discover(&what, 10, None).await.ok()?;
         let is_empty = found.vectors.iter().all(|one| one.queue_length == 0 && one.free == Procs(1));

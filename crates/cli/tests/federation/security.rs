@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_client::ClientFile;
-use pliant_client::{Client, Order};
+use pliant_client::{Client, SubmitOrder};
 use pliant_control::agent::ChildKind;
 use pliant_control::job::JobState;
 use pliant_control::server_info::ServerInfo;
@@ -311,7 +311,7 @@ async fn letters_that_shells_act_upon_are_letters_like_others_in_the_name_of_a_f
     ] {
         let spec = FileSpec { name: name.parse().unwrap(), size: 7, sha256: Checksum::of(b"seven B") };
         let counted =
-            Order { inputs: vec![(spec, here.clone())], ..order(service("count", &[("data", name)])) };
+            SubmitOrder { inputs: vec![(spec, here.clone())], ..order(service("count", &[("data", name)])) };
         let ended = run(&alice, &counted).await;
         assert_eq!(ended.state, JobState::Completed, "{name}");
         let found = fetched(&alice, &ended.handle).await;

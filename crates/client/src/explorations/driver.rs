@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::folder::{Entry, Header};
-use super::wanted::{ExploreError, Explored, Told, Wanted};
-use super::{Calls, ExplorationFolder, Happened};
+use super::wanted::{ExplorationUpdate, ExploreError, Explored, Wanted};
+use super::{Calls, ExplorationFolder, RequestEvent};
 use crate::{Client, ClientError, Sweep};
 
 /// How often it is asked whether there are other servers.
@@ -159,11 +159,11 @@ impl Explorer {
     pub async fn run(
         mut self,
         interrupted: impl Future<Output = ()>,
-        mut told: impl FnMut(Told<'_>),
+        mut told: impl FnMut(ExplorationUpdate<'_>),
     ) -> Result<Explored, ExploreError> {
         let explored = self.explore(interrupted, &mut told).await;
         if explored.is_err() {
-            self.troubles.drain(..).for_each(|trouble| told(Told::Trouble(&trouble)));
+            self.troubles.drain(..).for_each(|trouble| told(ExplorationUpdate::Trouble(&trouble)));
         }
         explored
     }
@@ -171,7 +171,7 @@ impl Explorer {
     async fn explore(
         &mut self,
         interrupted: impl Future<Output = ()>,
-        told: &mut impl FnMut(Told<'_>),
+        told: &mut impl FnMut(ExplorationUpdate<'_>),
     ) -> Result<Explored, ExploreError> {
         let mut interrupted = std::pin::pin!(interrupted);
         let mut stopped = false;
@@ -180,8 +180,8 @@ impl Explorer {
             if let Some(outcome) = self.tell(event)? {
                 break outcome;
             }
-            self.troubles.drain(..).for_each(|trouble| told(Told::Trouble(&trouble)));
-            told(Told::Progress(&self.explored(false)));
+            self.troubles.drain(..).for_each(|trouble| told(ExplorationUpdate::Trouble(&trouble)));
+            told(ExplorationUpdate::Progress(&self.explored(false)));
             event = loop {
                 let wakes = self.wakes.first().map_or(TELL, |at| self.until(*at).min(TELL));
                 let until = (Instant::now() + wakes).min(self.look.max(Instant::now()));
@@ -206,7 +206,7 @@ impl Explorer {
                             if let Some(event) = self.passed() {
                                 break event;
                             }
-                            told(Told::Progress(&self.explored(false)));
+                            told(ExplorationUpdate::Progress(&self.explored(false)));
                         }
                     }
                 }
@@ -220,13 +220,13 @@ impl Explorer {
                 .await;
         }
         self.tell_more_wrong();
-        self.troubles.drain(..).for_each(|trouble| told(Told::Trouble(&trouble)));
+        self.troubles.drain(..).for_each(|trouble| told(ExplorationUpdate::Trouble(&trouble)));
         let settled = self.calls.settle(Instant::now() + FAREWELL).await;
         if let Some(folder) = &self.folder {
             folder.conclude(&self.sweep, self.machine.plan().mandatory)?;
         }
         let explored = Explored { settled, ..self.explored(outcome.interrupted) };
-        told(Told::Progress(&explored));
+        told(ExplorationUpdate::Progress(&explored));
         Ok(explored)
     }
 
@@ -307,10 +307,10 @@ impl Explorer {
     }
 
     /// What was heard of a request, for the machine.
-    fn happened(&mut self, happened: Happened) -> Result<Event, ExploreError> {
+    fn happened(&mut self, happened: RequestEvent) -> Result<Event, ExploreError> {
         let soon = Instant::now() + LOOK_SOON;
         Ok(match happened {
-            Happened::Ended { number, server, standing, output } => {
+            RequestEvent::Ended { number, server, standing, output } => {
                 let completed = standing == Standing::Completed;
                 if completed && is_cut(&output) {
                     self.trouble(format!("request {number} wrote more than a result may have, which is cut"));
@@ -322,7 +322,7 @@ impl Explorer {
                 }
                 Event::Ended { number, server, completed }
             }
-            Happened::NotTaken { number, server, why } => {
+            RequestEvent::NotTaken { number, server, why } => {
                 match why.cause {
                     // Another server would say the same: it has failed.
                     Cause::Invalid | Cause::TooLarge | Cause::TooLong => {
@@ -346,11 +346,11 @@ impl Explorer {
                 self.look = self.look.min(soon);
                 Event::Refused { number, server }
             }
-            Happened::Withdrawn { id: Attempt { number, attempt }, server } => {
+            RequestEvent::Withdrawn { id: Attempt { number, attempt }, server } => {
                 Event::Withdrawn { number, attempt, server }
             }
-            Happened::Expected { server, prospects } => Event::Expected { server, prospects },
-            Happened::Lost { server, why } => {
+            RequestEvent::Expected { server, prospects } => Event::Expected { server, prospects },
+            RequestEvent::Lost { server, why } => {
                 self.trouble(format!("server {server} is given up: {why}"));
                 self.look = self.look.min(soon);
                 Event::Lost(server)

@@ -7,7 +7,7 @@ use pliant_wire::Attempt;
 
 /// Something that a client was told of its requests.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Happened {
+pub enum RequestEvent {
     /// A request is over.
     Ended {
         /// Which.

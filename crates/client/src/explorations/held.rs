@@ -22,9 +22,9 @@ struct Waits {
 
 /// The requests that wait. They leave in time whether or not their client looks.
 #[derive(Default)]
-pub(super) struct Held(Arc<Mutex<Vec<Waits>>>);
+pub(super) struct WaitingRequests(Arc<Mutex<Vec<Waits>>>);
 
-impl Held {
+impl WaitingRequests {
     /// A request begins to wait.
     pub(super) fn hold(&self, server: Name, call: Call, line: UnboundedSender<Order>) {
         let mut held = self.0.lock();

@@ -16,7 +16,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
 use super::unanswered::Unanswered;
-use super::{Happened, Report};
+use super::{Report, RequestEvent};
 use crate::error::is_broken;
 use crate::{Client, ClientError};
 
@@ -39,7 +39,7 @@ pub(super) enum Order {
 }
 
 /// The line to a server.
-pub(super) struct Line {
+pub(super) struct ServerConnection {
     client: Client,
     server: Name,
     begin: ToServer,
@@ -77,15 +77,15 @@ enum End {
     Broken(Status),
 }
 
-impl Line {
+impl ServerConnection {
     pub(super) fn new(
         client: Client,
         server: Name,
         begin: ToServer,
         inputs: Arc<Inputs>,
         patience: Duration,
-    ) -> Line {
-        Line {
+    ) -> ServerConnection {
+        ServerConnection {
             client,
             unanswered: Unanswered::new(server.clone()),
             server,
@@ -208,7 +208,7 @@ impl Line {
     fn give_up(&mut self, why: String, reports: &UnboundedSender<Report>) {
         self.unanswered.clear();
         self.failing = None;
-        report(reports, Report::Happened(Happened::Lost { server: self.server.clone(), why }));
+        report(reports, Report::Happened(RequestEvent::Lost { server: self.server.clone(), why }));
     }
 }
 

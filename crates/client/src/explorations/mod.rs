@@ -30,19 +30,19 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
 
-use self::held::Held;
-use self::line::{Inputs, Line, Order};
+use self::held::WaitingRequests;
+use self::line::{Inputs, Order, ServerConnection};
 use super::{Client, ClientError};
 
 pub use self::driver::Explorer;
 pub use self::folder::ExplorationFolder;
-pub use self::happened::Happened;
-pub use self::wanted::{ExploreError, Explored, Told, Wanted};
+pub use self::happened::RequestEvent;
+pub use self::wanted::{ExplorationUpdate, ExploreError, Explored, Wanted};
 
 /// What a line to a server reports.
 #[derive(Debug)]
 enum Report {
-    Happened(Happened),
+    Happened(RequestEvent),
     Stands { number: u32, standing: Standing },
     Cancelled(Name, Option<u32>),
     Share(Name, UserShare),
@@ -50,7 +50,7 @@ enum Report {
 
 /// What was had of one server since this client began, in core time.
 #[derive(Clone, PartialEq, Debug)]
-struct Had {
+struct ServerUsage {
     first: UserShare,
     last: UserShare,
 }
@@ -79,12 +79,12 @@ pub struct Calls {
     /// Mandatory requests that no server has answered yet.
     unanswered: BTreeSet<u32>,
     /// Optional ones that wait for that.
-    held: Held,
+    held: WaitingRequests,
     /// What was cancelled and not acknowledged: one request, or all of a server.
     cancelling: BTreeSet<(Name, Option<u32>)>,
     /// What happened while something else was waited for.
-    backlog: VecDeque<Happened>,
-    had: BTreeMap<Name, Had>,
+    backlog: VecDeque<RequestEvent>,
+    had: BTreeMap<Name, ServerUsage>,
 }
 
 impl Client {
@@ -173,7 +173,7 @@ impl Client {
             reporter,
             open: BTreeMap::new(),
             unanswered: BTreeSet::new(),
-            held: Held::default(),
+            held: WaitingRequests::default(),
             cancelling: BTreeSet::new(),
             backlog: VecDeque::new(),
             had: BTreeMap::new(),
@@ -234,16 +234,18 @@ impl Calls {
     }
 
     /// The same, and waits until it is over. Other requests go on.
-    pub async fn call(&mut self, server: &Name, call: Call) -> Happened {
+    pub async fn call(&mut self, server: &Name, call: Call) -> RequestEvent {
         let wanted = call.number;
         self.call_async(server, call);
         loop {
             let happened = self.news().await;
             let is_it = match &happened {
-                Happened::Ended { number, .. } | Happened::NotTaken { number, .. } => *number == wanted,
-                Happened::Withdrawn { id, .. } => id.number == wanted,
-                Happened::Lost { server: lost, .. } => lost == server,
-                Happened::Expected { .. } => false,
+                RequestEvent::Ended { number, .. } | RequestEvent::NotTaken { number, .. } => {
+                    *number == wanted
+                }
+                RequestEvent::Withdrawn { id, .. } => id.number == wanted,
+                RequestEvent::Lost { server: lost, .. } => lost == server,
+                RequestEvent::Expected { .. } => false,
             };
             if is_it {
                 return happened;
@@ -278,7 +280,7 @@ impl Calls {
         self.order(server, Order::Expect);
     }
 
-    /// Takes a request back, unless it has begun to run: [`Happened::Withdrawn`] says that it may be given to another
+    /// Takes a request back, unless it has begun to run: [`RequestEvent::Withdrawn`] says that it may be given to another
     /// server, as the next attempt. Nothing says that it stays.
     pub fn withdraw(&mut self, server: &Name, id: Attempt) {
         self.order(server, Order::Withdraw(id));
@@ -314,12 +316,12 @@ impl Calls {
     }
 
     /// Waits until something has happened to a request, at the latest until then.
-    pub async fn wait_any_until(&mut self, until: Instant) -> Option<Happened> {
+    pub async fn wait_any_until(&mut self, until: Instant) -> Option<RequestEvent> {
         timeout_at(until, self.next()).await.ok()
     }
 
     /// Waits until all requests are over.
-    pub async fn wait_all(&mut self) -> Vec<Happened> {
+    pub async fn wait_all(&mut self) -> Vec<RequestEvent> {
         let mut all = Vec::new();
         while !self.open.is_empty() || !self.backlog.is_empty() {
             all.push(self.next().await);
@@ -359,7 +361,7 @@ impl Calls {
     /// What was had of the platform since this client began.
     pub fn platform(&self) -> Platform {
         let mut platform = Platform::default();
-        for Had { first, last } in self.had.values() {
+        for ServerUsage { first, last } in self.had.values() {
             platform.consumed_s += (last.share.consumed - first.share.consumed).0 as f64 / 1e3;
             platform.deserved_s += (last.share.deserved - first.share.deserved).0 as f64 / 1e3;
         }
@@ -367,7 +369,7 @@ impl Calls {
     }
 
     /// Waits until something has happened, unless something has that nobody has taken.
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> RequestEvent {
         match self.backlog.pop_front() {
             Some(happened) => happened,
             None => self.news().await,
@@ -375,7 +377,7 @@ impl Calls {
     }
 
     /// Waits until something happens.
-    async fn news(&mut self) -> Happened {
+    async fn news(&mut self) -> RequestEvent {
         loop {
             // One of its ends is ours: it is never closed.
             let report = self.reports.recv().await.expect("the reporter is kept with its receiver");
@@ -401,20 +403,20 @@ impl Calls {
         }
     }
 
-    fn take(&mut self, report: Report) -> Option<Happened> {
+    fn take(&mut self, report: Report) -> Option<RequestEvent> {
         match report {
             Report::Happened(happened) => {
                 match &happened {
-                    Happened::Expected { .. } => {}
-                    Happened::Ended { number, server, .. }
-                    | Happened::NotTaken { number, server, .. }
-                    | Happened::Withdrawn { id: Attempt { number, .. }, server } => {
+                    RequestEvent::Expected { .. } => {}
+                    RequestEvent::Ended { number, server, .. }
+                    | RequestEvent::NotTaken { number, server, .. }
+                    | RequestEvent::Withdrawn { id: Attempt { number, .. }, server } => {
                         self.answered(*number);
                         if self.open.get(number) == Some(server) {
                             self.open.remove(number);
                         }
                     }
-                    Happened::Lost { server, .. } => {
+                    RequestEvent::Lost { server, .. } => {
                         self.gone(server);
                         self.cancelling.retain(|(at, _)| at != server);
                     }
@@ -428,7 +430,7 @@ impl Calls {
             Report::Share(server, share) => {
                 let had = self.had.entry(server);
                 had.and_modify(|had| had.last = share.clone())
-                    .or_insert(Had { first: share.clone(), last: share });
+                    .or_insert(ServerUsage { first: share.clone(), last: share });
             }
         }
         None
@@ -445,7 +447,7 @@ impl Calls {
             let (sender, orders) = unbounded_channel();
             let begin = line::begin_among(&self.begin, self.addresses.lock().len());
             let (client, inputs) = (self.client.clone(), self.inputs.clone());
-            let line = Line::new(client, server.clone(), begin, inputs, self.patience);
+            let line = ServerConnection::new(client, server.clone(), begin, inputs, self.patience);
             tokio::spawn(line.keep(self.addresses.clone(), orders, self.reporter.clone()));
             sender
         };

@@ -8,7 +8,7 @@ use pliant_control::reason::Reason;
 use pliant_wire::{Attempt, Call, Said, ToServer};
 
 use super::line::Order;
-use super::{Happened, Report};
+use super::{Report, RequestEvent};
 
 /// What a server has not answered yet, as far as is known here.
 pub(super) struct Unanswered {
@@ -102,7 +102,7 @@ impl Unanswered {
                     report(Report::Cancelled(server.clone(), Some(number)));
                 }
                 if self.open.remove(&number).is_some() {
-                    report(Report::Happened(Happened::NotTaken { number, server, why }));
+                    report(Report::Happened(RequestEvent::NotTaken { number, server, why }));
                 }
             }
             Said::AllCancelled => {
@@ -111,7 +111,7 @@ impl Unanswered {
             }
             Said::Expected(prospects) => {
                 self.expects = false;
-                report(Report::Happened(Happened::Expected { server, prospects }));
+                report(Report::Happened(RequestEvent::Expected { server, prospects }));
             }
             Said::Shared => {}
         }
@@ -138,7 +138,7 @@ impl Unanswered {
                 // What was asked about may have come back since.
                 if self.open.get(&number).is_some_and(|call| call.id() == id) {
                     self.open.remove(&number);
-                    report(Report::Happened(Happened::Withdrawn { id, server }));
+                    report(Report::Happened(RequestEvent::Withdrawn { id, server }));
                 }
                 return;
             }
@@ -146,7 +146,7 @@ impl Unanswered {
         };
         // One that was given up here and has been run after all is news, one that was cancelled is not.
         if was_open || standing == Standing::Completed {
-            report(Report::Happened(Happened::Ended { number, server, standing, output }));
+            report(Report::Happened(RequestEvent::Ended { number, server, standing, output }));
         }
     }
 
@@ -154,7 +154,7 @@ impl Unanswered {
     pub(super) fn refused(&mut self, why: &Reason, report: &mut impl FnMut(Report)) {
         for (number, _) in std::mem::take(&mut self.open) {
             let (server, why) = (self.server.clone(), why.clone());
-            report(Report::Happened(Happened::NotTaken { number, server, why }));
+            report(Report::Happened(RequestEvent::NotTaken { number, server, why }));
         }
     }
 
@@ -198,10 +198,12 @@ mod tests {
         fn told(&mut self, said: Said) {
             self.unanswered.told(said, &mut |report| match report {
                 Report::Cancelled(_, number) => self.acknowledged.push(number),
-                Report::Happened(Happened::Ended { standing, .. }) => {
+                Report::Happened(RequestEvent::Ended { standing, .. }) => {
                     self.happened.push(format!("ended {standing:?}"));
                 }
-                Report::Happened(Happened::Withdrawn { .. }) => self.happened.push("withdrawn".to_owned()),
+                Report::Happened(RequestEvent::Withdrawn { .. }) => {
+                    self.happened.push("withdrawn".to_owned())
+                }
                 _ => {}
             });
         }

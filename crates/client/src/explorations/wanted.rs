@@ -38,7 +38,7 @@ pub struct Wanted {
 
 /// What is told while an exploration goes on.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Told<'a> {
+pub enum ExplorationUpdate<'a> {
     /// How far it is: now and then, and in the end.
     Progress(&'a Explored),
     /// Something that its user may want to know, or do something about.

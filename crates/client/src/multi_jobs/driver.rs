@@ -13,10 +13,10 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::folder::{Header, numbers, runs};
-use super::lookout::Lookout;
-use super::looks::{Asked, Looked, calls};
-use super::packs::{Heard, OnItsWay, Permits};
-use super::{Entry, MultiJobError, SweepFolder, Swept};
+use super::lookout::PollSchedule;
+use super::looks::{ProspectsFound, ProspectsRequest, calls};
+use super::packs::{OnItsWay, PackUpdate, Permits};
+use super::{Entry, MultiJobError, SweepFolder, SweepStatus};
 use crate::{Client, ClientError, FolderError};
 
 mod beginning;
@@ -49,9 +49,9 @@ pub struct Sweeper {
     packs: BTreeMap<u32, Open>,
     /// By server: one that hangs holds up nobody else.
     permits: BTreeMap<Name, Permits>,
-    heard: Sender<(u32, Heard)>,
-    hears: Receiver<(u32, Heard)>,
-    lookout: Lookout,
+    heard: Sender<(u32, PackUpdate)>,
+    hears: Receiver<(u32, PackUpdate)>,
+    lookout: PollSchedule,
     /// A server has taken a pack.
     accepted: bool,
     /// How many instances servers were asked about in vain, since one was taken.
@@ -90,8 +90,8 @@ impl Sweeper {
     pub async fn run(
         &mut self,
         interrupted: impl Future<Output = ()>,
-        mut told: impl FnMut(&Swept),
-    ) -> Result<Swept, MultiJobError> {
+        mut told: impl FnMut(&SweepStatus),
+    ) -> Result<SweepStatus, MultiJobError> {
         let mut interrupted = std::pin::pin!(interrupted);
         let until = Instant::now() + self.patience;
         let open: Vec<u32> = self.packs.keys().copied().collect();
@@ -271,7 +271,7 @@ impl Sweeper {
         // Any of them that servers take: what differs is how long it takes.
         let first = self.machine.sample(self.attempts).unwrap_or(0);
         let Header { service, sweep, .. } = &self.header;
-        let asked = Asked::about(service, sweep, first, self.machine.samples());
+        let asked = ProspectsRequest::about(service, sweep, first, self.machine.samples());
         let mut packs: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
         for job in self.packs.values().filter_map(|open| open.job.as_ref()) {
             packs.entry(job.server.clone()).or_default().push(job.number);
@@ -280,7 +280,11 @@ impl Sweeper {
     }
 
     /// Servers were looked at. That nobody takes instances is borne with until then, and for good once some are under way.
-    fn looked(&mut self, looked: Result<Looked, ClientError>, until: Instant) -> Result<bool, MultiJobError> {
+    fn looked(
+        &mut self,
+        looked: Result<ProspectsFound, ClientError>,
+        until: Instant,
+    ) -> Result<bool, MultiJobError> {
         let mut looked = match looked {
             Ok(looked) => looked,
             Err(error)
@@ -336,9 +340,9 @@ impl Sweeper {
     }
 
     /// Something was heard of a pack.
-    fn hear(&mut self, pack: u32, heard: Heard) -> Result<bool, MultiJobError> {
+    fn hear(&mut self, pack: u32, heard: PackUpdate) -> Result<bool, MultiJobError> {
         match heard {
-            Heard::Accepted(job) => {
+            PackUpdate::Accepted(job) => {
                 self.folder.note(&Entry::Accepted { pack, job: job.clone() });
                 self.lookout.goes_on(&job.server);
                 self.accepted = true;
@@ -350,7 +354,7 @@ impl Sweeper {
                 }
                 Ok(false)
             }
-            Heard::Refused(reason) => {
+            PackUpdate::Refused(reason) => {
                 let Reason { cause, why } = reason;
                 if cause == Cause::KeyTaken {
                     // The pack stays open: who has begun it can go on with it.
@@ -368,8 +372,8 @@ impl Sweeper {
                 }
                 self.noted(Entry::Refused { pack, cause, why })
             }
-            Heard::Failed(error) => Err(error.into()),
-            Heard::Ended(ends) => {
+            PackUpdate::Failed(error) => Err(error.into()),
+            PackUpdate::Ended(ends) => {
                 if let Some(open) = self.packs.get_mut(&pack) {
                     open.since = Some(Instant::now());
                 }
@@ -379,7 +383,7 @@ impl Sweeper {
                 }
                 Ok(is_over)
             }
-            Heard::Over { how, unbegun } => {
+            PackUpdate::Over { how, unbegun } => {
                 self.packs.remove(&pack);
                 // What it says of its instances comes first, and is not asked for again.
                 self.folder.flush(true)?;
@@ -406,8 +410,8 @@ impl Sweeper {
         self.packs.iter().filter_map(since).collect()
     }
 
-    fn status(&self, interrupted: bool) -> Swept {
-        Swept {
+    fn status(&self, interrupted: bool) -> SweepStatus {
+        SweepStatus {
             progress: self.machine.progress(),
             instances: self.plan().instances,
             left: self.machine.left(span_ms(self.lookout.age()), &self.running()),

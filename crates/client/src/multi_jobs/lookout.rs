@@ -9,7 +9,7 @@ use pliant_control::reason::Cause;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use super::looks::{Asked, Looked};
+use super::looks::{ProspectsFound, ProspectsRequest};
 use crate::{Client, ClientError};
 
 /// How often servers are looked at.
@@ -20,9 +20,9 @@ const LOOK_SOON: Duration = Duration::from_secs(1);
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// What a multi-job knows of when to look at servers.
-pub(super) struct Lookout {
-    looked: Sender<Result<Looked, ClientError>>,
-    looks: Receiver<Result<Looked, ClientError>>,
+pub(super) struct PollSchedule {
+    looked: Sender<Result<ProspectsFound, ClientError>>,
+    looks: Receiver<Result<ProspectsFound, ClientError>>,
     /// An answer is under way.
     looking: bool,
     at: Instant,
@@ -35,12 +35,21 @@ pub(super) struct Lookout {
     has_busy: bool,
 }
 
-impl Lookout {
+impl PollSchedule {
     /// Servers are to be looked at now.
-    pub(super) fn new() -> Lookout {
+    pub(super) fn new() -> PollSchedule {
         let (looked, looks) = mpsc::channel(1);
         let (now, pauses) = (Instant::now(), BTreeMap::new());
-        Lookout { looked, looks, looking: false, at: now, pauses, servers: 0, answered: now, has_busy: false }
+        PollSchedule {
+            looked,
+            looks,
+            looking: false,
+            at: now,
+            pauses,
+            servers: 0,
+            answered: now,
+            has_busy: false,
+        }
     }
 
     /// When servers are to be looked at.
@@ -80,7 +89,12 @@ impl Lookout {
     }
 
     /// Looks at the servers as if those jobs were not there, unless an answer is under way; then again after a while.
-    pub(super) fn look(&mut self, client: &Client, asked: Asked, without: BTreeMap<Name, Vec<u32>>) {
+    pub(super) fn look(
+        &mut self,
+        client: &Client,
+        asked: ProspectsRequest,
+        without: BTreeMap<Name, Vec<u32>>,
+    ) {
         self.at = Instant::now() + LOOK;
         if std::mem::replace(&mut self.looking, true) {
             return;
@@ -93,7 +107,7 @@ impl Lookout {
     }
 
     /// What the look found that is under way.
-    pub(super) async fn found(&mut self) -> Option<Result<Looked, ClientError>> {
+    pub(super) async fn found(&mut self) -> Option<Result<ProspectsFound, ClientError>> {
         let looked = self.looks.recv().await;
         self.looking = false;
         if let Some(Ok(looked)) = &looked {

@@ -24,17 +24,17 @@ pub struct Unreachable {
 
 /// What servers are asked about.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ProspectsRequest {
     service: String,
     arguments: BTreeMap<String, String>,
     varied: Vec<String>,
     others: Vec<PackedCall>,
 }
 
-impl Asked {
+impl ProspectsRequest {
     /// About the first of these instances, and by others about all.
-    pub(super) fn about(service: &str, sweep: &Sweep, first: u32, others: Vec<u32>) -> Asked {
-        Asked {
+    pub(super) fn about(service: &str, sweep: &Sweep, first: u32, others: Vec<u32>) -> ProspectsRequest {
+        ProspectsRequest {
             service: service.to_owned(),
             arguments: sweep.arguments(first),
             varied: sweep.names().map(str::to_owned).collect(),
@@ -50,7 +50,7 @@ pub(super) fn calls(sweep: &Sweep, numbers: &[u32]) -> Vec<PackedCall> {
 
 /// What a look at the servers found.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Looked {
+pub(super) struct ProspectsFound {
     /// Those that take instances.
     pub(super) found: Vec<(Name, Prospects)>,
     /// Where they are reached.
@@ -59,7 +59,7 @@ pub(super) struct Looked {
     pub(super) others: Vec<Unreachable>,
 }
 
-impl Looked {
+impl ProspectsFound {
     /// Of the instances that were to stand for all: those that nobody takes, and why one of those who were asked does not.
     pub(super) fn refused_by_all(&self) -> Vec<(u32, String)> {
         let Some(((_, first), others)) = self.found.split_first() else { return Vec::new() };
@@ -96,10 +96,10 @@ impl Client {
     /// Asks all servers that are there what instances like that may expect of them, without those jobs.
     pub(super) async fn look(
         &self,
-        asked: &Asked,
+        asked: &ProspectsRequest,
         mut without: BTreeMap<Name, Vec<u32>>,
-    ) -> Result<Looked, ClientError> {
-        let Asked { service, arguments, varied, others } = asked;
+    ) -> Result<ProspectsFound, ClientError> {
+        let ProspectsRequest { service, arguments, varied, others } = asked;
         let mut servers = self.servers().await?.servers;
         servers.retain(|server| server.attached);
         let offers =
@@ -113,7 +113,7 @@ impl Client {
             tracing::debug!(%error, service, "the agent cannot be asked how long it takes");
             None
         });
-        let mut looked = Looked::default();
+        let mut looked = ProspectsFound::default();
         let (mut waiting, mut open) = (servers.into_iter(), JoinSet::new());
         loop {
             while open.len() < AT_ONCE

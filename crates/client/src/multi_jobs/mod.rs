@@ -25,4 +25,4 @@ pub use driver::Sweeper;
 pub use folder::SweepFolder;
 pub use looks::Unreachable;
 pub use rows::{Fate, Row, Rows};
-pub use wanted::{MultiJobError, MultiJobWanted, Preview, Swept};
+pub use wanted::{MultiJobError, MultiJobWanted, Preview, SweepStatus};

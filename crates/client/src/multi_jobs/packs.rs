@@ -54,7 +54,7 @@ impl Default for Permits {
 
 /// What is heard of a pack.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum PackUpdate {
     /// It is a job.
     Accepted(Handle),
     /// It is none, and will be none.
@@ -92,7 +92,7 @@ pub(super) struct OnItsWay {
     /// The job that it is, if that is known already: nothing is submitted then.
     pub(super) job: Option<Handle>,
     pub(super) permits: Permits,
-    pub(super) heard: Sender<(u32, Heard)>,
+    pub(super) heard: Sender<(u32, PackUpdate)>,
 }
 
 /// Waits longer each time, until it is told that something has happened.
@@ -124,26 +124,26 @@ impl OnItsWay {
             Some(job) => job,
             None => match self.submitted().await {
                 Ok(job) => {
-                    self.tell(Heard::Accepted(job.clone())).await;
+                    self.tell(PackUpdate::Accepted(job.clone())).await;
                     job
                 }
                 Err(heard) => return self.tell(heard).await,
             },
         };
         let heard = match self.followed(&job).await {
-            Ok(Over { how, unbegun }) => Heard::Over { how, unbegun },
-            Err(error) => Heard::Failed(error),
+            Ok(Over { how, unbegun }) => PackUpdate::Over { how, unbegun },
+            Err(error) => PackUpdate::Failed(error),
         };
         self.tell(heard).await;
     }
 
-    async fn tell(&self, heard: Heard) {
+    async fn tell(&self, heard: PackUpdate) {
         // Whoever wanted to know may have stopped.
         let _ = self.heard.send((self.number, heard)).await;
     }
 
     /// The job that it is; what else is to be told, if it was not accepted and will not be.
-    async fn submitted(&self) -> Result<Handle, Heard> {
+    async fn submitted(&self) -> Result<Handle, PackUpdate> {
         let submission = Submission {
             key: self.key,
             what: Submitted::Pack(self.pack.clone()),
@@ -159,7 +159,7 @@ impl OnItsWay {
         loop {
             let event = {
                 let _permit = self.permits.submissions.acquire().await;
-                self.sent(&request).await.map_err(Heard::Failed)?
+                self.sent(&request).await.map_err(PackUpdate::Failed)?
             };
             let refusal = match event {
                 Event::Accepted(record) => return Ok(record.handle),
@@ -181,7 +181,7 @@ impl OnItsWay {
                 _ => doubt.is_none_or(|doubt| doubt <= Instant::now()),
             };
             if is_certain {
-                return Err(Heard::Refused(refusal));
+                return Err(PackUpdate::Refused(refusal));
             }
             pause.wait().await;
         }
@@ -222,7 +222,7 @@ impl OnItsWay {
             // Also of an output that broke off: it is read on from there.
             let ended = std::mem::take(&mut lines.ended);
             if !ended.is_empty() {
-                self.tell(Heard::Ended(ended)).await;
+                self.tell(PackUpdate::Ended(ended)).await;
             }
             match looked {
                 Ok(record) => {

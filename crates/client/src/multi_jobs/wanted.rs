@@ -13,7 +13,7 @@ use pliant_staging::FileSpec;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::looks::{Asked, Looked, Unreachable};
+use super::looks::{ProspectsFound, ProspectsRequest, Unreachable};
 use crate::FolderError;
 use crate::{Client, ClientError, Sweep};
 
@@ -43,7 +43,7 @@ pub struct MultiJobWanted {
 
 /// How far a multi-job is.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Swept {
+pub struct SweepStatus {
     /// What has become of instances.
     pub progress: Progress,
     /// All of them.
@@ -157,10 +157,10 @@ impl Client {
     /// If no server takes such instances.
     pub async fn allocation(&self, wanted: &MultiJobWanted) -> Result<Preview, MultiJobError> {
         let mut machine = MultiJob::new(plan(wanted));
-        let mut looked = Looked::default();
+        let mut looked = ProspectsFound::default();
         // Of an instance that nobody takes the others may be taken all the same.
         for sample in (0..).map_while(|attempts| machine.sample(attempts)) {
-            let asked = Asked::about(&wanted.service, &wanted.sweep, sample, machine.samples());
+            let asked = ProspectsRequest::about(&wanted.service, &wanted.sweep, sample, machine.samples());
             looked = self.look(&asked, BTreeMap::new()).await?;
             if !looked.found.is_empty() || !looked.is_of_instance() {
                 break;

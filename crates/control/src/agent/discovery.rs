@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{Span, Time};
 
-use super::{Agent, Ask, Asker, Child, ChildKind, Command, Found, What};
+use super::{Agent, Ask, Child, ChildKind, Command, DiscoveryResult, DiscoverySubject, Requester};
 use crate::names::Name;
 use crate::server_info::ServerInfo;
 use crate::vector::cut;
@@ -16,8 +16,8 @@ use crate::vector::cut;
 const TOLD: usize = 8;
 
 /// A discovery that waits for answers.
-pub(super) struct Open {
-    by: Asker,
+pub(super) struct OpenDiscovery {
+    by: Requester,
     best: u32,
     /// One server alone is asked.
     only: bool,
@@ -25,10 +25,10 @@ pub(super) struct Open {
     missing: BTreeSet<Name>,
     /// When to go on without them.
     pub(super) until: Time,
-    found: Found,
+    found: DiscoveryResult,
 }
 
-impl Open {
+impl OpenDiscovery {
     /// A child does not answer, and nor does any server below it.
     fn silent(&mut self, child: Name, children: &BTreeMap<Name, Child>) {
         let below = children.get(&child).map_or(0, |known| count(known.servers.len()));
@@ -39,17 +39,17 @@ impl Open {
 }
 
 impl Agent {
-    pub(super) fn ask(&mut self, now: Time, by: Asker, ask: Ask, commands: &mut Vec<Command>) {
+    pub(super) fn ask(&mut self, now: Time, by: Requester, ask: Ask, commands: &mut Vec<Command>) {
         let discovery = self.next_discovery;
         self.next_discovery += 1;
         let patience = match (&ask.what, ask.patience) {
             // A job's files may be on their way for longer than any estimate takes.
-            (What::Order(_), Some(given)) => given,
+            (DiscoverySubject::Order(_), Some(given)) => given,
             (_, given) => given.map_or(self.config.patience, |given| given.min(self.config.patience)),
         };
         let below = Span((patience.0 - 1).max(1));
         let mut missing = BTreeSet::new();
-        let mut found = Found::default();
+        let mut found = DiscoveryResult::default();
         for (name, child) in &self.children {
             let has = |wanted: &Name| child.servers.iter().any(|server| server.name == *wanted);
             let wanted = ask.only.as_ref().is_none_or(has);
@@ -67,8 +67,14 @@ impl Agent {
             }
         }
         found.servers = count(found.absent.len());
-        let open =
-            Open { by, best: ask.best, only: ask.only.is_some(), missing, until: now + patience, found };
+        let open = OpenDiscovery {
+            by,
+            best: ask.best,
+            only: ask.only.is_some(),
+            missing,
+            until: now + patience,
+            found,
+        };
         self.discoveries.insert(discovery, open);
         self.conclude(now, discovery, commands);
     }
@@ -78,7 +84,7 @@ impl Agent {
         now: Time,
         child: &Name,
         discovery: u64,
-        found: Found,
+        found: DiscoveryResult,
         commands: &mut Vec<Command>,
     ) {
         let Some(open) = self.discoveries.get_mut(&discovery) else { return };
@@ -137,7 +143,9 @@ impl Agent {
         if self.discoveries.get(&discovery).is_none_or(|open| !open.missing.is_empty()) {
             return;
         }
-        let Some(Open { by, best, mut found, .. }) = self.discoveries.remove(&discovery) else { return };
+        let Some(OpenDiscovery { by, best, mut found, .. }) = self.discoveries.remove(&discovery) else {
+            return;
+        };
         cut(&mut found.vectors, best as usize);
         found.refusals.sort();
         found.silent.sort();
@@ -147,8 +155,8 @@ impl Agent {
         found.absent.sort();
         found.absent.truncate(TOLD);
         match by {
-            Asker::Round => self.round_found(now, found, commands),
-            Asker::Client(_) | Asker::Parent(_) => commands.push(Command::Answer { to: by, found }),
+            Requester::Round => self.round_found(now, found, commands),
+            Requester::Client(_) | Requester::Parent(_) => commands.push(Command::Answer { to: by, found }),
         }
     }
 }

@@ -22,7 +22,7 @@ use pliant_policy::runtimes::CalibratedRuntimes;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Caller;
-use crate::handoff::{MoveOutcome, Order, Picture};
+use crate::handoff::{MoveOutcome, MoveProposal, ServerSnapshot};
 use crate::job::{JobRecord, Work};
 use crate::names::Token;
 use crate::names::{Handle, Name};
@@ -62,7 +62,7 @@ pub enum ChildKind {
 /// What is asked for, in a discovery.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum DiscoverySubject {
     /// Work of a given shape: a user's own script.
     Work(Work),
     /// A service with arguments; each server that offers it knows its shape.
@@ -75,14 +75,14 @@ pub enum What {
     /// Nothing: every server is to show its queue, to an agent that looks for better places.
     Pictures,
     /// That one server hand a waiting job over to another one: answered when that has come to an end.
-    Order(Box<Order>),
+    Order(Box<MoveProposal>),
 }
 
 /// A question to the federation: who would complete this first?
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ask {
     /// What is asked for.
-    pub what: What,
+    pub what: DiscoverySubject,
     /// Who asks.
     pub caller: Caller,
     /// How many of the best answers are wanted.
@@ -96,7 +96,7 @@ pub struct Ask {
 /// Who waits for the answer to a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asker {
+pub enum Requester {
     /// A client.
     Client(Token),
     /// The parent, by its number of the discovery.
@@ -107,7 +107,7 @@ pub enum Asker {
 
 /// What came of a discovery.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Found {
+pub struct DiscoveryResult {
     /// The best servers, best first.
     pub vectors: Vec<Vector>,
     /// Why others do not take it, by server.
@@ -124,7 +124,7 @@ pub struct Found {
     pub answered: u32,
     /// The queues of servers, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pictures: Vec<Picture>,
+    pub pictures: Vec<ServerSnapshot>,
     /// What came of an order, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<MoveOutcome>,
@@ -160,7 +160,7 @@ pub enum Event {
     /// Somebody asks.
     Asked {
         /// Who waits for the answer.
-        by: Asker,
+        by: Requester,
         /// What.
         ask: Box<Ask>,
     },
@@ -171,7 +171,7 @@ pub enum Event {
         /// Our number of the discovery.
         discovery: u64,
         /// What it found.
-        found: Found,
+        found: DiscoveryResult,
     },
     /// A child tells how a job stands.
     Told {
@@ -223,9 +223,9 @@ pub enum Command {
     /// Answer whoever asked.
     Answer {
         /// Who waits.
-        to: Asker,
+        to: Requester,
         /// What was found.
-        found: Found,
+        found: DiscoveryResult,
     },
     /// Answer whoever wanted waiting jobs to be looked at.
     Report {
@@ -276,7 +276,7 @@ struct Child {
 pub struct Agent {
     config: AgentConfig,
     children: BTreeMap<Name, Child>,
-    discoveries: BTreeMap<u64, discovery::Open>,
+    discoveries: BTreeMap<u64, discovery::OpenDiscovery>,
     next_discovery: u64,
     jobs: BTreeMap<Handle, JobRecord>,
     /// Jobs that have ended, by when that was learnt: forgotten in that order.
@@ -290,7 +290,7 @@ pub struct Agent {
     /// What an operator said of how waiting jobs are moved.
     changed: Option<Change>,
     /// The look at waiting jobs that is under way.
-    round: Option<rounds::Round>,
+    round: Option<rounds::ReallocationCycle>,
     /// When the last one began.
     last_round: Option<Time>,
     /// A cluster has become free early since then.

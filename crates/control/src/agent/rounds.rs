@@ -20,14 +20,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pliant_model::{ClusterId, Estimate, JobId, Reason, Span, Time};
 use pliant_policy::batch::{BatchScheduler, LocalPolicy};
-use pliant_policy::federation::{Federation, Pictured, Tracked};
+use pliant_policy::federation::{ClusterDraft, Federation, Tracked};
 use pliant_policy::nodes::Nodes;
 use pliant_policy::reallocation::{Algorithm, Reallocation, reallocate};
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, Ask, Asker, Command, Found, What};
+use super::{Agent, Ask, Command, DiscoveryResult, DiscoverySubject, Requester};
 use crate::access::Caller;
-use crate::handoff::{Movable, MoveOutcome, Order, Picture, Stays};
+use crate::handoff::{Movable, MoveOutcome, MoveProposal, ServerSnapshot, StayReason};
 use crate::names::Token;
 use crate::names::{Handle, Name, User};
 
@@ -92,14 +92,14 @@ pub struct Report {
 }
 
 /// A round under way.
-pub(super) struct Round {
+pub(super) struct ReallocationCycle {
     reply: Option<Token>,
     dry_run: bool,
     policy: Reallocation,
     /// Another one is to follow at once.
     again: bool,
     /// The proposals that are not made yet; none before the queues are known.
-    left: Option<VecDeque<(Proposal, Order)>>,
+    left: Option<VecDeque<(Proposal, MoveProposal)>>,
     /// The one that is being carried out.
     current: Option<Proposal>,
     /// Servers that did not answer: nothing more is proposed to them or of their jobs.
@@ -182,7 +182,7 @@ impl Agent {
         commands: &mut Vec<Command>,
     ) {
         let report = Report::default();
-        self.round = Some(Round {
+        self.round = Some(ReallocationCycle {
             reply,
             dry_run,
             policy,
@@ -192,13 +192,13 @@ impl Agent {
             silent: BTreeSet::new(),
             report,
         });
-        self.ask_in_round(now, What::Pictures, None, None, commands);
+        self.ask_in_round(now, DiscoverySubject::Pictures, None, None, commands);
     }
 
     fn ask_in_round(
         &mut self,
         now: Time,
-        what: What,
+        what: DiscoverySubject,
         only: Option<Name>,
         patience: Option<Span>,
         commands: &mut Vec<Command>,
@@ -206,15 +206,15 @@ impl Agent {
         // No user has the name of a daemon's own questions; servers let agents ask these.
         let user: User = self.config.name.as_str().parse().expect("a daemon's name is a user's name");
         let caller = Caller { user, operator: true };
-        self.ask(now, Asker::Round, Ask { what, caller, best: u32::MAX, only, patience }, commands);
+        self.ask(now, Requester::Round, Ask { what, caller, best: u32::MAX, only, patience }, commands);
     }
 
     /// The answer to a question of the round.
-    pub(super) fn round_found(&mut self, now: Time, found: Found, commands: &mut Vec<Command>) {
+    pub(super) fn round_found(&mut self, now: Time, found: DiscoveryResult, commands: &mut Vec<Command>) {
         let Some(round) = &mut self.round else { return };
         match round.current.take() {
             Some(proposal) => {
-                let silent = MoveOutcome::Stays(Stays::Silent);
+                let silent = MoveOutcome::Stays(StayReason::Silent);
                 match &found.outcome {
                     None => round.silent.insert(proposal.from.clone()),
                     Some(outcome) => *outcome == silent && round.silent.insert(proposal.to.clone()),
@@ -234,10 +234,16 @@ impl Agent {
                 let from = proposal.from.clone();
                 round.current = Some(proposal);
                 let patience = Some(order.patience + Span(5));
-                self.ask_in_round(now, What::Order(Box::new(order)), Some(from), patience, commands);
+                self.ask_in_round(
+                    now,
+                    DiscoverySubject::Order(Box::new(order)),
+                    Some(from),
+                    patience,
+                    commands,
+                );
             }
             None => {
-                let Some(Round { reply, report, again, .. }) = self.round.take() else { return };
+                let Some(ReallocationCycle { reply, report, again, .. }) = self.round.take() else { return };
                 if let Some(to) = reply {
                     commands.push(Command::Report { to, report: Box::new(report) });
                 }
@@ -249,29 +255,29 @@ impl Agent {
     }
 }
 
-impl Round {
+impl ReallocationCycle {
     /// What is to be proposed next. A server that is silent would cost its patience each time.
-    fn next(&mut self) -> Option<(Proposal, Order)> {
+    fn next(&mut self) -> Option<(Proposal, MoveProposal)> {
         loop {
             let (proposal, order) = self.left.as_mut()?.pop_front()?;
             if !self.silent.contains(&proposal.from) && !self.silent.contains(&proposal.to) {
                 return Some((proposal, order));
             }
-            let outcome = Some(MoveOutcome::Stays(Stays::Silent));
+            let outcome = Some(MoveOutcome::Stays(StayReason::Silent));
             self.report.proposals.push(Proposal { outcome, ..proposal });
         }
     }
 
     /// The queues are known: decides what is to be moved.
-    fn decide(&mut self, now: Time, found: Found) {
-        let Found { mut pictures, silent, .. } = found;
+    fn decide(&mut self, now: Time, found: DiscoveryResult) {
+        let DiscoveryResult { mut pictures, silent, .. } = found;
         pictures.sort_by(|a, b| (a.info.rank, &a.info.name).cmp(&(b.info.rank, &b.info.name)));
         pictures.dedup_by(|a, b| a.info.name == b.info.name);
         let drawn = draw(&pictures, now);
         self.report.servers = drawn.drawn.len() as u32;
         self.report.silent = silent;
         self.report.silent.extend(drawn.left_out.iter().cloned());
-        let closed = |one: &&Picture| Some((one.info.name.clone(), one.closed.clone()?));
+        let closed = |one: &&ServerSnapshot| Some((one.info.name.clone(), one.closed.clone()?));
         self.report.closed = drawn.drawn.iter().filter_map(closed).collect();
         self.report.movable = drawn.jobs.len() as u32;
         let Drawn { drawn, jobs, mut federation, .. } = drawn;
@@ -290,7 +296,7 @@ impl Round {
                 copy,
                 outcome: None,
             };
-            let order = Order {
+            let order = MoveProposal {
                 job,
                 to: to.name.clone(),
                 address: to.address.clone(),
@@ -302,7 +308,7 @@ impl Round {
             };
             Some((proposal, order))
         });
-        let proposals: VecDeque<(Proposal, Order)> = proposals.collect();
+        let proposals: VecDeque<(Proposal, MoveProposal)> = proposals.collect();
         if self.dry_run {
             self.report.proposals = proposals.into_iter().map(|(proposal, _)| proposal).collect();
             self.left = Some(VecDeque::new());
@@ -316,7 +322,7 @@ impl Round {
 struct Drawn<'a> {
     federation: Federation,
     /// By cluster.
-    drawn: Vec<&'a Picture>,
+    drawn: Vec<&'a ServerSnapshot>,
     /// By number.
     jobs: Vec<&'a Movable>,
     /// Servers whose pictures make no sense here: of a policy that is not known, or of no possible queue.
@@ -325,7 +331,7 @@ struct Drawn<'a> {
 
 /// Draws the queues as one federation. The jobs that may be moved are numbered in the order in which they were
 /// submitted, and all others after them.
-fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
+fn draw(pictures: &[ServerSnapshot], now: Time) -> Drawn<'_> {
     let mut jobs: Vec<(usize, &Movable)> = Vec::new();
     for (cluster, picture) in pictures.iter().enumerate() {
         jobs.extend(picture.movable.iter().map(|job| (cluster, job)));
@@ -352,7 +358,7 @@ fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
         match scheduler(picture, now, |job| *known.entry(job).or_insert_with(&mut fresh)) {
             Some(scheduler) => {
                 places[index] = Some(ClusterId(clusters.len() as u32));
-                clusters.push(Pictured {
+                clusters.push(ClusterDraft {
                     procs: info.procs,
                     speed: info.speed,
                     tuner: picture.tuner,
@@ -385,7 +391,7 @@ fn draw(pictures: &[Picture], now: Time) -> Drawn<'_> {
 
 /// The batch system of a picture, with its jobs under other numbers; none if the picture makes no sense.
 fn scheduler(
-    picture: &Picture,
+    picture: &ServerSnapshot,
     now: Time,
     mut number: impl FnMut(JobId) -> JobId,
 ) -> Option<Box<dyn BatchScheduler>> {

@@ -43,7 +43,7 @@ fn vector(server: &str, rank: u32, start: i64) -> Vector {
 fn ask(best: u32) -> Box<Ask> {
     let work = Work { procs: Procs(1), walltime: Span(10), speedup: Speedup::Rigid };
     let caller = Caller { user: "alice".parse().unwrap(), operator: false };
-    Box::new(Ask { what: What::Work(work), caller, best, only: None, patience: None })
+    Box::new(Ask { what: DiscoverySubject::Work(work), caller, best, only: None, patience: None })
 }
 
 pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
@@ -99,7 +99,7 @@ impl Bench {
     }
 
     fn asked(&mut self, ask: Box<Ask>) -> Vec<String> {
-        let commands = self.tell(Event::Asked { by: Asker::Client(Token(7)), ask });
+        let commands = self.tell(Event::Asked { by: Requester::Client(Token(7)), ask });
         let child = |command: &Command| match command {
             Command::Ask { child, ask, .. } => format!("{child} {}", ask.patience.unwrap()),
             other => format!("{other:?}"),
@@ -107,8 +107,8 @@ impl Bench {
         commands.iter().map(child).collect()
     }
 
-    fn answers(&mut self, child: &str, vectors: Vec<Vector>) -> Option<Found> {
-        let found = Found { vectors, ..Found::default() };
+    fn answers(&mut self, child: &str, vectors: Vec<Vector>) -> Option<DiscoveryResult> {
+        let found = DiscoveryResult { vectors, ..DiscoveryResult::default() };
         let event = Event::Answered { child: name(child), discovery: 1, found };
         answer(self.tell(event))
     }
@@ -118,14 +118,14 @@ impl Bench {
     }
 }
 
-fn answer(commands: Vec<Command>) -> Option<Found> {
+fn answer(commands: Vec<Command>) -> Option<DiscoveryResult> {
     commands.into_iter().find_map(|command| match command {
-        Command::Answer { to: Asker::Client(Token(7)), found } => Some(found),
+        Command::Answer { to: Requester::Client(Token(7)), found } => Some(found),
         _ => None,
     })
 }
 
-fn names(found: &Found) -> Vec<&str> {
+fn names(found: &DiscoveryResult) -> Vec<&str> {
     found.vectors.iter().map(|vector| vector.server.as_str()).collect()
 }
 
@@ -173,8 +173,8 @@ fn a_child_that_does_not_answer_is_left_out_and_named() {
 #[test]
 fn without_servers_the_answer_comes_at_once() {
     let mut bench = Bench::new(true);
-    let commands = bench.tell(Event::Asked { by: Asker::Client(Token(7)), ask: ask(1) });
-    assert_eq!(answer(commands), Some(Found::default()));
+    let commands = bench.tell(Event::Asked { by: Requester::Client(Token(7)), ask: ask(1) });
+    assert_eq!(answer(commands), Some(DiscoveryResult::default()));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_answer_stays_short_however_many_refuse() {
         (0..30).map(|server| (name(&format!("{child}{server}")), Cause::TooLarge.because("no"))).collect()
     };
     let mut answered = |child: &str, more| {
-        let found = Found { refusals: refusals(child), more, ..Found::default() };
+        let found = DiscoveryResult { refusals: refusals(child), more, ..DiscoveryResult::default() };
         answer(bench.tell(Event::Answered { child: name(child), discovery: 1, found }))
     };
     assert_eq!(answered("b", 5), None);
@@ -259,7 +259,8 @@ fn it_is_told_how_many_servers_there_are_and_how_many_answered() {
     bench.tell(Event::Detached { child: name("c") });
     bench.asked(ask(2));
     assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
-    let below = Found { servers: 4, answered: 2, absent: vec![name("w")], ..Found::default() };
+    let below =
+        DiscoveryResult { servers: 4, answered: 2, absent: vec![name("w")], ..DiscoveryResult::default() };
     let below = Event::Answered { child: name("below"), discovery: 1, found: below };
     assert_eq!(answer(bench.tell(below)), None);
     bench.now = Time(3);
@@ -379,7 +380,7 @@ fn check_rounds(algorithm: Algorithm) {
                 if let Command::Ask { child, discovery, .. } = command
                     && discovery % 3 == 0
                 {
-                    tell(&mut bench, Event::Answered { child, discovery, found: Found::default() });
+                    tell(&mut bench, Event::Answered { child, discovery, found: DiscoveryResult::default() });
                     tell(&mut bench, Event::Reallocate { reply: Token(1), dry_run: false, policy: None });
                 }
             }

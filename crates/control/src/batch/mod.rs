@@ -217,7 +217,7 @@ pub trait BatchSystem: Send {
     fn picture(&mut self, now: Time) -> pliant_policy::batch::Dump;
 
     /// The same of a cluster that is planned by its nodes; none if it is not.
-    fn nodes(&mut self, _now: Time) -> Option<nodes::Picture> {
+    fn nodes(&mut self, _now: Time) -> Option<nodes::ClusterSnapshot> {
         None
     }
 

@@ -13,7 +13,7 @@ const LONGEST_PAUSE: Span = Span(8);
 
 /// What is told to a client.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Told {
+pub enum LaunchUpdate {
     /// It is to begin.
     Begin,
     /// The agent says how the launch stands.
@@ -39,7 +39,7 @@ pub enum Wants {
     Look,
     /// Have it ended.
     Cancel,
-    /// Say [`Told::Due`] then.
+    /// Say [`LaunchUpdate::Due`] then.
     WakeAt(Time),
     /// Nothing more.
     Done(Box<Outcome>),
@@ -75,17 +75,17 @@ impl Client {
     }
 
     /// Takes in what is told and appends what is to be done.
-    pub fn on(&mut self, now: Time, told: Told, wants: &mut Vec<Wants>) {
+    pub fn on(&mut self, now: Time, told: LaunchUpdate, wants: &mut Vec<Wants>) {
         if self.over {
             return;
         }
         match told {
-            Told::Begin | Told::Due => wants.push(self.next()),
-            Told::Cancel => self.cancels = true,
-            Told::Launch(record) if record.state == LaunchState::Over => {
+            LaunchUpdate::Begin | LaunchUpdate::Due => wants.push(self.next()),
+            LaunchUpdate::Cancel => self.cancels = true,
+            LaunchUpdate::Launch(record) if record.state == LaunchState::Over => {
                 self.done(Outcome::Over(*record), wants);
             }
-            Told::Launch(record) => {
+            LaunchUpdate::Launch(record) => {
                 if !self.accepted {
                     (self.accepted, self.pause) = (true, Span(1));
                 }
@@ -93,12 +93,14 @@ impl Client {
                 self.cancels &= record.end.is_none();
                 self.wait(now, wants);
             }
-            Told::Refused(why) => self.done(Outcome::Refused(why), wants),
-            Told::NoSuchLaunch => self.done(Outcome::Unknown("the agent does not know it".to_owned()), wants),
-            Told::Silent(why) if !self.accepted && self.until <= now => {
+            LaunchUpdate::Refused(why) => self.done(Outcome::Refused(why), wants),
+            LaunchUpdate::NoSuchLaunch => {
+                self.done(Outcome::Unknown("the agent does not know it".to_owned()), wants)
+            }
+            LaunchUpdate::Silent(why) if !self.accepted && self.until <= now => {
                 self.done(Outcome::Unknown(why), wants);
             }
-            Told::Silent(_) => self.wait(now, wants),
+            LaunchUpdate::Silent(_) => self.wait(now, wants),
         }
     }
 
@@ -127,8 +129,8 @@ mod tests {
     use super::*;
     use crate::names::Key;
 
-    fn record(state: LaunchState, end: Option<End>) -> Told {
-        Told::Launch(Box::new(LaunchRecord {
+    fn record(state: LaunchState, end: Option<End>) -> LaunchUpdate {
+        LaunchUpdate::Launch(Box::new(LaunchRecord {
             id: LaunchId { agent: "agent".parse().unwrap(), key: Key([1; 16]) },
             owner: "alice".parse().unwrap(),
             name: "row".to_owned(),
@@ -140,7 +142,7 @@ mod tests {
         }))
     }
 
-    fn tell(client: &mut Client, now: i64, told: Told) -> Vec<Wants> {
+    fn tell(client: &mut Client, now: i64, told: LaunchUpdate) -> Vec<Wants> {
         let mut wants = Vec::new();
         client.on(Time(now), told, &mut wants);
         wants
@@ -149,40 +151,42 @@ mod tests {
     #[test]
     fn a_launch_is_told_until_the_agent_knows_it_and_followed_until_it_is_over() {
         let mut client = Client::new(Time(60));
-        let silent = || Told::Silent("no answer".to_owned());
-        assert_eq!(tell(&mut client, 0, Told::Begin), [Wants::Launch]);
+        let silent = || LaunchUpdate::Silent("no answer".to_owned());
+        assert_eq!(tell(&mut client, 0, LaunchUpdate::Begin), [Wants::Launch]);
         assert_eq!(tell(&mut client, 0, silent()), [Wants::WakeAt(Time(1))]);
-        assert_eq!(tell(&mut client, 1, Told::Due), [Wants::Launch]);
+        assert_eq!(tell(&mut client, 1, LaunchUpdate::Due), [Wants::Launch]);
         tell(&mut client, 1, record(LaunchState::Mapping, None));
-        assert_eq!(tell(&mut client, 2, Told::Due), [Wants::Look]);
+        assert_eq!(tell(&mut client, 2, LaunchUpdate::Due), [Wants::Look]);
         // Once it is known there is no limit.
         assert!(matches!(tell(&mut client, 500, silent())[..], [Wants::WakeAt(_)]));
-        let Told::Launch(over) = record(LaunchState::Over, Some(End::Completed)) else { unreachable!() };
-        let done = tell(&mut client, 501, Told::Launch(over.clone()));
+        let LaunchUpdate::Launch(over) = record(LaunchState::Over, Some(End::Completed)) else {
+            unreachable!()
+        };
+        let done = tell(&mut client, 501, LaunchUpdate::Launch(over.clone()));
         assert_eq!(done, [Wants::Done(Box::new(Outcome::Over(*over)))]);
-        assert_eq!(tell(&mut client, 502, Told::Due), []);
+        assert_eq!(tell(&mut client, 502, LaunchUpdate::Due), []);
     }
 
     #[test]
     fn what_is_not_known_to_be_accepted_is_not_cancelled_but_launched_first() {
         let mut client = Client::new(Time(60));
-        tell(&mut client, 0, Told::Begin);
-        assert_eq!(tell(&mut client, 0, Told::Cancel), []);
-        assert_eq!(tell(&mut client, 1, Told::Due), [Wants::Launch]);
+        tell(&mut client, 0, LaunchUpdate::Begin);
+        assert_eq!(tell(&mut client, 0, LaunchUpdate::Cancel), []);
+        assert_eq!(tell(&mut client, 1, LaunchUpdate::Due), [Wants::Launch]);
         tell(&mut client, 1, record(LaunchState::Reserving, None));
-        assert_eq!(tell(&mut client, 2, Told::Due), [Wants::Cancel]);
+        assert_eq!(tell(&mut client, 2, LaunchUpdate::Due), [Wants::Cancel]);
         tell(&mut client, 2, record(LaunchState::Ending, Some(End::Cancelled)));
-        assert_eq!(tell(&mut client, 3, Told::Due), [Wants::Look], "it ends already");
+        assert_eq!(tell(&mut client, 3, LaunchUpdate::Due), [Wants::Look], "it ends already");
     }
 
     #[test]
     fn what_no_agent_answers_in_time_is_unknown_and_a_refusal_is_the_end() {
         let mut client = Client::new(Time(60));
-        tell(&mut client, 0, Told::Begin);
-        let told = tell(&mut client, 60, Told::Silent("no route".to_owned()));
+        tell(&mut client, 0, LaunchUpdate::Begin);
+        let told = tell(&mut client, 60, LaunchUpdate::Silent("no route".to_owned()));
         assert_eq!(told, [Wants::Done(Box::new(Outcome::Unknown("no route".to_owned())))]);
         let mut client = Client::new(Time(60));
-        let told = tell(&mut client, 1, Told::Refused("no tasks".to_owned()));
+        let told = tell(&mut client, 1, LaunchUpdate::Refused("no tasks".to_owned()));
         assert_eq!(told, [Wants::Done(Box::new(Outcome::Refused("no tasks".to_owned())))]);
     }
 }

@@ -52,9 +52,9 @@ use crate::handoff::Peer;
 use crate::job::Exit;
 use crate::names::{Key, Name, Unreadable, User, unreadable};
 
-pub use client::{Client, Outcome, Told, Wants};
+pub use client::{Client, LaunchUpdate, Outcome, Wants};
 pub use coordinator::{
-    Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, Spawn, Spawned, Wanted,
+    Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, LaunchSpec, Spawn, Spawned,
 };
 pub use links::{Link, Links, Measure, Pair, pair};
 pub use platform::{Machine, Site};
@@ -233,9 +233,9 @@ pub struct Application {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_mbps: Option<f64>,
     /// The tasks.
-    pub tasks: Vec<Wish>,
+    pub tasks: Vec<TaskSpec>,
     /// Who talks to whom.
-    pub edges: Vec<Talk>,
+    pub edges: Vec<TaskEdge>,
 }
 
 /// How tasks get their machines.
@@ -270,7 +270,7 @@ impl Mapping {
 
 /// A task as its user describes it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Wish {
+pub struct TaskSpec {
     /// Its name, unique in the application.
     pub name: String,
     /// Relative computational requirement, above 0.
@@ -281,7 +281,7 @@ pub struct Wish {
 
 /// Two tasks that talk, by their positions.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Talk {
+pub struct TaskEdge {
     /// The tasks.
     pub between: [u32; 2],
     /// Relative quality of communication, above 0.
@@ -294,8 +294,8 @@ impl Application {
     /// # Errors
     /// It is none that could be mapped.
     pub fn graph(&self) -> Result<TaskGraph, GraphError> {
-        let task = |wish: &Wish| Task { name: wish.name.clone(), rcr: wish.rcr };
-        let edge = |talk: &Talk| Edge { ends: talk.between.map(TaskId), rqoc: talk.rqoc };
+        let task = |wish: &TaskSpec| Task { name: wish.name.clone(), rcr: wish.rcr };
+        let edge = |talk: &TaskEdge| Edge { ends: talk.between.map(TaskId), rqoc: talk.rqoc };
         let tasks = self.tasks.iter().map(task).collect();
         TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks, self.edges.iter().map(edge).collect())
     }
@@ -307,7 +307,7 @@ impl Application {
     fn among(&self, tasks: &[u32]) -> Result<TaskGraph, GraphError> {
         let places: BTreeMap<u32, u32> = tasks.iter().copied().zip(0..).collect();
         let at = |task: &u32| places.get(task).copied().map(TaskId);
-        let edge = |talk: &Talk| {
+        let edge = |talk: &TaskEdge| {
             let [one, other] = &talk.between;
             Some(Edge { ends: [at(one)?, at(other)?], rqoc: talk.rqoc })
         };
@@ -320,8 +320,8 @@ impl Application {
     }
 
     /// The tasks that one talks to, and the RQoC.
-    fn neighbours(&self, task: u32) -> impl Iterator<Item = (&Wish, f64)> {
-        let other = move |talk: &Talk| match talk.between {
+    fn neighbours(&self, task: u32) -> impl Iterator<Item = (&TaskSpec, f64)> {
+        let other = move |talk: &TaskEdge| match talk.between {
             [one, other] if one == task => Some((other, talk.rqoc)),
             [other, one] if one == task => Some((other, talk.rqoc)),
             _ => None,

@@ -35,7 +35,7 @@ fn planned() -> impl Strategy<Value = Option<Planned>> {
 }
 
 fn listed() -> impl Strategy<Value = Listed> {
-    let place = (name(), option::of(1..3u32)).prop_map(|(node, cores)| Place { node, cores });
+    let place = (name(), option::of(1..3u32)).prop_map(|(node, cores)| NodeAllocation { node, cores });
     let waits_for = prop_oneof![
         Just(WaitsFor::Time(Time(7))),
         Just(WaitsFor::Jobs("afterok:1".to_owned())),
@@ -157,7 +157,7 @@ fn ends_are_told_as_far_as_they_are_known() {
 #[test]
 fn a_job_that_has_a_place_has_started_whatever_its_state_is_called() {
     let check = |state: State, places: usize, started: bool| {
-        let place = Place { node: "n1".to_owned(), cores: None };
+        let place = NodeAllocation { node: "n1".to_owned(), cores: None };
         let job = Listed { state: state.clone(), places: vec![place; places], ..Listed::default() };
         assert_eq!(job.ever_started(), started, "{state:?} on {places} nodes");
     };

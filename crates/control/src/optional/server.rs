@@ -21,22 +21,22 @@ use crate::payload::Payload;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::TimeMs;
-use pliant_policy::optional::{Decision, Ended, Kind, Queue, Request, RequestId, UserId};
+use pliant_policy::optional::{Decision, Kind, Queue, Request, RequestId, RunOutcome, UserId};
 use serde::{Deserialize, Serialize};
 
 use self::messages::is_first;
-use self::remembered::{Crowd, Remembered};
+use self::remembered::{Crowd, ExplorationTable};
 use crate::names::User;
 use crate::reason::{Cause, Reason};
 
-pub use journaled::{Journaled, Told};
+pub use journaled::{Journaled, TimedEvent};
 pub use messages::{Answer, Command, Config, Event, Exit, RequestKey, Standing, Submit};
 pub use pliant_policy::optional::Prospects;
 pub use views::{Process, UserShare};
 
 /// A request that waits or runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Kept {
+struct RequestEntry {
     key: RequestKey,
     #[serde(default, skip_serializing_if = "is_first")]
     attempt: u32,
@@ -50,9 +50,9 @@ pub struct Requests {
     config: Config,
     queue: Queue,
     users: BTreeMap<User, UserId>,
-    requests: BTreeMap<RequestId, Kept>,
+    requests: BTreeMap<RequestId, RequestEntry>,
     optional: BTreeSet<RequestId>,
-    explorations: Remembered,
+    explorations: ExplorationTable,
     next: u32,
     /// Something has happened since the last decisions.
     changed: bool,
@@ -67,7 +67,7 @@ impl Requests {
             users: BTreeMap::new(),
             requests: BTreeMap::new(),
             optional: BTreeSet::new(),
-            explorations: Remembered::default(),
+            explorations: ExplorationTable::default(),
             next: 0,
             changed: false,
         }
@@ -173,7 +173,7 @@ impl Requests {
             self.optional.insert(id);
         }
         self.queue.submit(now, Request { id, user, weight, kind, deadline });
-        self.requests.insert(id, Kept { key, attempt, payload, cancelled: false });
+        self.requests.insert(id, RequestEntry { key, attempt, payload, cancelled: false });
         self.changed = true;
     }
 
@@ -214,9 +214,9 @@ impl Requests {
         let Some(kept) = self.requests.get(&request) else { return };
         let cancelled = kept.cancelled;
         let how = match exit {
-            Exit::Completed => Ended::Over,
-            Exit::Failed => Ended::Failed,
-            Exit::Killed => Ended::Killed,
+            Exit::Completed => RunOutcome::Over,
+            Exit::Failed => RunOutcome::Failed,
+            Exit::Killed => RunOutcome::Killed,
         };
         let waits = self.queue.ended_at(now, at, request, how);
         self.changed = true;

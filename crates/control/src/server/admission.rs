@@ -8,7 +8,7 @@ use pliant_policy::batch::Submission;
 use pliant_policy::completion::is_late;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Kept, Server, tell};
+use super::{Answer, Command, Server, ServerJob, tell};
 use crate::job::{Compared, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 use crate::reason::{Cause, Reason, Survey};
@@ -224,7 +224,7 @@ impl Server {
         tell(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
         let (submit, owner) = (record.submitted, record.owner.owner());
-        self.jobs.insert(number, Kept::new(record, payload, sample));
+        self.jobs.insert(number, ServerJob::new(record, payload, sample));
         let submission = Submission { job: JobId(number), procs, walltime, submit, owner };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {

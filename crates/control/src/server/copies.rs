@@ -5,9 +5,9 @@
 
 use pliant_model::{JobId, Time};
 
-use super::source::{Leaving, Phase, answer};
+use super::source::{OutgoingJob, Phase, answer};
 use super::{Answer, Command, Server};
-use crate::handoff::{HandoffId, MoveOutcome, Peer, Reply, Stays};
+use crate::handoff::{HandoffId, MoveOutcome, Peer, Reply, StayReason};
 use crate::names::Token;
 use crate::names::{Handle, Name};
 
@@ -29,7 +29,7 @@ impl Server {
             }
             (Phase::Preparing, Reply::Refused(why)) => {
                 if let Some(copy) = self.forget_copy(number, |copy| copy.id == *id) {
-                    copy.stays(Stays::Refused(why), commands);
+                    copy.stays(StayReason::Refused(why), commands);
                 }
             }
             // Late or twice.
@@ -53,7 +53,7 @@ impl Server {
         if self.leaving.contains_key(&number) || self.batch.kept().contains(&JobId(number)) {
             return;
         }
-        let waits = |copy: &Leaving| copy.id == *id && matches!(copy.phase, Phase::Waiting(_));
+        let waits = |copy: &OutgoingJob| copy.id == *id && matches!(copy.phase, Phase::Waiting(_));
         let Some(mut copy) = self.forget_copy(number, waits) else { return };
         if let Phase::Waiting(estimate) = copy.phase {
             copy.phase = Phase::Withdrawing(estimate);
@@ -63,7 +63,11 @@ impl Server {
     }
 
     /// Takes a copy off the list.
-    pub(super) fn forget_copy(&mut self, number: u32, which: impl Fn(&Leaving) -> bool) -> Option<Leaving> {
+    pub(super) fn forget_copy(
+        &mut self,
+        number: u32,
+        which: impl Fn(&OutgoingJob) -> bool,
+    ) -> Option<OutgoingJob> {
         let copies = self.copies.get_mut(&number)?;
         let copy = copies.iter().position(which).map(|place| copies.remove(place));
         if copies.is_empty() {
@@ -75,13 +79,13 @@ impl Server {
     /// The job has started, or has ended, or goes to one of them: all others are of no use.
     pub(super) fn drop_copies(&mut self, number: u32, commands: &mut Vec<Command>) {
         for copy in self.copies.remove(&number).into_iter().flatten() {
-            copy.abort(Stays::NotWaiting, commands);
+            copy.abort(StayReason::NotWaiting, commands);
         }
     }
 
     /// Asks targets again that have not answered, and gives up those that take too long.
     pub(super) fn copy_on(&mut self, now: Time, commands: &mut Vec<Command>) {
-        let is_due = |copy: &&mut Leaving| copy.due().is_some_and(|at| at <= now);
+        let is_due = |copy: &&mut OutgoingJob| copy.due().is_some_and(|at| at <= now);
         let mut due = Vec::new();
         for (number, copies) in &mut self.copies {
             for copy in copies.iter_mut().filter(is_due) {
@@ -93,7 +97,7 @@ impl Server {
             if copy.until > now {
                 self.prepare_there(number, &copy, commands);
             } else if let Some(copy) = self.forget_copy(number, |one| one.id == copy.id) {
-                copy.abort(Stays::Silent, commands);
+                copy.abort(StayReason::Silent, commands);
             }
         }
     }

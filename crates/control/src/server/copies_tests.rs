@@ -5,7 +5,7 @@ use pliant_model::{MoveReason, Time};
 
 use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
 use super::*;
-use crate::handoff::{Call, MoveOutcome, Reply, Stays, Verdict};
+use crate::handoff::{Call, MoveOutcome, Reply, StayReason, Verdict};
 use crate::replay::Machine;
 
 const HELD: [&str; 2] = ["nancy", "oslo"];
@@ -218,7 +218,7 @@ fn a_copy_whose_answer_was_lost_asks_again_and_one_that_is_refused_is_none() {
     let ready = bench.wanted();
     assert_eq!(bench.ask(&ready), Verdict::Undecided, "what it would get is not known");
     let twice = bench.propose("lyon.2", "lyon", "oslo", true);
-    assert_eq!(order_answer(&twice), &MoveOutcome::Stays(Stays::OnItsWay));
+    assert_eq!(order_answer(&twice), &MoveOutcome::Stays(StayReason::OnItsWay));
     bench.answered(&prepare, prepared);
     assert_eq!(bench.ask(&ready), Verdict::Commit { cancelled: false, attempts: 1 });
     bench.calls.clear();
@@ -226,7 +226,7 @@ fn a_copy_whose_answer_was_lost_asks_again_and_one_that_is_refused_is_none() {
     bench.propose("lyon.2", "lyon", "oslo", true);
     let prepare = bench.wanted();
     let answers = bench.answered(&prepare, Reply::Refused("full".to_owned()));
-    assert!(matches!(order_answer(&answers), MoveOutcome::Stays(Stays::Refused(_))));
+    assert!(matches!(order_answer(&answers), MoveOutcome::Stays(StayReason::Refused(_))));
     assert_eq!(bench.copies(), 0);
 }
 

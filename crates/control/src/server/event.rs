@@ -6,7 +6,7 @@ use super::{PartCommand, PartEvent, Refused, Submit};
 use crate::access::Caller;
 use crate::batch;
 use crate::coallocation::Standing;
-use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Verdict};
+use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, MoveProposal, Peer, Reply, Verdict};
 use crate::job::JobRecord;
 use crate::local::LocalJob;
 use crate::names::Handle;
@@ -59,7 +59,7 @@ pub enum Event {
         /// Whom to tell what came of it.
         reply: Token,
         /// What it proposes.
-        order: Box<Order>,
+        order: Box<MoveProposal>,
     },
     /// Another server wants to hand a job over: hold it.
     Prepare {

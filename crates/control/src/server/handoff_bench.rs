@@ -5,7 +5,7 @@ use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;
 
 use super::*;
-use crate::handoff::{Call, HandoffId, MoveOutcome, Order, Reply, Verdict};
+use crate::handoff::{Call, HandoffId, MoveOutcome, MoveProposal, Reply, Verdict};
 use crate::job::Work;
 use crate::names::Token;
 
@@ -114,7 +114,7 @@ impl Bench {
 
     /// An agent proposes to move the job, or to queue a copy of it.
     pub(super) fn propose(&mut self, job: &str, from: &str, to: &str, copy: bool) -> Vec<(Token, Answer)> {
-        let order = Order {
+        let order = MoveProposal {
             job: handle(job),
             to: name(to),
             address: format!("{to}:1"),

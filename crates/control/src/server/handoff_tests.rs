@@ -5,7 +5,7 @@ use pliant_model::{Estimate, Span, Speedup, Time};
 
 use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
 use super::*;
-use crate::handoff::{Call, MoveOutcome, Reply, Stays, Verdict};
+use crate::handoff::{Call, MoveOutcome, Reply, StayReason, Verdict};
 use crate::job::Work;
 use crate::replay::Machine;
 
@@ -45,7 +45,7 @@ fn each_step_is_the_same_however_often_it_is_told() {
     let mut bench = Bench::new();
     bench.order("lyon.2", "lyon", "nancy");
     let answers = bench.order("lyon.2", "lyon", "oslo");
-    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(Stays::OnItsWay));
+    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(StayReason::OnItsWay));
     let prepare = bench.wanted();
     let prepared = bench.make(prepare.clone());
     assert_eq!((bench.make(prepare.clone()), bench.holds("nancy")), (prepared.clone(), 1));
@@ -73,7 +73,7 @@ fn a_job_that_starts_while_it_is_prepared_stays() {
     let ended = batch::Event::Ended { job: JobId(1), exit: Exit::Code(0), elapsed_ms: None };
     bench.tell("lyon", |_| Event::Batch(ended));
     let answers = bench.tell("lyon", |_| Event::Due);
-    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(Stays::NotWaiting));
+    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(StayReason::NotWaiting));
     assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Active, "lyon")));
     let abort = bench.wanted();
     assert_eq!((abort.call.clone(), bench.verdict("lyon", 1)), (Call::Abort, Verdict::Abort));
@@ -166,7 +166,7 @@ fn a_target_that_is_silent_is_given_up_and_a_late_answer_changes_nothing() {
     assert_eq!(made, [(102, true), (104, true), (108, true), (116, true), (132, true)]);
     bench.now = Time(160);
     let answers = bench.tell("lyon", |_| Event::Due);
-    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(Stays::Silent));
+    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(StayReason::Silent));
     assert_eq!(bench.wanted().call, Call::Abort);
     // It had only been slow; the abort was lost.
     let prepared = bench.make(prepare.clone());

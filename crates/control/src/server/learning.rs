@@ -10,7 +10,7 @@ use pliant_model::{Span, Time};
 use pliant_policy::runtimes::history::{FinishedRun, History};
 use pliant_policy::runtimes::{Choice, rounds};
 
-use super::{Kept, Server};
+use super::{Server, ServerJob};
 
 /// How many runs of a category are remembered.
 const WINDOW: NonZeroUsize = NonZeroUsize::new(200).expect("more than none");
@@ -44,7 +44,8 @@ impl Server {
 
     /// A run has ended well, after `elapsed` if that was measured.
     pub(super) fn learn_from(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
-        let Some(Kept { record, sample: Some(sample), run, longest, .. }) = self.jobs.get(&number) else {
+        let Some(ServerJob { record, sample: Some(sample), run, longest, .. }) = self.jobs.get(&number)
+        else {
             return;
         };
         if !sample.promises {

@@ -57,8 +57,8 @@ pub use prospects::Instance;
 pub use snapshot::ServerState;
 
 use parts::Parts;
-use source::Leaving;
-use target::Held;
+use source::OutgoingJob;
+use target::PreparedJob;
 
 /// How long an ended job stays in memory: longer than it takes to be found in the archive.
 const KEPT_AFTER_END: Span = Span(60);
@@ -92,7 +92,7 @@ pub struct ServerConfig {
 
 /// A job that the server keeps.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Kept {
+struct ServerJob {
     /// Its number here, which is the one in its handle unless it came from another server.
     number: u32,
     record: JobRecord,
@@ -115,11 +115,11 @@ struct Kept {
     attempts: u32,
 }
 
-impl Kept {
+impl ServerJob {
     /// A job with the number of its handle.
-    fn new(record: JobRecord, payload: Payload, sample: Option<RuntimeSample>) -> Kept {
+    fn new(record: JobRecord, payload: Payload, sample: Option<RuntimeSample>) -> ServerJob {
         let number = record.handle.number;
-        Kept {
+        ServerJob {
             number,
             record,
             payload,
@@ -137,7 +137,7 @@ impl Kept {
 pub struct Server {
     config: ServerConfig,
     batch: Box<dyn BatchSystem>,
-    jobs: BTreeMap<u32, Kept>,
+    jobs: BTreeMap<u32, ServerJob>,
     /// Jobs that have ended, by when: forgotten in that order.
     ended: VecDeque<(Time, u32)>,
     keys: FxHashMap<Key, u32>,
@@ -147,11 +147,11 @@ pub struct Server {
     /// The numbers of jobs that came from other servers, or back from there.
     numbers: BTreeMap<Handle, u32>,
     /// Jobs on their way to other servers.
-    leaving: BTreeMap<u32, Leaving>,
+    leaving: BTreeMap<u32, OutgoingJob>,
     /// Copies of waiting jobs at other servers.
-    copies: BTreeMap<u32, Vec<Leaving>>,
+    copies: BTreeMap<u32, Vec<OutgoingJob>>,
     /// Jobs that other servers may hand over.
-    held: BTreeMap<Handle, Held>,
+    held: BTreeMap<Handle, PreparedJob>,
     /// Jobs that were taken over: by which attempt, and when.
     taken: BTreeMap<Handle, (u32, Time)>,
     /// The same by when: forgotten in that order.
@@ -268,8 +268,9 @@ impl Server {
     /// When [`Event::Due`] is wanted next: at once if that is not later than now.
     pub fn next_due(&self) -> Option<Time> {
         let forget = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
-        let leaving = self.leaving.values().chain(self.copies.values().flatten()).filter_map(Leaving::due);
-        let held = self.held.values().map(Held::due);
+        let leaving =
+            self.leaving.values().chain(self.copies.values().flatten()).filter_map(OutgoingJob::due);
+        let held = self.held.values().map(PreparedJob::due);
         let parts = self.parts.next_due();
         self.batch.next_due().into_iter().chain(forget).chain(leaving).chain(held).chain(parts).min()
     }
@@ -440,7 +441,8 @@ impl Server {
             && at + KEPT_AFTER_END <= now
         {
             self.ended.pop_front();
-            let Some(Kept { record: JobRecord { handle, key, .. }, .. }) = self.jobs.remove(&number) else {
+            let Some(ServerJob { record: JobRecord { handle, key, .. }, .. }) = self.jobs.remove(&number)
+            else {
                 continue;
             };
             if self.numbers.get(&handle) == Some(&number) {

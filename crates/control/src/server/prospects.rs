@@ -18,7 +18,7 @@ use pliant_policy::allocation::instances::{Expected, before_the_first, places};
 use pliant_policy::allocation::pending::{PendingJob, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Level, Ran, Runtimes, Settings};
 
-use super::{Kept, Refused, Server};
+use super::{Refused, Server, ServerJob};
 use crate::job::{JobRecord, JobState, Work};
 use crate::multi_job::{Expectation, Places, Prospects};
 use crate::names::User;
@@ -146,8 +146,8 @@ impl Server {
 
     /// How long a job is expected to run in all on so many processors that has run for so long there, at most so long, and the
     /// deviation of that.
-    fn foreseen(&self, kept: Option<&Kept>, procs: Procs, elapsed: Span, most: Span) -> (Span, Span) {
-        let foreseen = kept.and_then(|Kept { number, record, sample, .. }| {
+    fn foreseen(&self, kept: Option<&ServerJob>, procs: Procs, elapsed: Span, most: Span) -> (Span, Span) {
+        let foreseen = kept.and_then(|ServerJob { number, record, sample, .. }| {
             let request = record.work.request(JobId(*number), Time::ZERO);
             let speed = self.config.speed;
             let shape = InShape { walltimes: &request.on(self.procs(), speed)?, procs, speed };
@@ -161,7 +161,7 @@ impl Server {
     pub(super) fn tell_runtimes(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
         let speed = self.config.speed;
         let processors = self.procs();
-        let Some(Kept { record, sample, run, .. }) = self.jobs.get_mut(&number) else { return };
+        let Some(ServerJob { record, sample, run, .. }) = self.jobs.get_mut(&number) else { return };
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
         let procs = run.as_ref().map_or(record.procs, |run| run.procs);

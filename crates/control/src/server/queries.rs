@@ -9,12 +9,12 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 
 use super::admission::WALLTIME_MAX;
-use super::{Kept, Refused, Server};
+use super::{Refused, Server, ServerJob};
 use crate::access::Caller;
-use crate::agent::Found;
+use crate::agent::DiscoveryResult;
 use crate::batch::{self, Run, Usage};
 use crate::explain::{Explanation, Release, Wait};
-use crate::handoff::{Movable, Picture};
+use crate::handoff::{Movable, ServerSnapshot};
 use crate::job::{JobRecord, JobState, SizeChoice, Work, avoided};
 use crate::listing::Listing;
 use crate::local::LocalJob;
@@ -90,14 +90,14 @@ impl Server {
     }
 
     /// The answer to a user's question, `needed` being what it would run: an estimation vector, or why not.
-    pub fn answer(&mut self, now: Time, info: &ServerInfo, user: &User, needed: &Work) -> Found {
+    pub fn answer(&mut self, now: Time, info: &ServerInfo, user: &User, needed: &Work) -> DiscoveryResult {
         let Usage { free, waiting, .. } = self.usage();
         let request = needed.request(JobId(self.next), now).owned_by(user.owner());
         let estimate = match self.estimate_at(now, &request, self.config.speed) {
             Ok(estimate) => estimate,
             Err(refused) => {
                 let refusals = vec![(info.name.clone(), refused.reason())];
-                return Found { refusals, ..Found::default() };
+                return DiscoveryResult { refusals, ..DiscoveryResult::default() };
             }
         };
         let vector = Vector {
@@ -110,7 +110,7 @@ impl Server {
             free,
             queue_length: waiting,
         };
-        Found { vectors: vec![vector], ..Found::default() }
+        DiscoveryResult { vectors: vec![vector], ..DiscoveryResult::default() }
     }
 
     /// How busy the cluster is.
@@ -160,12 +160,12 @@ impl Server {
     }
 
     /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.
-    pub fn picture(&mut self, now: Time, info: &ServerInfo) -> Picture {
+    pub fn picture(&mut self, now: Time, info: &ServerInfo) -> ServerSnapshot {
         let (queue, nodes) = (self.batch.picture(now), self.batch.nodes(now));
         let held_back = self.batch.kept();
         let planned: BTreeSet<JobId> = self.batch.waiting(now).iter().map(|one| one.job).collect();
-        let movable = |kept: &Kept| {
-            let Kept { number, record, .. } = kept;
+        let movable = |kept: &ServerJob| {
+            let ServerJob { number, record, .. } = kept;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
             let is_free = !record.pinned && !self.leaving.contains_key(number);
             let job = JobId(*number);
@@ -186,7 +186,7 @@ impl Server {
         let movable = self.jobs.values().filter_map(movable).collect();
         let info = ServerInfo { procs: self.procs(), ..info.clone() };
         let closed = self.closed_to_others();
-        Picture { info, tuner: self.config.tuner, queue, nodes, movable, closed }
+        ServerSnapshot { info, tuner: self.config.tuner, queue, nodes, movable, closed }
     }
 
     /// Why no job is taken over from elsewhere at the moment.
@@ -205,7 +205,7 @@ impl Server {
     }
 
     /// The picture of a cluster that is planned by its nodes; none if it is not.
-    pub fn nodes(&mut self, now: Time) -> Option<nodes::Picture> {
+    pub fn nodes(&mut self, now: Time) -> Option<nodes::ClusterSnapshot> {
         self.batch.nodes(now)
     }
 

@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::parts::Parts;
-use super::source::Leaving;
-use super::target::Held;
-use super::{Answer, Command, Event, Kept, Server, ServerConfig, learning, prospects};
+use super::source::OutgoingJob;
+use super::target::PreparedJob;
+use super::{Answer, Command, Event, Server, ServerConfig, ServerJob, learning, prospects};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::foreign::{self, Foreign};
 use crate::batch::{BatchSystem, Dump};
@@ -25,17 +25,17 @@ use crate::replay::Machine;
 pub struct ServerState {
     next: u32,
     numbered: bool,
-    jobs: Vec<Kept>,
+    jobs: Vec<ServerJob>,
     ended: VecDeque<(Time, u32)>,
     keys: Vec<(Key, u32)>,
     ended_keys: VecDeque<(Time, Key)>,
     batch: Dump,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    leaving: Vec<(u32, Leaving)>,
+    leaving: Vec<(u32, OutgoingJob)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    copies: Vec<(u32, Vec<Leaving>)>,
+    copies: Vec<(u32, Vec<OutgoingJob>)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    held: Vec<(Handle, Held)>,
+    held: Vec<(Handle, PreparedJob)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     taken: VecDeque<(Time, Handle, u32)>,
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
@@ -73,12 +73,13 @@ impl Server {
             (policy, Dump::Embedded(dump)) => Box::new(Embedded::restore(policy, config.procs, *dump)?),
         };
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
-        let is_here = |kept: &&Kept| *kept.record.server() == config.name;
+        let is_here = |kept: &&ServerJob| *kept.record.server() == config.name;
         for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued).filter(is_here) {
             *waiting.entry(kept.record.owner.clone()).or_default() += 1;
         }
-        let is_guest =
-            |kept: &&Kept| kept.record.handle != Handle { server: config.name.clone(), number: kept.number };
+        let is_guest = |kept: &&ServerJob| {
+            kept.record.handle != Handle { server: config.name.clone(), number: kept.number }
+        };
         let guests = jobs.iter().filter(is_guest);
         let numbers = guests.map(|kept| (kept.record.handle.clone(), kept.number)).collect();
         let jobs = jobs.into_iter().map(|kept| (kept.number, kept)).collect();

@@ -5,8 +5,8 @@ use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use pliant_policy::completion::{is_late, latest_with_gain, tolerated};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Kept, Server, tell, waits_no_more};
-use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, Order, Peer, Reply, Stays, Verdict};
+use super::{Answer, Command, Server, ServerJob, tell, waits_no_more};
+use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, MoveProposal, Peer, Reply, StayReason, Verdict};
 use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
 use crate::names::Token;
 use crate::names::{Handle, Name};
@@ -16,7 +16,7 @@ const PAUSE: (Span, Span) = (Span(2), Span(30));
 
 /// A job on its way to another server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Leaving {
+pub(super) struct OutgoingJob {
     pub(super) id: HandoffId,
     pub(super) to: Peer,
     /// It is a copy.
@@ -54,7 +54,7 @@ pub(super) enum Phase {
     Committing(Estimate),
 }
 
-impl Leaving {
+impl OutgoingJob {
     /// When something is to be done about it without anything happening.
     pub(super) fn due(&self) -> Option<Time> {
         match self.phase {
@@ -79,7 +79,13 @@ impl Leaving {
 
 impl Server {
     /// An agent proposes to move a job.
-    pub(super) fn order(&mut self, now: Time, reply: Token, order: Order, commands: &mut Vec<Command>) {
+    pub(super) fn order(
+        &mut self,
+        now: Time,
+        reply: Token,
+        order: MoveProposal,
+        commands: &mut Vec<Command>,
+    ) {
         match self.begin(now, reply, order) {
             Ok((number, leaving)) => {
                 self.prepare_there(number, &leaving, commands);
@@ -88,7 +94,7 @@ impl Server {
                 } else {
                     // What waits there gives way to this attempt.
                     if let Some(copy) = self.forget_copy(number, |copy| copy.to.name == leaving.to.name) {
-                        copy.abort(Stays::OnItsWay, commands);
+                        copy.abort(StayReason::OnItsWay, commands);
                     }
                     self.leaving.insert(number, leaving);
                 }
@@ -97,25 +103,30 @@ impl Server {
         }
     }
 
-    fn begin(&mut self, now: Time, reply: Token, order: Order) -> Result<(u32, Leaving), Stays> {
-        let number = self.number_of(&order.job).ok_or(Stays::NotWaiting)?;
-        let kept = self.jobs.get(&number).ok_or(Stays::NotWaiting)?;
+    fn begin(
+        &mut self,
+        now: Time,
+        reply: Token,
+        order: MoveProposal,
+    ) -> Result<(u32, OutgoingJob), StayReason> {
+        let number = self.number_of(&order.job).ok_or(StayReason::NotWaiting)?;
+        let kept = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
         if kept.record.state != JobState::Queued || *kept.record.server() != self.config.name {
-            return Err(Stays::NotWaiting);
+            return Err(StayReason::NotWaiting);
         }
         if kept.record.pinned {
-            return Err(Stays::Pinned);
+            return Err(StayReason::Pinned);
         }
         let has_copy = order.copy && self.copies_of(number).any(|server| *server == order.to);
         if self.leaving.contains_key(&number) || has_copy {
-            return Err(Stays::OnItsWay);
+            return Err(StayReason::OnItsWay);
         }
         if self.batch.kept().contains(&JobId(number)) {
-            return Err(Stays::Kept);
+            return Err(StayReason::Kept);
         }
         let plan = self.batch.plan(now, JobId(number));
         if plan.is_none() && !self.batch.is_stuck(now, JobId(number)) {
-            return Err(Stays::Other("it has had no planned start for a moment only".to_owned()));
+            return Err(StayReason::Other("it has had no planned start for a moment only".to_owned()));
         }
         // One that is not planned where it waits completes earlier anywhere else.
         let before = plan.map_or(Time::MAX, |plan| plan.completion());
@@ -123,15 +134,15 @@ impl Server {
             (Some(plan), Some(gain)) => {
                 let latest = latest_with_gain(before, gain);
                 if is_late(&order.expected, latest) {
-                    return Err(Stays::NotWorthIt { plan });
+                    return Err(StayReason::NotWorthIt { plan });
                 }
                 latest
             }
             _ => tolerated(&order.expected, now),
         };
-        let Some(kept) = self.jobs.get_mut(&number) else { return Err(Stays::NotWaiting) };
+        let Some(kept) = self.jobs.get_mut(&number) else { return Err(StayReason::NotWaiting) };
         kept.attempts += 1;
-        let leaving = Leaving {
+        let leaving = OutgoingJob {
             id: HandoffId { job: order.job, attempt: kept.attempts },
             to: Peer { name: order.to, address: order.address },
             copy: order.copy,
@@ -149,7 +160,7 @@ impl Server {
         Ok((number, leaving))
     }
 
-    pub(super) fn prepare_there(&self, number: u32, leaving: &Leaving, commands: &mut Vec<Command>) {
+    pub(super) fn prepare_there(&self, number: u32, leaving: &OutgoingJob, commands: &mut Vec<Command>) {
         let Some(kept) = self.jobs.get(&number) else { return };
         let record = &kept.record;
         let handoff = Handoff {
@@ -192,7 +203,7 @@ impl Server {
             }
             (Phase::Preparing, Reply::Refused(why)) => {
                 if let Some(leaving) = self.leaving.remove(&number) {
-                    leaving.stays(Stays::Refused(why), commands);
+                    leaving.stays(StayReason::Refused(why), commands);
                 }
             }
             (Phase::Committing(estimate), Reply::Done) => self.gone(now, number, estimate, commands),
@@ -227,7 +238,7 @@ impl Server {
     pub(super) fn stays(&mut self, number: u32, commands: &mut Vec<Command>) {
         self.drop_copies(number, commands);
         let Some(leaving) = self.leaving.remove(&number) else { return };
-        leaving.abort(Stays::NotWaiting, commands);
+        leaving.abort(StayReason::NotWaiting, commands);
     }
 
     /// The owner cancels a job on its way. True if it is withdrawn here already, so that only the target can do it.
@@ -253,7 +264,8 @@ impl Server {
     /// A job that comes back has arrived where it was sent, whether that was told here or not.
     pub(super) fn has_arrived(&mut self, now: Time, job: &Handle, hops: &[Hop], commands: &mut Vec<Command>) {
         let Some(number) = self.number_of(job) else { return };
-        let Some(Leaving { id, phase: Phase::Committing(estimate), .. }) = self.leaving.get(&number) else {
+        let Some(OutgoingJob { id, phase: Phase::Committing(estimate), .. }) = self.leaving.get(&number)
+        else {
             return;
         };
         if hops.iter().any(|hop| hop.from == self.config.name && hop.attempt == id.attempt) {
@@ -263,7 +275,8 @@ impl Server {
 
     /// The target has the job.
     fn gone(&mut self, now: Time, number: u32, expected: Estimate, commands: &mut Vec<Command>) {
-        let Some(Leaving { id, to, reply, reason, before, cancelled_by, .. }) = self.leaving.remove(&number)
+        let Some(OutgoingJob { id, to, reply, reason, before, cancelled_by, .. }) =
+            self.leaving.remove(&number)
         else {
             return;
         };
@@ -289,7 +302,8 @@ impl Server {
 
     /// Makes calls again that were not answered, and gives up what takes too long.
     pub(super) fn leave_on(&mut self, now: Time, commands: &mut Vec<Command>) {
-        let due = |(number, leaving): (&u32, &Leaving)| Some(*number).filter(|_| leaving.due() <= Some(now));
+        let due =
+            |(number, leaving): (&u32, &OutgoingJob)| Some(*number).filter(|_| leaving.due() <= Some(now));
         let due: Vec<u32> =
             self.leaving.iter().filter(|(_, one)| one.due().is_some()).filter_map(due).collect();
         for number in due {
@@ -298,7 +312,7 @@ impl Server {
             match leaving.phase {
                 Phase::Preparing if leaving.until <= now => {
                     let Some(leaving) = self.leaving.remove(&number) else { continue };
-                    leaving.abort(Stays::Silent, commands);
+                    leaving.abort(StayReason::Silent, commands);
                 }
                 Phase::Preparing => {
                     let leaving = leaving.clone();
@@ -314,7 +328,7 @@ impl Server {
     /// that was given up is never taken up again.
     pub fn verdict(&self, id: &HandoffId) -> Verdict {
         let Some(number) = self.number_of(&id.job) else { return Verdict::Abort };
-        let Some(Kept { record, attempts, .. }) = self.jobs.get(&number) else { return Verdict::Abort };
+        let Some(ServerJob { record, attempts, .. }) = self.jobs.get(&number) else { return Verdict::Abort };
         let copies = self.copies.get(&number).into_iter().flatten();
         if let Some(leaving) = self.leaving.get(&number).into_iter().chain(copies).find(|one| one.id == *id) {
             return match leaving.phase {
@@ -341,7 +355,7 @@ impl Server {
 
     /// Every job in memory, and whether it was withdrawn here and its target is to take it.
     pub fn jobs_and_withdrawn(&self) -> impl Iterator<Item = (&JobRecord, bool)> {
-        let is_withdrawn = |number| self.leaving.get(number).is_some_and(Leaving::is_withdrawn);
+        let is_withdrawn = |number| self.leaving.get(number).is_some_and(OutgoingJob::is_withdrawn);
         self.jobs.iter().map(move |(number, kept)| (&kept.record, is_withdrawn(number)))
     }
 
@@ -351,19 +365,19 @@ impl Server {
     }
 }
 
-impl Leaving {
+impl OutgoingJob {
     fn call(&self, call: Call, commands: &mut Vec<Command>) {
         commands.push(Command::Call { to: self.to.clone(), id: self.id.clone(), call });
     }
 
     /// Gives it up.
-    pub(super) fn abort(self, why: Stays, commands: &mut Vec<Command>) {
+    pub(super) fn abort(self, why: StayReason, commands: &mut Vec<Command>) {
         self.call(Call::Abort, commands);
         self.stays(why, commands);
     }
 
     /// Tells whoever waits that the job stays.
-    pub(super) fn stays(self, why: Stays, commands: &mut Vec<Command>) {
+    pub(super) fn stays(self, why: StayReason, commands: &mut Vec<Command>) {
         answer(self.reply, MoveOutcome::Stays(why), commands);
     }
 }

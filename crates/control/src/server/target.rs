@@ -4,8 +4,8 @@
 use pliant_model::{Estimate, JobId, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::turn::{self, Turn};
-use super::{Answer, Command, Kept, Refused, Server, tell};
+use super::turn::{self, SiblingState};
+use super::{Answer, Command, Refused, Server, ServerJob, tell};
 use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
 use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided};
 use crate::names::Token;
@@ -18,7 +18,7 @@ const TAKEN_KEPT: Span = Span(7 * 86_400);
 
 /// A job that another server may hand over: it is in the batch system, held.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct PreparedJob {
     pub(super) handoff: Handoff,
     pub(super) number: u32,
     pub(super) estimate: Estimate,
@@ -28,7 +28,7 @@ pub(super) struct Held {
     ready: bool,
     pub(super) ask_at: Time,
     /// How far it is, if it is a copy.
-    pub(super) turn: Turn,
+    pub(super) turn: SiblingState,
     /// It has ended there although nobody has let it go: whoever gets it is told so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     over: Option<Exit>,
@@ -37,7 +37,7 @@ pub(super) struct Held {
     size_choice: Option<SizeChoice>,
 }
 
-impl Held {
+impl PreparedJob {
     /// When the source is asked about it.
     pub(super) fn due(&self) -> Time {
         self.ask_at
@@ -107,10 +107,19 @@ impl Server {
         let work = handoff.work.clone();
         let job = handoff.id.job.clone();
         let (reply, copy) = (Some(reply), handoff.copy);
-        let turn = Turn::default();
+        let turn = SiblingState::default();
         let ask_at = now + if copy { turn::INQUIRE_EVERY } else { INQUIRE_EVERY };
-        let held =
-            Held { handoff, number, estimate, reply, ready: false, ask_at, turn, over: None, size_choice };
+        let held = PreparedJob {
+            handoff,
+            number,
+            estimate,
+            reply,
+            ready: false,
+            ask_at,
+            turn,
+            over: None,
+            size_choice,
+        };
         let (submission, speed) = (held.submission(), self.config.speed);
         self.held.insert(job, held);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
@@ -196,7 +205,7 @@ impl Server {
     fn take(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
         let Some(held) = self.held.remove(&id.job) else { return };
         let submission = held.submission();
-        let Held { handoff, number, estimate, turn, over, size_choice, .. } = held;
+        let PreparedJob { handoff, number, estimate, turn, over, size_choice, .. } = held;
         let Handoff {
             key,
             owner,
@@ -250,14 +259,14 @@ impl Server {
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
         tell(&record, commands);
         let attempts = attempts.max(id.attempt);
-        let kept = Kept { number, attempts, ..Kept::new(record, payload, sample) };
+        let kept = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
         self.jobs.insert(number, kept);
         if let Some(exit) = over {
             return self.end(now, JobId(number), exit, None, commands);
         }
         self.with_batch(now, commands, |batch, effects| match turn {
-            Turn::SteppedBack => batch.submit(now, submission, effects),
-            Turn::ToCome | Turn::Since(_) => batch.release(now, submission.job, effects),
+            SiblingState::SteppedBack => batch.submit(now, submission, effects),
+            SiblingState::ToCome | SiblingState::Since(_) => batch.release(now, submission.job, effects),
         });
     }
 
@@ -283,7 +292,7 @@ impl Server {
         }
         let (number, turn) = (held.number, held.turn);
         self.held.remove(&id.job);
-        if turn != Turn::SteppedBack {
+        if turn != SiblingState::SteppedBack {
             self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
         }
     }

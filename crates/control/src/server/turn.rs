@@ -8,7 +8,7 @@ use pliant_model::{Estimate, JobId, Span, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
-use super::target::{self, Held};
+use super::target::{self, PreparedJob};
 use super::{Command, Server};
 use crate::handoff::{Call, HandoffId};
 use crate::job::JobRecord;
@@ -23,7 +23,7 @@ const READY: (Span, Span) = (Span(2), Span(30));
 /// How far a copy is.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Turn {
+pub(super) enum SiblingState {
     /// It waits.
     #[default]
     ToCome,
@@ -37,7 +37,7 @@ impl Server {
     /// The turn of a copy has come.
     pub(super) fn its_turn(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
         let Some(held) = self.held.values_mut().find(|held| held.number == number) else { return };
-        held.turn = Turn::Since(now);
+        held.turn = SiblingState::Since(now);
         held.ask(now + READY.0, Call::Ready, commands);
     }
 
@@ -46,10 +46,12 @@ impl Server {
         let mut stepping_back = Vec::new();
         for held in self.held.values_mut().filter(|held| held.handoff.copy && held.ask_at <= now) {
             match held.turn {
-                Turn::ToCome => held.ask(now + INQUIRE_EVERY, Call::Inquire, commands),
-                Turn::SteppedBack => held.ask(now + target::INQUIRE_EVERY, Call::Inquire, commands),
-                Turn::Since(since) if since + READY.1 > now => held.ask(now + READY.0, Call::Ready, commands),
-                Turn::Since(_) => {
+                SiblingState::ToCome => held.ask(now + INQUIRE_EVERY, Call::Inquire, commands),
+                SiblingState::SteppedBack => held.ask(now + target::INQUIRE_EVERY, Call::Inquire, commands),
+                SiblingState::Since(since) if since + READY.1 > now => {
+                    held.ask(now + READY.0, Call::Ready, commands)
+                }
+                SiblingState::Since(_) => {
                     stepping_back.push(JobId(held.number));
                     held.steps_back(now, &mut self.next);
                     held.ask(now + target::INQUIRE_EVERY, Call::Inquire, commands);
@@ -63,9 +65,10 @@ impl Server {
 
     /// The source is there and has not decided: a copy that had stepped back queues again.
     pub(super) fn queue_again(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
-        let has_stepped_back = |held: &&mut Held| held.handoff.id == *id && held.turn == Turn::SteppedBack;
+        let has_stepped_back =
+            |held: &&mut PreparedJob| held.handoff.id == *id && held.turn == SiblingState::SteppedBack;
         let Some(held) = self.held.get_mut(&id.job).filter(has_stepped_back) else { return };
-        (held.turn, held.ask_at) = (Turn::ToCome, now + INQUIRE_EVERY);
+        (held.turn, held.ask_at) = (SiblingState::ToCome, now + INQUIRE_EVERY);
         let submission = held.submission();
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }
@@ -99,7 +102,7 @@ impl Server {
     }
 }
 
-impl Held {
+impl PreparedJob {
     /// It as the batch system gets it.
     pub(super) fn submission(&self) -> Submission {
         let Estimate { procs, walltime, .. } = self.estimate;
@@ -109,7 +112,7 @@ impl Held {
 
     /// It is not in the batch system any more; when it comes back, it does so under the next number.
     pub(super) fn steps_back(&mut self, now: Time, next: &mut u32) {
-        (self.turn, self.number, self.ask_at) = (Turn::SteppedBack, *next, now);
+        (self.turn, self.number, self.ask_at) = (SiblingState::SteppedBack, *next, now);
         *next += 1;
     }
 

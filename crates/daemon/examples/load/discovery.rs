@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use pliant_client::Client;
-use pliant_control::agent::What;
+use pliant_control::agent::DiscoverySubject;
 use pliant_transport::Role;
 use tokio::task::JoinSet;
 
@@ -75,7 +75,7 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
 
 async fn discover(client: &Client, count: usize) -> Outcome<Times> {
     let arguments = BTreeMap::from([("seconds".to_owned(), "600".to_owned())]);
-    let what = What::Service { name: "wait".to_owned(), arguments };
+    let what = DiscoverySubject::Service { name: "wait".to_owned(), arguments };
     let mut times = Times::default();
     for _ in 0..count {
         let begun = Instant::now();

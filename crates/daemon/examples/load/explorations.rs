@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pliant_client::{Client, Explored, Explorer, Sweep, Told, Wanted};
+use pliant_client::{Client, ExplorationUpdate, Explored, Explorer, Sweep, Wanted};
 use pliant_control::names::Name;
 use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::Share;
@@ -161,7 +161,7 @@ async fn explore(client: Client) -> Outcome<(Explored, Duration)> {
     let begun = Instant::now();
     let mut setup = None;
     let explored = Explorer::new(&client, &wanted, None)?.run(std::future::pending(), |told| {
-        if let Told::Progress(explored) = told
+        if let ExplorationUpdate::Progress(explored) = told
             && explored.servers >= SERVERS
         {
             setup.get_or_insert(begun.elapsed());

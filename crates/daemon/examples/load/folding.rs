@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pliant_client::{Client, Order};
+use pliant_client::{Client, SubmitOrder};
 use pliant_control::job::{JobState, Work};
 use pliant_control::names::{Handle, Key};
 use pliant_model::{Procs, Span, Speedup};
@@ -43,10 +43,11 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
     attached(&user, 1).await?;
     let (mut whole, mut folded) = (Times::default(), Times::default());
     for round in 0..ROUNDS {
-        let job =
-            |number: u128| Order::new(Key((10 * round + number).to_be_bytes()), script(JOB, 2, Span(60)));
+        let job = |number: u128| {
+            SubmitOrder::new(Key((10 * round + number).to_be_bytes()), script(JOB, 2, Span(60)))
+        };
         whole.add(run(&user, &job(0), "2 2").await?);
-        let sleeps = Order::new(
+        let sleeps = SubmitOrder::new(
             Key((10 * round + 1).to_be_bytes()),
             script("#!/bin/sh\nexec sleep 600\n", 1, Span(650)),
         );
@@ -72,7 +73,7 @@ fn script(text: &str, procs: u32, walltime: Span) -> Submitted {
 }
 
 /// Runs a job to its end. Returns what it measured, if it was made for and got what was expected.
-async fn run(user: &Client, order: &Order, expected: &str) -> Outcome<Duration> {
+async fn run(user: &Client, order: &SubmitOrder, expected: &str) -> Outcome<Duration> {
     let handle: Handle = user.submit(order, |_| Ok(())).await?.handle;
     let ended = user.wait(&handle, |_| {}).await?;
     let wanted = Download { handle, name: ResultName::Stdout, offset: 0, follow: false };

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pliant_client::{Client, Order};
+use pliant_client::{Client, SubmitOrder};
 use pliant_control::job::{JobState, Work};
 use pliant_control::names::Key;
 use pliant_model::{Procs, Span, Speedup};
-use pliant_site::processes::{self, Found};
+use pliant_site::processes::{self, ProcessState};
 use pliant_transport::Role;
 use pliant_wire::{Script, Submitted};
 use tokio::task::JoinSet;
@@ -94,7 +94,7 @@ impl Drop for Fillers {
             while begun.elapsed() < Duration::from_secs(10) {
                 // A job that cannot be ended now ends with its walltime.
                 let ended = processes::terminate(&job).and_then(|()| processes::find(&job));
-                if !matches!(ended, Ok(Found::Running(_))) {
+                if !matches!(ended, Ok(ProcessState::Running(_))) {
                     break;
                 }
                 std::thread::sleep(LOOK);
@@ -117,7 +117,7 @@ async fn fill(operator: &Client) -> Outcome<()> {
         let script = Script { name: "fill.sh".to_owned(), text, work, arguments: Vec::new() };
         let only = Some(name.parse()?);
         let order = order(Submitted::Script(script), u64::MAX - number as u64);
-        let accepted = operator.submit(&Order { only, ..order }, |_| Ok(())).await?;
+        let accepted = operator.submit(&SubmitOrder { only, ..order }, |_| Ok(())).await?;
         fillers.push(accepted.handle);
     }
     for filler in &fillers {
@@ -128,10 +128,10 @@ async fn fill(operator: &Client) -> Outcome<()> {
     Ok(())
 }
 
-fn order(what: Submitted, number: u64) -> Order {
+fn order(what: Submitted, number: u64) -> SubmitOrder {
     // Unique in a federation that lives for one measurement.
     let key = Key(u128::from(number).to_be_bytes());
-    Order { patience: Duration::from_secs(30), ..Order::new(key, what) }
+    SubmitOrder { patience: Duration::from_secs(30), ..SubmitOrder::new(key, what) }
 }
 
 /// Submits for some time. Returns how long each took, and how many failed.

@@ -1,6 +1,6 @@
 //! A local agent as the child of its parent.
 
-use pliant_control::agent::{Agent, Ask, Asker, ChildKind, Event};
+use pliant_control::agent::{Agent, Ask, ChildKind, Event, Requester};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_telemetry::RequestId;
@@ -11,7 +11,7 @@ use crate::host::Mailbox;
 use crate::uplink::Child;
 
 /// What hangs on the parent: this agent and all below it.
-pub(super) struct Below {
+pub(super) struct AgentChild {
     pub(super) name: Name,
     pub(super) journal: u64,
     pub(super) mailbox: Mailbox<Agent>,
@@ -19,7 +19,7 @@ pub(super) struct Below {
     pub(super) numbers: Numbers,
 }
 
-impl Child for Below {
+impl Child for AgentChild {
     fn name(&self) -> Name {
         self.name.clone()
     }
@@ -44,7 +44,7 @@ impl Child for Below {
         request.span().in_scope(|| tracing::info!(user = %ask.caller.user, "asked by the parent"));
         self.parent_requests.note(discovery, request);
         // An agent that has stopped does not answer; the parent's patience runs out.
-        let _ = self.mailbox.tell(Event::Asked { by: Asker::Parent(discovery), ask: Box::new(ask) });
+        let _ = self.mailbox.tell(Event::Asked { by: Requester::Parent(discovery), ask: Box::new(ask) });
     }
 
     fn acknowledged(&self, sequence: u64) {

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pliant_control::agent::{Agent, Asker, Command, Event, Found, Report};
+use pliant_control::agent::{Agent, Command, DiscoveryResult, Event, Report, Requester};
 use pliant_model::Time;
 use pliant_telemetry::RequestId;
 use pliant_wire::FromParent;
 
 use super::lines::Lines;
 use super::runtimes;
-use crate::host::{Driver, Kept, Replies, json, observe_accuracy, row};
+use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
 /// The requests that questions of the parent are part of, until the machine is told the questions.
@@ -33,7 +33,7 @@ impl ParentRequests {
 pub(super) struct AgentDriver {
     pub(super) lines: Lines,
     /// Clients that wait for the answer to a discovery, each with its request.
-    pub(super) discoveries: Replies<Found, RequestId>,
+    pub(super) discoveries: Replies<DiscoveryResult, RequestId>,
     pub(super) parent_requests: ParentRequests,
     /// Operators who wait for what they asked of the agent itself.
     pub(super) reports: Replies<Report>,
@@ -45,17 +45,17 @@ pub(super) struct AgentDriver {
 impl Driver<Agent> for AgentDriver {
     fn telling(&mut self, event: &Event) {
         self.request = match event {
-            Event::Asked { by: Asker::Client(token), .. } => self.discoveries.context(*token),
-            Event::Asked { by: Asker::Parent(discovery), .. } => self.parent_requests.take(*discovery),
+            Event::Asked { by: Requester::Client(token), .. } => self.discoveries.context(*token),
+            Event::Asked { by: Requester::Parent(discovery), .. } => self.parent_requests.take(*discovery),
             _ => None,
         };
     }
 
-    fn keeps(&mut self, command: &Command) -> Kept {
+    fn keeps(&mut self, command: &Command) -> DurableRecord {
         match command {
-            Command::Tell(record) => Kept::Notice(json(record)),
-            Command::Archive(record) => Kept::Ended(Box::new(row(record))),
-            _ => Kept::Nothing,
+            Command::Tell(record) => DurableRecord::Notice(json(record)),
+            Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
+            _ => DurableRecord::Nothing,
         }
     }
 
@@ -65,14 +65,14 @@ impl Driver<Agent> for AgentDriver {
                 let request = self.request;
                 self.lines.send(&child, &FromParent::Question { discovery, ask, request });
             }
-            Command::Answer { to: Asker::Client(token), found } => self.discoveries.answer(token, found),
-            Command::Answer { to: Asker::Parent(discovery), found } => {
+            Command::Answer { to: Requester::Client(token), found } => self.discoveries.answer(token, found),
+            Command::Answer { to: Requester::Parent(discovery), found } => {
                 if let Some(upward) = &self.upward {
                     upward.answer(discovery, found);
                 }
             }
             // The machine answers itself.
-            Command::Answer { to: Asker::Round, .. } => {}
+            Command::Answer { to: Requester::Round, .. } => {}
             Command::Report { to, report } => self.reports.answer(to, *report),
             Command::Configured { to } => self.reports.answer(to, Report::default()),
             Command::Acknowledge { child, sequence } => {

@@ -63,7 +63,7 @@ pub(super) async fn attach(
     let opened = lines.open(child.clone(), sender.clone(), || mailbox.tell(attached));
     let number = opened.map_err(|_| stopped())?;
     tracing::info!(%child, remote = %caller.address, "attached");
-    let line = Line { child, kind, caller, mailbox, lines, tls, numbers, clock };
+    let line = ChildConnection { child, kind, caller, mailbox, lines, tls, numbers, clock };
     tokio::spawn(async move {
         let mut stop = stop;
         let ended = tokio::select! {
@@ -73,7 +73,7 @@ pub(super) async fn attach(
         };
         let why = ended.unwrap_or_else(|status| status.message().to_owned());
         tracing::warn!(child = %line.child, reason = %why, "detached");
-        let Line { child, mailbox, lines, .. } = line;
+        let ChildConnection { child, mailbox, lines, .. } = line;
         lines.close(&child, number, || mailbox.tell(Event::Detached { child: child.clone() }));
     });
     Ok(Response::new(ReceiverStream::new(receiver)))
@@ -120,7 +120,7 @@ async fn same_journal(child: &Name, journal: u64, mailbox: &Mailbox<Agent>) {
     }
 }
 
-struct Line {
+struct ChildConnection {
     child: Name,
     kind: ChildKind,
     caller: transport::Caller,
@@ -134,7 +134,7 @@ struct Line {
 /// What waits for the journal.
 type Settling = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
 
-impl Line {
+impl ChildConnection {
     /// Until the child goes or is silent for too long.
     async fn listen(
         &self,

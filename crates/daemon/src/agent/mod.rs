@@ -13,7 +13,7 @@ mod skew;
 
 use std::sync::Arc;
 
-use children::Below;
+use children::AgentChild;
 use driver::{AgentDriver, ParentRequests};
 use launches::Launches;
 use lines::Lines;
@@ -28,7 +28,7 @@ use tokio::sync::watch;
 
 use crate::config::AgentFile;
 use crate::host::{Certificates, DaemonError, Front, MachineHost, Replies, Settings, stopped, transport};
-use crate::uplink::{self, Heard, Uplink, readiness, upward};
+use crate::uplink::{self, ParentContact, Uplink, readiness, upward};
 
 /// Runs an agent until `stop` says so, or until it cannot go on. `ready` is called with the address it listens on.
 pub async fn serve(
@@ -51,7 +51,7 @@ pub async fn serve(
             let _ = mailbox.tell(Event::Detached { child: child.clone() });
         }
     }
-    let around = launches::Around {
+    let around = launches::CoordinatorContext {
         file: &file,
         address: front.address,
         agent: mailbox.clone(),
@@ -79,7 +79,7 @@ pub async fn serve(
         upward,
         request: None,
     };
-    let heard = has_parent.then(Heard::start);
+    let heard = has_parent.then(ParentContact::start);
     let parent = heard.clone();
     let ready_page = move || {
         let readiness = readiness(&health, parent.as_ref());
@@ -93,7 +93,7 @@ pub async fn serve(
         let (name, journal) = (file.name.clone(), host.journal_id());
         let (mailbox, numbers) = (mailbox.clone(), numbers.clone());
         let uplink = Uplink {
-            child: Arc::new(Below { name, journal, mailbox, parent_requests, numbers }),
+            child: Arc::new(AgentChild { name, journal, mailbox, parent_requests, numbers }),
             parents: file.parent.clone(),
             tls: front.certificates.client.clone(),
             heard,

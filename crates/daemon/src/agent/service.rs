@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Agent, Ask, Asker, Change, ChildKind, Event, Found, Report};
+use pliant_control::agent::{Agent, Ask, Change, ChildKind, DiscoveryResult, Event, Report, Requester};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name, User};
@@ -43,7 +43,7 @@ pub(super) struct Service {
     pub(super) gate: Gate,
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) lines: Lines,
-    pub(super) discoveries: Replies<Found, RequestId>,
+    pub(super) discoveries: Replies<DiscoveryResult, RequestId>,
     pub(super) reports: Replies<Report>,
     pub(super) archive: SharedArchive,
     pub(super) numbers: Numbers,
@@ -275,11 +275,11 @@ impl Service {
         reply.within(patience).await.map_err(late)
     }
 
-    async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<Found, Status> {
+    async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<DiscoveryResult, Status> {
         let begun = Instant::now();
         let reply = self.discoveries.wait_with(id);
         let user = ask.caller.user.clone();
-        let asked = Event::Asked { by: Asker::Client(reply.token()), ask: Box::new(ask) };
+        let asked = Event::Asked { by: Requester::Client(reply.token()), ask: Box::new(ask) };
         self.mailbox.want(asked, bytes).map_err(turned_away)?;
         // The machine runs out of patience by itself; this is for one that has stopped.
         let limit = Duration::from_secs(self.patience.0 as u64 + 5);

@@ -20,7 +20,7 @@ const VARIABLE: &str = "PLIANT_CRASH_AT";
 
 /// A place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum CrashPoint {
     /// An event is told.
     #[cfg(debug_assertions)]
     Told,
@@ -37,22 +37,22 @@ pub(crate) enum Place {
 }
 
 #[cfg(debug_assertions)]
-impl Place {
+impl CrashPoint {
     fn word(self) -> &'static str {
         match self {
-            Place::Told => "told",
-            Place::BeforeJournal => "before-journal",
-            Place::AfterJournal => "after-journal",
-            Place::BeforeCall => "before-call",
-            Place::AfterCall => "after-call",
-            Place::FilesSent => "files-sent",
+            CrashPoint::Told => "told",
+            CrashPoint::BeforeJournal => "before-journal",
+            CrashPoint::AfterJournal => "after-journal",
+            CrashPoint::BeforeCall => "before-call",
+            CrashPoint::AfterCall => "after-call",
+            CrashPoint::FilesSent => "files-sent",
         }
     }
 }
 
 /// The daemon is at a place, on account of each of these.
 #[cfg(debug_assertions)]
-pub(crate) fn reached<W: AsRef<str>>(place: Place, on_account_of: impl Iterator<Item = W>) {
+pub(crate) fn reached<W: AsRef<str>>(place: CrashPoint, on_account_of: impl Iterator<Item = W>) {
     use std::sync::atomic::Ordering;
 
     let Some((what, left)) = wanted(place) else { return };
@@ -67,16 +67,16 @@ pub(crate) fn reached<W: AsRef<str>>(place: Place, on_account_of: impl Iterator<
 /// An event is about to be told.
 #[cfg(debug_assertions)]
 pub(crate) fn told(event: &impl serde::Serialize) {
-    if wanted(Place::Told).is_some()
+    if wanted(CrashPoint::Told).is_some()
         && let Ok(text) = serde_json::to_string(event)
     {
-        reached_by_events(Place::Told, std::iter::once(text.as_str()));
+        reached_by_events(CrashPoint::Told, std::iter::once(text.as_str()));
     }
 }
 
 /// The daemon is at a place, on account of each of these events, as the journal has them.
 #[cfg(debug_assertions)]
-pub(crate) fn reached_by_events<'a>(place: Place, texts: impl Iterator<Item = &'a str>) {
+pub(crate) fn reached_by_events<'a>(place: CrashPoint, texts: impl Iterator<Item = &'a str>) {
     let Some((what, _)) = wanted(place) else { return };
     reached(place, texts.filter(|text| is_event(text, what)).map(|_| what));
 }
@@ -90,7 +90,7 @@ fn is_event(text: &str, what: &str) -> bool {
 
 /// What the daemon is to end itself on account of at that place, and how often it is there until then.
 #[cfg(debug_assertions)]
-fn wanted(place: Place) -> Option<(&'static str, &'static std::sync::atomic::AtomicU32)> {
+fn wanted(place: CrashPoint) -> Option<(&'static str, &'static std::sync::atomic::AtomicU32)> {
     use std::sync::OnceLock;
     use std::sync::atomic::AtomicU32;
 

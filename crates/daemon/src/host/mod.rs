@@ -1,5 +1,5 @@
-//! What all daemons have in common. A [`MachineHost`] recovers a machine from its journal and runs it on a thread that journals
-//! what it is told and carries out what follows; [`Replies`] are the calls that wait for its answers; the [`Front`] listens,
+//! What all daemons have in common. A `MachineHost` recovers a machine from its journal and runs it on a thread that journals
+//! what it is told and carries out what follows; `Replies` are the calls that wait for its answers; the `Front` listens,
 //! guards calls, and ends everything of a daemon together.
 
 pub(crate) mod crash_points;
@@ -26,9 +26,9 @@ pub(crate) use machine_host::MachineHost;
 pub(crate) use mailbox::mailbox;
 pub use mailbox::{Mailbox, Stopped, TurnedAway};
 pub(crate) use records::{SharedArchive, archived, json, no_such_job, observe_accuracy, record, row};
-pub use replay::{Retold, retell};
+pub use replay::{ReplayReport, retell};
 pub(crate) use replies::{NoReply, Replies};
-pub use runner::{Driver, Kept, RunnerError, Settings, digest};
+pub use runner::{Driver, DurableRecord, RunnerError, Settings, digest};
 pub use runtime::runtime;
 pub(crate) use thread::MachineThread;
 pub(crate) use transport::transport;

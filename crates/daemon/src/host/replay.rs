@@ -14,7 +14,7 @@ const PAGE: u32 = 10_000;
 
 /// What became of a journal that was told again.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Retold {
+pub struct ReplayReport {
     /// How many entries were told.
     pub entries: u64,
     /// The numbers of those whose commands are others than were recorded.
@@ -26,17 +26,17 @@ pub struct Retold {
 /// # Errors
 ///
 /// If the journal cannot be read, or its first entries are kept no longer.
-pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<Retold, RunnerError> {
+pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<ReplayReport, RunnerError> {
     let mut archive = journal::open_sqlite(folder)?.archive()?;
     let mut page = archive.entries(1, PAGE)?;
-    let Some(first) = page.first() else { return Ok(Retold::default()) };
+    let Some(first) = page.first() else { return Ok(ReplayReport::default()) };
     if first.seq != 1 {
         return Err(RunnerError::Restore {
             why: format!("expected the journal from its first entry on, found it from entry {}", first.seq),
         });
     }
     let mut machine = new(Time(first.at));
-    let mut retold = Retold::default();
+    let mut retold = ReplayReport::default();
     while let Some(last) = page.last().map(|entry| entry.seq) {
         let events = page.iter().map(recorded::<M>).collect::<Result<Vec<_>, _>>()?;
         for (entry, commands) in page.iter().zip(replay(&mut machine, events)) {

@@ -23,7 +23,7 @@ use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
-use super::crash_points::{self, Place};
+use super::crash_points::{self, CrashPoint};
 use super::health::JournalHealth;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::recovery::{Recovered, Since};
@@ -44,7 +44,7 @@ const TOLD_EVERY: u32 = 240;
 /// What a machine's commands mean outside.
 pub trait Driver<M: Machine>: Send {
     /// What a command keeps in the journal, in the same transaction as the event it follows from.
-    fn keeps(&mut self, command: &M::Command) -> Kept;
+    fn keeps(&mut self, command: &M::Command) -> DurableRecord;
 
     /// The machine is told this now: the commands of questions that are carried out next follow from it.
     fn telling(&mut self, _event: &M::Event) {}
@@ -58,7 +58,7 @@ pub trait Driver<M: Machine>: Send {
 
 /// What is kept of a command.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Kept {
+pub enum DurableRecord {
     /// Nothing.
     Nothing,
     /// News for the parent, until they are acknowledged.
@@ -304,16 +304,16 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         for command in commands {
             let mut notice = None;
             match self.driver.keeps(&command) {
-                Kept::Nothing => {}
-                Kept::Notice(_) if !self.settings.notices => {}
-                Kept::Notice(body) => {
+                DurableRecord::Nothing => {}
+                DurableRecord::Notice(_) if !self.settings.notices => {}
+                DurableRecord::Notice(body) => {
                     let seq = self.next_notice;
                     self.next_notice += 1;
                     notice = Some(seq);
                     self.batch.notices.push(Notice { seq, body });
                 }
-                Kept::Ended(row) => self.batch.ended.push(*row),
-                Kept::Local(row) => self.batch.locals.push(row),
+                DurableRecord::Ended(row) => self.batch.ended.push(*row),
+                DurableRecord::Local(row) => self.batch.locals.push(row),
             }
             if M::is_of_question(&command) {
                 self.driver.carry_out(&machine, now, command, notice);
@@ -332,7 +332,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut failures = 0_u32;
         loop {
             let begun = Instant::now();
-            self.is_at(Place::BeforeJournal);
+            self.is_at(CrashPoint::BeforeJournal);
             let outcome = self.journal.commit(&self.batch);
             self.health.committed(outcome.as_ref().copied());
             self.driver.committed(&self.shared.machine());
@@ -359,7 +359,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.is_at(Place::AfterJournal);
+        self.is_at(CrashPoint::AfterJournal);
         self.batch = Batch::default();
         self.unwritten_since = None;
         self.follow();
@@ -367,7 +367,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 
     /// It is there with the present batch.
-    fn is_at(&self, place: Place) {
+    fn is_at(&self, place: CrashPoint) {
         crash_points::reached_by_events(place, self.batch.entries.iter().map(|entry| entry.event.as_str()));
     }
 

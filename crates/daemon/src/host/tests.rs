@@ -45,8 +45,8 @@ impl Machine for Obedient {
 struct Idle;
 
 impl Driver<Obedient> for Idle {
-    fn keeps(&mut self, _command: &Word) -> Kept {
-        Kept::Nothing
+    fn keeps(&mut self, _command: &Word) -> DurableRecord {
+        DurableRecord::Nothing
     }
 
     fn carry_out(&mut self, _machine: &Obedient, _now: Time, _command: Word, _notice: Option<u64>) {}

@@ -29,14 +29,14 @@ use pliant_site::{BatchSystem, BatchSystemSettings, StartPrevention, Submission}
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
-pub(super) use self::fresh::Fresh;
+pub(super) use self::fresh::FreshListings;
 pub(super) use self::rooms::remove as remove_room;
 
 use self::fresh::Last;
 use super::launch::Host;
 use super::packs;
 use super::parts::ends;
-use super::what::What;
+use super::what::Execution;
 use crate::host::Mailbox;
 use pliant_staging::Store;
 use pliant_transport::Clock;
@@ -51,7 +51,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// What surrounds a batch system.
 #[derive(Clone)]
-pub(super) struct Around {
+pub(super) struct ClusterContext {
     pub(super) host: Host,
     pub(super) store: Store,
     /// What starts a supervisor.
@@ -63,7 +63,7 @@ pub(super) struct Around {
 /// A cluster, and what is done in it.
 #[derive(Clone)]
 pub(super) struct Cluster {
-    around: Around,
+    around: ClusterContext,
     /// Once its batch system has answered for the first time.
     system: watch::Receiver<Option<Arc<BatchSystem>>>,
     /// What came of the last listing.
@@ -98,7 +98,7 @@ struct Job {
     /// Its folder; none if nobody knows it any more.
     dir: Option<PathBuf>,
     /// What is to run; none while it is another server's.
-    what: Option<Arc<What>>,
+    what: Option<Arc<Execution>>,
 }
 
 /// Why something cannot be done in a job's folder.
@@ -112,7 +112,7 @@ enum Unready {
 impl Cluster {
     /// Begins to list the jobs, and does what was not done when the server went down.
     pub(super) fn start(
-        around: Around,
+        around: ClusterContext,
         settings: BatchSystemSettings,
         machine: &Server,
         clock: Clock,
@@ -150,9 +150,9 @@ impl Cluster {
     }
 
     /// Its listings, for those who need a new one.
-    pub(super) fn fresh(&self) -> Fresh {
+    pub(super) fn fresh(&self) -> FreshListings {
         let (last, wanted) = (self.last.clone(), self.news.clone());
-        Fresh { last, wanted, mailbox: self.around.mailbox.clone() }
+        FreshListings { last, wanted, mailbox: self.around.mailbox.clone() }
     }
 
     /// Does what the machine wants done.
@@ -185,7 +185,7 @@ impl Cluster {
 
     fn job(&self, machine: &Server, number: JobId) -> Job {
         let (number, host) = (number.0, &self.around.host);
-        let what = What::of(machine, number);
+        let what = Execution::of(machine, number);
         let dir = what.as_ref().map(|what| what.dir(host));
         let dir = dir.or_else(|| machine.held_as(number).map(|handle| host.dir(handle)));
         Job { number, dir, what: what.map(Arc::new) }

@@ -14,7 +14,7 @@ use pliant_control::local::LocalJob;
 use pliant_control::server::{Answer, Command, Event, Server};
 use pliant_journal::LocalRow;
 use pliant_model::{JobId, Time};
-use pliant_site::processes::{self, Ending, Found, Running};
+use pliant_site::processes::{self, Ending, ProcessState, Running};
 use pliant_staging::Store;
 use pliant_telemetry::names;
 use tokio::runtime::Handle;
@@ -22,11 +22,11 @@ use tokio::sync::broadcast;
 
 use super::cluster::Cluster;
 use super::launch::{Host, Launch, PrepareError};
-use super::others::Others;
+use super::others::PeerServers;
 use super::packs;
 use super::parts::{Parts, Places, ends};
-use super::what::What;
-use crate::host::{Driver, Kept, Mailbox, Replies, json, observe_accuracy, row};
+use super::what::Execution;
+use crate::host::{Driver, DurableRecord, Mailbox, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
 /// The pause before a job is looked for again that could not be looked for.
@@ -76,7 +76,7 @@ impl From<PrepareError> for NotStarted {
 
 impl Processes {
     /// Runs a job that was never started.
-    pub(super) fn run(&self, what: What, run: Run) {
+    pub(super) fn run(&self, what: Execution, run: Run) {
         let own = self.clone();
         self.runtime.spawn(async move {
             let ended = match own.started(what.clone(), &run).await {
@@ -88,7 +88,7 @@ impl Processes {
     }
 
     /// Starts a job as soon as there is what it takes to start one.
-    async fn started(&self, what: What, run: &Run) -> Result<Running, Exit> {
+    async fn started(&self, what: Execution, run: &Run) -> Result<Running, Exit> {
         let internal = |_| Exit::NotStarted("internal error, the server's log says more".to_owned());
         let what = what.read().map_err(|error| Exit::NotStarted(error.told()))?;
         tracing::info!(
@@ -112,7 +112,7 @@ impl Processes {
         }
     }
 
-    fn start(&self, what: &What<Launch>, run: &Run) -> Result<Running, NotStarted> {
+    fn start(&self, what: &Execution<Launch>, run: &Run) -> Result<Running, NotStarted> {
         let cancelled = || self.cancelled.lock().contains(&run.job);
         if cancelled() {
             return Err(NotStarted::Lasting(Exit::Cancelled));
@@ -135,7 +135,7 @@ impl Processes {
     }
 
     /// Finds a job that ran when the server went down, and goes on with it.
-    pub(super) fn resume(&self, what: What, run: Run, cancelling: bool) {
+    pub(super) fn resume(&self, what: Execution, run: Run, cancelling: bool) {
         let own = self.clone();
         self.runtime.spawn(async move {
             let (job, dir) = (run.job, what.dir(&own.host));
@@ -145,18 +145,18 @@ impl Processes {
             let found = look(&dir, cancelling).await;
             tracing::info!(job = %what, found = found_word(&found), "found after a restart");
             let ended = match found {
-                Found::NeverStarted if cancelling => (Exit::Cancelled, None),
-                Found::NeverStarted => return own.run(what, run),
-                Found::Running(running) => own.follow(&what, job, running).await,
-                Found::Ended(exit) => end_of(exit),
-                Found::Lost(why) => (Exit::Lost(why.to_string()), None),
+                ProcessState::NeverStarted if cancelling => (Exit::Cancelled, None),
+                ProcessState::NeverStarted => return own.run(what, run),
+                ProcessState::Running(running) => own.follow(&what, job, running).await,
+                ProcessState::Ended(exit) => end_of(exit),
+                ProcessState::Lost(why) => (Exit::Lost(why.to_string()), None),
             };
             own.ended(&what, job, ended).await;
         });
     }
 
     /// Waits for the end of a job. Of a part the ends of its tasks are told meanwhile.
-    async fn follow(&self, what: &What, job: JobId, running: Running) -> (Exit, Option<u64>) {
+    async fn follow(&self, what: &Execution, job: JobId, running: Running) -> (Exit, Option<u64>) {
         let Some(part) = what.part() else { return self.end_of_running(job, running).await };
         let tasks = ends::follow(self.mailbox.clone(), what.dir(&self.host), part.part.id.clone());
         let tasks = self.runtime.spawn(tasks);
@@ -203,7 +203,7 @@ impl Processes {
         });
     }
 
-    async fn ended(&self, what: &What, job: JobId, (exit, elapsed_ms): (Exit, Option<u64>)) {
+    async fn ended(&self, what: &Execution, job: JobId, (exit, elapsed_ms): (Exit, Option<u64>)) {
         self.cancelled.lock().remove(&job);
         if let Some(part) = what.part() {
             ends::tell(&self.mailbox, &what.dir(&self.host), &part.part.id).await;
@@ -226,7 +226,7 @@ fn end(dir: &Path) {
 }
 
 /// What became of a job, once that can be seen.
-async fn look(dir: &Path, cancelling: bool) -> Found {
+async fn look(dir: &Path, cancelling: bool) -> ProcessState {
     loop {
         let dir = dir.to_owned();
         let found = tokio::task::spawn_blocking(move || {
@@ -245,12 +245,12 @@ async fn look(dir: &Path, cancelling: bool) -> Found {
     }
 }
 
-fn found_word(found: &Found) -> &'static str {
+fn found_word(found: &ProcessState) -> &'static str {
     match found {
-        Found::NeverStarted => "never started",
-        Found::Running(_) => "running",
-        Found::Ended(_) => "ended",
-        Found::Lost(_) => "lost",
+        ProcessState::NeverStarted => "never started",
+        ProcessState::Running(_) => "running",
+        ProcessState::Ended(_) => "ended",
+        ProcessState::Lost(_) => "lost",
     }
 }
 
@@ -286,19 +286,19 @@ pub(super) struct ServerDriver {
     pub(super) processes: Processes,
     /// The batch system, if it is not the embedded one.
     pub(super) cluster: Option<Cluster>,
-    pub(super) others: Others,
+    pub(super) others: PeerServers,
     pub(super) parts: Parts,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) upward: Upward,
 }
 
 impl Driver<Server> for ServerDriver {
-    fn keeps(&mut self, command: &Command) -> Kept {
+    fn keeps(&mut self, command: &Command) -> DurableRecord {
         match command {
-            Command::Tell(record) => Kept::Notice(json(record)),
-            Command::Archive(record) => Kept::Ended(Box::new(row(record))),
-            Command::KeepLocal(job) => Kept::Local(local_row(job)),
-            _ => Kept::Nothing,
+            Command::Tell(record) => DurableRecord::Notice(json(record)),
+            Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
+            Command::KeepLocal(job) => DurableRecord::Local(local_row(job)),
+            _ => DurableRecord::Nothing,
         }
     }
 
@@ -309,12 +309,12 @@ impl Driver<Server> for ServerDriver {
                 self.replies.answer(to, answer);
             }
             Command::Batch(batch::Command::Run(run)) => {
-                if let Some(what) = What::of(machine, run.job.0) {
+                if let Some(what) = Execution::of(machine, run.job.0) {
                     self.processes.run(what, run);
                 }
             }
             Command::Batch(batch::Command::Terminate { job }) => {
-                if let Some(what) = What::of(machine, job.0) {
+                if let Some(what) = Execution::of(machine, job.0) {
                     self.processes.terminate(job, what.dir(&self.processes.host));
                 }
             }

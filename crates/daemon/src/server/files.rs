@@ -18,7 +18,7 @@ use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::open::Open;
+use super::open::OpenCall;
 use super::sealing::Sealing;
 use super::service::blocking;
 
@@ -72,7 +72,7 @@ pub(super) enum Known {
 pub(super) fn upload<A, F>(
     mut requests: Streaming<proto::UploadRequest>,
     caller: Sender,
-    open: Open,
+    open: OpenCall,
     store: Store,
     accepted: A,
 ) -> UploadStream
@@ -94,7 +94,7 @@ where
 async fn take<A, F>(
     requests: &mut Streaming<proto::UploadRequest>,
     caller: &Sender,
-    open: &Open,
+    open: &OpenCall,
     store: Store,
     sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
     accepted: A,
@@ -240,7 +240,7 @@ impl From<Download> for Wanted {
 }
 
 /// Sends a file from an offset on; one that is followed until `ended` says that the job has.
-pub(super) fn download<E, F>(dir: PathBuf, wanted: Wanted, open: Open, ended: E) -> DownloadStream
+pub(super) fn download<E, F>(dir: PathBuf, wanted: Wanted, open: OpenCall, ended: E) -> DownloadStream
 where
     E: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = Result<bool, Status>> + Send,
@@ -265,7 +265,7 @@ where
 async fn give<E, F>(
     dir: PathBuf,
     wanted: Wanted,
-    open: &Open,
+    open: &OpenCall,
     sender: &mpsc::Sender<Result<proto::Chunk, Status>>,
     ended: E,
 ) -> Result<(), Status>

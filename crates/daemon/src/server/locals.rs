@@ -3,7 +3,7 @@
 use pliant_control::local::LocalJob;
 use pliant_control::server::Server;
 use pliant_model::Time;
-use pliant_policy::nodes::Picture;
+use pliant_policy::nodes::ClusterSnapshot;
 use pliant_wire::{LocalPlace, LocalsPage, LocalsQuery};
 use tonic::Status;
 
@@ -23,7 +23,7 @@ pub(super) async fn page(
     };
     let present = mailbox.ask(present).await;
     let (tuner, nodes, mut jobs) = present.map_err(|_| Status::unavailable("the server is stopping"))?;
-    let nodes = nodes.map(|nodes| Picture { running: Vec::new(), pending: Vec::new(), ..nodes });
+    let nodes = nodes.map(|nodes| ClusterSnapshot { running: Vec::new(), pending: Vec::new(), ..nodes });
     let after = query.after.map(|place| (place.ended.0, place.number));
     let (since, limit) = (query.since.0, query.limit);
     let rows = archived(archive, move |archive| archive.locals(since, after, limit)).await?;

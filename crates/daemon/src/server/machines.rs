@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use pliant_control::coallocation::Machine;
 use pliant_control::names::Name;
 use pliant_control::server::Server;
-use pliant_policy::nodes::Picture;
+use pliant_policy::nodes::ClusterSnapshot;
 use tokio::sync::OnceCell;
 
 use crate::config::ClusterFile;
@@ -108,7 +108,7 @@ fn load(procs: u32, taken: u32, others: f64, host: f64) -> f64 {
 }
 
 /// The nodes of a cluster on which something may start.
-fn of_nodes(picture: &Picture, power_of_one: f64) -> Vec<Machine> {
+fn of_nodes(picture: &ClusterSnapshot, power_of_one: f64) -> Vec<Machine> {
     let taken = |at: usize| {
         let shares = picture.running.iter().flat_map(|job| job.on.iter().map(move |share| (job, share)));
         let there = shares.filter(|(_, share)| share.node as usize == at);
@@ -215,7 +215,7 @@ mod tests {
         };
         let share = |node, cores: Option<u32>| Share { node, cores: cores.map(Procs) };
         let job = |cores, on| Holder { job: JobId(1), cores: Procs(cores), on, end: Time(9), expected: None };
-        let mut picture = Picture {
+        let mut picture = ClusterSnapshot {
             nodes: vec![
                 node("a", true, None),
                 node("b", false, None),
@@ -223,9 +223,9 @@ mod tests {
                 node("d", true, None),
             ],
             running: vec![job(1, vec![share(0, Some(1))]), job(6, vec![share(2, None), share(3, None)])],
-            ..Picture::default()
+            ..ClusterSnapshot::default()
         };
-        let seen = |picture: &Picture| -> Vec<(String, f64, f64)> {
+        let seen = |picture: &ClusterSnapshot| -> Vec<(String, f64, f64)> {
             let machines = of_nodes(picture, 10.0).into_iter();
             machines.map(|machine| (machine.name, machine.power_mflops, machine.load)).collect()
         };

@@ -26,12 +26,12 @@ mod what;
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use cluster::{Cluster, Fresh};
+use cluster::{Cluster, FreshListings};
 use driver::{Processes, ServerDriver};
 use launch::Host;
 use machines::Machines;
-use offer::{Below, Shop};
-use others::Others;
+use offer::{ServerChild, ServiceOffer};
+use others::PeerServers;
 use parts::{Coordinators, Parts, Places};
 use pliant_control::server::{Server, ServerConfig};
 use pliant_control::server_info::ServerInfo;
@@ -48,12 +48,12 @@ use pliant_wire::proto::server_server::ServerServer;
 use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
 use tokio::sync::{broadcast, watch};
-use what::What;
+use what::Execution;
 
 use crate::calling::UnderWay;
 use crate::config::{OptionalFile, ServerFile};
 use crate::host::{Certificates, DaemonError, Front, MachineHost, Replies, Settings, transport};
-use crate::uplink::{Heard, Uplink, readiness, upward};
+use crate::uplink::{ParentContact, Uplink, readiness, upward};
 
 /// How many changes of jobs a slow watcher may be behind.
 const CHANGES: usize = 4096;
@@ -110,12 +110,12 @@ pub async fn serve(
     let jobs = machine.machine().running().map(|(_, run, cancelling)| (run, cancelling));
     let parts = machine.machine().running_parts().map(|(_, run, cancelling)| (run, cancelling));
     for (run, cancelling) in jobs.chain(parts) {
-        if let Some(what) = What::of(machine.machine(), run.job.0) {
+        if let Some(what) = Execution::of(machine.machine(), run.job.0) {
             processes.resume(what, run.clone(), cancelling);
         }
     }
     let cluster = file.cluster.foreign().map(|settings| {
-        let around = cluster::Around {
+        let around = cluster::ClusterContext {
             host: host.clone(),
             store: store.clone(),
             supervisor: supervisor.clone().into(),
@@ -133,7 +133,7 @@ pub async fn serve(
         runtime: tokio::runtime::Handle::current(),
         calls: Arc::default(),
     };
-    let others = Others {
+    let others = PeerServers {
         address: advertised.clone(),
         store: store.clone(),
         folders: cluster.is_some().then(|| host.clone()),
@@ -143,7 +143,7 @@ pub async fn serve(
         calls: UnderWay::default(),
     };
     let shop = shop(&file, procs, advertised, &supervisor);
-    let around = explorations::Around {
+    let around = explorations::ExplorationContext {
         file: &file,
         host: &host,
         shop: &shop,
@@ -152,7 +152,7 @@ pub async fn serve(
         halted: halted.clone(),
     };
     let (explorations, requests) = explorations::start(around).await?.unzip();
-    let child = Below {
+    let child = ServerChild {
         shop: shop.clone(),
         fresh: fresh.clone(),
         journal: machine.journal_id(),
@@ -161,7 +161,7 @@ pub async fn serve(
         replies: replies.clone(),
         numbered: is_numbered,
     };
-    let heard = Heard::start();
+    let heard = ParentContact::start();
     let parent = heard.clone();
     let journal_health = health.clone();
     let (batch_system, requests_kept) = (fresh.clone(), explorations.clone());
@@ -170,7 +170,7 @@ pub async fn serve(
         if let Some(why) = requests_kept.as_ref().and_then(|explorations| explorations.failure()) {
             readiness = readiness.but("explorations", why);
         }
-        match batch_system.as_ref().and_then(Fresh::missing) {
+        match batch_system.as_ref().and_then(FreshListings::missing) {
             Some(why) => readiness.but("batch-system", why),
             None => readiness,
         }
@@ -275,7 +275,7 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
     })
 }
 
-fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString]) -> Shop {
+fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString]) -> ServiceOffer {
     let catalogue = Arc::new(file.catalogue.clone());
     let mut services = catalogue.summaries();
     if file.optional.as_ref().is_some_and(|optional| optional.pause) {
@@ -295,7 +295,7 @@ fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString
         optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
     };
     let spare = pack_spare(file.cluster.grace_s, info.speed);
-    Shop { info, catalogue, pliant: program(supervisor), spare }
+    ServiceOffer { info, catalogue, pliant: program(supervisor), spare }
 }
 
 /// The path of this program, by the command of a supervisor.

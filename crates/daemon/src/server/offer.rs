@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::agent::{Ask, ChildKind, Found, What};
-use pliant_control::handoff::{MoveOutcome, Order, Stays};
+use pliant_control::agent::{Ask, ChildKind, DiscoveryResult, DiscoverySubject};
+use pliant_control::handoff::{MoveOutcome, MoveProposal, StayReason};
 use pliant_control::job::Work;
 use pliant_control::names::{Name, User};
 use pliant_control::reason::{Cause, Reason};
@@ -17,13 +17,13 @@ use pliant_telemetry::RequestId;
 use pliant_wire::{PackedCall, Submitted};
 use tokio::sync::watch;
 
-use super::cluster::Fresh;
+use super::cluster::FreshListings;
 use crate::host::{Mailbox, Replies, Stopped};
 use crate::uplink::{Child, Upward};
 
 /// What a server is to others, and what it offers.
 #[derive(Clone, Debug)]
-pub(super) struct Shop {
+pub(super) struct ServiceOffer {
     pub(super) info: ServerInfo,
     pub(super) catalogue: Arc<Catalogue>,
     /// The path of this program, for services that use it.
@@ -41,7 +41,7 @@ pub(super) struct Made {
     pub(super) pack: Option<Packed>,
 }
 
-impl Shop {
+impl ServiceOffer {
     /// What a request runs.
     pub(super) fn prepare(
         &self,
@@ -94,13 +94,15 @@ impl Shop {
     }
 
     /// The shape of what is asked for.
-    fn work(&self, what: &What, user: &User, learned: Option<Span>) -> Result<Work, Reason> {
+    fn work(&self, what: &DiscoverySubject, user: &User, learned: Option<Span>) -> Result<Work, Reason> {
         let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
         match what {
-            What::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
-            What::Work(_) => Err(refused(Refusal::NoScripts)),
-            What::Pictures | What::Order(_) => Err(Cause::Invalid.because("it is no work")),
-            What::Service { name, arguments } => {
+            DiscoverySubject::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
+            DiscoverySubject::Work(_) => Err(refused(Refusal::NoScripts)),
+            DiscoverySubject::Pictures | DiscoverySubject::Order(_) => {
+                Err(Cause::Invalid.because("it is no work"))
+            }
+            DiscoverySubject::Service { name, arguments } => {
                 let service = self.catalogue.find(name, user).map_err(refused)?;
                 let prepared = service.prepare(arguments, &self.pliant, learned);
                 prepared.map(|prepared| prepared.work).map_err(refused)
@@ -111,10 +113,10 @@ impl Shop {
 
 /// A server as the child of its agent.
 #[derive(Clone)]
-pub(super) struct Below {
-    pub(super) shop: Shop,
+pub(super) struct ServerChild {
+    pub(super) shop: ServiceOffer,
     /// The listings of a batch system that is not the embedded one.
-    pub(super) fresh: Option<Fresh>,
+    pub(super) fresh: Option<FreshListings>,
     pub(super) journal: u64,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) upward: Upward,
@@ -124,7 +126,7 @@ pub(super) struct Below {
     pub(super) numbered: watch::Sender<bool>,
 }
 
-impl Child for Below {
+impl Child for ServerChild {
     fn name(&self) -> Name {
         self.shop.info.name.clone()
     }
@@ -148,7 +150,7 @@ impl Child for Below {
     async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
         match ask.what {
             // That takes as long as the batch system does: the line goes on meanwhile.
-            What::Order(_) => {
+            DiscoverySubject::Order(_) => {
                 let own = self.clone();
                 tokio::spawn(async move { own.tell(discovery, &ask, &request).await });
             }
@@ -179,12 +181,12 @@ impl Child for Below {
     }
 }
 
-impl Below {
+impl ServerChild {
     /// Answers what the parent asked.
     async fn tell(&self, discovery: u64, ask: &Ask, request: &RequestId) {
         let found = self.answer(ask).await.unwrap_or_else(|why| {
             let refusals = vec![(self.name(), why)];
-            Found { refusals, ..Found::default() }
+            DiscoveryResult { refusals, ..DiscoveryResult::default() }
         });
         request.span().in_scope(|| {
             let completion = found.vectors.first().map(|vector| vector.estimate.completion().0);
@@ -196,39 +198,42 @@ impl Below {
     }
 
     /// Has the machine carry out what an agent proposes, as far as it sees fit.
-    async fn order(&self, order: Box<Order>) -> Result<MoveOutcome, Stopped> {
+    async fn order(&self, order: Box<MoveProposal>) -> Result<MoveOutcome, Stopped> {
         let reply = self.replies.wait();
         let limit = Duration::from_secs(order.patience.0.unsigned_abs() + 5);
         tracing::info!(job = %order.job, to = %order.to, "the agent proposes to move a job");
         self.mailbox.tell(Event::Order { reply: reply.token(), order })?;
         match reply.within(limit).await {
             Ok(Answer::Order(outcome)) => Ok(outcome),
-            _ => Ok(MoveOutcome::Stays(Stays::Silent)),
+            _ => Ok(MoveOutcome::Stays(StayReason::Silent)),
         }
     }
 
     /// What a question to this server leads to. One that an agent gives an order with is answered when the job has been
     /// handed over, or stays.
-    async fn answer(&self, ask: &Ask) -> Result<Found, Reason> {
+    async fn answer(&self, ask: &Ask) -> Result<DiscoveryResult, Reason> {
         let stopping = |_| Cause::Stopping.because("is stopping");
-        if let (Some(fresh), false) = (&self.fresh, matches!(ask.what, What::Order(_))) {
+        if let (Some(fresh), false) = (&self.fresh, matches!(ask.what, DiscoverySubject::Order(_))) {
             fresh.look().await;
         }
         match &ask.what {
-            What::Pictures => {
+            DiscoverySubject::Pictures => {
                 let info = self.shop.info.clone();
                 let picture = self.mailbox.glance(move |server, now| server.picture(now, &info)).await;
-                return Ok(Found { pictures: vec![picture.map_err(stopping)?], ..Found::default() });
+                return Ok(DiscoveryResult {
+                    pictures: vec![picture.map_err(stopping)?],
+                    ..DiscoveryResult::default()
+                });
             }
-            What::Order(order) => {
+            DiscoverySubject::Order(order) => {
                 let outcome = self.order(order.clone()).await.map_err(stopping)?;
-                return Ok(Found { outcome: Some(outcome), ..Found::default() });
+                return Ok(DiscoveryResult { outcome: Some(outcome), ..DiscoveryResult::default() });
             }
-            What::Work(_) | What::Service { .. } => {}
+            DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}
         }
         let learned = match &ask.what {
-            What::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
-            What::Work(_) | What::Pictures | What::Order(_) => None,
+            DiscoverySubject::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
+            DiscoverySubject::Work(_) | DiscoverySubject::Pictures | DiscoverySubject::Order(_) => None,
         };
         let work = self.shop.work(&ask.what, &ask.caller.user, learned)?;
         let info = self.shop.info.clone();

@@ -4,9 +4,9 @@ use pliant_control::access::Caller;
 use pliant_site::services::ServiceDescription;
 use pliant_wire::{Offer, OfferedArgument, OfferedService};
 
-use super::offer::Shop;
+use super::offer::ServiceOffer;
 
-impl Shop {
+impl ServiceOffer {
     /// The services that a caller may use, and how many there are for others.
     pub(super) fn offered(&self, caller: &Caller) -> Offer {
         let service = |(service, usable): (ServiceDescription, bool)| OfferedService {

@@ -12,13 +12,13 @@ use crate::gate::Pass;
 const LOOK: Duration = Duration::from_secs(5);
 
 /// A call that stays open: counted, and its caller's certificate looked at from time to time.
-pub(super) struct Open {
+pub(super) struct OpenCall {
     pub(super) _pass: Option<Pass>,
     pub(super) tls: Arc<ServerTls>,
     pub(super) peer: Peer,
 }
 
-impl Open {
+impl OpenCall {
     /// An error once the caller's certificate is revoked or has expired.
     pub(super) fn check(&self) -> Result<(), Status> {
         self.tls.check(&self.peer).map_err(|error| {

@@ -22,14 +22,14 @@ use tonic::{Code, Request, Status};
 use super::launch::{Host, Launch};
 use crate::calling::{UnderWay, timed};
 use crate::host::Mailbox;
-use crate::host::crash_points::{self, Place};
+use crate::host::crash_points::{self, CrashPoint};
 
 /// How long the files of a job may take on their way.
 const FILES: Duration = Duration::from_secs(600);
 
 /// The way to other servers.
 #[derive(Clone)]
-pub(super) struct Others {
+pub(super) struct PeerServers {
     /// Where we are reached.
     pub(super) address: String,
     pub(super) store: Store,
@@ -75,7 +75,7 @@ impl From<Status> for Failed {
     }
 }
 
-impl Others {
+impl PeerServers {
     /// Makes a call, unless the same one is under way. What is answered is told to the machine.
     pub(super) fn call(&self, to: Peer, id: HandoffId, call: Call) {
         let (own, step) = (self.clone(), step(&call));
@@ -130,7 +130,7 @@ impl Others {
             let sent = tokio::time::timeout(FILES, self.send(server, handoff, file)).await;
             sent.map_err(|_| Failed::Passing(format!("{} took too long", file.name.as_str())))??;
         }
-        crash_points::reached(Place::FilesSent, ["prepare"].iter());
+        crash_points::reached(CrashPoint::FilesSent, ["prepare"].iter());
         let prepare = Prepare {
             id: handoff.id.clone(),
             address: self.address.clone(),

@@ -18,15 +18,15 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::cluster::Fresh;
+use super::cluster::FreshListings;
 use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
 use super::handover::source;
 use super::launch::Host;
 use super::locals;
 use super::machines::Machines;
-use super::offer::Shop;
-use super::open::Open;
+use super::offer::ServiceOffer;
+use super::open::OpenCall;
 use super::sealing::Sealing;
 use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
@@ -48,11 +48,11 @@ pub(super) struct Service {
     pub(super) archive: SharedArchive,
     /// What it has for launches.
     pub(super) machines: Machines,
-    pub(super) shop: Shop,
+    pub(super) shop: ServiceOffer,
     /// Its cores for explorations, if it has any.
     pub(super) explorations: Option<Explorations>,
     /// The listings of a batch system that is not the embedded one.
-    pub(super) fresh: Option<Fresh>,
+    pub(super) fresh: Option<FreshListings>,
     pub(super) host: Host,
     pub(super) store: Store,
     pub(super) sealing: Sealing,
@@ -340,21 +340,21 @@ impl Service {
     }
 
     /// Lets in whoever sends files: their owner, or a server that hands a job over.
-    fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, Open), Status> {
+    fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, OpenCall), Status> {
         let peer = gate::caller(request)?.peer;
         if peer.role == Role::Server {
             let sender = Sender::Server(peer.name.clone());
-            return Ok((sender, Open { _pass: None, tls: self.tls.clone(), peer }));
+            return Ok((sender, OpenCall { _pass: None, tls: self.tls.clone(), peer }));
         }
         let (caller, open) = self.open(request)?;
         Ok((Sender::User(caller.user), open))
     }
 
     /// Lets in a call that stays open.
-    pub(super) fn open<T>(&self, request: &Request<T>) -> Result<(Caller, Open), Status> {
+    pub(super) fn open<T>(&self, request: &Request<T>) -> Result<(Caller, OpenCall), Status> {
         let (caller, pass) = self.gate.user(request)?;
         let peer = gate::caller(request)?.peer;
-        Ok((caller, Open { _pass: Some(pass), tls: self.tls.clone(), peer }))
+        Ok((caller, OpenCall { _pass: Some(pass), tls: self.tls.clone(), peer }))
     }
 
     /// Tells the machine, in so many bytes, and waits until the answer is durable.

@@ -8,7 +8,7 @@ use pliant_control::coallocation::PartId;
 use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
-use pliant_site::processes::{self, Found};
+use pliant_site::processes::{self, ProcessState};
 use pliant_staging::{StagingError, Store};
 use pliant_transport::Clock;
 use tokio::sync::watch;
@@ -109,9 +109,9 @@ impl Upkeep {
             return false;
         }
         let ended = match processes::find(dir) {
-            Ok(Found::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
-            Ok(Found::NeverStarted | Found::Lost(_)) => changed(dir),
-            Ok(Found::Running(_)) | Err(_) => None,
+            Ok(ProcessState::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
+            Ok(ProcessState::NeverStarted | ProcessState::Lost(_)) => changed(dir),
+            Ok(ProcessState::Running(_)) | Err(_) => None,
         };
         ended.is_some_and(|ended| ended + self.kept <= now)
     }

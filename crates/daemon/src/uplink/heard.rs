@@ -13,7 +13,7 @@ use crate::monitoring::Readiness;
 
 /// When the parent was last heard over a line on which it has greeted us.
 #[derive(Clone, Debug)]
-pub(crate) struct Heard(Arc<Mutex<Last>>);
+pub(crate) struct ParentContact(Arc<Mutex<Last>>);
 
 #[derive(Debug)]
 struct Last {
@@ -23,10 +23,10 @@ struct Last {
     lost: Option<(String, String)>,
 }
 
-impl Heard {
+impl ParentContact {
     /// Nothing yet: it has a moment to be found.
-    pub(crate) fn start() -> Heard {
-        Heard(Arc::new(Mutex::new(Last { at: Instant::now(), lost: None })))
+    pub(crate) fn start() -> ParentContact {
+        ParentContact(Arc::new(Mutex::new(Last { at: Instant::now(), lost: None })))
     }
 
     /// It was heard.
@@ -63,7 +63,7 @@ impl Heard {
 }
 
 /// Whether a daemon can do its work: its journal can be written, and its parent is there if it has one.
-pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&Heard>) -> Readiness {
+pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&ParentContact>) -> Readiness {
     let mut readiness = Readiness::ready();
     if let Some(why) = journal.failure() {
         readiness = readiness.but("journal", why);
@@ -82,7 +82,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_parent_counts_as_gone_after_silence_and_as_there_when_it_is_heard() {
-        let heard = Heard::start();
+        let heard = ParentContact::start();
         let earlier = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
         assert_eq!(heard.missing(SILENCE), None);
         heard.lost("agent.example.org:7700", "connection refused");
@@ -91,7 +91,7 @@ mod tests {
         let (journal, full) = (JournalHealth::default(), JournalError::Full { why: "no room".to_owned() });
         journal.committed(Err(&full));
         let unwritten = || Readiness::ready().but("journal", full.to_string());
-        let readiness_of = |heard: &Heard| readiness(&journal, Some(heard));
+        let readiness_of = |heard: &ParentContact| readiness(&journal, Some(heard));
         let why = "no answer from agent.example.org:7700 for 35 s: connection refused";
         let expected = unwritten().but("parent", why.to_owned());
         assert_eq!(readiness_of(&heard), expected);

@@ -4,8 +4,8 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame};
 use parking_lot::Mutex;
-use pliant_control::agent::Found;
-use pliant_control::handoff::{Movable, Picture};
+use pliant_control::agent::DiscoveryResult;
+use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
 use pliant_journal::{Entry, Filter, JobRow, JournalError, LocalPlace, LocalRow};
@@ -150,9 +150,9 @@ impl Bench {
             attempts: Arc::clone(&attempts),
         };
         let (upward, outbound) = upward(last + 1);
-        let mut line = Line {
+        let mut line = ParentConnection {
             child: Arc::new(Lyon),
-            heard: Heard::start(),
+            heard: ParentContact::start(),
             archive: Arc::new(Mutex::new(Box::new(news))),
             clock: Clock::start(Time(0)),
             outbound,
@@ -260,7 +260,7 @@ async fn a_journal_that_cannot_be_read_is_read_later() {
 async fn news_that_another_parent_has_kept_are_not_waited_for() {
     let mut bench = Bench::new(10, 9, 0);
     // An answer to a question that nobody asked over this line is not told.
-    bench.upward.answer(7, Found::default());
+    bench.upward.answer(7, DiscoveryResult::default());
     bench.upward.unnumbered("lyon".parse().unwrap());
     assert_eq!(bench.next().await, FromChild::Unnumbered { server: "lyon".parse().unwrap() });
     while bench.attempts.load(Ordering::Relaxed) == 0 {
@@ -273,7 +273,7 @@ async fn news_that_another_parent_has_kept_are_not_waited_for() {
 }
 
 /// The queue of a cluster with so many waiting jobs, each of which may be moved.
-fn queue(waiting: u32) -> Found {
+fn queue(waiting: u32) -> DiscoveryResult {
     let estimate = Estimate { procs: Procs(8), walltime: Span(86_400), start: Time(1_795_258_985) };
     let movable = |number| Movable {
         number,
@@ -301,8 +301,8 @@ fn queue(waiting: u32) -> Found {
     };
     let queue = Dump { placed, ..Dump::default() };
     let movable = (1..=waiting).map(movable).collect();
-    let picture = Picture { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
-    Found { pictures: vec![picture], ..Found::default() }
+    let picture = ServerSnapshot { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
+    DiscoveryResult { pictures: vec![picture], ..DiscoveryResult::default() }
 }
 
 #[tokio::test]
@@ -342,7 +342,7 @@ fn what_is_no_answer_is_found_out() {
     assert!(pieces.take(1, &[0xff; 9], true).is_err());
     // What is left of an answer that was given up does not get into the next one.
     assert_eq!(pieces.take(2, &[0xff; 9], false), Ok(None));
-    let answer = FromChild::Answer { discovery: 3, found: Found::default() };
+    let answer = FromChild::Answer { discovery: 3, found: DiscoveryResult::default() };
     let proto::Up { message: Some(proto::up::Message::Answer(short)) } = proto::Up::from(&answer) else {
         panic!("an answer is one")
     };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pliant_control::agent::Found;
+use pliant_control::agent::DiscoveryResult;
 use pliant_control::names::Name;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -19,18 +19,18 @@ pub(crate) struct Upward {
     last_news: Arc<watch::Sender<u64>>,
     announce: Arc<Notify>,
     freed: Arc<Notify>,
-    said: mpsc::Sender<Said>,
+    said: mpsc::Sender<TransientMessage>,
 }
 
 /// What is of use at once or not at all.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum TransientMessage {
     /// The answer to a question.
     Answer {
         /// The number that [`Child::asked`](super::Child::asked) was told.
         discovery: u64,
         /// What was found.
-        found: Found,
+        found: DiscoveryResult,
     },
     /// Which numbers have the jobs of that server had?
     Unnumbered(Name),
@@ -42,7 +42,7 @@ pub(crate) struct Outbound {
     pub(super) last_news: watch::Receiver<u64>,
     pub(super) announce: Arc<Notify>,
     pub(super) freed: Arc<Notify>,
-    pub(super) said: mpsc::Receiver<Said>,
+    pub(super) said: mpsc::Receiver<TransientMessage>,
 }
 
 /// A way up and its end. `next_notice` is the number of the next news.
@@ -76,16 +76,16 @@ impl Upward {
     }
 
     /// The answer to a question. If it does not fit, the parent's patience runs out.
-    pub(crate) fn answer(&self, discovery: u64, found: Found) {
-        self.say(Said::Answer { discovery, found });
+    pub(crate) fn answer(&self, discovery: u64, found: DiscoveryResult) {
+        self.say(TransientMessage::Answer { discovery, found });
     }
 
     /// A server asks which numbers its jobs have had. If that does not fit, the server asks again.
     pub(crate) fn unnumbered(&self, server: Name) {
-        self.say(Said::Unnumbered(server));
+        self.say(TransientMessage::Unnumbered(server));
     }
 
-    fn say(&self, said: Said) {
+    fn say(&self, said: TransientMessage) {
         // The line ends only with the daemon.
         if let Err(mpsc::error::TrySendError::Full(said)) = self.said.try_send(said) {
             tracing::debug!(?said, "the parent takes nothing in: dropped");
@@ -103,12 +103,12 @@ mod tests {
         for number in 1..=100_000 {
             upward.news(number);
             upward.announce();
-            upward.answer(number, Found::default());
+            upward.answer(number, DiscoveryResult::default());
         }
         upward.news(3);
         assert_eq!(*outbound.last_news.borrow(), 100_000, "the number of the last news, and no news");
         let mut answers = 0;
-        while let Ok(Said::Answer { discovery, .. }) = outbound.said.try_recv() {
+        while let Ok(TransientMessage::Answer { discovery, .. }) = outbound.said.try_recv() {
             answers += 1;
             assert_eq!(discovery, answers, "the first ones: those after them have found the place taken");
         }

@@ -13,7 +13,7 @@ mod by_rank;
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::line::{Line, Slot};
+use super::line::{Slot, WaitingQueue};
 use super::occupancy::Occupancy;
 use super::order::{Ordering, Ranking};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
@@ -66,13 +66,13 @@ pub(super) trait Rule: Clone + Send + 'static {
 #[derive(Clone, Debug)]
 pub(super) struct Occupied {
     pub(super) processors: Occupancy,
-    pub(super) line: Line,
+    pub(super) line: WaitingQueue,
     /// Jobs that were started and not yet handed out.
     due: Vec<Waiting>,
 }
 
 impl Occupied {
-    fn empty(procs: Procs, line: Line) -> Occupied {
+    fn empty(procs: Procs, line: WaitingQueue) -> Occupied {
         Occupied { processors: Occupancy::new(procs), line, due: Vec::new() }
     }
 
@@ -180,13 +180,13 @@ pub(super) struct EventDriven<R> {
 
 impl<R: Rule> EventDriven<R> {
     pub(super) fn boxed(procs: Procs, rule: R) -> Box<dyn BatchScheduler> {
-        let cluster = Occupied::empty(procs, Line::by_submission());
+        let cluster = Occupied::empty(procs, WaitingQueue::by_submission());
         Box::new(EventDriven { rule, cluster, plan: None })
     }
 
     /// A cluster that serves its line in a queue order.
     pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering, rule: R) -> Box<dyn BatchScheduler> {
-        let line = Line::by_rank(Ranking::new(ordering, procs, now));
+        let line = WaitingQueue::by_rank(Ranking::new(ordering, procs, now));
         Box::new(EventDriven { rule, cluster: Occupied::empty(procs, line), plan: None })
     }
 

@@ -39,7 +39,7 @@ impl Clone for ClusterState {
 }
 
 /// One cluster of a federation in the making.
-pub struct Pictured {
+pub struct ClusterDraft {
     /// Processors.
     pub procs: Procs,
     /// How fast they are.
@@ -99,7 +99,7 @@ impl Federation {
             .iter()
             .map(|cluster| {
                 let scheduler = cluster.batch.parse::<LocalPolicy>()?.scheduler(cluster.procs, now);
-                Ok(Pictured { procs: cluster.procs, speed: cluster.speed, tuner, scheduler, open: true })
+                Ok(ClusterDraft { procs: cluster.procs, speed: cluster.speed, tuner, scheduler, open: true })
             })
             .collect::<Result<Vec<_>, UnknownName>>()?;
         Ok(Federation::pictured(clusters, []))
@@ -107,8 +107,8 @@ impl Federation {
 
     /// Clusters as they are at the moment, numbered in this order, with the requests that wait on them and may be
     /// moved. A job has one number, and no other job of any cluster has it.
-    pub fn pictured(clusters: Vec<Pictured>, waiting: impl IntoIterator<Item = Tracked>) -> Federation {
-        let state = |Pictured { procs, speed, tuner, scheduler, open }| ClusterState {
+    pub fn pictured(clusters: Vec<ClusterDraft>, waiting: impl IntoIterator<Item = Tracked>) -> Federation {
+        let state = |ClusterDraft { procs, speed, tuner, scheduler, open }| ClusterState {
             procs,
             speed,
             scheduler,

@@ -14,7 +14,7 @@ use pliant_model::{Span, Time};
 
 use super::choice::choose;
 use super::picture::{Rules, Shape};
-use super::search::Place;
+use super::search::NodeFit;
 use super::timeline::{Stretch, Timeline};
 
 /// How long the first group is.
@@ -27,7 +27,7 @@ pub(super) fn earliest(
     shape: Shape,
     walltime: Span,
     from: Time,
-) -> Option<Place> {
+) -> Option<NodeFit> {
     let loose = Rules { strict_holes: false, ..rules.clone() };
     let mut stretch = Stretch::new(timeline, rules);
     let mut overlap = Stretch::new(timeline, &loose);
@@ -48,7 +48,7 @@ pub(super) fn earliest(
                 overlap.begin(timeline.at(start));
                 overlap.extend(start + walltime.0);
                 if on.iter().all(|(node, _)| overlap.free[*node as usize] > 0) {
-                    return Some(Place { start: Time(start), on });
+                    return Some(NodeFit { start: Time(start), on });
                 }
                 first = start;
                 continue;

@@ -2,7 +2,7 @@
 //! do next.
 //!
 //! A server in front of a batch system that is not Pliant's cannot ask it what a request would get; it plans
-//! the queue itself, as that batch system does, from what a listing says ([`Picture`]). [`Nodes`] is that
+//! the queue itself, as that batch system does, from what a listing says ([`ClusterSnapshot`]). [`Nodes`] is that
 //! plan. It is a [`BatchScheduler`] like the others, so that a federation can hold it and try moves on it,
 //! but it plans on *sets of nodes*: eight free cores are not eight cores of one node, and a planned job may
 //! keep its nodes to itself ([`Rules`]).
@@ -37,7 +37,9 @@ use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
-pub use picture::{Holder, Node, Pending, Picture, PictureError, Published, Reserve, Rules, Shape, Share};
+pub use picture::{
+    ClusterSnapshot, Holder, Node, Pending, PictureError, Published, Reserve, Rules, Shape, Share,
+};
 
 use self::passes::Running;
 use self::plan::Plan;
@@ -96,7 +98,7 @@ impl Held {
 
 impl Nodes {
     /// The cluster of a picture that was made at `now`.
-    pub fn from_picture(now: Time, picture: &Picture) -> Result<Nodes, PictureError> {
+    pub fn from_picture(now: Time, picture: &ClusterSnapshot) -> Result<Nodes, PictureError> {
         picture.check()?;
         let shares = shares::bound(&picture.nodes, &picture.running);
         let held = |(one, on): (&Holder, _)| {
@@ -119,20 +121,20 @@ impl Nodes {
     }
 
     /// Takes over a new picture. One that cannot be is refused and leaves everything as it is.
-    pub fn set(&mut self, now: Time, picture: &Picture) -> Result<(), PictureError> {
+    pub fn set(&mut self, now: Time, picture: &ClusterSnapshot) -> Result<(), PictureError> {
         *self = Nodes::from_picture(now, picture)?;
         Ok(())
     }
 
     /// The present state, with everything that [`Nodes::from_picture`] needs to go on the same way.
-    pub fn picture(&self) -> Picture {
+    pub fn picture(&self) -> ClusterSnapshot {
         let share = |(node, cores): &(u32, u32)| Share { node: *node, cores: Some(Procs(*cores)) };
         let holder = |(job, held): (&JobId, &Held)| {
             let Held { cores, end, expected, on } = held;
             let on = on.iter().map(share).collect();
             Holder { job: *job, cores: *cores, on, end: *end, expected: *expected }
         };
-        Picture {
+        ClusterSnapshot {
             nodes: self.nodes.iter().map(|node| Node { taken: None, ..node.clone() }).collect(),
             running: self.running.iter().map(holder).collect(),
             pending: self.pending.clone(),

@@ -15,7 +15,7 @@ use pliant_model::{JobId, Span, Time};
 
 use super::picture::{Node, Pending, Reserve, Rules};
 use super::plan::Plan;
-use super::search::{Place, duration, occupied};
+use super::search::{NodeFit, duration, occupied};
 
 /// Most passes times waiting jobs times nodes.
 const BUDGET: usize = 100_000;
@@ -49,7 +49,7 @@ pub(super) fn play(
     nodes: &[Node],
     running: Vec<Running>,
     pending: &[Pending],
-) -> Vec<(JobId, Place)> {
+) -> Vec<(JobId, NodeFit)> {
     let rules = Rules { reserve: Reserve::Nodes, published: false, ..rules.clone() };
     let waiting: Vec<Waiting> = pending
         .iter()
@@ -88,7 +88,7 @@ pub(super) fn play(
 impl Play<'_> {
     /// The next job to start at `at`: in a backfill pass the first that would, else the first in line if
     /// it fits. Its position among those that wait.
-    fn next_start(&self, at: Time, backfill: bool) -> Option<(usize, Place)> {
+    fn next_start(&self, at: Time, backfill: bool) -> Option<(usize, NodeFit)> {
         let held = self.running.iter().map(|one| (one.limit, &one.on[..]));
         let mut plan = Plan::new(at, &self.rules, self.nodes, held);
         let waiting = self.waiting.iter().map(|one| &one.seen).enumerate();

@@ -9,7 +9,7 @@ use pliant_model::{JobId, Procs, Span, Time};
 /// A cluster with its queue.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Picture {
+pub struct ClusterSnapshot {
     /// The nodes, in the batch system's order: it prefers neighbours.
     pub nodes: Vec<Node>,
     /// The jobs that hold cores.
@@ -56,7 +56,7 @@ pub struct Holder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Share {
-    /// Position of the node in [`Picture::nodes`].
+    /// Position of the node in [`ClusterSnapshot::nodes`].
     pub node: u32,
     /// How many of its cores, if known.
     pub cores: Option<Procs>,
@@ -225,7 +225,7 @@ impl Rules {
     }
 }
 
-/// Why a [`Picture`] is none.
+/// Why a [`ClusterSnapshot`] is none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PictureError {
     /// A job appears twice.
@@ -277,7 +277,7 @@ impl fmt::Display for PictureError {
 
 impl std::error::Error for PictureError {}
 
-impl Picture {
+impl ClusterSnapshot {
     /// Cores of all nodes, up or not.
     pub fn cores(&self) -> Procs {
         Procs(self.nodes.iter().map(|node| node.cores.0).sum())

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::layout::Layout;
 use super::picture::{Node, Pending, Reserve, Rules};
-use super::search::{self, Place, duration};
+use super::search::{self, NodeFit, duration};
 use super::timeline::Timeline;
 
 /// Starts, and what they leave free.
@@ -16,7 +16,7 @@ use super::timeline::Timeline;
 pub(super) struct Plan {
     pub(super) layout: Layout,
     pub(super) timeline: Timeline,
-    pub(super) places: FxHashMap<JobId, Place>,
+    pub(super) places: FxHashMap<JobId, NodeFit>,
     /// The first start.
     pub(super) first: Option<Time>,
     /// The first expected end of a running job.
@@ -92,7 +92,7 @@ impl Plan {
     }
 
     /// Gives a job a place that is free.
-    pub(super) fn reserve(&mut self, job: &Pending, place: Place) {
+    pub(super) fn reserve(&mut self, job: &Pending, place: NodeFit) {
         let Layout { rules, .. } = &self.layout;
         self.timeline.reserve(place.start, duration(job, rules), &place.on, rules);
         self.first = Some(self.first.map_or(place.start, |first| first.min(place.start)));

@@ -11,7 +11,7 @@ use crate::tuning::{self, Present, SizePlan, Tuner};
 
 /// A start with the nodes and the cores of each.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct NodeFit {
     pub(super) start: Time,
     pub(super) on: Vec<(u32, u32)>,
 }
@@ -42,7 +42,7 @@ pub(super) fn earliest(
     shape: Shape,
     walltime: Span,
     from: Time,
-) -> Option<Place> {
+) -> Option<NodeFit> {
     if rules.reserve == Reserve::Nodes {
         return announced::earliest(timeline, rules, shape, walltime, from);
     }
@@ -60,7 +60,7 @@ pub(super) fn earliest(
         stretch.extend(until);
         if let Some(on) = choose(&stretch.free, timeline.cores(), shape) {
             let on = first_free(timeline, &stretch.free, shape, start).unwrap_or(on);
-            return Some(Place { start: Time(start), on });
+            return Some(NodeFit { start: Time(start), on });
         }
         index += 1;
     }
@@ -102,7 +102,7 @@ pub(super) fn at(
     walltime: Span,
     start: Time,
     nodes: &[u32],
-) -> Option<Place> {
+) -> Option<NodeFit> {
     // What was announced has passed the rule of strict holes.
     let rules = Rules { strict_holes: false, ..rules.clone() };
     let mut stretch = Stretch::new(timeline, &rules);
@@ -121,7 +121,7 @@ pub(super) fn at(
             }
         }
     }
-    Some(Place { start, on: choose(&stretch.free, timeline.cores(), shape)? })
+    Some(NodeFit { start, on: choose(&stretch.free, timeline.cores(), shape)? })
 }
 
 /// The size of a request at the end of the queue, with the walltime that the batch system will list: what waits and

@@ -31,7 +31,7 @@ pub use dispatcher::{
     Dispatch, Dispatcher, NextMandatory, Offer, Placed, Plan, Prospects, RunElsewhere, Unneeded, draw_servers,
 };
 pub use queue::{
-    Cancelled, Decision, Ended, Kind, Order, Prospect, Queue, Request, RequestId, Running, Share, UserId,
-    unfairness,
+    Cancelled, Decision, Kind, Order, Prospect, Queue, Request, RequestId, RunOutcome, Running, Share,
+    UserId, unfairness,
 };
 pub use reallocation::{Move, Reallocation, Waiting, reallocate};

@@ -62,8 +62,8 @@ impl Request {
     }
 
     /// True if its end says that it missed its deadline: it comes too late, or there is nothing to come.
-    fn is_missed(&self, at: TimeMs, how: Ended) -> bool {
-        let never = how != Ended::Over && self.kind == Kind::Mandatory && self.deadline.is_some();
+    fn is_missed(&self, at: TimeMs, how: RunOutcome) -> bool {
+        let never = how != RunOutcome::Over && self.kind == Kind::Mandatory && self.deadline.is_some();
         never || self.is_late(at)
     }
 }
@@ -102,7 +102,7 @@ pub enum Decision {
 
 /// How a run came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum RunOutcome {
     /// By itself: it is complete.
     Over,
     /// By itself, and is worth nothing.
@@ -217,28 +217,28 @@ impl Queue {
     }
 
     /// A run is gone from its core. True if its request waits again.
-    pub fn ended(&mut self, now: TimeMs, id: RequestId, how: Ended) -> bool {
+    pub fn ended(&mut self, now: TimeMs, id: RequestId, how: RunOutcome) -> bool {
         self.ended_at(now, now, id, how)
     }
 
     /// As [`Queue::ended`], of a run that ended at `at`: its user is not charged for the time in which nobody noticed that.
-    pub fn ended_at(&mut self, now: TimeMs, at: TimeMs, id: RequestId, how: Ended) -> bool {
+    pub fn ended_at(&mut self, now: TimeMs, at: TimeMs, id: RequestId, how: RunOutcome) -> bool {
         let found = self.cores.iter().position(|core| core.is_some_and(|run| run.request.id == id));
         let Some(run) = found.and_then(|core| self.cores[core].take()) else { return false };
         let (user, at) = (run.request.user, at.min(now).max(run.since));
         self.accounts.stopped(at, user, run.since);
-        if how == Ended::Killed && run.fate == Fate::Returns {
+        if how == RunOutcome::Killed && run.fate == Fate::Returns {
             self.accounts.killed(user);
             self.wait(run.request, run.sequence);
             return true;
         }
-        if how == Ended::Over {
+        if how == RunOutcome::Over {
             self.accounts.completed(user, at - run.since);
         }
         if run.fate != Fate::Goes && run.request.is_missed(at, how) {
             self.accounts.missed(user);
         }
-        if how != Ended::Killed {
+        if how != RunOutcome::Killed {
             let longest = self.longest.entry(user).or_default();
             *longest = (*longest).max(at - run.since);
         }

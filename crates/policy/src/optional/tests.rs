@@ -35,7 +35,7 @@ impl Server {
     }
 
     fn over(&mut self, id: u32) -> &mut Server {
-        self.queue.ended(self.now, RequestId(id), Ended::Over);
+        self.queue.ended(self.now, RequestId(id), RunOutcome::Over);
         self
     }
 
@@ -51,7 +51,7 @@ impl Server {
                     Decision::Start { request, .. } => said.push(i64::from(request.0)),
                     Decision::End { request } => {
                         said.push(-i64::from(request.0));
-                        self.queue.ended(self.now, request, Ended::Killed);
+                        self.queue.ended(self.now, request, RunOutcome::Killed);
                         ended = true;
                     }
                 }
@@ -110,17 +110,17 @@ fn how_runs_have_ended_is_counted_for_their_users() {
     decide(&mut queue, 0);
     queue.submit(TimeMs(4), request(2, 2, Mandatory));
     decide(&mut queue, 4);
-    queue.ended(TimeMs(4), RequestId(1), Ended::Killed);
+    queue.ended(TimeMs(4), RequestId(1), RunOutcome::Killed);
     decide(&mut queue, 4);
     let late = |queue: &Queue, now| queue.share(TimeMs(now), UserId(2)).unwrap().late;
     assert_eq!((late(&queue, 10), late(&queue, 11)), (0, 1), "the deadline has passed, and it runs");
-    queue.ended(TimeMs(12), RequestId(2), Ended::Over);
+    queue.ended(TimeMs(12), RequestId(2), RunOutcome::Over);
     assert_eq!(late(&queue, 20), 1, "it was completed late");
     decide(&mut queue, 12);
-    queue.ended(TimeMs(15), RequestId(1), Ended::Over);
+    queue.ended(TimeMs(15), RequestId(1), RunOutcome::Over);
     queue.submit(TimeMs(15), request(3, 1, Optional));
     decide(&mut queue, 15);
-    queue.ended(TimeMs(17), RequestId(3), Ended::Failed);
+    queue.ended(TimeMs(17), RequestId(3), RunOutcome::Failed);
     let had = queue.share(TimeMs(20), UserId(1)).unwrap();
     let Share { completed, useful, killed, late, consumed, .. } = had;
     assert_eq!((completed, useful, killed, late, consumed), (1, SpanMs(3), 1, 0, SpanMs(4 + 3 + 2)));
@@ -134,13 +134,13 @@ fn a_user_is_not_charged_for_the_time_after_a_run_has_ended() {
     let (user, deadline) = (UserId(1), Some(TimeMs(10)));
     queue.submit(TimeMs(0), Request { id: RequestId(1), user, weight: 1, kind: Mandatory, deadline });
     queue.decide(TimeMs(2), &mut draws, &mut Vec::new());
-    queue.ended_at(TimeMs(50), TimeMs(9), RequestId(1), Ended::Over);
+    queue.ended_at(TimeMs(50), TimeMs(9), RequestId(1), RunOutcome::Over);
     let Share { useful, late, consumed, .. } = queue.share(TimeMs(60), user).unwrap();
     assert_eq!((useful, late, consumed), (SpanMs(7), 0, SpanMs(7)));
     // A clock was set back meanwhile.
     queue.submit(TimeMs(60), Request { id: RequestId(2), user, weight: 1, kind: Optional, deadline });
     queue.decide(TimeMs(60), &mut draws, &mut Vec::new());
-    queue.ended_at(TimeMs(70), TimeMs(20), RequestId(2), Ended::Over);
+    queue.ended_at(TimeMs(70), TimeMs(20), RequestId(2), RunOutcome::Over);
     assert_eq!(queue.consumed(TimeMs(70), user), SpanMs(7));
 }
 
@@ -163,18 +163,18 @@ fn mandatory_requests_that_fail_or_are_cancelled_late_stay_late() {
         happens(&mut queue);
         assert_eq!(queue.share(TimeMs(99), UserId(1)).unwrap().late, expected, "{what}");
     };
-    check("completed in time", Mandatory, true, 0, &|queue| end(queue, 10, Ended::Over));
-    check("completed late", Mandatory, true, 1, &|queue| end(queue, 11, Ended::Over));
-    check("failed in time: it never comes", Mandatory, true, 1, &|queue| end(queue, 5, Ended::Failed));
-    check("failed late", Mandatory, true, 1, &|queue| end(queue, 11, Ended::Failed));
-    check("an optional one failed late", Optional, true, 0, &|queue| end(queue, 11, Ended::Failed));
+    check("completed in time", Mandatory, true, 0, &|queue| end(queue, 10, RunOutcome::Over));
+    check("completed late", Mandatory, true, 1, &|queue| end(queue, 11, RunOutcome::Over));
+    check("failed in time: it never comes", Mandatory, true, 1, &|queue| end(queue, 5, RunOutcome::Failed));
+    check("failed late", Mandatory, true, 1, &|queue| end(queue, 11, RunOutcome::Failed));
+    check("an optional one failed late", Optional, true, 0, &|queue| end(queue, 11, RunOutcome::Failed));
     check("cancelled in time while it waited", Mandatory, false, 0, &|queue| cancel(queue, 10));
     check("cancelled late while it waited", Mandatory, false, 1, &|queue| cancel(queue, 11));
     check("an optional one cancelled late", Optional, false, 0, &|queue| cancel(queue, 11));
     check("moved when it was late", Mandatory, false, 0, &|queue| {
         assert!(queue.take_back(TimeMs(11), RequestId(1)).is_some());
     });
-    for how in [Ended::Killed, Ended::Over] {
+    for how in [RunOutcome::Killed, RunOutcome::Over] {
         check("cancelled in time, and gone late", Mandatory, true, 0, &|queue| {
             cancel(queue, 10);
             assert_eq!(queue.share(TimeMs(20), UserId(1)).unwrap().late, 0, "while it is being ended");
@@ -215,17 +215,17 @@ fn a_run_that_is_being_ended_keeps_its_core_and_may_complete() {
     queue.submit(TimeMs(5), request(2, Mandatory));
     assert_eq!(decide(&mut queue, &mut draws, 5), [Decision::End { request: RequestId(1) }]);
     assert_eq!(decide(&mut queue, &mut draws, 6), [], "asked once");
-    assert!(!queue.ended(TimeMs(7), RequestId(1), Ended::Over), "it was faster");
+    assert!(!queue.ended(TimeMs(7), RequestId(1), RunOutcome::Over), "it was faster");
     assert_eq!(decide(&mut queue, &mut draws, 7), [Decision::Start { request: RequestId(2), core: 0 }]);
     assert_eq!(queue.counts(), (0, 1));
     // What is cancelled while it is being ended does not return.
     queue.submit(TimeMs(8), request(3, Optional));
-    queue.ended(TimeMs(9), RequestId(2), Ended::Over);
+    queue.ended(TimeMs(9), RequestId(2), RunOutcome::Over);
     assert_eq!(decide(&mut queue, &mut draws, 9), [Decision::Start { request: RequestId(3), core: 0 }]);
     queue.submit(TimeMs(10), request(4, Mandatory));
     decide(&mut queue, &mut draws, 10);
     assert_eq!(queue.cancel(TimeMs(10), RequestId(3)), Cancelled::Running);
-    assert!(!queue.ended(TimeMs(11), RequestId(3), Ended::Killed));
+    assert!(!queue.ended(TimeMs(11), RequestId(3), RunOutcome::Killed));
     assert_eq!(queue.cancel(TimeMs(11), RequestId(3)), Cancelled::Unknown);
     assert_eq!(queue.cancel(TimeMs(11), RequestId(4)), Cancelled::Withdrawn);
     assert_eq!(queue.counts(), (0, 0));

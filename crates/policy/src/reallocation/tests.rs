@@ -8,8 +8,8 @@ use pliant_model::{
 
 use super::order::{Candidate, take_next};
 use super::{Algorithm, Heuristic, Move, Reallocation, reallocate};
-use crate::federation::{Federation, Pictured, Tracked};
-use crate::nodes::{Node, Nodes, Pending, Picture, Shape};
+use crate::federation::{ClusterDraft, Federation, Tracked};
+use crate::nodes::{ClusterSnapshot, Node, Nodes, Pending, Shape};
 use crate::tuning::Tuner;
 
 /// Rigid jobs by these numbers, in order of submission.
@@ -299,7 +299,7 @@ fn a_job_keeps_its_place_on_a_cluster_that_takes_no_more() {
         let (clusters, queue) = (busy(&[(4, 10), (4, 100)]), request(A, 4, 50));
         let mut federation = clusters;
         submit(&mut federation, 0, queue);
-        let pictured = |federation: &mut Federation, cluster, open| Pictured {
+        let pictured = |federation: &mut Federation, cluster, open| ClusterDraft {
             procs: Procs(4),
             speed: Speed::REFERENCE,
             tuner: Tuner::Exact,
@@ -320,9 +320,9 @@ fn unplanned(blocked: bool, open: bool) -> Federation {
     let mut federation = busy(&[(4, 1), (4, 100)]);
     let node = Node { name: "n".to_owned(), cores: Procs(4), up: true, taken: None };
     let pending = Pending { blocked, ..Pending::of(JobId(A), Shape::of(Procs(2)), Span(50)) };
-    let picture = Picture { nodes: vec![node], pending: vec![pending], ..Picture::default() };
+    let picture = ClusterSnapshot { nodes: vec![node], pending: vec![pending], ..ClusterSnapshot::default() };
     let home = Nodes::from_picture(Time::ZERO, &picture).unwrap();
-    let pictured = |scheduler, open| Pictured {
+    let pictured = |scheduler, open| ClusterDraft {
         procs: Procs(4),
         speed: Speed::REFERENCE,
         tuner: Tuner::Exact,

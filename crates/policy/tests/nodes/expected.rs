@@ -3,7 +3,7 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::BatchScheduler;
-use pliant_policy::nodes::{Holder, Node, Nodes, Pending, Picture, Published, Rules, Shape, Share};
+use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Nodes, Pending, Published, Rules, Shape, Share};
 
 fn job(number: u32, cores: u32, walltime: i64, expected: Option<i64>) -> Pending {
     let shape = Shape::of(Procs(cores));
@@ -15,7 +15,7 @@ fn job(number: u32, cores: u32, walltime: i64, expected: Option<i64>) -> Pending
 fn check(held: Option<i64>, pending: &[Pending], rules: &Rules, starts: &[Option<i64>]) {
     let on = vec![Share { node: 0, cores: Some(Procs(2)) }];
     let holder = Holder { job: JobId(100), cores: Procs(2), on, end: Time(600), expected: held.map(Time) };
-    let picture = Picture {
+    let picture = ClusterSnapshot {
         nodes: vec![Node { name: "n1".to_owned(), cores: Procs(4), up: true, taken: None }],
         running: vec![holder],
         pending: pending.to_vec(),

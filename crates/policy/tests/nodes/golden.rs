@@ -2,12 +2,12 @@
 //! the captures were made, and what all of them say together, is in docs/validation.md.
 
 use pliant_model::Span;
-use pliant_policy::nodes::{Nodes, Pending, Picture, Planned, Rules};
+use pliant_policy::nodes::{ClusterSnapshot, Nodes, Pending, Planned, Rules};
 
 use super::situation::{self, Situation};
 
 fn planned(situation: &Situation, rules: Rules) -> Vec<Planned> {
-    let picture = Picture { rules, ..situation.picture.clone() };
+    let picture = ClusterSnapshot { rules, ..situation.picture.clone() };
     let mut planned = Vec::new();
     Nodes::from_picture(situation.now, &picture).unwrap().planned(situation.now, &mut planned);
     planned

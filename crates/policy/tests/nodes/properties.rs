@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_model::{JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Dump, RunningJob, Submission, Waiting, by_name};
 use pliant_policy::nodes::{
-    Holder, Node, Nodes, Pending, Picture, Planned, Published, Reserve, Rules, Shape, Share,
+    ClusterSnapshot, Holder, Node, Nodes, Pending, Planned, Published, Reserve, Rules, Shape, Share,
 };
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn rules() -> impl Strategy<Value = Rules> {
     })
 }
 
-fn pictures() -> impl Strategy<Value = Picture> {
+fn pictures() -> impl Strategy<Value = ClusterSnapshot> {
     (1..6_usize).prop_flat_map(|count| {
         let node = (1..5_u32, prop::bool::weighted(0.9));
         let nodes = prop::collection::vec(node, count).prop_map(|nodes| {
@@ -93,7 +93,7 @@ fn pictures() -> impl Strategy<Value = Picture> {
             |(nodes, jobs, mut pending, most, rules)| {
                 pending.truncate(most);
                 let running = running(&nodes, jobs);
-                Picture { nodes, running, pending, rules }
+                ClusterSnapshot { nodes, running, pending, rules }
             },
         )
     })
@@ -106,7 +106,7 @@ fn plan(nodes: &mut Nodes) -> Vec<Planned> {
 }
 
 /// No core is given twice, and everyone gets what was asked for.
-fn check(picture: &Picture, planned: &[Planned]) {
+fn check(picture: &ClusterSnapshot, planned: &[Planned]) {
     let rounded = |walltime: Span| {
         let unit = picture.rules.walltime_unit.0;
         Span((walltime.0 + unit - 1) / unit * unit)
@@ -171,7 +171,7 @@ fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn Batch
         ..Dump::default()
     };
     let nodes = (0..procs).map(node).collect();
-    let picture = Picture { nodes, running, pending: Vec::new(), rules: rules.clone() };
+    let picture = ClusterSnapshot { nodes, running, pending: Vec::new(), rules: rules.clone() };
     let mut counted = (by_name("cbf").unwrap().new)(Procs(procs), NOW);
     counted.restore(NOW, &dump).unwrap();
     (Nodes::from_picture(NOW, &picture).unwrap(), counted)

@@ -6,7 +6,9 @@ use pliant_model::{
 };
 use pliant_policy::batch::{BatchScheduler, Submission, by_name};
 use pliant_policy::federation::{Federation, Tracked};
-use pliant_policy::nodes::{Holder, Nodes, Picture, PictureError, Planned, Reserve, Rules, Shape, Share};
+use pliant_policy::nodes::{
+    ClusterSnapshot, Holder, Nodes, PictureError, Planned, Reserve, Rules, Shape, Share,
+};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation, reallocate};
 use pliant_policy::tuning::Tuner;
 
@@ -14,7 +16,7 @@ use super::situation;
 
 /// The picture that the lines describe, planned under `rules`.
 fn cluster(text: &str, rules: Rules) -> Nodes {
-    let picture = Picture { rules, ..situation::parse(text).picture };
+    let picture = ClusterSnapshot { rules, ..situation::parse(text).picture };
     Nodes::from_picture(Time::ZERO, &picture).unwrap()
 }
 
@@ -193,7 +195,7 @@ fn the_verbs_of_a_batch_system() {
     let mut restored = nodes.boxed_clone();
     restored.restore(Time(80), &nodes.dump()).unwrap();
     assert_eq!(restored.dump(), nodes.dump());
-    nodes.set(Time(90), &Picture::default()).unwrap();
+    nodes.set(Time(90), &ClusterSnapshot::default()).unwrap();
     assert_eq!((nodes.queue_length(), nodes.next_start()), (0, None));
 }
 
@@ -214,7 +216,7 @@ fn a_dump_of_counts_finds_nodes_again() {
 
 #[test]
 fn a_picture_that_cannot_be_is_refused() {
-    let check = |change: &dyn Fn(&mut Picture), expected: &str| {
+    let check = |change: &dyn Fn(&mut ClusterSnapshot), expected: &str| {
         let mut picture = situation::parse(&format!("{HALF}wait 2 cores=1 walltime=9 plan=5@b")).picture;
         change(&mut picture);
         let error: PictureError = Nodes::from_picture(Time::ZERO, &picture).unwrap_err();

@@ -14,11 +14,11 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{JobId, Procs, Span, Time};
-use pliant_policy::nodes::{Holder, Node, Pending, Picture, Published, Rules, Shape, Share};
+use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Pending, Published, Rules, Shape, Share};
 
 /// A capture.
 pub(crate) struct Situation {
-    pub(crate) picture: Picture,
+    pub(crate) picture: ClusterSnapshot,
     /// When it was made.
     pub(crate) now: Time,
     /// Seconds between two passes of the batch system's scheduler.
@@ -28,7 +28,7 @@ pub(crate) struct Situation {
 }
 
 pub(crate) fn parse(text: &str) -> Situation {
-    let mut picture = Picture::default();
+    let mut picture = ClusterSnapshot::default();
     let (mut now, mut interval_s, mut began) = (Time::ZERO, 0, BTreeMap::new());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();

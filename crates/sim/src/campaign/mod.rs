@@ -110,7 +110,7 @@ pub struct Workload {
 pub enum JobSource {
     /// A log, or a scenario of several.
     File {
-        /// Relative to the campaign file, or to one of [`Campaign::log_dirs`].
+        /// Relative to the campaign file, or to one of [`SimulationCampaign::log_dirs`].
         path: PathBuf,
         /// Keeps jobs without processors or runtime instead of dropping them.
         keep_bad: bool,

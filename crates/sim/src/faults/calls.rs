@@ -2,7 +2,7 @@
 //! overtake one another.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{self, Ask, Asker};
+use pliant_control::agent::{self, Ask, Requester};
 use pliant_control::client;
 use pliant_control::handoff::{self, Handoff, HandoffId, Reply, Verdict};
 use pliant_control::job::JobRecord;
@@ -13,7 +13,7 @@ use rand::Rng;
 
 use super::Bug;
 use super::launches;
-use super::world::{Happening, World};
+use super::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 /// What somebody takes for the source's consent who has none.
@@ -88,7 +88,7 @@ impl World {
         // A connection delivers a submission at most once: what comes twice is what a client sends again.
         let copies = if matches!(request, Request::Submit(_)) { 1 } else { usize::MAX };
         for pause in self.fate(from, to).into_iter().take(copies) {
-            self.after(pause, Happening::Request(number, Box::new(request.clone())));
+            self.after(pause, WorldEvent::Request(number, Box::new(request.clone())));
         }
         number
     }
@@ -101,7 +101,7 @@ impl World {
         let reply = Token(number);
         match (to, request) {
             (Peer::Agent(index), Request::Discover(ask)) => {
-                self.tell_agent(index, agent::Event::Asked { by: Asker::Client(reply), ask });
+                self.tell_agent(index, agent::Event::Asked { by: Requester::Client(reply), ask });
             }
             (Peer::Server(index), Request::Submit(submit)) => match self.accepted_before(index, &submit) {
                 Some(record) => {
@@ -175,7 +175,7 @@ impl World {
     pub(super) fn respond(&mut self, number: u64, response: Response) {
         let Some(Call { from, to, .. }) = self.calls.get(&number).cloned() else { return };
         for pause in self.fate(to, from) {
-            self.after(pause, Happening::Response(number, Box::new(response.clone())));
+            self.after(pause, WorldEvent::Response(number, Box::new(response.clone())));
         }
     }
 
@@ -211,7 +211,7 @@ impl World {
         if self.bug == Some(Bug::CommitsEarly) && matches!(reply, Reply::Prepared(_)) {
             let to = self.calls[&number].to;
             self.call(from, to, Party::Source(life, id.clone()), Request::Commit(id, false, 0));
-            return self.after(5_000, Happening::Late(index, life, answered));
+            return self.after(5_000, WorldEvent::Late(index, life, answered));
         }
         self.tell_server(index, answered);
     }
@@ -229,14 +229,14 @@ impl World {
             handoff::Call::Commit { cancelled, attempts } => {
                 if self.bug == Some(Bug::SilenceIsYes) {
                     let done = server::Event::Answered { id: id.clone(), reply: Reply::Done };
-                    self.after(1_500, Happening::Late(index, life, done));
+                    self.after(1_500, WorldEvent::Late(index, life, done));
                 }
                 (Party::Source(life, id.clone()), Request::Commit(id, cancelled, attempts))
             }
             handoff::Call::Ready => {
                 if self.bug == Some(Bug::StartsUnasked) {
                     let judged = server::Event::Judged { id: id.clone(), verdict: UNLOCKED };
-                    self.after(1, Happening::Late(index, life, judged));
+                    self.after(1, WorldEvent::Late(index, life, judged));
                 }
                 (Party::Target(life, id.clone()), Request::Ready(id))
             }
@@ -252,7 +252,10 @@ impl World {
         let response = match answer {
             Answer::Order(outcome) => {
                 if let Some(Call { by: Party::Order(own), .. }) = call {
-                    let found = agent::Found { outcome: Some(outcome), ..agent::Found::default() };
+                    let found = agent::DiscoveryResult {
+                        outcome: Some(outcome),
+                        ..agent::DiscoveryResult::default()
+                    };
                     self.answer_up(Peer::Server(index), own, found);
                 }
                 return;

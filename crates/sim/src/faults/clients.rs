@@ -1,7 +1,7 @@
 //! Clients, which crash and come back with their keys, and owners who change their minds.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, What};
+use pliant_control::agent::{Ask, DiscoverySubject};
 use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::Compared;
 use pliant_control::names::{Handle, Name};
@@ -13,7 +13,7 @@ use rand::Rng;
 
 use super::calls::{Cancelled, Party, Request, Response};
 use super::daemon::Clock;
-use super::world::{Happening, World};
+use super::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 /// How many of the best servers a client wants to hear of.
@@ -107,7 +107,13 @@ impl World {
         match command {
             Command::Discover => {
                 let caller = Caller { user: owner, operator: false };
-                let ask = Ask { what: What::Work(work), caller, best: BEST, only: None, patience: None };
+                let ask = Ask {
+                    what: DiscoverySubject::Work(work),
+                    caller,
+                    best: BEST,
+                    only: None,
+                    patience: None,
+                };
                 let why = client::Event::NoAgent("nobody is there".to_owned());
                 self.client_calls(number, Peer::Agent(0), Request::Discover(Box::new(ask)), why);
             }
@@ -118,7 +124,7 @@ impl World {
             Command::WakeAt(at) => {
                 let client = &self.clients[number as usize];
                 let (pause, life) = (client.clock.until(at, self.now) - self.now, client.life);
-                self.after(pause.max(1), Happening::Client(number, life));
+                self.after(pause.max(1), WorldEvent::Client(number, life));
             }
             Command::Done(outcome) => {
                 let handle = match *outcome {
@@ -136,13 +142,13 @@ impl World {
             true => {
                 let call = self.number();
                 self.calls.insert(call, super::calls::Call { from: me, to, by: Party::Client(life) });
-                self.after(200, Happening::Response(call, Box::new(Response::Client(why))));
+                self.after(200, WorldEvent::Response(call, Box::new(Response::Client(why))));
                 call
             }
             false => self.call(me, to, Party::Client(life), request),
         };
         self.clients[number as usize].waiting = Some(call);
-        self.after(PATIENCE, Happening::Timeout(call));
+        self.after(PATIENCE, WorldEvent::Timeout(call));
     }
 
     /// Sends a submission; the client may crash right after.
@@ -175,7 +181,7 @@ impl World {
             client.submission = None;
             let life = client.life;
             self.note(|_| format!("client {number} crashes"));
-            self.after(pause, Happening::Client(number, life));
+            self.after(pause, WorldEvent::Client(number, life));
         }
     }
 
@@ -194,7 +200,7 @@ impl World {
         if client.cancels
             && let Some(pause) = planned.cancelled_after
         {
-            self.after(pause, Happening::Cancels(number));
+            self.after(pause, WorldEvent::Cancels(number));
         }
     }
 
@@ -210,7 +216,7 @@ impl World {
         let caller = Caller { user, operator: false };
         let call = self.call(Peer::Client(number), to, Party::Owner(number), Request::Cancel(handle, caller));
         self.clients[number as usize].cancelling = Some(call);
-        self.after(PATIENCE, Happening::Timeout(call));
+        self.after(PATIENCE, WorldEvent::Timeout(call));
     }
 
     pub(super) fn owner_hears(&mut self, number: u32, call: u64, told: Cancelled) {
@@ -229,7 +235,7 @@ impl World {
             }
             Cancelled::Elsewhere(record) => {
                 client.cancels_at = Some(record.server().clone());
-                self.after(100, Happening::Cancels(number));
+                self.after(100, WorldEvent::Cancels(number));
             }
             Cancelled::Unknown => {
                 let (handle, at) = (client.handle.clone(), client.cancels_at.clone());
@@ -243,7 +249,7 @@ impl World {
         if client.cancelling == Some(call) {
             client.cancelling = None;
             let pause = self.rng.random_range(500..5_000);
-            self.after(pause, Happening::Cancels(number));
+            self.after(pause, WorldEvent::Cancels(number));
         }
     }
 }

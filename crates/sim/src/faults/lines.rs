@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::agent::{self, Ask, Asker, ChildKind, Found, What};
+use pliant_control::agent::{self, Ask, ChildKind, DiscoveryResult, DiscoverySubject, Requester};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Token;
 use pliant_control::server::{self, ServerConfig};
@@ -14,7 +14,7 @@ use rand::Rng;
 
 use super::Bug;
 use super::calls::{Call, Party};
-use super::world::{Happening, World};
+use super::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 /// After how much silence the other side is taken to be gone, in milliseconds.
@@ -28,7 +28,7 @@ pub(super) enum Up {
     Hello(Vec<ServerInfo>),
     Servers(Vec<ServerInfo>),
     News(u64, Box<JobRecord>),
-    Answer(u64, Box<Found>),
+    Answer(u64, Box<DiscoveryResult>),
     Freed,
 }
 
@@ -101,7 +101,7 @@ impl World {
         }
         if !self.is_up(parent) || self.are_parted(child, parent) {
             let pause = self.rng.random_range(200..5_000);
-            return self.after(pause, Happening::Dial(child, life));
+            return self.after(pause, WorldEvent::Dial(child, life));
         }
         let number = self.number();
         let servers = self.servers_of(child);
@@ -109,7 +109,7 @@ impl World {
         *line =
             Line { child: Some(number), parent: line.parent, last: (self.now, self.now), ..Line::default() };
         self.up(child, Up::Hello(servers));
-        self.after(SILENCE, Happening::Greeting(child, number));
+        self.after(SILENCE, WorldEvent::Greeting(child, number));
     }
 
     pub(super) fn not_greeted(&mut self, child: Peer, number: u64) {
@@ -126,7 +126,7 @@ impl World {
         let Some(number) = line.child else { return };
         line.last.0 = line.last.0.max(now + pause);
         let pause = line.last.0 - now;
-        self.after(pause, Happening::Up(child, number, up));
+        self.after(pause, WorldEvent::Up(child, number, up));
     }
 
     /// Sends something down the line over which a child has come, if it is still there.
@@ -137,7 +137,7 @@ impl World {
         let Some(number) = line.parent else { return };
         line.last.1 = line.last.1.max(now + pause);
         let pause = line.last.1 - now;
-        self.after(pause, Happening::Down(child, number, down));
+        self.after(pause, WorldEvent::Down(child, number, down));
     }
 
     fn line_delay(&mut self) -> u64 {
@@ -152,9 +152,9 @@ impl World {
         line.questions.clear();
         self.note(|world| format!("the line of {} breaks", world.name_of(child)));
         let (pause, life) = (self.rng.random_range(0..SILENCE), self.life(child));
-        self.after(pause, Happening::Dial(child, life));
+        self.after(pause, WorldEvent::Dial(child, life));
         let pause = self.rng.random_range(0..SILENCE);
-        self.after(pause, Happening::Broken(child, number));
+        self.after(pause, WorldEvent::Broken(child, number));
     }
 
     /// A daemon has crashed: its own line is gone, and those of its children.
@@ -258,7 +258,7 @@ impl World {
     fn asked(&mut self, child: Peer, own: u64, ask: Box<Ask>) {
         let index = match child {
             Peer::Agent(index) => {
-                return self.tell_agent(index, agent::Event::Asked { by: Asker::Parent(own), ask });
+                return self.tell_agent(index, agent::Event::Asked { by: Requester::Parent(own), ask });
             }
             Peer::Server(index) => index,
             Peer::Client(_) => return,
@@ -268,23 +268,24 @@ impl World {
         let daemon = &mut self.servers[index].daemon;
         let now = daemon.clock.now(now);
         let found = match &ask.what {
-            What::Work(work) => daemon.machine.answer(now, &info, &ask.caller.user, work),
-            What::Pictures => {
-                Found { pictures: vec![daemon.machine.picture(now, &info)], ..Found::default() }
-            }
-            What::Order(order) => {
+            DiscoverySubject::Work(work) => daemon.machine.answer(now, &info, &ask.caller.user, work),
+            DiscoverySubject::Pictures => DiscoveryResult {
+                pictures: vec![daemon.machine.picture(now, &info)],
+                ..DiscoveryResult::default()
+            },
+            DiscoverySubject::Order(order) => {
                 let by = Party::Order(own);
                 self.calls.insert(own, Call { from: child, to: child, by });
                 return self
                     .tell_server(index, server::Event::Order { reply: Token(own), order: order.clone() });
             }
-            What::Service { .. } => Found::default(),
+            DiscoverySubject::Service { .. } => DiscoveryResult::default(),
         };
         self.answer_up(child, own, found);
     }
 
     /// The answer to a question that came over the present line.
-    pub(super) fn answer_up(&mut self, child: Peer, own: u64, found: Found) {
+    pub(super) fn answer_up(&mut self, child: Peer, own: u64, found: DiscoveryResult) {
         let line = self.lines.get_mut(&child);
         if let Some(discovery) = line.and_then(|line| line.questions.remove(&own)) {
             self.up(child, Up::Answer(discovery, Box::new(found)));

@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) operator_every: u64,
     pub(super) patience: Span,
     pub(super) jobs: Vec<Planned>,
-    pub(super) weather: Weather,
+    pub(super) weather: FaultRates,
     /// The foreign batch systems, by server.
     pub(super) sites: BTreeMap<usize, SitePlan>,
     pub(super) launches: Vec<PlannedLaunch>,
@@ -66,7 +66,7 @@ pub(super) struct Planned {
 }
 
 /// How often what happens as long as there are faults. Times are in milliseconds, shares in thousandths.
-pub(super) struct Weather {
+pub(super) struct FaultRates {
     /// Until when there are faults.
     pub(super) until: u64,
     /// Messages that are lost, doubled, and late.
@@ -215,14 +215,14 @@ fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: 
 }
 
 /// Some kinds of faults are left out in each schedule, so that the others have longer effects.
-fn weather(rng: &mut ChaCha8Rng, until: u64) -> Weather {
+fn weather(rng: &mut ChaCha8Rng, until: u64) -> FaultRates {
     let share =
         |rng: &mut ChaCha8Rng, most: u32| if rng.random_bool(0.4) { 0 } else { rng.random_range(1..=most) };
     let often = |rng: &mut ChaCha8Rng, least: u64, most: u64| match rng.random_bool(0.35) {
         true => 0,
         false => rng.random_range(least..=most),
     };
-    Weather {
+    FaultRates {
         until,
         lost: share(rng, 300),
         doubled: share(rng, 300),

@@ -8,7 +8,7 @@ use pliant_model::JobId;
 use rand::Rng;
 
 use super::Bug;
-use super::world::{Happening, World};
+use super::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 /// A process, with what its supervisor has written down. Times in milliseconds.
@@ -72,7 +72,7 @@ impl World {
         let (cores, ends) = (run.cores.clone(), self.now + length);
         let process = Process { handle, cores, began: self.now, ends, exit, over: false };
         self.servers[index].processes.insert(run.job, process);
-        self.after(length, Happening::Ends(index, run.job));
+        self.after(length, WorldEvent::Ends(index, run.job));
     }
 
     pub(super) fn terminate(&mut self, index: usize, job: JobId) {
@@ -84,7 +84,7 @@ impl World {
             Some(process) => {
                 process.ends = now + grace;
                 process.exit = Exit::Cancelled;
-                self.after(grace, Happening::Ends(index, job));
+                self.after(grace, WorldEvent::Ends(index, job));
             }
         }
     }
@@ -118,12 +118,12 @@ impl World {
             let life = self.life(Peer::Server(index));
             let found = self.servers[index].processes.get(&run.job);
             if self.bug == Some(Bug::RunsAgain) {
-                self.after(10, Happening::Begins(index, life, run));
+                self.after(10, WorldEvent::Begins(index, life, run));
                 continue;
             }
             match found.map(|process| (process.over, process.exit.clone(), process.ends - process.began)) {
                 None if cancelling => self.job_ended(index, run.job, Exit::Cancelled, None),
-                None => self.after(10, Happening::Begins(index, life, run)),
+                None => self.after(10, WorldEvent::Begins(index, life, run)),
                 Some((true, exit, elapsed)) => self.job_ended(index, run.job, exit, Some(elapsed)),
                 Some((false, ..)) if cancelling => self.terminate(index, run.job),
                 Some((false, ..)) => {}

@@ -9,7 +9,7 @@ use super::Bug;
 use super::calls::Response;
 use super::daemon::Daemon;
 use super::lines::Down;
-use super::world::{Happening, World};
+use super::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 impl World {
@@ -52,7 +52,7 @@ impl World {
         };
         if let Some(at) = at {
             let life = self.life(peer);
-            self.after(at - now, Happening::Due(peer, life));
+            self.after(at - now, WorldEvent::Due(peer, life));
         }
     }
 
@@ -107,7 +107,7 @@ impl World {
             let most = if stalls { 60_000 } else { self.plan.weather.commit };
             let most = if self.is_stormy() { most } else { 20 };
             let (pause, life) = (self.rng.random_range(0..=most), self.life(peer));
-            self.after(pause, Happening::Commit(peer, life));
+            self.after(pause, WorldEvent::Commit(peer, life));
         }
     }
 
@@ -163,7 +163,7 @@ impl World {
             Command::Call { to, id, call } => self.call_server(index, to.name.as_str(), id, call),
             Command::Batch(batch::Command::Run(run)) => {
                 let (pause, life) = (self.rng.random_range(0..100), self.life(me));
-                self.after(pause, Happening::Begins(index, life, run));
+                self.after(pause, WorldEvent::Begins(index, life, run));
             }
             Command::Batch(batch::Command::Terminate { job }) => self.terminate(index, job),
             Command::Batch(batch::Command::Foreign(command)) => self.foreign_wants(index, command),
@@ -181,7 +181,7 @@ impl World {
 
     /// Does what an agent wants.
     pub(super) fn agent_wants(&mut self, index: usize, command: agent::Command, number: Option<u64>) {
-        use agent::{Asker, Command};
+        use agent::{Command, Requester};
         let me = Peer::Agent(index);
         match command {
             Command::Ask { child, discovery, ask } => {
@@ -190,11 +190,11 @@ impl World {
             Command::Acknowledge { child, sequence } => {
                 self.down(self.peers[&child], Down::Acknowledge(sequence))
             }
-            Command::Answer { to: Asker::Client(token), found } => {
+            Command::Answer { to: Requester::Client(token), found } => {
                 let found = client::Event::Found(found);
                 self.respond(token.0, Response::Client(found));
             }
-            Command::Answer { to: Asker::Parent(own), found } => self.answer_up(me, own, found),
+            Command::Answer { to: Requester::Parent(own), found } => self.answer_up(me, own, found),
             Command::Tell(record) => {
                 if let Some(number) = number {
                     self.tell_news(me, number, record);
@@ -202,7 +202,7 @@ impl World {
             }
             Command::Announce => self.announce(me),
             Command::Freed => self.freed(me),
-            Command::Answer { to: Asker::Round, .. }
+            Command::Answer { to: Requester::Round, .. }
             | Command::Report { .. }
             | Command::Configured { .. }
             | Command::Archive(_) => {}

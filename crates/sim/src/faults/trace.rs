@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use pliant_control::agent::{self, What};
+use pliant_control::agent::{self, DiscoverySubject};
 use pliant_control::server;
 
 /// The longest line.
@@ -55,8 +55,10 @@ pub(super) fn agent_event(event: &agent::Event) -> String {
             format!("Told by {child}, news {sequence}: {job} {state} after {hops} moves")
         }
         Event::Asked { by, ask } => match &ask.what {
-            What::Order(order) => format!("Asked by {by:?} to order {} to {}", order.job, order.to),
-            What::Pictures => format!("Asked by {by:?} for pictures"),
+            DiscoverySubject::Order(order) => {
+                format!("Asked by {by:?} to order {} to {}", order.job, order.to)
+            }
+            DiscoverySubject::Pictures => format!("Asked by {by:?} for pictures"),
             _ => format!("Asked by {by:?}"),
         },
         Event::Answered { child, discovery, found } => {

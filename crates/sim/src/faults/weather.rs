@@ -6,7 +6,7 @@ use pliant_policy::reallocation::Algorithm;
 use rand::Rng;
 
 use super::Bug;
-use super::world::{Happening, World};
+use super::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
     pub(super) fn crash_somebody(&mut self) {
         let peer = self.some_daemon();
         self.crash(peer);
-        self.next_fault(self.plan.weather.crash_every, Happening::Crash);
+        self.next_fault(self.plan.weather.crash_every, WorldEvent::Crash);
     }
 
     /// A daemon is gone, with all that its journal does not say.
@@ -77,7 +77,7 @@ impl World {
         self.lose_lines_of(peer);
         let pause = if self.rng.random_bool(0.2) { 120_000 } else { 10_000 };
         let pause = self.rng.random_range(200..pause);
-        self.after(pause, Happening::Restart(peer));
+        self.after(pause, WorldEvent::Restart(peer));
     }
 
     /// A daemon is started again: it goes on from its journal, and looks for what it had begun.
@@ -127,7 +127,7 @@ impl World {
         }
         let life = self.life(peer);
         if self.parent_of(peer).is_some() {
-            self.after(100, Happening::Dial(peer, life));
+            self.after(100, WorldEvent::Dial(peer, life));
         }
         self.plan_due(peer);
     }
@@ -151,7 +151,7 @@ impl World {
             }
         };
         self.tell_agent(index, event);
-        self.next_fault(self.plan.operator_every, Happening::Operator);
+        self.next_fault(self.plan.operator_every, WorldEvent::Operator);
     }
 
     /// Two peers lose sight of each other for a while.
@@ -173,7 +173,7 @@ impl World {
                 self.break_line(child);
             }
         }
-        self.next_fault(self.plan.weather.partition_every, Happening::Partition);
+        self.next_fault(self.plan.weather.partition_every, WorldEvent::Partition);
     }
 
     /// A clock goes forwards by up to an hour.
@@ -199,12 +199,12 @@ impl World {
             Peer::Client(_) => {}
         }
         self.plan_due(peer);
-        self.next_fault(self.plan.weather.jump_every, Happening::Jump);
+        self.next_fault(self.plan.weather.jump_every, WorldEvent::Jump);
     }
 
     pub(super) fn break_some_line(&mut self) {
         let peer = self.some_daemon();
         self.break_line(peer);
-        self.next_fault(self.plan.weather.break_every, Happening::Break);
+        self.next_fault(self.plan.weather.break_every, WorldEvent::Break);
     }
 }

@@ -33,7 +33,7 @@ const AFTERWARDS: u64 = 150_000;
 const EVENTS_MOST: u64 = 3_000_000;
 
 /// Something that happens.
-pub(super) enum Happening {
+pub(super) enum WorldEvent {
     /// A daemon in that life may want to be told that time has passed.
     Due(Peer, u32),
     /// The commit of a daemon in that life is through.
@@ -102,7 +102,7 @@ pub(super) struct World {
     /// Milliseconds.
     pub(super) now: u64,
     pub(super) rng: ChaCha8Rng,
-    queue: BTreeMap<(u64, u64), Happening>,
+    queue: BTreeMap<(u64, u64), WorldEvent>,
     /// For calls, lines, questions, and the order of what happens at once.
     next: u64,
     pub(super) agents: Vec<AgentNode>,
@@ -211,27 +211,27 @@ impl World {
         let children = (1..self.agents.len()).map(Peer::Agent);
         for child in children.chain((0..self.servers.len()).map(Peer::Server)).collect::<Vec<_>>() {
             let at = self.rng.random_range(0..500);
-            self.after(at, Happening::Dial(child, 0));
+            self.after(at, WorldEvent::Dial(child, 0));
         }
         for number in 0..self.plan.jobs.len() {
-            self.after(self.plan.jobs[number].at, Happening::Client(number as u32, 0));
+            self.after(self.plan.jobs[number].at, WorldEvent::Client(number as u32, 0));
         }
         for (every, fault) in [
-            (self.plan.weather.crash_every, Happening::Crash),
-            (self.plan.weather.partition_every, Happening::Partition),
-            (self.plan.weather.jump_every, Happening::Jump),
-            (self.plan.weather.break_every, Happening::Break),
-            (self.plan.operator_every, Happening::Operator),
+            (self.plan.weather.crash_every, WorldEvent::Crash),
+            (self.plan.weather.partition_every, WorldEvent::Partition),
+            (self.plan.weather.jump_every, WorldEvent::Jump),
+            (self.plan.weather.break_every, WorldEvent::Break),
+            (self.plan.operator_every, WorldEvent::Operator),
         ] {
             self.next_fault(every, fault);
         }
         self.begin_sites();
         self.begin_launches();
-        self.after(self.plan.weather.until, Happening::Look);
+        self.after(self.plan.weather.until, WorldEvent::Look);
     }
 
     /// A fault of that kind strikes again, as long as there are any.
-    pub(super) fn next_fault(&mut self, every: u64, fault: Happening) {
+    pub(super) fn next_fault(&mut self, every: u64, fault: WorldEvent) {
         if every > 0 {
             let pause = self.rng.random_range(0..2 * every);
             if self.now + pause < self.plan.weather.until {
@@ -250,7 +250,7 @@ impl World {
         self.next - 1
     }
 
-    pub(super) fn after(&mut self, pause: u64, happening: Happening) {
+    pub(super) fn after(&mut self, pause: u64, happening: WorldEvent) {
         let number = self.number();
         self.queue.insert((self.now.saturating_add(pause), number), happening);
     }
@@ -298,36 +298,36 @@ impl World {
         }
     }
 
-    fn happens(&mut self, happening: Happening) {
+    fn happens(&mut self, happening: WorldEvent) {
         match happening {
-            Happening::Due(peer, life) => self.due(peer, life),
-            Happening::Commit(peer, life) => self.commit(peer, life),
-            Happening::Up(child, line, up) => self.up_arrives(child, line, up),
-            Happening::Down(child, line, down) => self.down_arrives(child, line, down),
-            Happening::Broken(child, line) => self.parent_notices(child, line),
-            Happening::Dial(child, life) => self.dial(child, life),
-            Happening::Greeting(child, line) => self.not_greeted(child, line),
-            Happening::Request(call, request) => self.request_arrives(call, *request),
-            Happening::Response(call, response) => self.response_arrives(call, *response),
-            Happening::Timeout(call) => self.timeout(call),
-            Happening::Begins(server, life, run) => self.begins(server, life, &run),
-            Happening::Ends(server, job) => self.ends(server, job),
-            Happening::Client(number, life) => self.client_due(number, life),
-            Happening::Cancels(number) => self.cancels(number),
-            Happening::Restart(peer) => self.restart(peer),
-            Happening::Site(server, moment) => self.site(server, moment),
-            Happening::Late(server, life, event) => {
+            WorldEvent::Due(peer, life) => self.due(peer, life),
+            WorldEvent::Commit(peer, life) => self.commit(peer, life),
+            WorldEvent::Up(child, line, up) => self.up_arrives(child, line, up),
+            WorldEvent::Down(child, line, down) => self.down_arrives(child, line, down),
+            WorldEvent::Broken(child, line) => self.parent_notices(child, line),
+            WorldEvent::Dial(child, life) => self.dial(child, life),
+            WorldEvent::Greeting(child, line) => self.not_greeted(child, line),
+            WorldEvent::Request(call, request) => self.request_arrives(call, *request),
+            WorldEvent::Response(call, response) => self.response_arrives(call, *response),
+            WorldEvent::Timeout(call) => self.timeout(call),
+            WorldEvent::Begins(server, life, run) => self.begins(server, life, &run),
+            WorldEvent::Ends(server, job) => self.ends(server, job),
+            WorldEvent::Client(number, life) => self.client_due(number, life),
+            WorldEvent::Cancels(number) => self.cancels(number),
+            WorldEvent::Restart(peer) => self.restart(peer),
+            WorldEvent::Site(server, moment) => self.site(server, moment),
+            WorldEvent::Late(server, life, event) => {
                 if self.life(Peer::Server(server)) == life {
                     self.tell_server(server, event);
                 }
             }
-            Happening::Launches(moment) => self.launch_moment(moment),
-            Happening::Crash => self.crash_somebody(),
-            Happening::Partition => self.part_somebody(),
-            Happening::Jump => self.jump_somebody(),
-            Happening::Break => self.break_some_line(),
-            Happening::Operator => self.operator(),
-            Happening::Look => self.look(),
+            WorldEvent::Launches(moment) => self.launch_moment(moment),
+            WorldEvent::Crash => self.crash_somebody(),
+            WorldEvent::Partition => self.part_somebody(),
+            WorldEvent::Jump => self.jump_somebody(),
+            WorldEvent::Break => self.break_some_line(),
+            WorldEvent::Operator => self.operator(),
+            WorldEvent::Look => self.look(),
         }
     }
 
@@ -345,7 +345,7 @@ impl World {
                 Some(_) => {}
             }
         }
-        self.after(LOOK_EVERY, Happening::Look);
+        self.after(LOOK_EVERY, WorldEvent::Look);
     }
 
     /// The records of a daemon's memory or archive, by the handle that users hold.

@@ -12,7 +12,7 @@ use pliant_control::optional::explore::{Command, Event, Explore, Offer, Plan, Su
 use pliant_control::optional::server::Prospects;
 use pliant_model::rng::Draws;
 use pliant_model::{ExplorationRun, SpanMs, TimeMs};
-use pliant_policy::optional::{Cancelled, Decision, Ended, Kind, Queue, Request, RequestId, UserId};
+use pliant_policy::optional::{Cancelled, Decision, Kind, Queue, Request, RequestId, RunOutcome, UserId};
 use rustc_hash::FxHashMap;
 
 use super::overheads::{Drawn, Overheads};
@@ -30,7 +30,7 @@ enum Class {
     Due,
 }
 
-enum Happening {
+enum DirectEvent {
     /// A run ends: on which server, which request, since when it ran.
     Ended(usize, RequestId, TimeMs),
     /// The client of a user is told of something.
@@ -78,7 +78,7 @@ struct Stored {
 struct Direct {
     pace: SpanMs,
     now: TimeMs,
-    happenings: BTreeMap<(TimeMs, Class, u64), Happening>,
+    happenings: BTreeMap<(TimeMs, Class, u64), DirectEvent>,
     scheduled: u64,
     servers: Vec<Server>,
     by_name: BTreeMap<Name, usize>,
@@ -148,15 +148,15 @@ impl Direct {
         };
         for (number, user) in users.iter().enumerate() {
             let begins = user.arrival + direct.overheads.begin();
-            direct.schedule(begins, Class::Arrive, Happening::Arrive(number));
+            direct.schedule(begins, Class::Arrive, DirectEvent::Arrive(number));
         }
         for (at, server, there) in scenario.draw_outages(super::last_deadline(scenario, users), seed) {
-            direct.schedule(at, Class::Outage, Happening::Outage(server, there));
+            direct.schedule(at, Class::Outage, DirectEvent::Outage(server, there));
         }
         direct
     }
 
-    fn schedule(&mut self, at: TimeMs, class: Class, happening: Happening) {
+    fn schedule(&mut self, at: TimeMs, class: Class, happening: DirectEvent) {
         self.happenings.insert((at.max(self.now), class, self.scheduled), happening);
         self.scheduled += 1;
     }
@@ -172,20 +172,20 @@ impl Direct {
         self.tally.conclude()
     }
 
-    fn take(&mut self, happening: Happening) {
+    fn take(&mut self, happening: DirectEvent) {
         match happening {
-            Happening::Ended(server, id, since) => {
+            DirectEvent::Ended(server, id, since) => {
                 if self.servers[server].running.get(&id) == Some(&since) {
-                    self.stop(server, id, Ended::Over);
+                    self.stop(server, id, RunOutcome::Over);
                 }
             }
-            Happening::Told(user, event) => self.tell(user, event),
-            Happening::Outage(server, there) => self.outage(server, there),
-            Happening::Cancel(user, server) => self.cancel(user, server),
-            Happening::Arrive(user) => self.tell(user, Event::Begin),
-            Happening::Submit(user, submission) => self.submit(user, submission),
-            Happening::Due(user) => self.tell(user, Event::Due),
-            Happening::Look(server) => self.touched.push(server),
+            DirectEvent::Told(user, event) => self.tell(user, event),
+            DirectEvent::Outage(server, there) => self.outage(server, there),
+            DirectEvent::Cancel(user, server) => self.cancel(user, server),
+            DirectEvent::Arrive(user) => self.tell(user, Event::Begin),
+            DirectEvent::Submit(user, submission) => self.submit(user, submission),
+            DirectEvent::Due(user) => self.tell(user, Event::Due),
+            DirectEvent::Look(server) => self.touched.push(server),
         }
     }
 
@@ -200,8 +200,10 @@ impl Direct {
                         self.servers.iter().filter(|server| server.there).map(Server::offer).collect();
                     self.tell(user, Event::Found(offers));
                 }
-                Command::Submit(submission) => self.send(user, Happening::Submit(user, submission)),
-                Command::Cancel { server } => self.send(user, Happening::Cancel(user, self.by_name[&server])),
+                Command::Submit(submission) => self.send(user, DirectEvent::Submit(user, submission)),
+                Command::Cancel { server } => {
+                    self.send(user, DirectEvent::Cancel(user, self.by_name[&server]))
+                }
                 Command::CancelOne { server, number, .. } => {
                     if let Some(id) = self.by_number.get(&(user, number)).copied() {
                         self.cancel_one(self.by_name[&server], id);
@@ -226,14 +228,14 @@ impl Direct {
                         self.tell(user, Event::Withdrawn { number, attempt, server });
                     }
                 }
-                Command::WakeAt(at) => self.schedule(at, Class::Due, Happening::Due(user)),
+                Command::WakeAt(at) => self.schedule(at, Class::Due, DirectEvent::Due(user)),
                 Command::Done(_) => self.tally.left(self.now, user),
             }
         }
     }
 
     /// A client sends one message after the other.
-    fn send(&mut self, user: usize, message: Happening) {
+    fn send(&mut self, user: usize, message: DirectEvent) {
         let client = &mut self.clients[user];
         client.free = client.free.max(self.now) + self.pace;
         let sent = client.free;
@@ -276,28 +278,28 @@ impl Direct {
     }
 
     /// A run is gone from its server.
-    fn stop(&mut self, at: usize, id: RequestId, how: Ended) {
+    fn stop(&mut self, at: usize, id: RequestId, how: RunOutcome) {
         let server = &mut self.servers[at];
         let Some(since) = server.running.remove(&id) else { return };
         let waits = server.queue.ended(self.now, id, how);
         self.touched.push(at);
         let Some(stored) = self.stored.get(&id).copied() else { return };
         let end = match how {
-            Ended::Over if self.clients[stored.user].machine.is_over() => RunEnd::Cancelled,
-            Ended::Over => RunEnd::Completed(stored.kind),
-            Ended::Failed => RunEnd::Cancelled,
-            Ended::Killed if waits => RunEnd::Killed,
-            Ended::Killed => RunEnd::Cancelled,
+            RunOutcome::Over if self.clients[stored.user].machine.is_over() => RunEnd::Cancelled,
+            RunOutcome::Over => RunEnd::Completed(stored.kind),
+            RunOutcome::Failed => RunEnd::Cancelled,
+            RunOutcome::Killed if waits => RunEnd::Killed,
+            RunOutcome::Killed => RunEnd::Cancelled,
         };
         self.tally.ran(self.now, stored.user, self.now - since, self.servers[at].speed, end);
         if !waits {
             self.forget(id);
         }
-        if how == Ended::Over {
+        if how == RunOutcome::Over {
             let (number, server) = (stored.number, self.servers[at].name.clone());
             let event = Event::Ended { number, server, completed: true };
             let told = self.now + self.overheads.turn();
-            self.schedule(told, Class::Told, Happening::Told(stored.user, event));
+            self.schedule(told, Class::Told, DirectEvent::Told(stored.user, event));
         }
     }
 
@@ -322,7 +324,7 @@ impl Direct {
     fn cancel_one(&mut self, server: usize, id: RequestId) {
         match self.servers[server].queue.cancel(self.now, id) {
             Cancelled::Withdrawn => self.forget(id),
-            Cancelled::Running => self.stop(server, id, Ended::Killed),
+            Cancelled::Running => self.stop(server, id, RunOutcome::Killed),
             Cancelled::Unknown => {}
         }
         self.touched.push(server);
@@ -363,7 +365,7 @@ impl Direct {
                         Decision::Start { request, .. } => self.start(at, request),
                         Decision::End { request } => {
                             ended = true;
-                            self.stop(at, request, Ended::Killed);
+                            self.stop(at, request, RunOutcome::Killed);
                         }
                     }
                 }
@@ -372,7 +374,7 @@ impl Direct {
                 }
             }
             if let Some(due) = self.servers[at].queue.next_due() {
-                self.schedule(due, Class::Due, Happening::Look(at));
+                self.schedule(due, Class::Due, DirectEvent::Look(at));
             }
         }
         self.touched.clear();
@@ -385,7 +387,7 @@ impl Direct {
         let took = SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1)) + self.overheads.run();
         server.running.insert(id, self.now);
         let now = self.now;
-        self.schedule(now + took, Class::Ended, Happening::Ended(at, id, now));
+        self.schedule(now + took, Class::Ended, DirectEvent::Ended(at, id, now));
     }
 }
 

@@ -15,7 +15,7 @@ use pliant_control::optional::explore::Plan;
 use pliant_model::{TimeMs, rng::stream_seed};
 
 pub use direct::{simulate, simulate_with};
-pub use network::{Bug, NetworkRun, Seen, Weather, simulate_faulty, simulate_network};
+pub use network::{Bug, NetworkFaults, NetworkRun, Seen, simulate_faulty, simulate_network};
 pub use overheads::Overheads;
 pub use scenario::{Arrivals, Outages, Scenario, System, UserDraw};
 pub use schedule::{Schedule, Tried};

@@ -14,7 +14,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::network::{Bug, Seen, Weather, simulate_faulty};
+use super::network::{Bug, NetworkFaults, Seen, simulate_faulty};
 use super::{Arrivals, Scenario, System};
 use crate::counters::add_each;
 
@@ -31,7 +31,7 @@ pub struct Schedule {
     /// How servers order requests, and how clients give them out.
     pub system: System,
     /// What befalls them.
-    pub weather: Weather,
+    pub weather: NetworkFaults,
     /// How far apart their shares may be of users who were there together and always wanted requests at every server, without what
     /// faults excuse; none if they cannot be held to have had equal ones.
     pub unfairness_most: Option<f64>,
@@ -113,7 +113,7 @@ impl Schedule {
         }
     }
 
-    fn weather(rng: &mut ChaCha8Rng, scenario: &Scenario, is_fair: bool, is_rough: bool) -> Weather {
+    fn weather(rng: &mut ChaCha8Rng, scenario: &Scenario, is_fair: bool, is_rough: bool) -> NetworkFaults {
         let share = |rng: &mut ChaCha8Rng, most: u32| match rng.random_bool(0.6) {
             true => rng.random_range(1..=most),
             false => 0,
@@ -121,7 +121,7 @@ impl Schedule {
         let deadline = scenario.deadline.0;
         let is_calm = is_fair && !is_rough;
         let crashes = is_rough || (!is_fair && rng.random_bool(0.8));
-        let drawn = Weather {
+        let drawn = NetworkFaults {
             latency: SpanMs(rng.random_range(1..=40)),
             spread: SpanMs(i64::from(share(rng, if is_fair { 100 } else { 400 }))),
             lost: if is_calm { 0 } else { share(rng, if is_rough { 60 } else { 150 }) },
@@ -143,7 +143,7 @@ impl Schedule {
         let round_trip = SpanMs(2 * (drawn.latency.0 + drawn.spread.0) + 1);
         let patience =
             if drawn.patience == SpanMs::ZERO { SpanMs::ZERO } else { drawn.patience.max(round_trip) };
-        Weather { patience, ..drawn }
+        NetworkFaults { patience, ..drawn }
     }
 
     /// Runs it, with a mistake in it or without: what happened, and what was found wrong. `unfairness` is the metric of that

@@ -1,7 +1,7 @@
 //! Clients: one per job.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{self, Ask, Asker, What};
+use pliant_control::agent::{self, Ask, DiscoverySubject, Requester};
 use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::{Compared, Work};
 use pliant_control::names::Token;
@@ -15,7 +15,7 @@ use super::Unplaced;
 use super::Unsupported;
 use super::driver::{Driver, Submitted};
 use super::dues::Peer;
-use super::network::{Letter, Link};
+use super::network::{Link, NetworkMessage};
 use crate::{SimError, SimJob};
 
 /// How many of the best servers a client wants to hear of: the first one, and others for when it refuses.
@@ -124,10 +124,10 @@ impl Driver<'_> {
         match command {
             Command::Discover => {
                 let caller = Caller { user: owner.clone(), operator: false };
-                let what = What::Work(work.clone());
+                let what = DiscoverySubject::Work(work.clone());
                 let ask = Box::new(Ask { what, caller, best: BEST, only: None, patience: None });
-                let asked = agent::Event::Asked { by: Asker::Client(token), ask };
-                self.post.send(now, Link::ClientAgent, Letter::Agent(MASTER, asked));
+                let asked = agent::Event::Asked { by: Requester::Client(token), ask };
+                self.post.send(now, Link::ClientAgent, NetworkMessage::Agent(MASTER, asked));
             }
             Command::Submit { to, latest, compared, survey } => {
                 let submit = submit(number, work.clone(), owner.clone(), latest, (compared, survey));
@@ -165,7 +165,7 @@ impl Driver<'_> {
 
     fn send_submission(&mut self, now: Time, token: Token, server: usize, submit: Submit) {
         let event = server::Event::Submit { reply: token, submit: Box::new(submit) };
-        self.post.send(now, Link::ClientServer, Letter::Server(server, event));
+        self.post.send(now, Link::ClientServer, NetworkMessage::Server(server, event));
     }
 
     /// A submission of the federation is over; `fits` if some cluster is large enough.

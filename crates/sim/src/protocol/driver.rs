@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::iter::Peekable;
 
-use pliant_control::agent::{self, Agent, AgentConfig, Asker, ChildKind, Moving};
+use pliant_control::agent::{self, Agent, AgentConfig, ChildKind, Moving, Requester};
 use pliant_control::client;
 use pliant_control::names::Name;
 use pliant_control::server::{self, Server, ServerConfig};
@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use super::clients::Client;
 use super::dues::{Dues, Peer};
 use super::handoffs::Handoffs;
-use super::network::{Letter, Link, Network, Post};
+use super::network::{Link, MessageQueue, Network, NetworkMessage};
 use super::tree::{Layout, Placed};
 use super::{ProtocolRun, Unplaced, Watcher};
 use crate::{Policies, SimError, SimJob, Ties};
@@ -67,7 +67,7 @@ pub(super) struct Driver<'a> {
     pub(super) peers: BTreeMap<Name, Peer>,
     pub(super) clients: FxHashMap<u32, Client>,
     pub(super) submitted: FxHashMap<u32, Submitted>,
-    pub(super) post: Post,
+    pub(super) post: MessageQueue,
     pub(super) dues: Dues,
     pub(super) finishes: BinaryHeap<Finish>,
     pub(super) starts: u64,
@@ -152,7 +152,7 @@ impl<'a> Driver<'a> {
             peers,
             clients: FxHashMap::default(),
             submitted: FxHashMap::default(),
-            post: Post::new(network, levels),
+            post: MessageQueue::new(network, levels),
             dues: Dues::default(),
             finishes: BinaryHeap::new(),
             starts: 0,
@@ -254,13 +254,13 @@ impl<'a> Driver<'a> {
     fn settle(&mut self, now: Time, since: u64) {
         while let Some(letter) = self.post.take(now, since) {
             match letter {
-                Letter::Agent(index, event) => self.tell_agent(now, index, event),
-                Letter::Server(index, event) => self.tell_server(now, index, event),
-                Letter::Question(index, discovery, ask) => self.answer(now, index, discovery, &ask),
-                Letter::Acknowledged(peer, sequence) => self.acknowledged(peer, sequence),
-                Letter::Client(token, event) => self.answer_client(now, token, event),
-                Letter::Known(token) => self.known(token),
-                Letter::Inquiry { source, target, id } => self.inquired(now, source, target, id),
+                NetworkMessage::Agent(index, event) => self.tell_agent(now, index, event),
+                NetworkMessage::Server(index, event) => self.tell_server(now, index, event),
+                NetworkMessage::Question(index, discovery, ask) => self.answer(now, index, discovery, &ask),
+                NetworkMessage::Acknowledged(peer, sequence) => self.acknowledged(peer, sequence),
+                NetworkMessage::Client(token, event) => self.answer_client(now, token, event),
+                NetworkMessage::Known(token) => self.known(token),
+                NetworkMessage::Inquiry { source, target, id } => self.inquired(now, source, target, id),
             }
         }
     }
@@ -300,25 +300,25 @@ impl<'a> Driver<'a> {
                 let child = self.peers[&child];
                 let letter = match child {
                     Peer::Agent(below) => {
-                        let by = Asker::Parent(discovery);
-                        Letter::Agent(below, agent::Event::Asked { by, ask })
+                        let by = Requester::Parent(discovery);
+                        NetworkMessage::Agent(below, agent::Event::Asked { by, ask })
                     }
-                    Peer::Server(below) => Letter::Question(below, discovery, ask),
+                    Peer::Server(below) => NetworkMessage::Question(below, discovery, ask),
                     Peer::Client(_) => return debug_assert!(false, "a client is nobody's child"),
                 };
                 self.post.send(now, Link::Down(depth, child), letter);
             }
-            agent::Command::Answer { to: Asker::Client(token), found } => {
-                let letter = Letter::Client(token, client::Event::Found(found));
+            agent::Command::Answer { to: Requester::Client(token), found } => {
+                let letter = NetworkMessage::Client(token, client::Event::Found(found));
                 self.post.send(now, Link::ClientAgent, letter);
             }
-            agent::Command::Answer { to: Asker::Parent(discovery), found } => {
+            agent::Command::Answer { to: Requester::Parent(discovery), found } => {
                 let child = self.agents[index].machine.config().name.clone();
                 self.send_up(now, me, agent::Event::Answered { child, discovery, found });
             }
             agent::Command::Acknowledge { child, sequence } => {
                 let child = self.peers[&child];
-                self.send(now, Link::Down(depth, child), Letter::Acknowledged(child, sequence));
+                self.send(now, Link::Down(depth, child), NetworkMessage::Acknowledged(child, sequence));
             }
             agent::Command::Tell(record) => {
                 let AgentNode { machine, news, .. } = &mut self.agents[index];
@@ -336,7 +336,7 @@ impl<'a> Driver<'a> {
             // The outcomes of the run are the archive.
             agent::Command::Archive(_) => {}
             agent::Command::Freed => debug_assert!(false, "every job's end is news"),
-            agent::Command::Answer { to: Asker::Round, .. } => {
+            agent::Command::Answer { to: Requester::Round, .. } => {
                 debug_assert!(false, "an agent answers its own questions by itself");
             }
             agent::Command::Report { .. } | agent::Command::Configured { .. } => {
@@ -354,10 +354,10 @@ impl<'a> Driver<'a> {
         };
         let Some(parent) = parent else { return debug_assert!(false, "{from:?} has no agent above it") };
         let link = Link::Up(self.agents[parent].place.depth, from);
-        self.send(now, link, Letter::Agent(parent, event));
+        self.send(now, link, NetworkMessage::Agent(parent, event));
     }
 
-    fn send(&mut self, now: Time, link: Link, letter: Letter) {
+    fn send(&mut self, now: Time, link: Link, letter: NetworkMessage) {
         if self.attaching {
             self.post.send_at_once(now, link, letter);
         } else {

@@ -1,7 +1,7 @@
 //! Handoffs between servers: who waits for which answer, and what was moved.
 
-use pliant_control::agent::{self, Found};
-use pliant_control::handoff::{Call, HandoffId, MoveOutcome, Order, Reply, Verdict};
+use pliant_control::agent::{self, DiscoveryResult};
+use pliant_control::handoff::{Call, HandoffId, MoveOutcome, MoveProposal, Reply, Verdict};
 use pliant_control::job::Hop;
 use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name};
@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::driver::Driver;
 use super::dues::Peer;
-use super::network::{Letter, Link};
+use super::network::{Link, NetworkMessage};
 
 /// Tokens of calls between daemons; those of clients are smaller.
 const FIRST: u64 = 1 << 63;
@@ -44,7 +44,7 @@ impl Handoffs {
 
 impl Driver<'_> {
     /// An agent proposes that a server hand a job over.
-    pub(super) fn ordered(&mut self, now: Time, index: usize, discovery: u64, order: Box<Order>) {
+    pub(super) fn ordered(&mut self, now: Time, index: usize, discovery: u64, order: Box<MoveProposal>) {
         let reply = self.handoffs.wait(Waiting::Agent(discovery));
         self.tell_server(now, index, server::Event::Order { reply, order });
     }
@@ -53,7 +53,7 @@ impl Driver<'_> {
     pub(super) fn order_ended(&mut self, now: Time, index: usize, to: Token, outcome: MoveOutcome) {
         let Some(Waiting::Agent(discovery)) = self.handoffs.waiting.remove(&to.0) else { return };
         let child = self.servers[index].machine.config().name.clone();
-        let found = Found { outcome: Some(outcome), ..Found::default() };
+        let found = DiscoveryResult { outcome: Some(outcome), ..DiscoveryResult::default() };
         self.send_up(now, Peer::Server(index), agent::Event::Answered { child, discovery, found });
     }
 
@@ -87,7 +87,7 @@ impl Driver<'_> {
         };
         let event = match call {
             Call::Inquire => {
-                let inquiry = Letter::Inquiry { source: other, target: index, id };
+                let inquiry = NetworkMessage::Inquiry { source: other, target: index, id };
                 return self.post.send(now, Link::Servers, inquiry);
             }
             Call::Prepare(handoff) => {
@@ -107,24 +107,36 @@ impl Driver<'_> {
                 server::Event::Abort { reply, id }
             }
         };
-        self.post.send(now, Link::Servers, Letter::Server(other, event));
+        self.post.send(now, Link::Servers, NetworkMessage::Server(other, event));
     }
 
     /// A server answers another one.
     pub(super) fn reply_to_server(&mut self, now: Time, to: Token, reply: Reply) {
         let Some(Waiting::Server(source, id)) = self.handoffs.waiting.remove(&to.0) else { return };
-        self.post.send(now, Link::Servers, Letter::Server(source, server::Event::Answered { id, reply }));
+        self.post.send(
+            now,
+            Link::Servers,
+            NetworkMessage::Server(source, server::Event::Answered { id, reply }),
+        );
     }
 
     /// A server says whether a copy may start.
     pub(super) fn consent(&mut self, now: Time, to: Token, verdict: Verdict) {
         let Some(Waiting::Server(target, id)) = self.handoffs.waiting.remove(&to.0) else { return };
-        self.post.send(now, Link::Servers, Letter::Server(target, server::Event::Judged { id, verdict }));
+        self.post.send(
+            now,
+            Link::Servers,
+            NetworkMessage::Server(target, server::Event::Judged { id, verdict }),
+        );
     }
 
     /// A server asks the one that a held job came from.
     pub(super) fn inquired(&mut self, now: Time, source: usize, target: usize, id: HandoffId) {
         let verdict = self.servers[source].machine.verdict(&id);
-        self.post.send(now, Link::Servers, Letter::Server(target, server::Event::Judged { id, verdict }));
+        self.post.send(
+            now,
+            Link::Servers,
+            NetworkMessage::Server(target, server::Event::Judged { id, verdict }),
+        );
     }
 }

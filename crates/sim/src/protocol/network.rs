@@ -1,7 +1,7 @@
 //! The simulated network: when a message arrives.
 //!
 //! A link keeps the order of its messages, as the streams between daemons do. What becomes of a message is
-//! decided in [`Post::arrival`] and nowhere else.
+//! decided in [`MessageQueue::arrival`] and nowhere else.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ pub struct Traffic {
 }
 
 /// A message: what its receiver is told.
-pub(super) enum Letter {
+pub(super) enum NetworkMessage {
     /// To the agent of that number.
     Agent(usize, agent::Event),
     /// To the server of that number.
@@ -115,21 +115,21 @@ pub(super) enum Link {
 }
 
 /// The messages on their way.
-pub(super) struct Post {
+pub(super) struct MessageQueue {
     latency: Latency,
     crashes: u8,
     rng: ChaCha8Rng,
     /// By arrival, and then in the order in which they were sent.
-    waiting: BTreeMap<(Time, u64), Letter>,
+    waiting: BTreeMap<(Time, u64), NetworkMessage>,
     sent: u64,
     /// The last arrival on links that carry more than one message at a time, by child and direction.
     last: FxHashMap<(Peer, bool), Time>,
     pub(super) traffic: Traffic,
 }
 
-impl Post {
-    pub(super) fn new(network: &Network, levels: usize) -> Post {
-        Post {
+impl MessageQueue {
+    pub(super) fn new(network: &Network, levels: usize) -> MessageQueue {
+        MessageQueue {
             latency: network.latency,
             crashes: network.crashes,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(network.seed, "network")),
@@ -145,17 +145,17 @@ impl Post {
         self.sent
     }
 
-    pub(super) fn send(&mut self, now: Time, link: Link, letter: Letter) {
+    pub(super) fn send(&mut self, now: Time, link: Link, letter: NetworkMessage) {
         let arrival = self.arrival(now, link);
         self.deposit(arrival, link, letter);
     }
 
     /// Sends a message that arrives at once: from daemons that are there before the first client.
-    pub(super) fn send_at_once(&mut self, now: Time, link: Link, letter: Letter) {
+    pub(super) fn send_at_once(&mut self, now: Time, link: Link, letter: NetworkMessage) {
         self.deposit(now, link, letter);
     }
 
-    fn deposit(&mut self, arrival: Time, link: Link, letter: Letter) {
+    fn deposit(&mut self, arrival: Time, link: Link, letter: NetworkMessage) {
         *match link {
             Link::ClientAgent => &mut self.traffic.clients_agent,
             Link::ClientServer => &mut self.traffic.clients_servers,
@@ -193,7 +193,7 @@ impl Post {
     }
 
     /// Takes the next message that has arrived at `now`, of those that were sent after the first `since`.
-    pub(super) fn take(&mut self, now: Time, since: u64) -> Option<Letter> {
+    pub(super) fn take(&mut self, now: Time, since: u64) -> Option<NetworkMessage> {
         let key = *self.waiting.range((now, since)..=(now, u64::MAX)).next()?.0;
         self.waiting.remove(&key)
     }
@@ -203,11 +203,11 @@ impl Post {
 mod tests {
     use super::*;
 
-    fn post(latency: Latency) -> Post {
-        Post::new(&Network { latency, seed: 3, ..Network::default() }, 1)
+    fn post(latency: Latency) -> MessageQueue {
+        MessageQueue::new(&Network { latency, seed: 3, ..Network::default() }, 1)
     }
 
-    fn arrivals(post: &mut Post, link: Link, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
+    fn arrivals(post: &mut MessageQueue, link: Link, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
         times.into_iter().map(|now| post.arrival(Time(now), link).0).collect()
     }
 
@@ -235,11 +235,11 @@ mod tests {
     fn messages_of_an_instant_come_in_the_order_they_were_sent() {
         let mut post = post(Latency::Constant { seconds: 0 });
         for job in 0..3 {
-            post.send(Time(1), Link::ClientAgent, Letter::Client(Token(job), client::Event::Due));
+            post.send(Time(1), Link::ClientAgent, NetworkMessage::Client(Token(job), client::Event::Due));
         }
         assert_eq!(post.first(), Some(Time(1)));
         let mut take = |now, since| match post.take(Time(now), since) {
-            Some(Letter::Client(Token(job), _)) => Some(job),
+            Some(NetworkMessage::Client(Token(job), _)) => Some(job),
             _ => None,
         };
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use pliant_control::agent::{self, Ask, Found, What};
+use pliant_control::agent::{self, Ask, DiscoveryResult, DiscoverySubject};
 use pliant_control::batch;
 use pliant_control::client;
 use pliant_control::job::Exit;
@@ -13,7 +13,7 @@ use pliant_model::{ClusterId, JobId, JobOutcome, MapReason, Procs, Reason, Time,
 
 use super::driver::{Driver, ServerNode, Submitted};
 use super::dues::Peer;
-use super::network::{Letter, Link};
+use super::network::{Link, NetworkMessage};
 
 impl Driver<'_> {
     /// A server as it describes itself. Its rank is its cluster's position: ties go as in a direct simulation.
@@ -39,15 +39,17 @@ impl Driver<'_> {
         let info = self.server_info(index);
         let child = info.name.clone();
         let found = match &ask.what {
-            What::Pictures => {
+            DiscoverySubject::Pictures => {
                 let pictures = vec![self.servers[index].machine.picture(now, &info)];
-                Found { pictures, ..Found::default() }
+                DiscoveryResult { pictures, ..DiscoveryResult::default() }
             }
-            What::Order(order) => return self.ordered(now, index, discovery, order.clone()),
-            What::Work(work) => self.servers[index].machine.answer(now, &info, &ask.caller.user, work),
-            What::Service { .. } => {
+            DiscoverySubject::Order(order) => return self.ordered(now, index, discovery, order.clone()),
+            DiscoverySubject::Work(work) => {
+                self.servers[index].machine.answer(now, &info, &ask.caller.user, work)
+            }
+            DiscoverySubject::Service { .. } => {
                 let refusals = vec![(info.name, Cause::NotOffered.because("offers no services"))];
-                Found { refusals, ..Found::default() }
+                DiscoveryResult { refusals, ..DiscoveryResult::default() }
             }
         };
         self.send_up(now, Peer::Server(index), agent::Event::Answered { child, discovery, found });
@@ -65,14 +67,14 @@ impl Driver<'_> {
                     Answer::Accepted(record) => client::Event::Accepted(record),
                     Answer::Refused(refused) => client::Event::Refused(refused),
                     Answer::Known(_) => {
-                        return self.post.send(now, Link::ClientServer, Letter::Known(to));
+                        return self.post.send(now, Link::ClientServer, NetworkMessage::Known(to));
                     }
                     Answer::Cancelling(_) | Answer::Elsewhere(_) | Answer::NoSuchJob => {
                         return debug_assert!(false, "nobody cancels");
                     }
                     Answer::Part(_) => return debug_assert!(false, "nobody launches"),
                 };
-                self.post.send(now, Link::ClientServer, Letter::Client(to, event));
+                self.post.send(now, Link::ClientServer, NetworkMessage::Client(to, event));
             }
             server::Command::Batch(batch::Command::Run(run)) => self.start(now, index, &run),
             server::Command::Batch(batch::Command::Terminate { .. }) => {

@@ -29,10 +29,10 @@ fn cluster(name: &str, procs: u32) -> TwinCluster {
 /// The same behind Slurm, with nodes of four cores.
 fn slurm(name: &str, nodes: usize, locals: Vec<LocalJob>) -> TwinCluster {
     let node = |number| Node { name: format!("n{number}"), cores: Procs(4), up: true, taken: None };
-    let picture = Picture {
+    let picture = ClusterSnapshot {
         nodes: (0..nodes).map(node).collect(),
         rules: Rules::slurm(Span(30)),
-        ..Picture::default()
+        ..ClusterSnapshot::default()
     };
     TwinCluster { nodes: Some(picture), locals, ..cluster(name, nodes as u32 * 4) }
 }

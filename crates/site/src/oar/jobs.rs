@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{Listed, Phase, Place, Planned, Shape, State, Status, WaitsFor};
+use pliant_control::listing::{Listed, NodeAllocation, Phase, Planned, Shape, State, Status, WaitsFor};
 use pliant_model::{Span, Time};
 use serde::Deserialize;
 use serde_json::Value;
@@ -200,7 +200,7 @@ const NODE_FAILED: &[&str] = &[
 ];
 
 /// Where it runs or ran.
-fn places(job: &Job, resources: &Resources) -> Vec<Place> {
+fn places(job: &Job, resources: &Resources) -> Vec<NodeAllocation> {
     let mut cores: BTreeMap<&str, u32> = BTreeMap::new();
     for id in &job.assigned_resources {
         if let Some(node) = u64::try_from(id.0).ok().and_then(|id| resources.places.get(&id)) {
@@ -208,7 +208,7 @@ fn places(job: &Job, resources: &Resources) -> Vec<Place> {
         }
     }
     let known = cores.values().sum::<u32>() as usize == job.assigned_resources.len();
-    let place = |node: &String| Place {
+    let place = |node: &String| NodeAllocation {
         node: node.clone(),
         cores: cores.get(node.as_str()).copied().filter(|_| known),
     };

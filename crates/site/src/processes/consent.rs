@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use pliant_control::batch::foreign::DECIDED_WITHIN;
 
-use super::terms::Terms;
+use super::terms::StartGate;
 
 /// A link whose target is the word of what is decided. It leads nowhere.
 const DECIDED: &str = "decided";
@@ -28,14 +28,14 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What is decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Consent {
+pub enum StartPermit {
     /// The job may begin.
     Given,
     /// It may not, by this submission.
     Refused,
 }
 
-impl Consent {
+impl StartPermit {
     const fn word(self) -> &'static str {
         match self {
             Self::Given => "go",
@@ -48,7 +48,7 @@ impl Consent {
 ///
 /// # Errors
 /// The room cannot be written or read. [`ErrorKind::NotFound`] if there is none.
-pub fn decide(room: &Path, consent: Consent) -> io::Result<Consent> {
+pub fn decide(room: &Path, consent: StartPermit) -> io::Result<StartPermit> {
     match symlink(consent.word(), room.join(DECIDED)) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -59,12 +59,12 @@ pub fn decide(room: &Path, consent: Consent) -> io::Result<Consent> {
 }
 
 /// What is decided, if anything is.
-fn decided(room: &Path) -> io::Result<Option<Consent>> {
+fn decided(room: &Path) -> io::Result<Option<StartPermit>> {
     match fs::read_link(room.join(DECIDED)) {
-        Ok(word) if word.as_os_str() == Consent::Given.word() => Ok(Some(Consent::Given)),
-        Ok(_) => Ok(Some(Consent::Refused)),
+        Ok(word) if word.as_os_str() == StartPermit::Given.word() => Ok(Some(StartPermit::Given)),
+        Ok(_) => Ok(Some(StartPermit::Refused)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Ok((!room.try_exists()?).then_some(Consent::Refused))
+            Ok((!room.try_exists()?).then_some(StartPermit::Refused))
         }
         Err(error) => Err(error),
     }
@@ -85,8 +85,8 @@ pub fn has_come(room: &Path) -> Option<bool> {
 ///
 /// # Errors
 /// As for [`decide`]; nothing may be run then.
-pub fn await_consent(room: &Path) -> io::Result<Consent> {
-    let Some(terms) = Terms::of(room)? else { return await_for(room, PATIENCE) };
+pub fn await_consent(room: &Path) -> io::Result<StartPermit> {
+    let Some(terms) = StartGate::of(room)? else { return await_for(room, PATIENCE) };
     let ports = terms.locate(room)?;
     let consent = await_for(room, terms.patience());
     // Its tasks take them next.
@@ -94,7 +94,7 @@ pub fn await_consent(room: &Path) -> io::Result<Consent> {
     consent
 }
 
-fn await_for(room: &Path, at_most: Duration) -> io::Result<Consent> {
+fn await_for(room: &Path, at_most: Duration) -> io::Result<StartPermit> {
     let begin = Instant::now();
     if let Err(error) = File::create(room.join(WAITS))
         && error.kind() != ErrorKind::NotFound
@@ -106,7 +106,7 @@ fn await_for(room: &Path, at_most: Duration) -> io::Result<Consent> {
             return Ok(consent);
         }
         if begin.elapsed() >= at_most {
-            return decide(room, Consent::Refused);
+            return decide(room, StartPermit::Refused);
         }
         thread::sleep(LOOK);
     }
@@ -119,7 +119,9 @@ mod tests {
 
     #[test]
     fn what_is_decided_first_holds() {
-        for (first, second) in [(Consent::Given, Consent::Refused), (Consent::Refused, Consent::Given)] {
+        for (first, second) in
+            [(StartPermit::Given, StartPermit::Refused), (StartPermit::Refused, StartPermit::Given)]
+        {
             let room = tempfile::tempdir().unwrap();
             assert_eq!(has_come(room.path()), None);
             assert_eq!(decide(room.path(), first).unwrap(), first);
@@ -132,17 +134,17 @@ mod tests {
     #[test]
     fn who_waits_too_long_or_for_a_room_that_is_gone_runs_nothing() {
         let room = tempfile::tempdir().unwrap();
-        assert_eq!(await_for(room.path(), Duration::ZERO).unwrap(), Consent::Refused);
-        assert_eq!(decide(room.path(), Consent::Given).unwrap(), Consent::Refused, "too late");
+        assert_eq!(await_for(room.path(), Duration::ZERO).unwrap(), StartPermit::Refused);
+        assert_eq!(decide(room.path(), StartPermit::Given).unwrap(), StartPermit::Refused, "too late");
         let gone = room.path().join("gone");
-        assert_eq!(await_for(&gone, Duration::MAX).unwrap(), Consent::Refused);
-        assert_eq!(decide(&gone, Consent::Given).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(await_for(&gone, Duration::MAX).unwrap(), StartPermit::Refused);
+        assert_eq!(decide(&gone, StartPermit::Given).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
     fn who_waits_for_a_part_says_where_its_tasks_will_listen() {
         let room = tempfile::tempdir().unwrap();
-        let terms = |toward: &str| Terms {
+        let terms = |toward: &str| StartGate {
             patience_s: 60,
             tasks: vec!["one".to_owned(), "two".to_owned()],
             toward: toward.to_owned(),
@@ -158,12 +160,12 @@ mod tests {
         assert_eq!(found.keys().collect::<Vec<_>>(), ["one", "two"]);
         let taken = std::net::TcpListener::bind(&found["one"]).unwrap_err();
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);
-        decide(room.path(), Consent::Given).unwrap();
-        assert_eq!(waits.join().unwrap().unwrap(), Consent::Given);
+        decide(room.path(), StartPermit::Given).unwrap();
+        assert_eq!(waits.join().unwrap().unwrap(), StartPermit::Given);
         std::net::TcpListener::bind(&found["one"]).unwrap();
         // Why they cannot is told as well; then nothing of it will run.
         terms("no-such-host.invalid:9").write(room.path()).unwrap();
-        assert_eq!(await_consent(room.path()).unwrap(), Consent::Given, "that was decided");
+        assert_eq!(await_consent(room.path()).unwrap(), StartPermit::Given, "that was decided");
         let why = located(room.path()).unwrap().unwrap().unwrap_err();
         assert!(why.contains("no-such-host"), "{why}");
     }
@@ -177,7 +179,7 @@ mod tests {
             thread::sleep(LOOK);
         }
         assert_eq!(has_come(room.path()), Some(true));
-        assert_eq!(decide(room.path(), Consent::Given).unwrap(), Consent::Given);
-        assert_eq!(waits.join().unwrap().unwrap(), Consent::Given);
+        assert_eq!(decide(room.path(), StartPermit::Given).unwrap(), StartPermit::Given);
+        assert_eq!(waits.join().unwrap().unwrap(), StartPermit::Given);
     }
 }

@@ -24,7 +24,7 @@ const POLL_MAX: Duration = Duration::from_millis(200);
 
 /// What became of a job.
 #[derive(Debug)]
-pub enum Found {
+pub enum ProcessState {
     /// Nothing was ever started, and nothing is about to.
     NeverStarted,
     /// Its supervisor is there.
@@ -205,37 +205,37 @@ pub fn spawn(supervisor_command: &[OsString], dir: &Path) -> Result<Running, Spa
 /// # Errors
 /// The folder is there but cannot be read, although its owner was given back what it needs for that. Nothing may be
 /// concluded then, least of all that the job may be started.
-pub fn find(dir: &Path) -> Result<Found, FolderError> {
+pub fn find(dir: &Path) -> Result<ProcessState, FolderError> {
     let folder = match Folder::at(dir) {
         Ok(folder) => folder,
-        Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(Found::NeverStarted),
+        Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(ProcessState::NeverStarted),
         Err(error) => return Err(error),
     };
     // Held to the end, so that nobody starts anything meanwhile.
     let _nobody_starts = match folder.probe()? {
-        Probe::Held => return Ok(Found::Running(Running { folder, child: None })),
+        Probe::Held => return Ok(ProcessState::Running(Running { folder, child: None })),
         Probe::Free(lock) => lock,
     };
     folder.give_back();
     let unreadable = match folder.exit() {
-        Ok(Some(exit)) => return Ok(Found::Ended(exit)),
+        Ok(Some(exit)) => return Ok(ProcessState::Ended(exit)),
         Ok(None) => None,
         Err(error) if error.may_pass() => return Err(error),
         // The lock is free: the job is over, and looking again would find the same for ever. It may have been started.
         Err(error) => Some(error.told()),
     };
     match folder.was_started() {
-        Ok(false) if unreadable.is_none() => return Ok(Found::NeverStarted),
+        Ok(false) if unreadable.is_none() => return Ok(ProcessState::NeverStarted),
         Err(error) if error.may_pass() => return Err(error),
         _ => {}
     }
     let started = folder.started();
     let killed = survivors::kill(&folder, started.as_ref());
     if let Some(why) = unreadable {
-        return Ok(Found::Lost(Lost::Unreadable { why }));
+        return Ok(ProcessState::Lost(Lost::Unreadable { why }));
     }
     let is_other_boot = started.is_some_and(|started| started.boot_id != survivors::boot_id());
-    Ok(Found::Lost(if is_other_boot { Lost::HostRestarted } else { Lost::SupervisorDied { killed } }))
+    Ok(ProcessState::Lost(if is_other_boot { Lost::HostRestarted } else { Lost::SupervisorDied { killed } }))
 }
 
 /// Asks for the end of a job: TERM, and KILL after its grace period. Does nothing if it ended already, and may be
@@ -317,17 +317,17 @@ impl Running {
         let mut pause = POLL_MIN;
         loop {
             match self.look().await? {
-                Found::Running(_) => {}
-                Found::Ended(exit) => return Ok(Ending::Ended(exit)),
-                Found::Lost(lost) => return Ok(Ending::Lost(lost)),
-                Found::NeverStarted => return Ok(Ending::NeverStarted(self.folder.last_complaint())),
+                ProcessState::Running(_) => {}
+                ProcessState::Ended(exit) => return Ok(Ending::Ended(exit)),
+                ProcessState::Lost(lost) => return Ok(Ending::Lost(lost)),
+                ProcessState::NeverStarted => return Ok(Ending::NeverStarted(self.folder.last_complaint())),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(POLL_MAX);
         }
     }
 
-    async fn look(&self) -> Result<Found, FolderError> {
+    async fn look(&self) -> Result<ProcessState, FolderError> {
         let dir = self.folder.path().to_owned();
         match tokio::task::spawn_blocking(move || find(&dir)).await {
             Ok(found) => found,

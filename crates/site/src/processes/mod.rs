@@ -39,7 +39,7 @@
 //! the lock is free between "not started" and "ended". If the server dies before the supervisor exists, the lock
 //! is free and there is no marker, and nothing was started indeed.
 //!
-//! | lock | `exit.json` | `started.json` | [`Found`] |
+//! | lock | `exit.json` | `started.json` | [`ProcessState`] |
 //! |---|---|---|---|
 //! | held | | | `Running` |
 //! | free | yes | | `Ended` |
@@ -74,9 +74,9 @@ mod terms;
 mod throttle;
 mod watch;
 
-pub use consent::{Consent, await_consent, decide, has_come};
+pub use consent::{StartPermit, await_consent, decide, has_come};
 pub use folder::FolderError;
-pub use jobs::{Ending, Found, Lost, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
+pub use jobs::{Ending, Lost, ProcessState, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
 pub use pack::{OUTPUT_BYTES, PackError, PackSpec, PackedRun, run_pack};
 pub use pack::{longest_of_pack, pack_text};
 pub use part::{PartEnd, PartSpec, TaskEnd, TaskInput, TaskRun, run_part, task_ends, task_ends_length};
@@ -84,7 +84,7 @@ pub use ports::Ports;
 pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use supervisor::{SuperviseError, supervise};
-pub use terms::{Terms, located};
+pub use terms::{StartGate, located};
 
 /// Environment variable of every job: the absolute path of its folder. It also marks the job's processes as ours.
 pub const FOLDER_VARIABLE: &str = "PLIANT_JOB_DIR";

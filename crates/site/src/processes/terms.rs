@@ -18,7 +18,7 @@ const LOCATED: &str = "located.json";
 
 /// On which terms a supervisor waits.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Terms {
+pub struct StartGate {
     /// How long, in seconds.
     pub patience_s: u64,
     /// Its tasks, which are to listen there.
@@ -30,7 +30,7 @@ pub struct Terms {
 /// Where the tasks will listen, or why they cannot.
 type Located = Result<BTreeMap<String, String>, String>;
 
-impl Terms {
+impl StartGate {
     /// Writes them into a room.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Terms {
     }
 
     /// Those of a room; none if it has none.
-    pub(super) fn of(room: &Path) -> io::Result<Option<Terms>> {
+    pub(super) fn of(room: &Path) -> io::Result<Option<StartGate>> {
         read(room, TERMS)
     }
 

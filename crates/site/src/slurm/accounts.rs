@@ -1,10 +1,10 @@
 //! How jobs ended: by sacct where Slurm keeps accounts, by squeue for as long as the controller remembers.
 
-use pliant_control::listing::{Listed, Phase, Place, Shape};
+use pliant_control::listing::{Listed, NodeAllocation, Phase, Shape};
 
 use super::error::Unreadable;
 use super::hostlist;
-use super::queue::Who;
+use super::queue::ListingUser;
 use super::words::{instant, state, status};
 
 /// The fields of sacct; the name, which others write freely, comes last.
@@ -16,7 +16,7 @@ pub(super) const EXITS: &str = "jobarrayid:0\u{1f},state:0\u{1f},exit_code:0\u{1
 
 /// Reads what sacct printed: the jobs of our user. Not all have a name: of a short job the accounts may hear the end
 /// before the beginning.
-pub(super) fn read_accounts(printed: &str, who: &Who) -> Result<Vec<Listed>, Unreadable> {
+pub(super) fn read_accounts(printed: &str, who: &ListingUser) -> Result<Vec<Listed>, Unreadable> {
     let wrong = |place: &str, expected, found: &str| Unreadable::new("sacct", place, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {
@@ -54,7 +54,7 @@ pub(super) fn read_accounts(printed: &str, who: &Who) -> Result<Vec<Listed>, Unr
 }
 
 /// Reads what squeue printed in [`EXITS`]: the jobs of our user. Ids begin anew where a controller's state was lost.
-pub(super) fn read_exits(printed: &str, who: &Who) -> Result<Vec<Listed>, Unreadable> {
+pub(super) fn read_exits(printed: &str, who: &ListingUser) -> Result<Vec<Listed>, Unreadable> {
     let wrong = |place: &str, expected, found: &str| Unreadable::new("squeue", place, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {
@@ -82,9 +82,9 @@ pub(super) fn read_exits(printed: &str, who: &Who) -> Result<Vec<Listed>, Unread
     Ok(jobs)
 }
 
-fn places(list: &str) -> Option<Vec<Place>> {
+fn places(list: &str) -> Option<Vec<NodeAllocation>> {
     if matches!(list, "" | "None assigned" | "(null)" | "n/a") {
         return Some(Vec::new());
     }
-    Some(hostlist::expand(list)?.into_iter().map(|node| Place { node, cores: None }).collect())
+    Some(hostlist::expand(list)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect())
 }

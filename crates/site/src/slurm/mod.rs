@@ -52,7 +52,7 @@ use crate::together::Together;
 use call::Call;
 use joined::Joined;
 use nodes::Nodes;
-use queue::{Mark, Queue, Who};
+use queue::{ListingUser, Mark, Queue};
 use run::{Printed, Runner};
 
 /// A Slurm cluster.
@@ -60,7 +60,7 @@ use run::{Printed, Runner};
 pub struct Slurm {
     settings: Settings,
     runner: Runner,
-    who: Who,
+    who: ListingUser,
     about: About,
     /// Nodes, and when they were listed.
     nodes: Mutex<Option<(Instant, Nodes)>>,
@@ -111,7 +111,7 @@ impl Slurm {
         let runner = Runner::new(&settings);
         let about = About::read(&runner.run(&call::configuration()).await?.stdout)?;
         let user = rustix::process::geteuid().as_raw();
-        let who = Who { prefix: format!("pliant:{server}:"), user };
+        let who = ListingUser { prefix: format!("pliant:{server}:"), user };
         Ok(Slurm {
             settings,
             runner,

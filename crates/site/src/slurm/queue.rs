@@ -8,7 +8,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use pliant_control::listing::{Listed, Phase, Place, Planned, Shape};
+use pliant_control::listing::{Listed, NodeAllocation, Phase, Planned, Shape};
 
 use super::arrays::{self, Tag};
 use super::error::Unreadable;
@@ -69,14 +69,14 @@ impl Mark {
 
 /// Who lists: by that our own jobs are told from others'.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Who {
+pub(super) struct ListingUser {
     /// What our tags begin with: `pliant:<server>:`.
     pub(super) prefix: String,
     /// The user that submits. Others may write into a job's name what they like.
     pub(super) user: u32,
 }
 
-impl Who {
+impl ListingUser {
     /// The tag of a job.
     pub(super) fn tag(&self, number: u32) -> String {
         format!("{}{number}", self.prefix)
@@ -100,7 +100,7 @@ pub(super) struct Queue {
 /// Reads what squeue printed.
 ///
 /// Fails if a job of our own is not understood: to leave it out would be to say that it is gone.
-pub(super) fn read(printed: &str, mark: &Mark, who: &Who) -> Result<Queue, Unreadable> {
+pub(super) fn read(printed: &str, mark: &Mark, who: &ListingUser) -> Result<Queue, Unreadable> {
     let mut queue = Queue::default();
     let (begin, part) = (format!("{}<", mark.0), format!("{}>", mark.0));
     let mut records = printed.split(begin.as_str());
@@ -156,7 +156,8 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Listed, Unreada
     };
     let Id { id: whole, further, at_once } = self::id(id).ok_or_else(|| wrong("id", "a job's id", id))?;
     let (start, end) = (time("start", start)?, time("end", end)?);
-    let places = hosts("nodes", places)?.into_iter().map(|node| Place { node, cores: None }).collect();
+    let places =
+        hosts("nodes", places)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect();
     let mut job = Listed {
         ours: tagged.filter(|_| user == our_user.to_string()).and_then(|tag| tag.number(&whole)),
         id: whole,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
-use pliant_site::processes::{Found, RunSpec, find, recorded, spawn, terminate};
+use pliant_site::processes::{ProcessState, RunSpec, find, recorded, spawn, terminate};
 use pliant_wire::Outcome;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -20,7 +20,7 @@ async fn exits_and_output() {
         assert_eq!((exit.stdout_cut, exit.stderr_cut), (false, false), "{text}");
         assert_eq!((scratch.text("stdout").as_str(), scratch.text("stderr").as_str()), (stdout, stderr));
         assert!(exit.ended_unix_ms >= exit.started_unix_ms && exit.max_rss_kb.unwrap() > 0, "{exit:?}");
-        assert!(matches!(find(&scratch.dir()).unwrap(), Found::Ended(found) if found == exit));
+        assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::Ended(found) if found == exit));
         assert_eq!(scratch.text("supervisor.log"), "");
     }
     check("true", Outcome::ExitCode(0), "", "").await;
@@ -89,7 +89,7 @@ async fn cancelled_while_running() {
             "{text}"
         );
         terminate(&scratch.dir()).unwrap();
-        assert!(matches!(find(&scratch.dir()).unwrap(), Found::Ended(found) if found == exit));
+        assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::Ended(found) if found == exit));
     }
     check("echo on; exec sleep 1000", 600, Outcome::Signal(15)).await;
     check("trap 'exit 0' TERM; echo on; sleep 1000 & wait", 600, Outcome::ExitCode(0)).await;
@@ -119,7 +119,7 @@ async fn cancelled_before_it_started() {
         let scratch = Scratch::with(&script("echo ran"));
         if !is_spawned_first {
             terminate(&scratch.dir()).unwrap();
-            assert!(matches!(find(&scratch.dir()).unwrap(), Found::NeverStarted));
+            assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::NeverStarted));
         }
         let mut running = spawn(command, &scratch.dir()).unwrap();
         terminate(&scratch.dir()).unwrap();
@@ -143,7 +143,7 @@ async fn a_job_that_says_itself_that_it_has_ended_can_be_cancelled() {
     scratch.wait_for("stdout", |text| text == "on\n");
     for said in [said.to_string(), "{".to_owned()] {
         fs::write(scratch.dir().join("exit.json"), said).unwrap();
-        assert!(matches!(find(&scratch.dir()).unwrap(), Found::Running(_)));
+        assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::Running(_)));
         terminate(&scratch.dir()).unwrap();
     }
     assert!(exit(&mut running).await.cancelled);

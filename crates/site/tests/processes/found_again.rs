@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pliant_site::processes::{Ending, Found, Lost, RunSpec, SpawnError, find, spawn, terminate};
+use pliant_site::processes::{Ending, Lost, ProcessState, RunSpec, SpawnError, find, spawn, terminate};
 use pliant_wire::Outcome;
 
 use crate::scratch::*;
@@ -74,7 +74,10 @@ async fn a_killed_supervisor_loses_its_job_and_nothing_stays() {
         assert_eq!(ending(&mut running).await, Ending::Lost(expected), "{text}");
         assert_eq!(scratch.processes(), [0; 0], "{text}");
         // It stays lost, and is not started again.
-        assert!(matches!(find(&scratch.dir()).unwrap(), Found::Lost(Lost::SupervisorDied { killed: 0 })));
+        assert!(matches!(
+            find(&scratch.dir()).unwrap(),
+            ProcessState::Lost(Lost::SupervisorDied { killed: 0 })
+        ));
         assert!(matches!(spawn(&supervisor(), &scratch.dir()), Err(SpawnError::StartedBefore { .. })));
         terminate(&scratch.dir()).unwrap();
     }
@@ -91,10 +94,10 @@ fn a_job_of_another_boot_is_lost() {
         "{{\"supervisor\": {own}, \"group\": {own}, \"boot_id\": \"another\", \"started_unix_ms\": 1}}"
     );
     fs::write(scratch.dir().join("started.json"), started).unwrap();
-    assert!(matches!(find(&scratch.dir()).unwrap(), Found::Lost(Lost::HostRestarted)));
+    assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::Lost(Lost::HostRestarted)));
     // Half a marker: its supervisor was killed while writing it.
     fs::write(scratch.dir().join("started.json"), "").unwrap();
-    assert!(matches!(find(&scratch.dir()).unwrap(), Found::Lost(Lost::SupervisorDied { killed: 0 })));
+    assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::Lost(Lost::SupervisorDied { killed: 0 })));
 }
 
 #[tokio::test]

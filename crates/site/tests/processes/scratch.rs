@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_site::processes::{Ending, Exit, Found, RunSpec, Running, find, spawn};
+use pliant_site::processes::{Ending, Exit, ProcessState, RunSpec, Running, find, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -124,7 +124,7 @@ pub(crate) async fn exit(running: &mut Running) -> Exit {
 
 pub(crate) fn running(dir: &Path) -> Running {
     match find(dir).unwrap() {
-        Found::Running(running) => running,
+        ProcessState::Running(running) => running,
         other => panic!("{other:?}"),
     }
 }

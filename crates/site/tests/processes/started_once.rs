@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use pliant_site::processes::{Ending, Found, RunSpec, SpawnError, find, spawn, terminate};
+use pliant_site::processes::{Ending, ProcessState, RunSpec, SpawnError, find, spawn, terminate};
 use pliant_wire::Outcome;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
@@ -24,7 +24,7 @@ async fn a_job_is_started_as_soon_as_there_is_what_it_takes() {
         let scratch = Scratch::with(&script("echo ran"));
         let mut running = spawn(&supervisor_with_open_files(most), &scratch.dir()).unwrap();
         scratch.wait_for("supervisor.log", |text| text.contains("Too many open files"));
-        assert!(matches!(find(&scratch.dir()).unwrap(), Found::Running(_)), "it has not given up");
+        assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::Running(_)), "it has not given up");
         for pid in scratch.processes() {
             let limit = Rlimit { current: Some(100), maximum: getrlimit(Resource::Nofile).maximum };
             prlimit(Pid::from_raw(pid), Resource::Nofile, limit).unwrap();
@@ -92,7 +92,7 @@ async fn what_cannot_be_started_says_why() {
 #[tokio::test]
 async fn spawning_wrongly_is_refused() {
     let scratch = Scratch::new();
-    assert!(matches!(find(&scratch.dir()).unwrap(), Found::NeverStarted));
+    assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::NeverStarted));
     assert!(matches!(spawn(&supervisor(), &scratch.dir()), Err(SpawnError::Folder(_))));
     fs::create_dir(scratch.dir()).unwrap();
     assert!(matches!(spawn(&supervisor(), &scratch.dir()), Err(SpawnError::NoSpec { .. })));
@@ -104,7 +104,7 @@ async fn spawning_wrongly_is_refused() {
     let failing = ["/bin/sh", "-c", "echo no luck >&2"].map(OsString::from);
     let ended = ending(&mut spawn(&failing, &scratch.dir()).unwrap()).await;
     assert_eq!(ended, Ending::NeverStarted(Some("no luck".into())));
-    assert!(matches!(find(&scratch.dir()).unwrap(), Found::NeverStarted));
+    assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::NeverStarted));
     assert!(scratch.run().await.is_success());
     assert_eq!(scratch.text("stdout"), "ran\n");
 }
@@ -148,5 +148,5 @@ async fn twenty_supervisors_start_one_job() {
     // And later, after it has ended.
     assert!(!by_hand().wait().unwrap().success());
     assert_eq!(scratch.text("count"), "ran\n");
-    assert!(matches!(find(&scratch.dir()).unwrap(), Found::Ended(exit) if exit.is_success()));
+    assert!(matches!(find(&scratch.dir()).unwrap(), ProcessState::Ended(exit) if exit.is_success()));
 }

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use pliant_site::processes::{Ending, Found, Lost, find, spawn, terminate};
+use pliant_site::processes::{Ending, Lost, ProcessState, find, spawn, terminate};
 use pliant_staging::{ResultLimits, seal};
 use pliant_wire::Outcome;
 
@@ -61,7 +61,7 @@ async fn as_unprivileged_server() {
         }
         _ => {
             // Another server looks for it after its supervisor was killed.
-            let Found::Running(mut found) = find(&dir).unwrap() else { panic!("it runs") };
+            let ProcessState::Running(mut found) = find(&dir).unwrap() else { panic!("it runs") };
             kill(supervisor);
             assert!(matches!(ending(&mut found).await, Ending::Lost(Lost::SupervisorDied { .. })));
             println!("Lost");

@@ -1,6 +1,8 @@
 //! What users launch, and what they add to that.
 
-use pliant_control::coallocation::{Application, LaunchId, Mapping, Spawn, Spawned, Talk, Wanted, Wish};
+use pliant_control::coallocation::{
+    Application, LaunchId, LaunchSpec, Mapping, Spawn, Spawned, TaskEdge, TaskSpec,
+};
 use pliant_control::names::{Key, Name, User};
 use pliant_model::Span;
 #[cfg(test)]
@@ -41,11 +43,22 @@ message! {
 
 impl LaunchRequest {
     /// The launch of that user, with the agent's own threshold unless it says one.
-    pub fn of(self, owner: User, threshold: f64) -> Wanted {
+    pub fn of(self, owner: User, threshold: f64) -> LaunchSpec {
         let LaunchRequest { key, name, application, walltime, patience, user_lan, mapping, dry_run, .. } =
             self;
         let threshold = self.threshold.unwrap_or(threshold);
-        Wanted { key, owner, name, application, walltime, patience, user_lan, threshold, mapping, dry_run }
+        LaunchSpec {
+            key,
+            owner,
+            name,
+            application,
+            walltime,
+            patience,
+            user_lan,
+            threshold,
+            mapping,
+            dry_run,
+        }
     }
 }
 
@@ -67,7 +80,7 @@ message! {
         edges: list(nested(), bounds::TALKS_MAX).exact(),
     } => (check: between_its_tasks, fit: crate::tests::fit::application)
 
-    proto::TaskWish <=> Wish {
+    proto::TaskWish <=> TaskSpec {
         name: TASK_NAME,
         rcr: Positive,
         payload: join(program_and_inputs, payload) => (
@@ -76,7 +89,7 @@ message! {
         ),
     }
 
-    proto::Talk <=> Talk {
+    proto::Talk <=> TaskEdge {
         between: [one, other],
         rqoc: Positive,
     }

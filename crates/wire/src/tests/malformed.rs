@@ -2,7 +2,7 @@
 //! error.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Found, What};
+use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
 use pliant_control::job::JobRecord;
 use pliant_control::server_info::ServerInfo;
 use pliant_control::vector::Vector;
@@ -185,11 +185,12 @@ fn calls_of_services() {
     for (damaged, field, expected, found) in cases {
         let message = proto::What { what: Some(proto::what::What::Service(call(&[("n", "100")]))) };
         let damage = |what: &mut proto::What| what.what = Some(proto::what::What::Service(damaged));
-        check::<_, What>(message, damage, field, expected, found);
+        check::<_, DiscoverySubject>(message, damage, field, expected, found);
     }
     let many = (0..101).map(|number| (number.to_string(), String::new())).collect();
     let many = proto::ServiceCall { name: "pi".to_owned(), arguments: many };
-    let many = What::try_from(proto::What { what: Some(proto::what::What::Service(many)) }).unwrap_err();
+    let many =
+        DiscoverySubject::try_from(proto::What { what: Some(proto::what::What::Service(many)) }).unwrap_err();
     assert_eq!(many.to_string(), "service.arguments: expected at most 100 items, found 101");
 }
 
@@ -214,21 +215,21 @@ fn vectors_and_answers() {
         check::<_, Vector>(vector(), damage, field, expected, found);
         let message = proto::Found { vectors: vec![vector(), vector()], ..proto::Found::default() };
         let within = |found: &mut proto::Found| damage(&mut found.vectors[1]);
-        check::<_, Found>(message, within, &format!("vectors[1].{field}"), expected, found);
+        check::<_, DiscoveryResult>(message, within, &format!("vectors[1].{field}"), expected, found);
     }
     let refusal =
         |server: &str, why: &str| proto::Refusal { server: server.to_owned(), why: why.to_owned(), cause: 0 };
     let none = proto::Found::default;
     let many = |found: &mut proto::Found| found.vectors = vec![vector(); 1025];
-    check::<_, Found>(none(), many, "vectors", "at most 1024 items", "1025");
+    check::<_, DiscoveryResult>(none(), many, "vectors", "at most 1024 items", "1025");
     let many = |found: &mut proto::Found| found.silent = vec![String::new(); 100_001];
-    check::<_, Found>(none(), many, "silent", "at most 100000 items", "100001");
+    check::<_, DiscoveryResult>(none(), many, "silent", "at most 100000 items", "100001");
     let nameless = |found: &mut proto::Found| found.silent = vec!["lyon".into(), String::new()];
-    check::<_, Found>(none(), nameless, "silent[1]", NAME, EMPTY);
+    check::<_, DiscoveryResult>(none(), nameless, "silent[1]", NAME, EMPTY);
     let nameless = |found: &mut proto::Found| found.refusals = vec![refusal("", "too busy")];
-    check::<_, Found>(none(), nameless, "refusals[0].server", NAME, EMPTY);
+    check::<_, DiscoveryResult>(none(), nameless, "refusals[0].server", NAME, EMPTY);
     let long = |found: &mut proto::Found| found.refusals = vec![refusal("lyon", &"x".repeat(1025))];
-    check::<_, Found>(none(), long, "refusals[0].why", "at most 1024 bytes", "1025 bytes");
+    check::<_, DiscoveryResult>(none(), long, "refusals[0].why", "at most 1024 bytes", "1025 bytes");
 }
 
 #[test]
@@ -312,7 +313,7 @@ fn messages_of_children() {
 
 #[test]
 fn a_malformed_message_is_an_invalid_argument_with_its_field() {
-    let malformed = What::try_from(proto::What { what: None }).unwrap_err().under("what");
+    let malformed = DiscoverySubject::try_from(proto::What { what: None }).unwrap_err().under("what");
     let status = Status::from(malformed);
     assert_eq!(status.code(), Code::InvalidArgument);
     assert_eq!(status.message(), "what: expected work or service, found nothing");

@@ -1,9 +1,9 @@
 //! The messages that are sent back and forth, and read from damaged bytes.
 
-pub(super) use pliant_control::agent::{Found, Moving, Report, What};
+pub(super) use pliant_control::agent::{DiscoveryResult, DiscoverySubject, Moving, Report};
 pub(super) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Part, PartId};
 pub(super) use pliant_control::explain::Explanation;
-pub(super) use pliant_control::handoff::{MoveOutcome, Order, Picture, Reply, Verdict};
+pub(super) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot, Verdict};
 pub(super) use pliant_control::job::{Compared, Exit, Hop, JobRecord, Work};
 pub(super) use pliant_control::multi_job;
 pub(super) use pliant_control::server_info::ServerInfo;
@@ -25,8 +25,8 @@ macro_rules! for_each_message {
             compared_estimates: Compared;
             exits: Exit;
             jobs: JobRecord;
-            questions_of_clients: What;
-            answers: Found;
+            questions_of_clients: DiscoverySubject;
+            answers: DiscoveryResult;
             servers: ServerInfo;
             messages_of_children: FromChild;
             messages_of_parents: FromParent;
@@ -47,9 +47,9 @@ macro_rules! for_each_message {
             results_of_jobs: JobResults;
             offers: Offer;
             moves_of_jobs: Hop;
-            orders: Order;
+            orders: MoveProposal;
             outcomes_of_orders: MoveOutcome;
-            pictures_of_queues: Picture;
+            pictures_of_queues: ServerSnapshot;
             jobs_that_are_handed_over: Prepare;
             answers_to_handoffs: Reply;
             queries_of_histories: HistoryQuery;

@@ -34,8 +34,8 @@ for_each_message!(come_back_the_same);
 /// What only agents ask is not taken from clients, whoever they are.
 #[test]
 fn clients_give_no_orders_and_see_no_queues() {
-    let order = one(drawn::<Order>());
-    for what in [What::Pictures, What::Order(Box::new(order))] {
+    let order = one(drawn::<MoveProposal>());
+    for what in [DiscoverySubject::Pictures, DiscoverySubject::Order(Box::new(order))] {
         let caller = Caller { user: "root".parse().unwrap(), operator: true };
         let refused = asked(discover(&what, 1, None), caller, None).unwrap_err();
         assert!(refused.to_string().contains("only agents"), "{refused}");
@@ -119,8 +119,9 @@ proptest! {
 
 /// What clients ask.
 fn asks() -> impl Strategy<Value = Ask> {
-    let what = drawn::<What>()
-        .prop_filter("agents ask it", |what| matches!(what, What::Work(_) | What::Service { .. }));
+    let what = drawn::<DiscoverySubject>().prop_filter("agents ask it", |what| {
+        matches!(what, DiscoverySubject::Work(_) | DiscoverySubject::Service { .. })
+    });
     let patience = option::of(seconds(bounds::PATIENCE_S).strategy());
     let drawn = (what, USER.strategy(), any::<bool>(), bounds::BEST, option::of(NAME.strategy()), patience);
     drawn.prop_map(|(what, user, operator, best, only, patience)| {
@@ -177,7 +178,7 @@ fn walltimes_that_saturate_become_the_longest_of_the_protocol() {
 #[test]
 fn long_lists_keep_what_matters_most() {
     let vector = |rank| Vector { rank, ..one(drawn::<Vector>()) };
-    let many = Found { vectors: (0..2000).map(vector).collect(), ..Found::default() };
+    let many = DiscoveryResult { vectors: (0..2000).map(vector).collect(), ..DiscoveryResult::default() };
     let read = received::<proto::Found, _>(&many).unwrap();
     assert_eq!(read.vectors, many.vectors[..bounds::VECTORS_MAX], "the best ones");
 

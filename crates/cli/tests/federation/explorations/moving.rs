@@ -1,6 +1,6 @@
 //! Mandatory requests that wait move to servers that would complete them sooner.
 
-use pliant_client::{Calls, Explorer, Happened, Wanted};
+use pliant_client::{Calls, Explorer, RequestEvent, Wanted};
 use pliant_control::optional::server::Standing;
 use pliant_journal::open_sqlite;
 use pliant_model::SpanMs;
@@ -67,25 +67,25 @@ async fn what_is_withdrawn_may_come_back_and_what_runs_stays() {
     until("the first to run", async || (calls.probe(0).await == Some(Standing::Running)).then_some(())).await;
     calls.expect(&lyon);
     let told = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
-    let Happened::Expected { prospects, .. } = &told else { panic!("{told:?}") };
+    let RequestEvent::Expected { prospects, .. } = &told else { panic!("{told:?}") };
     // Nothing has ended yet, so nobody knows how long the second will wait.
     assert_eq!((prospects.more.wait, prospects.waiting.as_slice()), (None, [(1, None)].as_slice()));
     // The first one runs: it is not given back, so only the second is.
     calls.withdraw(&lyon, 0.into());
     calls.withdraw(&lyon, 1.into());
     let told = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
-    assert_eq!(told, Happened::Withdrawn { id: 1.into(), server: lyon.clone() });
+    assert_eq!(told, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
     assert_eq!(calls.probe(0).await, Some(Standing::Running));
     // The same attempt is not taken again, the next one is.
     calls.call_async(&lyon, pause(1, 0, 20));
     let told = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
-    assert_eq!(told, Happened::Withdrawn { id: 1.into(), server: lyon.clone() });
+    assert_eq!(told, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
     calls.call_async(&lyon, pause(1, 1, 20));
     assert_eq!(calls.probe(1).await, Some(Standing::Waiting));
     calls.cancel(&lyon, 0);
     let told = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
     assert!(
-        matches!(&told, Happened::Ended { number: 1, standing: Standing::Completed, .. }),
+        matches!(&told, RequestEvent::Ended { number: 1, standing: Standing::Completed, .. }),
         "{told:?} of {:?}",
         Attempt { number: 1, attempt: 1 }
     );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pliant_control::names::User;
-use pliant_control::optional::server::{Command, Config, Event, Exit, Journaled, Requests, Told};
+use pliant_control::optional::server::{Command, Config, Event, Exit, Journaled, Requests, TimedEvent};
 use pliant_control::replay::Machine;
 use pliant_journal::open_sqlite;
 use pliant_model::rng::Draws;
@@ -57,7 +57,7 @@ fn of_server(
     // When a request of each exploration was gone, until its next one comes.
     let mut gone = BTreeMap::new();
     for entry in loaded.entries {
-        let told: Told = serde_json::from_str(&entry.event).unwrap();
+        let told: TimedEvent = serde_json::from_str(&entry.event).unwrap();
         let at = machine.at().max(told.at);
         match &told.event {
             Event::Ended { request, exit: Exit::Completed, .. } => {

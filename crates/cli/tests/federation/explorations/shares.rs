@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pliant_client::{Explorer, Told, Wanted};
+use pliant_client::{ExplorationUpdate, Explorer, Wanted};
 use pliant_model::SpanMs;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -47,7 +47,7 @@ async fn a_client_is_told_its_share_while_its_requests_run() {
     let (tells, stop) = (told.clone(), async move { told.notified().await });
     let explorer = Explorer::new(&client, &wanted, None).unwrap();
     let explored = explorer.run(stop, move |told| {
-        if let Told::Progress(explored) = told
+        if let ExplorationUpdate::Progress(explored) = told
             && explored.platform.consumed_s > 1.0
         {
             tells.notify_one();

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use pliant_client::{Calls, Happened};
+use pliant_client::{Calls, RequestEvent};
 use pliant_control::optional::server::Standing;
 use pliant_policy::optional::Kind;
 use pliant_transport::Role;
@@ -251,8 +251,8 @@ fn call(number: u32, kind: Kind, ms: u32) -> Call {
     Call { number, kind, attempt: 0, arguments: [("ms".to_owned(), ms.to_string())].into() }
 }
 
-fn is_completed(happened: &Happened, wanted: u32) -> bool {
-    matches!(happened, Happened::Ended { number, standing: Standing::Completed, .. } if *number == wanted)
+fn is_completed(happened: &RequestEvent, wanted: u32) -> bool {
+    matches!(happened, RequestEvent::Ended { number, standing: Standing::Completed, .. } if *number == wanted)
 }
 
 /// The calls of the library, without the dispatcher.

@@ -398,7 +398,7 @@ impl Drop for Federation {
 fn end_jobs(jobs: &Path) {
     let Ok(entries) = fs::read_dir(jobs) else { return };
     let dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    let running = |dir: &PathBuf| matches!(processes::find(dir), Ok(processes::Found::Running(_)));
+    let running = |dir: &PathBuf| matches!(processes::find(dir), Ok(processes::ProcessState::Running(_)));
     let asked: Vec<&PathBuf> = dirs.iter().filter(|dir| running(dir)).collect();
     for dir in &asked {
         // Whoever cannot be asked shows below.

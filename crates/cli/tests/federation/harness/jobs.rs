@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use pliant_client::{Client, ClientError, Order};
+use pliant_client::{Client, ClientError, SubmitOrder};
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Handle, Key};
 use pliant_model::{Procs, Span, Speedup};
@@ -23,13 +23,13 @@ pub(crate) fn fresh_key() -> Key {
 }
 
 /// A submission of that, to whomever.
-pub(crate) fn order(what: Submitted) -> Order {
-    Order { patience: PATIENCE, ..Order::new(fresh_key(), what) }
+pub(crate) fn order(what: Submitted) -> SubmitOrder {
+    SubmitOrder { patience: PATIENCE, ..SubmitOrder::new(fresh_key(), what) }
 }
 
 /// A submission of that, to one server.
-pub(crate) fn order_to(server: &str, what: Submitted) -> Order {
-    Order { only: Some(server.parse().unwrap()), ..order(what) }
+pub(crate) fn order_to(server: &str, what: Submitted) -> SubmitOrder {
+    SubmitOrder { only: Some(server.parse().unwrap()), ..order(what) }
 }
 
 /// A call of a service.
@@ -73,12 +73,12 @@ pub(crate) fn waiting_for(gate: &Path) -> String {
 }
 
 /// Submits and returns the record of the acceptance.
-pub(crate) async fn submit(client: &Client, order: &Order) -> JobRecord {
+pub(crate) async fn submit(client: &Client, order: &SubmitOrder) -> JobRecord {
     *client.submit(order, |_| Ok(())).await.unwrap()
 }
 
 /// Submits and waits for the end.
-pub(crate) async fn run(client: &Client, order: &Order) -> JobRecord {
+pub(crate) async fn run(client: &Client, order: &SubmitOrder) -> JobRecord {
     let accepted = submit(client, order).await;
     client.wait(&accepted.handle, |_| {}).await.unwrap()
 }

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pliant_client::{Client, InputPaths};
-use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, Wish};
+use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, TaskSpec};
 use pliant_control::job::Exit;
 use pliant_control::server::{Server, ServerState};
 use pliant_daemon::config::ServerFile;
@@ -49,7 +49,7 @@ async fn launched(client: &Client, request: &LaunchRequest) -> LaunchId {
 }
 
 /// One more task, that talks to these.
-fn spawning(task: Wish, talks: Vec<(String, f64)>) -> Spawn {
+fn spawning(task: TaskSpec, talks: Vec<(String, f64)>) -> Spawn {
     Spawn { key: fresh_key(), tasks: vec![Spawned { task, talks }] }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pliant_control::coallocation::{Application, Mapping, Talk, Wish};
+use pliant_control::coallocation::{Application, Mapping, TaskEdge, TaskSpec};
 use pliant_model::Span;
 use pliant_wire::{LaunchRequest, Program};
 use rustix::process::Pid;
@@ -75,19 +75,19 @@ impl Talkers {
     }
 
     /// A task that ends with that code.
-    pub(super) fn task(&self, name: &str, hears: &str, code: i32) -> Wish {
+    pub(super) fn task(&self, name: &str, hears: &str, code: i32) -> TaskSpec {
         let program = Program::Script {
             name: "talk.pl".to_owned(),
             text: TALKER.to_owned(),
             arguments: self.words(name, hears, code),
         };
-        Wish { name: name.to_owned(), rcr: 1.0, payload: program.payload() }
+        TaskSpec { name: name.to_owned(), rcr: 1.0, payload: program.payload() }
     }
 
     /// Tasks in a ring, that end with these codes.
     pub(super) fn ring(&self, mcr_mflops: f64, codes: &[(&str, i32)]) -> LaunchRequest {
-        let tasks: Vec<Wish> = codes.iter().map(|(name, code)| self.task(name, "all", *code)).collect();
-        let talk = |(at, next): (usize, usize)| Talk { between: [at as u32, next as u32], rqoc: 1.0 };
+        let tasks: Vec<TaskSpec> = codes.iter().map(|(name, code)| self.task(name, "all", *code)).collect();
+        let talk = |(at, next): (usize, usize)| TaskEdge { between: [at as u32, next as u32], rqoc: 1.0 };
         let edges = in_a_ring(tasks.len()).map(talk).collect();
         LaunchRequest {
             key: fresh_key(),

@@ -1,7 +1,7 @@
 //! A part is held once its tasks' input files have come, through `kill -9`; then they find them.
 
 use pliant_client::{InputPaths, InputSender};
-use pliant_control::coallocation::{LaunchRecord, LaunchState, TaskRecord, Wish};
+use pliant_control::coallocation::{LaunchRecord, LaunchState, TaskRecord, TaskSpec};
 use pliant_control::payload::Payload;
 use pliant_model::Time;
 use pliant_staging::{Checksum, FileSpec};
@@ -50,7 +50,7 @@ async fn a_part_is_held_when_its_input_files_have_come() {
     federation.sized(1).await;
     agent.server = client(&federation, Role::Agent, AGENT, LYON);
 
-    let wish = Wish { name: "one".to_owned(), rcr: 1.0, payload: part.tasks[0].payload.clone() };
+    let wish = TaskSpec { name: "one".to_owned(), rcr: 1.0, payload: part.tasks[0].payload.clone() };
     let alice = federation.client("alice");
     let paths = InputPaths::from([(sha256, path)]);
     let mut sender = InputSender::new(&alice, part.id.launch.key, [&wish], &paths).unwrap();

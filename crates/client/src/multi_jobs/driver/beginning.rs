@@ -9,7 +9,7 @@ use rand_chacha::rand_core::SeedableRng;
 use tokio::sync::mpsc;
 
 use super::super::folder::{Header, numbers};
-use super::super::lookout::Lookout;
+use super::super::lookout::PollSchedule;
 use super::super::wanted::plan;
 use super::super::{Entry, MultiJobWanted, SweepFolder};
 use super::{Open, Sweeper, event};
@@ -102,7 +102,7 @@ impl Sweeper {
             permits: BTreeMap::new(),
             heard,
             hears,
-            lookout: Lookout::new(),
+            lookout: PollSchedule::new(),
             accepted,
             attempts: 0,
             refused: BTreeMap::new(),

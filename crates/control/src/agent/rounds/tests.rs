@@ -7,10 +7,10 @@ use super::*;
 use crate::agent::tests::{info, name};
 use crate::agent::{AgentConfig, ChildKind, Event};
 
-fn proposal(from: &str, to: &str) -> (Proposal, Order) {
+fn proposal(from: &str, to: &str) -> (Proposal, MoveProposal) {
     let (job, from, to) = (Handle { server: name("a"), number: 1 }, name(from), name(to));
     let expected = Estimate { procs: Procs(1), walltime: Span(10), start: Time(0) };
-    let order = Order {
+    let order = MoveProposal {
         job: job.clone(),
         to: to.clone(),
         address: String::new(),
@@ -33,7 +33,7 @@ fn asked(proposals: &[(&str, &str)], outcome: Option<MoveOutcome>) -> Vec<Name> 
         let event = Event::Attached { child, kind: ChildKind::Server, journal: 1, servers };
         agent.on(Time(0), event, &mut commands);
     }
-    agent.round = Some(Round {
+    agent.round = Some(ReallocationCycle {
         reply: Some(Token(1)),
         dry_run: false,
         policy: Reallocation::new(Algorithm::Regular, Heuristic::Mct),
@@ -48,13 +48,13 @@ fn asked(proposals: &[(&str, &str)], outcome: Option<MoveOutcome>) -> Vec<Name> 
     while let Some(command) = commands.pop() {
         match command {
             Command::Ask { child, ask, .. } => {
-                assert!(matches!(ask.what, What::Order(_)));
+                assert!(matches!(ask.what, DiscoverySubject::Order(_)));
                 asked.push(child);
-                let found = Found { outcome: outcome.clone(), ..Found::default() };
+                let found = DiscoveryResult { outcome: outcome.clone(), ..DiscoveryResult::default() };
                 agent.round_found(Time(0), found, &mut commands);
             }
             Command::Report { report, .. } => {
-                let outcome = Some(outcome.unwrap_or(MoveOutcome::Stays(Stays::Silent)));
+                let outcome = Some(outcome.unwrap_or(MoveOutcome::Stays(StayReason::Silent)));
                 assert_eq!(report.proposals.len(), proposals.len());
                 assert!(report.proposals.iter().all(|one| one.outcome == outcome));
                 return asked;
@@ -69,9 +69,9 @@ fn asked(proposals: &[(&str, &str)], outcome: Option<MoveOutcome>) -> Vec<Name> 
 fn who_is_silent_is_waited_for_once_in_a_round() {
     let proposals = [("a", "b"), ("a", "b"), ("b", "c"), ("c", "a")];
     let all = ["a", "a", "b", "c"].map(name);
-    assert_eq!(asked(&proposals, Some(MoveOutcome::Stays(Stays::NotWaiting))), all);
+    assert_eq!(asked(&proposals, Some(MoveOutcome::Stays(StayReason::NotWaiting))), all);
     // The target is: nothing more goes to b, or from there.
-    let silent = Some(MoveOutcome::Stays(Stays::Silent));
+    let silent = Some(MoveOutcome::Stays(StayReason::Silent));
     assert_eq!(asked(&proposals, silent), ["a", "c"].map(name));
     // The source is.
     assert_eq!(asked(&proposals, None), ["a", "b"].map(name));

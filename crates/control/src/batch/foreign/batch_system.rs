@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
-use pliant_policy::nodes::Picture;
+use pliant_policy::nodes::ClusterSnapshot;
 use pliant_policy::tuning::Tuner;
 
 use super::job::Job;
@@ -120,7 +120,7 @@ impl BatchSystem for Foreign {
     fn usage(&self) -> Usage {
         let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
         let unlisted = self.unlisted().len();
-        let Picture { nodes, running, .. } = self.picture();
+        let ClusterSnapshot { nodes, running, .. } = self.picture();
         let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
         for share in running.iter().flat_map(|holder| &holder.on) {
             let node = &mut free[share.node as usize];
@@ -194,7 +194,7 @@ impl BatchSystem for Foreign {
         pliant_policy::batch::Dump::default()
     }
 
-    fn nodes(&mut self, _now: Time) -> Option<Picture> {
+    fn nodes(&mut self, _now: Time) -> Option<ClusterSnapshot> {
         Some(Foreign::picture(self))
     }
 

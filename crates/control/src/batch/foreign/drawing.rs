@@ -2,7 +2,7 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
-use pliant_policy::nodes::{Holder, Node, Pending, Picture, Published, Rules, Shape, Share};
+use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Pending, Published, Rules, Shape, Share};
 
 use super::target::Target;
 use crate::listing::{self, Listed, Listing, Phase, State, WaitsFor};
@@ -14,8 +14,8 @@ const TASKS_MAX: u32 = 1_000;
 
 /// A picture, and which of its waiting jobs are which of the listing's, by position. Of an array's tasks only the first
 /// is told.
-pub(super) struct Drawn {
-    pub(super) picture: Picture,
+pub(super) struct ListedSnapshot {
+    pub(super) picture: ClusterSnapshot,
     pub(super) ids: Vec<(JobId, usize)>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn draw(
     target: Target<'_>,
     expected: &dyn Fn(&Listed, Span) -> Option<Span>,
     unlisted: impl Iterator<Item = Submission>,
-) -> Drawn {
+) -> ListedSnapshot {
     let ours: Vec<&listing::Node> = target.nodes().collect();
     let mut strangers = (0..=u32::MAX).rev();
     let mut seen = std::collections::BTreeSet::new();
@@ -79,11 +79,14 @@ pub(super) fn draw(
         taken: None,
     };
     let rules = Rules { whole_nodes: rules.whole_nodes || target.is_exclusive(), ..rules.clone() };
-    Drawn { picture: Picture { nodes: ours.iter().map(node).collect(), running, pending, rules }, ids }
+    ListedSnapshot {
+        picture: ClusterSnapshot { nodes: ours.iter().map(node).collect(), running, pending, rules },
+        ids,
+    }
 }
 
 fn shares(job: &Listed, nodes: &[&listing::Node]) -> Vec<Share> {
-    let share = |place: &listing::Place| {
+    let share = |place: &listing::NodeAllocation| {
         let node = nodes.iter().position(|node| node.name == place.node)?;
         let whole = || job.shape.exclusive.then(|| nodes[node].cores);
         Some(Share { node: node as u32, cores: place.cores.or_else(whole).map(Procs) })

@@ -6,7 +6,7 @@ use pliant_policy::tuning::Tuner;
 
 use super::*;
 use crate::batch::{BatchSystem, Command as Outer};
-use crate::listing::{self, Place, Planned, Shape, State};
+use crate::listing::{self, NodeAllocation, Planned, Shape, State};
 
 const JOB: JobId = JobId(7);
 const NOW: Time = Time(1_000);
@@ -20,7 +20,7 @@ fn nodes() -> Vec<listing::Node> {
 
 fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) -> Listed {
     let runs = state.phase() == Some(Phase::Runs);
-    let place = |(node, cores): (&str, u32)| Place { node: node.to_owned(), cores: Some(cores) };
+    let place = |(node, cores): (&str, u32)| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
     let places = [("n1", cores.min(2)), ("n2", cores.saturating_sub(2))];
     let places = places.into_iter().filter(|(_, cores)| *cores > 0 && runs).map(place).collect();
     Listed {

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Span, Time};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
-use pliant_policy::nodes::{Nodes, Picture};
+use pliant_policy::nodes::{ClusterSnapshot, Nodes};
 use pliant_policy::runtimes::used::Expect;
 
-use super::drawing::{self, Drawn};
+use super::drawing::{self, ListedSnapshot};
 use super::job::Job;
 use super::target::Target;
 use super::{Event, Foreign};
@@ -76,7 +76,7 @@ impl Foreign {
     }
 
     /// The picture, with those at the end of the queue.
-    pub(super) fn drawn(&self, unlisted: &[&Job]) -> Drawn {
+    pub(super) fn drawn(&self, unlisted: &[&Job]) -> ListedSnapshot {
         match self.expect {
             Expect::Limits => self.drawn_with(unlisted, &|_, _| None),
             Expect::History => self.drawn_with(unlisted, &|job, elapsed| {
@@ -85,7 +85,11 @@ impl Foreign {
         }
     }
 
-    fn drawn_with(&self, unlisted: &[&Job], expected: &dyn Fn(&Listed, Span) -> Option<Span>) -> Drawn {
+    fn drawn_with(
+        &self,
+        unlisted: &[&Job],
+        expected: &dyn Fn(&Listed, Span) -> Option<Span>,
+    ) -> ListedSnapshot {
         let unlisted = unlisted.iter().map(|job| planned_as(job.submission));
         drawing::draw(&self.present(), &self.rules, self.target(), expected, unlisted)
     }
@@ -118,7 +122,11 @@ impl Foreign {
         self.planned_starts(now, self.drawn_with(&self.unlisted(), expected))
     }
 
-    fn planned_starts(&self, now: Time, Drawn { picture, ids }: Drawn) -> Vec<(String, Time)> {
+    fn planned_starts(
+        &self,
+        now: Time,
+        ListedSnapshot { picture, ids }: ListedSnapshot,
+    ) -> Vec<(String, Time)> {
         let Ok(mut nodes) = Nodes::from_picture(now, &picture) else { return Vec::new() };
         let mut waiting: Vec<Waiting> = Vec::new();
         nodes.list(now, &mut waiting);
@@ -131,7 +139,7 @@ impl Foreign {
         waiting.into_iter().filter_map(start).collect()
     }
 
-    pub(super) fn picture(&self) -> Picture {
+    pub(super) fn picture(&self) -> ClusterSnapshot {
         self.drawn(&self.unlisted()).picture
     }
 }

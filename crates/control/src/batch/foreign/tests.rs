@@ -13,7 +13,7 @@ use pliant_policy::tuning::Tuner;
 
 use super::*;
 use crate::batch::{BatchSystem, Command as Outer, Usage};
-use crate::listing::{self, Place, Shape, State};
+use crate::listing::{self, NodeAllocation, Shape, State};
 use crate::local::LocalJob;
 
 mod again;
@@ -31,7 +31,7 @@ fn node(name: &str, cores: u32) -> listing::Node {
 
 fn listed(id: &str, ours: Option<u32>, state: State) -> Listed {
     let runs = state.phase() == Some(Phase::Runs);
-    let place = Place { node: "n1".to_owned(), cores: Some(2) };
+    let place = NodeAllocation { node: "n1".to_owned(), cores: Some(2) };
     Listed {
         id: id.to_owned(),
         ours,
@@ -354,7 +354,7 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let stranger =
         |id: &str, state| Listed { shape: Shape { cores: 4, ..Shape::default() }, ..listed(id, None, state) };
     let mut local = stranger("9", State::Running);
-    local.places = ["n1", "n2"].map(|node| Place { node: node.to_owned(), cores: Some(2) }).to_vec();
+    local.places = ["n1", "n2"].map(|node| NodeAllocation { node: node.to_owned(), cores: Some(2) }).to_vec();
     bench.list(vec![local, stranger("10", State::Pending), stranger("11", State::Held)]);
     bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
     let request = request();
@@ -414,7 +414,7 @@ fn what_local_users_ran_is_kept_once_for_each_run_and_nothing_of_ours() {
     let mut bench = Bench::queued(false);
     let local = |id, state| listed(id, None, state);
     let elsewhere = |state| Listed {
-        places: vec![Place { node: "other".to_owned(), cores: None }],
+        places: vec![NodeAllocation { node: "other".to_owned(), cores: None }],
         ..listed("4", None, state)
     };
     let over =

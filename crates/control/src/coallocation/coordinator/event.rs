@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::launch::Launch;
 use super::{
-    Caller, LaunchId, LaunchRecord, PATIENCE_MAX, PartId, Site, Standing, TASKS_EVER_MAX, TASKS_MAX, Talk,
-    Token,
+    Caller, LaunchId, LaunchRecord, PATIENCE_MAX, PartId, Site, Standing, TASKS_EVER_MAX, TASKS_MAX,
+    TaskEdge, Token,
 };
 use super::{Verdict, WALLTIME_MAX};
-use crate::coallocation::{Application, Call, Mapping, Wish};
+use crate::coallocation::{Application, Call, Mapping, TaskSpec};
 use crate::handoff::Peer;
 use crate::names::{Key, Name, User};
 
@@ -24,7 +24,7 @@ pub enum Event {
         /// Whom to answer.
         reply: Token,
         /// What.
-        wanted: Box<Wanted>,
+        wanted: Box<LaunchSpec>,
     },
     /// Somebody adds tasks to a launch that runs, now or again.
     Spawn {
@@ -133,7 +133,7 @@ pub enum Answer {
 
 /// A launch as its user wants it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct LaunchSpec {
     /// The key that its client drew.
     pub key: Key,
     /// Whose it is.
@@ -169,12 +169,12 @@ pub struct Spawn {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spawned {
     /// The task.
-    pub task: Wish,
+    pub task: TaskSpec,
     /// The tasks that it talks to, of the launch or beside it, and the RQoC. Who talks to whom is said once.
     pub talks: Vec<(String, f64)>,
 }
 
-impl Wanted {
+impl LaunchSpec {
     /// What is wrong with it, if something is.
     pub(super) fn check(&self) -> Result<(), String> {
         self.application.check()?;
@@ -236,7 +236,7 @@ impl Spawn {
                         task.name
                     ));
                 }
-                extended.edges.push(Talk { between: [at, own], rqoc: *rqoc });
+                extended.edges.push(TaskEdge { between: [at, own], rqoc: *rqoc });
             }
         }
         checked(extended.among(&there))?;

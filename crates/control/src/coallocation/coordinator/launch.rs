@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{SURVEY, Standing, Verdict, Wanted};
+use super::{LaunchSpec, SURVEY, Standing, Verdict};
 use crate::coallocation::{
-    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Part, Talk, TaskRecord,
+    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Part, TaskEdge,
+    TaskRecord,
 };
 use crate::handoff::Peer;
 use crate::job::Exit;
@@ -35,7 +36,7 @@ pub(super) struct Launch {
     /// What is decided about together: first the application, then what was spawned at a time.
     pub(super) groups: Vec<Group>,
     /// Where each task of the application is, once it is mapped.
-    pub(super) places: BTreeMap<u32, Place>,
+    pub(super) places: BTreeMap<u32, TaskPlace>,
     pub(super) parts: Vec<PartOf>,
     /// How it ends, once that is decided.
     pub(super) end: Option<End>,
@@ -71,7 +72,7 @@ pub(super) enum Stage {
 
 /// Where a task is.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct TaskPlace {
     pub(super) server: Name,
     pub(super) machine: String,
     pub(super) affinity: f64,
@@ -154,9 +155,9 @@ impl PartOf {
 }
 
 impl Launch {
-    pub(super) fn new(now: Time, wanted: Wanted) -> Launch {
+    pub(super) fn new(now: Time, wanted: LaunchSpec) -> Launch {
         let tasks = (0..wanted.application.tasks.len() as u32).collect();
-        let Wanted {
+        let LaunchSpec {
             owner,
             name,
             application,
@@ -191,7 +192,7 @@ impl Launch {
     pub(super) fn is_of(&self, application: &Application) -> bool {
         let Application { mcr_mflops, bandwidth_mbps, tasks, edges } = &self.application;
         let launched = self.groups[0].tasks.len();
-        let is_launched = |talk: &&Talk| talk.between.iter().all(|end| (*end as usize) < launched);
+        let is_launched = |talk: &&TaskEdge| talk.between.iter().all(|end| (*end as usize) < launched);
         (*mcr_mflops, *bandwidth_mbps) == (application.mcr_mflops, application.bandwidth_mbps)
             && tasks[..launched] == application.tasks
             && edges.iter().filter(is_launched).eq(&application.edges)

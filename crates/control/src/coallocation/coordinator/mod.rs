@@ -17,14 +17,14 @@ use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::links::{Links, LinksState, Measure};
-use super::{End, LaunchId, LaunchRecord, PartId, Site, Standing, Talk, Verdict};
+use super::{End, LaunchId, LaunchRecord, PartId, Site, Standing, TaskEdge, Verdict};
 use crate::access::Caller;
 use crate::handoff::Peer;
 use crate::names::Token;
 use crate::names::{Key, Name};
 use crate::replay::Machine;
 
-pub use event::{Answer, Command, Event, Spawn, Spawned, Wanted};
+pub use event::{Answer, Command, Event, LaunchSpec, Spawn, Spawned};
 use launch::{Group, Launch, Stage};
 
 /// How long servers may take to say what machines they have, and after which time they are asked again.
@@ -115,7 +115,7 @@ impl Coordinator {
         self.launches.values().filter_map(Launch::next_due).chain(forget).min()
     }
 
-    fn launch(&mut self, now: Time, wanted: Wanted, commands: &mut Vec<Command>) -> Answer {
+    fn launch(&mut self, now: Time, wanted: LaunchSpec, commands: &mut Vec<Command>) -> Answer {
         let key = wanted.key;
         if let Some(known) = self.launches.get(&key) {
             let other = match known.owner == wanted.owner {

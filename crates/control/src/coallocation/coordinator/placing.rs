@@ -7,13 +7,13 @@ use pliant_model::{Procs, Time};
 use pliant_tig::overload_percent;
 use pliant_tig::wase::closest_first;
 
-use super::launch::{Launch, PartOf, Place, Stage};
+use super::launch::{Launch, PartOf, Stage, TaskPlace};
 use super::mapping::Mapper;
 use super::{Command, Coordinator, Site, Standing};
 use crate::coallocation::links::pair;
 use crate::coallocation::platform::{carries, dendrogram};
 use crate::coallocation::taken::{Flow, Taken};
-use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, Talk};
+use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, TaskEdge};
 use crate::handoff::Peer;
 use crate::names::{Key, Name};
 
@@ -73,7 +73,7 @@ impl Coordinator {
         launch: &Launch,
         group: usize,
         sites: &[Site],
-    ) -> Result<Vec<(u32, Place)>, String> {
+    ) -> Result<Vec<(u32, TaskPlace)>, String> {
         let (mut taken, mut alive) = (self.taken(), launch.alive());
         let mut places = Vec::new();
         for tasks in launch.together(group) {
@@ -100,7 +100,7 @@ impl Coordinator {
         (group, tasks): (usize, &[u32]),
         sites: &[Site],
         (taken, alive): (&Taken, &Alive),
-    ) -> Result<Vec<(u32, Place)>, String> {
+    ) -> Result<Vec<(u32, TaskPlace)>, String> {
         let graph = launch.application.among(tasks).map_err(|error| error.to_string())?;
         let measured = self.links.slowest_mbps().is_some();
         let how = if group > 0 { Mapping::Wase } else { launch.mapping };
@@ -112,7 +112,7 @@ impl Coordinator {
                 let name = &grid.machine(placed.machine).name;
                 let (site, machine) = named(name, sites).ok_or("a machine without a server")?;
                 let (server, machine) = (site.server.name.clone(), machine.to_owned());
-                Ok((*task, Place { server, machine, affinity: placed.affinity }))
+                Ok((*task, TaskPlace { server, machine, affinity: placed.affinity }))
             };
             let places =
                 tasks.iter().zip(&mapped.placements).map(place).collect::<Result<Vec<_>, String>>()?;
@@ -171,7 +171,8 @@ impl Launch {
                 _ => false,
             };
             let machine = part.part.tasks.first().map(|task| &task.machine);
-            let is_at = |place: &Place| place.server == part.server.name && Some(&place.machine) == machine;
+            let is_at =
+                |place: &TaskPlace| place.server == part.server.name && Some(&place.machine) == machine;
             let is_there = |task: &&u32| self.places.get(*task).is_some_and(is_at);
             let tasks = group.tasks.iter().filter(is_there).filter(|task| !has_ended(task));
             alive.extend(tasks.map(|task| (*task, (part.server.name.clone(), group.decided))));
@@ -180,8 +181,8 @@ impl Launch {
     }
 
     /// What of its traffic that `counts` goes from server to server; nothing if the application does not say how much that is.
-    fn flows(&self, alive: &Alive, counts: impl Fn(&Talk) -> bool) -> Vec<Flow> {
-        let flow = |talk: &Talk| {
+    fn flows(&self, alive: &Alive, counts: impl Fn(&TaskEdge) -> bool) -> Vec<Flow> {
+        let flow = |talk: &TaskEdge| {
             let [(one, began), (other, other_began)] =
                 [alive.get(&talk.between[0])?, alive.get(&talk.between[1])?];
             let mbps = talk.rqoc * self.application.bandwidth_mbps?;
@@ -192,7 +193,7 @@ impl Launch {
     }
 
     /// What tasks that get these places send to those that were there before, from server to server.
-    fn outward(&self, alive: &Alive, places: &[(u32, Place)]) -> Vec<Flow> {
+    fn outward(&self, alive: &Alive, places: &[(u32, TaskPlace)]) -> Vec<Flow> {
         let mut all = alive.clone();
         all.extend(places.iter().map(|(task, place)| (*task, (place.server.clone(), None))));
         let is_old = |end: u32| alive.contains_key(&end);
@@ -224,7 +225,7 @@ impl Launch {
 
     /// The server of the task that these talk to most.
     fn beside(&self, tasks: &[u32]) -> Option<&Name> {
-        let outward = |talk: &Talk| match talk.between.map(|end| tasks.contains(&end)) {
+        let outward = |talk: &TaskEdge| match talk.between.map(|end| tasks.contains(&end)) {
             [true, false] => Some((talk.between[1], talk.rqoc)),
             [false, true] => Some((talk.between[0], talk.rqoc)),
             _ => None,
@@ -241,7 +242,7 @@ impl Launch {
         now: Time,
         id: &LaunchId,
         group: usize,
-        places: Vec<(u32, Place)>,
+        places: Vec<(u32, TaskPlace)>,
         sites: &[Site],
         coordinator: &Peer,
     ) {

@@ -14,7 +14,7 @@ use pliant_policy::tuning::Tuner;
 use super::*;
 use crate::batch::{self, Usage};
 use crate::coallocation::{
-    Addresses, Application, Call, LaunchState, Machine as Host, Mapping, Part, PlacedTask, Talk, Wish,
+    Addresses, Application, Call, LaunchState, Machine as Host, Mapping, Part, PlacedTask, TaskEdge, TaskSpec,
 };
 use crate::job::Exit;
 use crate::names::User;
@@ -62,9 +62,12 @@ fn caller(user: &str) -> Caller {
 
 /// An application in a row: each task talks to the next one.
 fn row(rcrs: &[f64]) -> Application {
-    let wish =
-        |(at, rcr): (usize, &f64)| Wish { name: format!("t{at}"), rcr: *rcr, payload: Payload::default() };
-    let talk = |at: u32| Talk { between: [at - 1, at], rqoc: 2.0 };
+    let wish = |(at, rcr): (usize, &f64)| TaskSpec {
+        name: format!("t{at}"),
+        rcr: *rcr,
+        payload: Payload::default(),
+    };
+    let talk = |at: u32| TaskEdge { between: [at - 1, at], rqoc: 2.0 };
     Application {
         mcr_mflops: POWER,
         bandwidth_mbps: None,
@@ -73,8 +76,8 @@ fn row(rcrs: &[f64]) -> Application {
     }
 }
 
-fn wanted(application: Application) -> Wanted {
-    Wanted {
+fn wanted(application: Application) -> LaunchSpec {
+    LaunchSpec {
         key: Key([7; 16]),
         owner: alice(),
         name: "row".to_owned(),
@@ -142,7 +145,7 @@ impl Federation {
         self.deliver(VecDeque::from([Message::Server(server, event)]));
     }
 
-    fn launch(&mut self, wanted: Wanted) {
+    fn launch(&mut self, wanted: LaunchSpec) {
         self.tell(Event::Launch { reply: Token(0), wanted: Box::new(wanted) });
     }
 

@@ -19,7 +19,7 @@ pub struct Journaled {
 
 /// Something that happened, and when.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Told {
+pub struct TimedEvent {
     /// When, since the Unix epoch.
     pub at: TimeMs,
     /// What.
@@ -66,11 +66,11 @@ impl Journaled {
 }
 
 impl Machine for Journaled {
-    type Event = Told;
+    type Event = TimedEvent;
     type Command = Command;
     type State = Journaled;
 
-    fn on(&mut self, _now: Time, told: Told, commands: &mut Vec<Command>) {
+    fn on(&mut self, _now: Time, told: TimedEvent, commands: &mut Vec<Command>) {
         self.at = self.at.max(told.at);
         self.requests.on(self.at, told.event, commands);
         if self.requests.next_due(self.at).is_some_and(|due| due <= self.at) {
@@ -83,8 +83,8 @@ impl Machine for Journaled {
         None
     }
 
-    fn due() -> Told {
-        Told { at: TimeMs::ZERO, event: Event::Due }
+    fn due() -> TimedEvent {
+        TimedEvent { at: TimeMs::ZERO, event: Event::Due }
     }
 
     fn dump(&mut self, _now: Time) -> Journaled {

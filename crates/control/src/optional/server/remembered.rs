@@ -62,15 +62,15 @@ pub(super) struct Crowd {
 /// The explorations of a server. Kept as a map: the rest follows from it.
 #[derive(Clone, PartialEq, Default, Debug, Deserialize)]
 #[serde(from = "BTreeMap<Key, Exploration>")]
-pub(super) struct Remembered {
+pub(super) struct ExplorationTable {
     known: BTreeMap<Key, Exploration>,
     crowds: BTreeMap<User, Crowd>,
     /// Those without requests, the longest silent first.
     idle: BTreeSet<(TimeMs, Key)>,
 }
 
-impl From<BTreeMap<Key, Exploration>> for Remembered {
-    fn from(mut known: BTreeMap<Key, Exploration>) -> Remembered {
+impl From<BTreeMap<Key, Exploration>> for ExplorationTable {
+    fn from(mut known: BTreeMap<Key, Exploration>) -> ExplorationTable {
         let mut crowds: BTreeMap<User, Crowd> = BTreeMap::new();
         let mut idle = BTreeSet::new();
         for (key, exploration) in &mut known {
@@ -85,17 +85,17 @@ impl From<BTreeMap<Key, Exploration>> for Remembered {
                 idle.insert((exploration.heard, *key));
             }
         }
-        Remembered { known, crowds, idle }
+        ExplorationTable { known, crowds, idle }
     }
 }
 
-impl Serialize for Remembered {
+impl Serialize for ExplorationTable {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.known.serialize(to)
     }
 }
 
-impl Remembered {
+impl ExplorationTable {
     /// What is known of an exploration.
     pub(super) fn get(&self, key: Key) -> Option<&Exploration> {
         self.known.get(&key)

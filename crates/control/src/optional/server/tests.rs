@@ -47,7 +47,7 @@ fn short(commands: &[Command]) -> String {
 
 fn tell(machine: &mut Journaled, at: i64, event: Event) -> String {
     let mut commands = Vec::new();
-    machine.on(Time(0), Told { at: TimeMs(at), event }, &mut commands);
+    machine.on(Time(0), TimedEvent { at: TimeMs(at), event }, &mut commands);
     short(&commands)
 }
 
@@ -78,7 +78,7 @@ fn decisions_follow_an_event_at_once() {
 
 #[test]
 fn a_journal_told_again_gives_the_same() {
-    let told = |at, event| Recorded { at: Time(0), event: Told { at: TimeMs(at), event } };
+    let told = |at, event| Recorded { at: Time(0), event: TimedEvent { at: TimeMs(at), event } };
     let mut events = Vec::new();
     for number in 0..6 {
         events.push(told(i64::from(number), submit(ALICE, number, Kind::Mandatory)));
@@ -93,9 +93,10 @@ fn a_journal_told_again_gives_the_same() {
         let mut again = replay(&mut machine, events[..cut].iter().cloned());
         let text = serde_json::to_string(&machine.dump(Time(0))).unwrap();
         let mut machine: Journaled = serde_json::from_str(&text).unwrap();
-        let later: Vec<_> =
-            serde_json::from_str::<Vec<Recorded<Told>>>(&serde_json::to_string(&events[cut..]).unwrap())
-                .unwrap();
+        let later: Vec<_> = serde_json::from_str::<Vec<Recorded<TimedEvent>>>(
+            &serde_json::to_string(&events[cut..]).unwrap(),
+        )
+        .unwrap();
         again.extend(replay(&mut machine, later));
         assert_eq!((&again, &machine), (&commands, &first), "cut at {cut}");
     }

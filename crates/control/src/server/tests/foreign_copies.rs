@@ -3,7 +3,7 @@
 use super::*;
 use crate::batch::foreign::{self, Queue};
 use crate::handoff::{Call, Verdict};
-use crate::listing::{Changes, Listed, Listing, Node, Phase, Place, Shape, State};
+use crate::listing::{Changes, Listed, Listing, Node, NodeAllocation, Phase, Shape, State};
 use crate::names::Token;
 
 /// A cluster of Slurm's with two cores, in front of which a server holds a copy.
@@ -78,7 +78,7 @@ pub(super) fn as_41(state: State) -> Listed {
         id: "41".to_owned(),
         ours: Some(1),
         shape: Shape { cores: 1, ..Shape::default() },
-        places: runs.then(|| Place { node: "n1".to_owned(), cores: Some(1) }).into_iter().collect(),
+        places: runs.then(|| NodeAllocation { node: "n1".to_owned(), cores: Some(1) }).into_iter().collect(),
         walltime: Some(Span(180)),
         started: runs.then_some(Time(150)),
         state,

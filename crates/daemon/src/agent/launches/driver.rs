@@ -7,7 +7,7 @@ use pliant_transport::Clock;
 
 use super::archive::row;
 use super::calls::Calls;
-use crate::host::{Driver, Kept, Replies};
+use crate::host::{Driver, DurableRecord, Replies};
 
 /// What a server that tells how its part stands is told: the verdict, and whether it is known that the part is over.
 pub(super) type Judged = (Verdict, bool);
@@ -21,10 +21,10 @@ pub(super) struct LaunchesDriver {
 }
 
 impl Driver<Coordinator> for LaunchesDriver {
-    fn keeps(&mut self, command: &Command) -> Kept {
+    fn keeps(&mut self, command: &Command) -> DurableRecord {
         match command {
-            Command::Archive(record) => Kept::Ended(Box::new(row(record, self.clock.now()))),
-            _ => Kept::Nothing,
+            Command::Archive(record) => DurableRecord::Ended(Box::new(row(record, self.clock.now()))),
+            _ => DurableRecord::Nothing,
         }
     }
 

@@ -37,7 +37,7 @@ use crate::host::{DaemonError, JournalHealth, MachineHost, MachineThread, Mailbo
 pub(super) use self::service::Service;
 
 /// What it takes to begin.
-pub(super) struct Around<'a> {
+pub(super) struct CoordinatorContext<'a> {
     pub(super) file: &'a AgentFile,
     /// Where the agent listens.
     pub(super) address: SocketAddr,
@@ -57,8 +57,8 @@ pub(super) struct Launches {
 }
 
 /// Goes on with the launches that the journal tells of, if this agent is to coordinate any.
-pub(super) async fn start(around: Around<'_>) -> Result<Launches, DaemonError> {
-    let Around { file, address, agent, tls, gate } = around;
+pub(super) async fn start(around: CoordinatorContext<'_>) -> Result<Launches, DaemonError> {
+    let CoordinatorContext { file, address, agent, tls, gate } = around;
     let (folder, own) = match place(file, address) {
         Ok(place) => place,
         Err(why) => {

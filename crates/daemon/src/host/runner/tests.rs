@@ -56,8 +56,8 @@ impl Machine for Echo {
 struct Notes(Vec<Word>);
 
 impl Driver<Echo> for Notes {
-    fn keeps(&mut self, _command: &Word) -> Kept {
-        Kept::Nothing
+    fn keeps(&mut self, _command: &Word) -> DurableRecord {
+        DurableRecord::Nothing
     }
 
     fn carry_out(&mut self, _machine: &Echo, _now: Time, command: Word, _notice: Option<u64>) {

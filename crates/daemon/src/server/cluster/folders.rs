@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pliant_control::batch::Run;
 use pliant_model::{JobId, Procs, Span};
 use pliant_policy::alternatives::Alternative;
-use pliant_site::processes::{self, Found};
+use pliant_site::processes::{self, ProcessState};
 
 use super::{Cluster, Job, Pause, Unready};
 
@@ -75,7 +75,7 @@ impl Cluster {
     pub(super) async fn runs(&self, job: &Job) -> bool {
         let Some(dir) = job.dir.clone() else { return false };
         let found = tokio::task::spawn_blocking(move || processes::find(&dir)).await;
-        matches!(found, Ok(Ok(Found::Running(_))))
+        matches!(found, Ok(Ok(ProcessState::Running(_))))
     }
 
     /// True if a job has no folder any more, though it was given one before it could start.
@@ -116,7 +116,7 @@ fn ask_end(dir: &Path, is_ours: bool) -> Result<(), String> {
 
 fn put_away(dir: &Path, aside: &Path) -> Result<bool, String> {
     let is_unclaimed = |dir: &Path| match processes::find(dir) {
-        Ok(found) => Ok(matches!(found, Found::NeverStarted)),
+        Ok(found) => Ok(matches!(found, ProcessState::NeverStarted)),
         Err(error) => Err(error.to_string()),
     };
     if dir.exists() {

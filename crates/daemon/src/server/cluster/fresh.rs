@@ -46,13 +46,13 @@ impl Last {
 
 /// The listings of a batch system, for those who need a new one.
 #[derive(Clone)]
-pub(in crate::server) struct Fresh {
+pub(in crate::server) struct FreshListings {
     pub(super) last: watch::Receiver<Last>,
     pub(super) wanted: Arc<Notify>,
     pub(super) mailbox: Mailbox<Server>,
 }
 
-impl Fresh {
+impl FreshListings {
     /// Has the jobs listed anew if the last listing is old, and waits for that if it is worth it.
     pub(in crate::server) async fn look(&self) {
         let told = async {
@@ -120,7 +120,7 @@ mod tests {
         let what = format!("{before:?}");
         let (sender, last) = watch::channel(before);
         let wanted = Arc::new(Notify::new());
-        let fresh = Fresh { last, wanted: wanted.clone(), mailbox: mailbox().0 };
+        let fresh = FreshListings { last, wanted: wanted.clone(), mailbox: mailbox().0 };
         let lister = async {
             wanted.notified().await;
             sender.send_replace(listed(0, Duration::ZERO, None));
@@ -160,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_ever() {
         let (_sender, last) = watch::channel(listed(60, Duration::ZERO, None));
-        let fresh = Fresh { last, wanted: Arc::default(), mailbox: mailbox().0 };
+        let fresh = FreshListings { last, wanted: Arc::default(), mailbox: mailbox().0 };
         assert!(!fresh.renewed().await);
     }
 
@@ -168,7 +168,7 @@ mod tests {
     async fn what_is_waited_for_is_told() {
         let check = |last: Last, expected: Option<&str>| {
             let (_sender, last) = watch::channel(last);
-            let fresh = Fresh { last, wanted: Arc::default(), mailbox: mailbox().0 };
+            let fresh = FreshListings { last, wanted: Arc::default(), mailbox: mailbox().0 };
             assert_eq!(fresh.missing().as_deref(), expected);
         };
         check(Last::default(), Some("it has not answered yet"));

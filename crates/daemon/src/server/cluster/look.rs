@@ -10,7 +10,7 @@ use pliant_control::batch::foreign::Event;
 use pliant_control::job::Exit;
 use pliant_control::listing::{Listed, State};
 use pliant_model::{JobId, Time};
-use pliant_site::processes::{self, Found, Lost};
+use pliant_site::processes::{self, Lost, ProcessState};
 use pliant_site::slurm::BATCH_OUTPUT;
 
 use super::{Cluster, Job, Pause};
@@ -62,10 +62,10 @@ impl Cluster {
         loop {
             let dir = dir.clone();
             match tokio::task::spawn_blocking(move || processes::find(&dir)).await {
-                Ok(Ok(Found::Ended(exit))) => return Word::Ended(exit),
-                Ok(Ok(Found::Lost(why))) => return Word::Lost(why),
-                Ok(Ok(Found::Running(_))) => return Word::Runs,
-                Ok(Ok(Found::NeverStarted)) => return Word::Unclaimed,
+                Ok(Ok(ProcessState::Ended(exit))) => return Word::Ended(exit),
+                Ok(Ok(ProcessState::Lost(why))) => return Word::Lost(why),
+                Ok(Ok(ProcessState::Running(_))) => return Word::Runs,
+                Ok(Ok(ProcessState::NeverStarted)) => return Word::Unclaimed,
                 // Nothing may be concluded from that.
                 Ok(Err(error)) => pause.after(&error).await,
                 Err(error) => pause.after(&error).await,

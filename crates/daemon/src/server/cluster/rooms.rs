@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pliant_control::batch::foreign::Event;
 use pliant_model::JobId;
-use pliant_site::processes::{self, Consent, Terms};
+use pliant_site::processes::{self, StartGate, StartPermit};
 use tokio::sync::{Notify, watch};
 
 use super::{Cluster, Job, Pause, Unready};
@@ -78,9 +78,9 @@ impl Cluster {
         let number = JobId(job.number);
         let mut pause = Pause::new("let a job go on", job.number);
         loop {
-            match self.decided(job, Consent::Given).await {
-                Ok(Consent::Given) => return Event::Released { job: number },
-                Ok(Consent::Refused) => {
+            match self.decided(job, StartPermit::Given).await {
+                Ok(StartPermit::Given) => return Event::Released { job: number },
+                Ok(StartPermit::Refused) => {
                     tracing::info!(job = job.number, "was let go on too late: queued anew");
                     return Event::Missed { job: number };
                 }
@@ -91,16 +91,16 @@ impl Cluster {
 
     /// Has whoever waits in a job's room give up, or comes there later. Nothing else waits for that: they do by themselves.
     pub(super) async fn refuse(&self, job: &Job) {
-        if let Err(error) = self.decided(job, Consent::Refused).await {
+        if let Err(error) = self.decided(job, StartPermit::Refused).await {
             tracing::warn!(job = job.number, %error, "cannot tell a supervisor to give up: it does soon");
         }
     }
 
     /// A room that is gone decides that nothing is run.
-    async fn decided(&self, job: &Job, consent: Consent) -> io::Result<Consent> {
+    async fn decided(&self, job: &Job, consent: StartPermit) -> io::Result<StartPermit> {
         let room = self.room(job);
         let decided = tokio::task::spawn_blocking(move || match processes::decide(&room, consent) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Consent::Refused),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(StartPermit::Refused),
             decided => decided,
         });
         decided.await.unwrap_or_else(|error| Err(io::Error::other(error)))
@@ -116,7 +116,7 @@ impl Cluster {
     }
 }
 
-fn furnish(room: &Path, terms: Option<&Terms>) -> Result<(), Unready> {
+fn furnish(room: &Path, terms: Option<&StartGate>) -> Result<(), Unready> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(room);
     let made = made.and_then(|()| terms.map_or(Ok(()), |terms| terms.write(room)));
     made.map_err(|error| match pliant_staging::may_pass(&error) {
@@ -127,7 +127,7 @@ fn furnish(room: &Path, terms: Option<&Terms>) -> Result<(), Unready> {
 
 /// Removes a room. Whoever looks meanwhile finds it decided or gone.
 pub(in crate::server) fn remove(room: &Path) -> io::Result<()> {
-    match processes::decide(room, Consent::Refused) {
+    match processes::decide(room, StartPermit::Refused) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         // What was decided stands until the room is gone.
         Ok(_) | Err(_) => {}

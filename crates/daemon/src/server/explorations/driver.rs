@@ -7,14 +7,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
-    Answer, Command, Event, Journaled, RequestKey, Standing, Told, UserShare,
+    Answer, Command, Event, Journaled, RequestKey, Standing, TimedEvent, UserShare,
 };
 use pliant_model::{Time, TimeMs};
 use pliant_telemetry::names;
 use tokio::sync::mpsc;
 
 use super::runs::Runs;
-use crate::host::{Driver, Kept, Replies};
+use crate::host::{Driver, DurableRecord, Replies};
 
 /// How many ends a slow listener may be behind.
 const BEHIND: usize = 4_096;
@@ -63,8 +63,8 @@ pub(super) struct RequestsDriver {
 }
 
 impl Driver<Journaled> for RequestsDriver {
-    fn keeps(&mut self, _command: &Command) -> Kept {
-        Kept::Nothing
+    fn keeps(&mut self, _command: &Command) -> DurableRecord {
+        DurableRecord::Nothing
     }
 
     fn carry_out(&mut self, machine: &Journaled, _now: Time, command: Command, _notice: Option<u64>) {
@@ -105,7 +105,7 @@ impl Driver<Journaled> for RequestsDriver {
         self.runs.runtime.spawn(async move {
             tokio::time::sleep(Duration::from_millis(left)).await;
             // A server that has stopped has nothing to decide.
-            let _ = mailbox.tell(Told { at, event: Event::Due });
+            let _ = mailbox.tell(TimedEvent { at, event: Event::Due });
         });
     }
 }

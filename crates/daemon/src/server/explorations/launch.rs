@@ -14,7 +14,7 @@ use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
 use crate::config::ClusterFile;
-use crate::server::offer::Shop;
+use crate::server::offer::ServiceOffer;
 
 /// The service that keeps a core for a while and does nothing: for trials, without processes.
 pub(crate) const PAUSE: &str = "pause";
@@ -49,7 +49,7 @@ pub(super) struct Program {
 }
 
 /// Who asks for a request, and what all of the exploration's have.
-pub(super) struct Asked<'a> {
+pub(super) struct RequestContext<'a> {
     pub(super) user: &'a User,
     pub(super) service: &'a str,
     pub(super) inputs: &'a [FileSpec],
@@ -58,11 +58,11 @@ pub(super) struct Asked<'a> {
 
 /// Checks what a client asks for.
 pub(super) fn launch(
-    shop: &Shop,
-    asked: &Asked<'_>,
+    shop: &ServiceOffer,
+    asked: &RequestContext<'_>,
     arguments: BTreeMap<String, String>,
 ) -> Result<Launch, Reason> {
-    let Asked { user, service, inputs, request } = *asked;
+    let RequestContext { user, service, inputs, request } = *asked;
     if service == PAUSE {
         return pause(&arguments).map(Launch::Pause);
     }

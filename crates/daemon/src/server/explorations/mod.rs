@@ -31,7 +31,7 @@ use self::driver::{Answered, Listeners, RequestsDriver};
 use self::pauses::Pauses;
 use self::runs::{Runs, ended};
 use super::launch::Host;
-use super::offer::Shop;
+use super::offer::ServiceOffer;
 use crate::config::{OptionalFile, ServerFile};
 use crate::host::{DaemonError, JournalHealth, MachineHost, MachineThread, Mailbox, Replies, Settings};
 
@@ -41,7 +41,7 @@ pub(super) use self::launch::PAUSE;
 #[derive(Clone)]
 pub(super) struct Explorations {
     file: OptionalFile,
-    shop: Shop,
+    shop: ServiceOffer,
     store: Store,
     mailbox: Mailbox<Journaled>,
     replies: Replies<Answered, User>,
@@ -64,18 +64,20 @@ fn moment(clock: &Clock) -> TimeMs {
 }
 
 /// What it takes to begin.
-pub(super) struct Around<'a> {
+pub(super) struct ExplorationContext<'a> {
     pub(super) file: &'a ServerFile,
     pub(super) host: &'a Host,
-    pub(super) shop: &'a Shop,
+    pub(super) shop: &'a ServiceOffer,
     pub(super) store: &'a Store,
     pub(super) supervisor: &'a [OsString],
     pub(super) halted: watch::Receiver<bool>,
 }
 
 /// Goes on with the requests that the journal tells of, if the server is to take any.
-pub(super) async fn start(around: Around<'_>) -> Result<Option<(Explorations, MachineThread)>, DaemonError> {
-    let Around { file, host: files, shop, store, supervisor, halted } = around;
+pub(super) async fn start(
+    around: ExplorationContext<'_>,
+) -> Result<Option<(Explorations, MachineThread)>, DaemonError> {
+    let ExplorationContext { file, host: files, shop, store, supervisor, halted } = around;
     let Some(optional) = file.optional.clone() else { return Ok(None) };
     let name = format!("requests of {}", file.name);
     let folder = file.state.join("optional");

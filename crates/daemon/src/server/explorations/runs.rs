@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pliant_control::names::Key;
-use pliant_control::optional::server::{Event, Exit, Journaled, Process, RequestKey, Told};
+use pliant_control::optional::server::{Event, Exit, Journaled, Process, RequestKey, TimedEvent};
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::RequestId;
-use pliant_site::processes::{self, Ending, Found, Lost, Running};
+use pliant_site::processes::{self, Ending, Lost, ProcessState, Running};
 use pliant_staging::{FileSpec, WORK};
 use pliant_transport::Clock;
 use pliant_wire::Outcome;
@@ -160,9 +160,9 @@ impl Runs {
         let dir = self.dir(process.key);
         loop {
             match blocking(&dir, processes::find).await {
-                Ok(Found::Running(running)) => return Ok(Some(running)),
-                Ok(Found::NeverStarted | Found::Lost(_)) => return Ok(None),
-                Ok(Found::Ended(exit)) => {
+                Ok(ProcessState::Running(running)) => return Ok(Some(running)),
+                Ok(ProcessState::NeverStarted | ProcessState::Lost(_)) => return Ok(None),
+                Ok(ProcessState::Ended(exit)) => {
                     let at = TimeMs(i64::try_from(exit.ended_unix_ms).unwrap_or(i64::MAX));
                     return Err((exit_of(&exit, process.ending), at));
                 }
@@ -231,7 +231,7 @@ pub(super) fn ended(
 ) {
     let event = Event::Ended { request, exit, at };
     // A server that has stopped finds it when it begins again.
-    let _ = mailbox.tell(Told { at: moment(clock), event });
+    let _ = mailbox.tell(TimedEvent { at: moment(clock), event });
 }
 
 /// What a recorded end means. One that was completed before it heard that it is to end is completed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pliant_control::names::Token;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
-    Answer, Event, Prospects, RequestKey, Standing, Submit, Told, UserShare,
+    Answer, Event, Prospects, RequestKey, Standing, Submit, TimedEvent, UserShare,
 };
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::TimeMs;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
 use super::driver::{Answered, Ended};
-use super::launch::{Asked, PAUSE, launch};
+use super::launch::{PAUSE, RequestContext, launch};
 use super::runs::blocking;
 use super::{Explorations, moment};
 use crate::host::{NoReply, Stopped, TurnedAway};
@@ -28,7 +28,7 @@ use crate::server::service::{slow, stopping};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a stream is about.
-pub(in crate::server) struct Line {
+pub(in crate::server) struct ExplorationCall {
     explorations: Explorations,
     user: User,
     exploration: Key,
@@ -51,7 +51,7 @@ impl Explorations {
         user: User,
         request: String,
         calls: &mut Streaming<proto::ExploreRequest>,
-    ) -> Result<Line, Status> {
+    ) -> Result<ExplorationCall, Status> {
         let first = tokio::time::timeout(PATIENCE, calls.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
         let first = first?.map(ToServer::try_from).transpose()?;
@@ -69,7 +69,16 @@ impl Explorations {
         tracing::info!(%user, %exploration, service, "explores");
         let explorations = self.clone();
         let shares_every = (shares_every_s > 0).then(|| Duration::from_secs(shares_every_s.into()));
-        Ok(Line { explorations, user, exploration, service, deadline, inputs, shares_every, request })
+        Ok(ExplorationCall {
+            explorations,
+            user,
+            exploration,
+            service,
+            deadline,
+            inputs,
+            shares_every,
+            request,
+        })
     }
 }
 
@@ -89,7 +98,7 @@ impl Explorations {
     }
 }
 
-impl Line {
+impl ExplorationCall {
     /// Answers calls and tells ends until the client hangs up, or can be answered no more.
     pub(in crate::server) async fn serve(
         self,
@@ -204,8 +213,8 @@ impl Line {
     fn submit(&self, call: Call) -> Result<Submit, Reason> {
         let Explorations { shop, file, .. } = &self.explorations;
         let Call { number, kind, attempt, arguments } = call;
-        let Line { user, service, inputs, request, .. } = self;
-        let launch = launch(shop, &Asked { user, service, inputs, request }, arguments)?;
+        let ExplorationCall { user, service, inputs, request, .. } = self;
+        let launch = launch(shop, &RequestContext { user, service, inputs, request }, arguments)?;
         Ok(Submit {
             key: RequestKey { exploration: self.exploration, number },
             user: self.user.clone(),
@@ -226,7 +235,7 @@ impl Line {
             Event::Submit { submit, .. } => submit.payload.bytes(),
             _ => 0,
         };
-        let told = Told { at: moment(&own.clock), event };
+        let told = TimedEvent { at: moment(&own.clock), event };
         own.mailbox.want(told, bytes).map_err(|why| match why {
             TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
             TurnedAway::Stopped => stopping(),

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use pliant_control::names::{Key, User};
-use pliant_control::optional::server::{Event, Told, UserShare};
+use pliant_control::optional::server::{Event, TimedEvent, UserShare};
 use pliant_model::TimeMs;
 use pliant_policy::optional::unfairness;
 use pliant_telemetry::names;
@@ -56,7 +56,7 @@ impl Explorations {
 
     /// Has the machine forget explorations that are long over, and removes the folders of those that it does not know.
     async fn clean(&self) {
-        let told = Told { at: moment(&self.clock), event: Event::Due };
+        let told = TimedEvent { at: moment(&self.clock), event: Event::Due };
         let Ok(()) = self.mailbox.tell(told) else { return };
         // Before the machine is asked: a folder is made for an exploration that it knows, or will know in a moment,
         // when the first request follows its input files.

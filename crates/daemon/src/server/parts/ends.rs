@@ -30,16 +30,16 @@ pub(in crate::server) async fn follow(mailbox: Mailbox<Server>, dir: PathBuf, id
         }
         looks = 0;
         match tell(&mailbox, &dir, &id).await {
-            Told::All => seen = length,
-            Told::NotNow => {}
-            Told::TooLate => return,
+            ReportOutcome::All => seen = length,
+            ReportOutcome::NotNow => {}
+            ReportOutcome::TooLate => return,
         }
     }
 }
 
 /// What came of telling.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::server) enum Told {
+pub(in crate::server) enum ReportOutcome {
     /// The machine knows all of them.
     All,
     /// What there is cannot be read at the moment.
@@ -49,28 +49,28 @@ pub(in crate::server) enum Told {
 }
 
 /// Tells the machine of all ends that it does not know.
-pub(in crate::server) async fn tell(mailbox: &Mailbox<Server>, dir: &Path, id: &PartId) -> Told {
+pub(in crate::server) async fn tell(mailbox: &Mailbox<Server>, dir: &Path, id: &PartId) -> ReportOutcome {
     let wanted = id.clone();
     let known = match mailbox.ask(move |server, _| server.part_standing(&wanted)).await {
         Ok(Standing::Runs { ended }) => ended,
         Ok(Standing::Committed) => BTreeMap::new(),
-        Ok(_) | Err(_) => return Told::TooLate,
+        Ok(_) | Err(_) => return ReportOutcome::TooLate,
     };
     let (there, shown) = (dir.to_owned(), dir.display().to_string());
     let ends = match tokio::task::spawn_blocking(move || task_ends(&there)).await {
         Ok(Ok(ends)) => ends,
         Ok(Err(error)) => {
             tracing::warn!(%error, dir = shown, "cannot see how the tasks of a part ended");
-            return Told::NotNow;
+            return ReportOutcome::NotNow;
         }
-        Err(_) => return Told::NotNow,
+        Err(_) => return ReportOutcome::NotNow,
     };
     for TaskEnd { task, outcome, .. } in ends.into_iter().filter(|end| !known.contains_key(&end.task)) {
         let exit = exit_of(outcome);
         tracing::info!(part = %id, task, %exit, "a task has ended");
         if mailbox.tell(Event::Part(PartEvent::TaskEnded { id: id.clone(), task, exit })).is_err() {
-            return Told::TooLate;
+            return ReportOutcome::TooLate;
         }
     }
-    Told::All
+    ReportOutcome::All
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use pliant_control::access::Caller;
-use pliant_site::processes::{self, Found, PartSpec, TaskEnd, task_ends};
+use pliant_site::processes::{self, PartSpec, ProcessState, TaskEnd, task_ends};
 use pliant_staging::WORK;
 use pliant_wire::{LaunchTask, TaskDownload, proto};
 use tonic::{Request, Response, Status};
@@ -103,7 +103,9 @@ fn ended(part: &Path, dir: PathBuf, task: &str) -> Task {
     let own = ends.into_iter().find(|end: &TaskEnd| end.task == task);
     match (own, processes::find(part)) {
         (Some(end), _) => Task::Ended(Ended { dir, cut: end.cut }),
-        (None, Ok(Found::Ended(_) | Found::Lost(_))) => Task::Ended(Ended { dir, cut: [false; 2] }),
-        (None, Ok(Found::Running(_) | Found::NeverStarted) | Err(_)) => Task::Runs,
+        (None, Ok(ProcessState::Ended(_) | ProcessState::Lost(_))) => {
+            Task::Ended(Ended { dir, cut: [false; 2] })
+        }
+        (None, Ok(ProcessState::Running(_) | ProcessState::NeverStarted) | Err(_)) => Task::Runs,
     }
 }

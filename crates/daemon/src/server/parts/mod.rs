@@ -18,7 +18,7 @@ use pliant_control::batch::foreign::DECIDED_WITHIN;
 use pliant_control::coallocation::{Addresses, Part, PlacedTask};
 use pliant_control::server::{PartCommand, Server};
 use pliant_model::{Procs, Span};
-use pliant_site::processes::{PartSpec, RunSpec, TaskInput, TaskRun, Terms};
+use pliant_site::processes::{PartSpec, RunSpec, StartGate, TaskInput, TaskRun};
 use pliant_site::services::Prepared;
 use pliant_staging::PART;
 use pliant_staging::{FileSpec, put_part};
@@ -79,9 +79,9 @@ impl PartRun {
 
     /// On which terms it is waited for on that node. The batch system gives it time for that ([`DECIDED_WITHIN`] beyond what
     /// it is submitted for, which has its patience in it already), and whoever waits gives up a little earlier.
-    pub(super) fn terms(&self) -> Terms {
+    pub(super) fn terms(&self) -> StartGate {
         let patience = self.part.patience + DECIDED_WITHIN - GIVEN_UP_EARLIER;
-        Terms {
+        StartGate {
             patience_s: patience.0.max(1) as u64,
             tasks: self.part.tasks.iter().map(|task| task.name.clone()).collect(),
             toward: self.part.coordinator.address.clone(),

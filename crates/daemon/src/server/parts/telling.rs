@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use crate::calling::timed;
 use crate::host::Mailbox;
-use crate::host::crash_points::{self, Place};
+use crate::host::crash_points::{self, CrashPoint};
 
 /// What a call is called where a daemon ends itself for tests.
 const STEP: &str = "stands";
@@ -65,11 +65,11 @@ impl Coordinators {
 
     async fn told(&self, to: &Peer, id: &PartId, standing: Standing) {
         let word = standing.word();
-        crash_points::reached(Place::BeforeCall, [STEP].iter());
+        crash_points::reached(CrashPoint::BeforeCall, [STEP].iter());
         match self.call(to, Stands { id: id.clone(), standing }).await {
             Ok(Decided { verdict, heard }) => {
                 tracing::info!(part = %id, agent = %to.name, standing = word, verdict = verdict_word(&verdict), "told how a part stands");
-                crash_points::reached(Place::AfterCall, [STEP].iter());
+                crash_points::reached(CrashPoint::AfterCall, [STEP].iter());
                 let decided = PartEvent::Decided { reply: None, id: id.clone(), verdict, heard };
                 // A server that has stopped asks again when it starts.
                 let _ = self.mailbox.tell(Event::Part(decided));

@@ -15,14 +15,14 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::ClusterFile;
-use crate::host::{Driver, Kept, MachineHost, MachineThread, Settings};
+use crate::host::{Driver, DurableRecord, MachineHost, MachineThread, Settings};
 
 /// Carries nothing out: jobs stay as they are.
 struct Nobody;
 
 impl Driver<Server> for Nobody {
-    fn keeps(&mut self, _command: &Command) -> Kept {
-        Kept::Nothing
+    fn keeps(&mut self, _command: &Command) -> DurableRecord {
+        DurableRecord::Nothing
     }
 
     fn carry_out(&mut self, _machine: &Server, _now: Time, _command: Command, _notice: Option<u64>) {}

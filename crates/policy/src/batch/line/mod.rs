@@ -17,43 +17,43 @@ pub(super) type Slot = u64;
 
 /// The jobs that wait.
 #[derive(Clone, Debug)]
-pub(super) enum Line {
+pub(super) enum WaitingQueue {
     /// First come, first served.
     BySubmission(SubmissionLine),
     /// In a queue order.
     ByRank(Box<RankedLine>),
 }
 
-impl Line {
-    pub(super) fn by_submission() -> Line {
-        Line::BySubmission(SubmissionLine::default())
+impl WaitingQueue {
+    pub(super) fn by_submission() -> WaitingQueue {
+        WaitingQueue::BySubmission(SubmissionLine::default())
     }
 
-    pub(super) fn by_rank(ranking: Ranking) -> Line {
-        Line::ByRank(Box::new(RankedLine::new(ranking)))
+    pub(super) fn by_rank(ranking: Ranking) -> WaitingQueue {
+        WaitingQueue::ByRank(Box::new(RankedLine::new(ranking)))
     }
 
     /// The jobs as a queue order ranks them, if it is not that of submission.
     pub(super) fn ranked(&self) -> Option<&RankedLine> {
         match self {
-            Line::BySubmission(_) => None,
-            Line::ByRank(line) => Some(line),
+            WaitingQueue::BySubmission(_) => None,
+            WaitingQueue::ByRank(line) => Some(line),
         }
     }
 
     /// The same, to be changed.
     pub(super) fn ranked_mut(&mut self) -> Option<&mut RankedLine> {
         match self {
-            Line::BySubmission(_) => None,
-            Line::ByRank(line) => Some(line),
+            WaitingQueue::BySubmission(_) => None,
+            WaitingQueue::ByRank(line) => Some(line),
         }
     }
 
     /// An empty line in the same order.
-    pub(super) fn emptied(&self) -> Line {
+    pub(super) fn emptied(&self) -> WaitingQueue {
         match self {
-            Line::BySubmission(_) => Line::by_submission(),
-            Line::ByRank(line) => Line::ByRank(Box::new(line.emptied())),
+            WaitingQueue::BySubmission(_) => WaitingQueue::by_submission(),
+            WaitingQueue::ByRank(line) => WaitingQueue::ByRank(Box::new(line.emptied())),
         }
     }
 
@@ -66,56 +66,56 @@ impl Line {
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Line::BySubmission(line) => line.len(),
-            Line::ByRank(line) => line.len(),
+            WaitingQueue::BySubmission(line) => line.len(),
+            WaitingQueue::ByRank(line) => line.len(),
         }
     }
 
     /// Adds a job that was submitted at or before `now`.
     pub(super) fn push(&mut self, now: Time, job: Submission) {
         match self {
-            Line::BySubmission(line) => line.push(job),
-            Line::ByRank(line) => line.push(now, job),
+            WaitingQueue::BySubmission(line) => line.push(job),
+            WaitingQueue::ByRank(line) => line.push(now, job),
         }
     }
 
     /// The job at the head of the line.
     pub(super) fn head(&self) -> Option<(Slot, Submission)> {
         match self {
-            Line::BySubmission(line) => line.head(),
-            Line::ByRank(line) => line.head(),
+            WaitingQueue::BySubmission(line) => line.head(),
+            WaitingQueue::ByRank(line) => line.head(),
         }
     }
 
     /// The job that was submitted last, if the line is in that order and the job has not left it.
     pub(super) fn last(&self) -> Option<(Slot, Submission)> {
         match self {
-            Line::BySubmission(line) => line.last(),
-            Line::ByRank(_) => None,
+            WaitingQueue::BySubmission(line) => line.last(),
+            WaitingQueue::ByRank(_) => None,
         }
     }
 
     /// Where a job waits.
     pub(super) fn slot(&self, job: JobId) -> Option<Slot> {
         match self {
-            Line::BySubmission(line) => line.slot(job),
-            Line::ByRank(line) => line.slot(job),
+            WaitingQueue::BySubmission(line) => line.slot(job),
+            WaitingQueue::ByRank(line) => line.slot(job),
         }
     }
 
     /// Takes a job out.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Submission> {
         match self {
-            Line::BySubmission(line) => line.remove(slot),
-            Line::ByRank(line) => line.remove(slot),
+            WaitingQueue::BySubmission(line) => line.remove(slot),
+            WaitingQueue::ByRank(line) => line.remove(slot),
         }
     }
 
     /// The jobs in the order in which they are served.
     pub(super) fn iter(&self) -> impl Iterator<Item = Submission> + '_ {
         let (submitted, ranked) = match self {
-            Line::BySubmission(line) => (Some(line.iter()), None),
-            Line::ByRank(line) => (None, Some(line.iter())),
+            WaitingQueue::BySubmission(line) => (Some(line.iter()), None),
+            WaitingQueue::ByRank(line) => (None, Some(line.iter())),
         };
         submitted.into_iter().flatten().chain(ranked.into_iter().flatten())
     }
@@ -123,8 +123,8 @@ impl Line {
     /// The jobs in order of submission.
     pub(super) fn submissions(&self) -> Vec<Submission> {
         match self {
-            Line::BySubmission(line) => line.iter().collect(),
-            Line::ByRank(line) => line.by_arrival(),
+            WaitingQueue::BySubmission(line) => line.iter().collect(),
+            WaitingQueue::ByRank(line) => line.by_arrival(),
         }
     }
 
@@ -136,8 +136,8 @@ impl Line {
         admits: impl Fn(Procs, Span) -> bool,
     ) -> Option<(Slot, Submission)> {
         match self {
-            Line::BySubmission(line) => line.next_where(from, admits),
-            Line::ByRank(line) => line.next_where(from, admits),
+            WaitingQueue::BySubmission(line) => line.next_where(from, admits),
+            WaitingQueue::ByRank(line) => line.next_where(from, admits),
         }
     }
 

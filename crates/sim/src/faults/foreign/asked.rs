@@ -10,7 +10,7 @@ use super::controller::{Ask, How, Said};
 use super::{Moment, NOTHING_NEW, PATIENCE};
 use crate::faults::Bug;
 use crate::faults::trace::short;
-use crate::faults::world::{Happening, World};
+use crate::faults::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 impl World {
@@ -23,12 +23,12 @@ impl World {
         if site.hangs_until > now {
             // It is worked off when nobody waits for it any more.
             let pause = site.hangs_until - now + 1;
-            return self.after(pause, Happening::Site(index, Moment::Arrives { generation, ask, by }));
+            return self.after(pause, WorldEvent::Site(index, Moment::Arrives { generation, ask, by }));
         }
         let said = self.execute(index, &ask);
         if let Some((task, turn)) = by {
             let pause = self.rng.random_range(1..50);
-            self.after(pause, Happening::Site(index, Moment::Answer { task, turn, said }));
+            self.after(pause, WorldEvent::Site(index, Moment::Answer { task, turn, said }));
         }
     }
 
@@ -77,7 +77,7 @@ impl World {
         let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) else { return };
         for id in site.controller.start(now) {
             let pause = self.rng.random_range(0..1_000);
-            self.after(pause, Happening::Site(index, Moment::Begins { id, since: now }));
+            self.after(pause, WorldEvent::Site(index, Moment::Begins { id, since: now }));
         }
     }
 
@@ -92,7 +92,7 @@ impl World {
         site.listing = turn;
         let (plan, answers) = (site.plan.clone(), site.is_up && site.hangs_until <= self.now);
         let silence = Moment::Listed { life, turn, said: Said::Nothing };
-        self.after(PATIENCE, Happening::Site(index, silence));
+        self.after(PATIENCE, WorldEvent::Site(index, silence));
         if !answers || self.strikes(plan.lost) {
             return;
         }
@@ -100,7 +100,7 @@ impl World {
         let said = site.controller.execute(self.now, &Ask::List(at));
         let most = if self.strikes(plan.late) { PATIENCE } else { 100 };
         let pause = self.rng.random_range(1..=most);
-        self.after(pause, Happening::Site(index, Moment::Listed { life, turn, said }));
+        self.after(pause, WorldEvent::Site(index, Moment::Listed { life, turn, said }));
     }
 
     pub(super) fn listed(&mut self, index: usize, life: u32, said: Said) {
@@ -126,6 +126,6 @@ impl World {
         for event in events {
             self.tell_foreign(index, event);
         }
-        self.after(period, Happening::Site(index, Moment::Lists(life)));
+        self.after(period, WorldEvent::Site(index, Moment::Lists(life)));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{Listed, Listing, Node, Phase, Place, Shape, State, Status, WaitsFor};
+use pliant_control::listing::{Listed, Listing, Node, NodeAllocation, Phase, Shape, State, Status, WaitsFor};
 use pliant_control::names::Handle;
 use pliant_model::{Span, Time};
 
@@ -47,7 +47,7 @@ pub(in super::super) struct Wish {
 pub(super) enum Stage {
     Held,
     Pending,
-    Runs { since: u64, on: Vec<Place> },
+    Runs { since: u64, on: Vec<NodeAllocation> },
     Over { how: How, since: Option<u64>, at: u64 },
 }
 
@@ -180,7 +180,7 @@ impl Entry {
                     How::Failed => (State::Failed, Some(Status::Code(1))),
                     How::Cancelled => (State::Cancelled, None),
                 };
-                let place = since.map(|_| Place { node: "n0".to_owned(), cores: None });
+                let place = since.map(|_| NodeAllocation { node: "n0".to_owned(), cores: None });
                 (state, *since, place.into_iter().collect(), Some(*at), status)
             }
         };
@@ -288,7 +288,7 @@ impl Controller {
         let mut free = self.nodes.clone();
         for job in self.jobs.values() {
             if let Stage::Runs { on, .. } = &job.stage {
-                for Place { node, cores } in on {
+                for NodeAllocation { node, cores } in on {
                     let place = node.trim_start_matches('n').parse::<usize>().unwrap_or(0);
                     free[place] -= cores.unwrap_or(0);
                 }
@@ -305,7 +305,7 @@ impl Controller {
                 let taken = left.min(*free);
                 if taken > 0 {
                     (left, *free) = (left - taken, *free - taken);
-                    on.push(Place { node: format!("n{place}"), cores: Some(taken) });
+                    on.push(NodeAllocation { node: format!("n{place}"), cores: Some(taken) });
                 }
             }
             job.stage = Stage::Runs { since: now, on };

@@ -31,7 +31,7 @@ use rooms::Rooms;
 use tasks::{Doing, Next, Step, Task};
 
 use super::Bug;
-use super::world::{Happening, World};
+use super::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 /// How long an answer is waited for, in milliseconds.
@@ -170,9 +170,9 @@ impl World {
                 (stranger_every, Moment::Stranger),
                 (admin_every, Moment::Admin),
             ] {
-                self.next_fault(every, Happening::Site(index, moment));
+                self.next_fault(every, WorldEvent::Site(index, moment));
             }
-            self.after(SAVES_EVERY, Happening::Site(index, Moment::Saves));
+            self.after(SAVES_EVERY, WorldEvent::Site(index, Moment::Saves));
             self.resume_site(index);
             // Nothing is asked of a server before it knows its size.
             let life = self.life(Peer::Server(index));
@@ -191,7 +191,7 @@ impl World {
         let Some(site) = self.sites.get_mut(&index) else { return };
         (site.mirror, site.told, site.described) = (mirror, None, false);
         let life = self.life(Peer::Server(index));
-        self.after(100, Happening::Site(index, Moment::Lists(life)));
+        self.after(100, WorldEvent::Site(index, Moment::Lists(life)));
         for command in unanswered {
             if let batch::Command::Foreign(command) = command {
                 self.foreign_wants(index, command);
@@ -263,10 +263,10 @@ impl World {
             Next::Ask(ask) => self.ask(index, (number, turn), ask),
             Next::Again => {
                 let pause = self.rng.random_range(1_000..15_000);
-                self.after(pause, Happening::Site(index, Moment::GoesOn { task: number, turn }));
+                self.after(pause, WorldEvent::Site(index, Moment::GoesOn { task: number, turn }));
             }
             Next::In(pause) => {
-                self.after(pause, Happening::Site(index, Moment::GoesOn { task: number, turn }));
+                self.after(pause, WorldEvent::Site(index, Moment::GoesOn { task: number, turn }));
             }
             Next::Tell(event) => {
                 if let Some(site) = self.sites.get_mut(&index) {
@@ -292,7 +292,7 @@ impl World {
         let Some(Site { plan, generation, .. }) = self.sites.get(&index) else { return };
         let (plan, generation) = (plan.clone(), *generation);
         let silence = Moment::Answer { task, turn, said: Said::Nothing };
-        self.after(PATIENCE, Happening::Site(index, silence));
+        self.after(PATIENCE, WorldEvent::Site(index, silence));
         if self.strikes(plan.lost) {
             return;
         }
@@ -301,7 +301,7 @@ impl World {
             let most = if self.strikes(plan.late) { plan.latest } else { 100 };
             let pause = self.rng.random_range(1..=most);
             let moment = Moment::Arrives { generation, ask: ask.clone(), by };
-            self.after(pause, Happening::Site(index, moment));
+            self.after(pause, WorldEvent::Site(index, moment));
         }
     }
 
@@ -341,7 +341,7 @@ impl World {
                 }
                 // What has waited for something else may start without anything having happened.
                 self.pass(index);
-                self.after(SAVES_EVERY, Happening::Site(index, Moment::Saves));
+                self.after(SAVES_EVERY, WorldEvent::Site(index, Moment::Saves));
             }
         }
     }

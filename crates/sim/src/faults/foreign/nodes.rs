@@ -8,7 +8,7 @@ use super::controller::{self, How, Stage};
 use super::folders::Finds;
 use crate::faults::Bug;
 use crate::faults::plan::Planned;
-use crate::faults::world::{Happening, World};
+use crate::faults::world::{World, WorldEvent};
 
 impl World {
     /// A node begins a job.
@@ -22,7 +22,7 @@ impl World {
         }
         let Some(folder) = job.folder else {
             let end = since + job.walltime;
-            return self.after(end.saturating_sub(now), Happening::Site(index, Moment::StrangerEnds(id)));
+            return self.after(end.saturating_sub(now), WorldEvent::Site(index, Moment::StrangerEnds(id)));
         };
         if let (true, Some(number)) = (job.tentative, job.number) {
             if self.bug != Some(Bug::WaitsForNobody) {
@@ -51,7 +51,7 @@ impl World {
                     Some(record) => self.checks.started(index, &record),
                     None => self.wrong("once", format!("c{index} runs {folder}, which it does not know")),
                 }
-                self.after(length, Happening::Site(index, Moment::Ends(folder.clone())));
+                self.after(length, WorldEvent::Site(index, Moment::Ends(folder.clone())));
             }
             Finds::EndAsked | Finds::Nothing | Finds::Claimed => {
                 let Some(site) = self.sites.get_mut(&index) else { return };
@@ -70,7 +70,7 @@ impl World {
         let ends = self.sites[&index].folders.running().find(|(one, ..)| *one == job).map(|(.., ends)| ends);
         if let Some(ends) = ends {
             let pause = ends.saturating_sub(self.now);
-            self.after(pause, Happening::Site(index, Moment::Ends(job.clone())));
+            self.after(pause, WorldEvent::Site(index, Moment::Ends(job.clone())));
         }
     }
 

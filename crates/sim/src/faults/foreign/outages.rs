@@ -5,7 +5,7 @@ use rand::Rng;
 
 use super::controller::{self, Ask, How, Stage, Wish};
 use super::{EARLIER, Moment};
-use crate::faults::world::{Happening, World};
+use crate::faults::world::{World, WorldEvent};
 
 /// How long an administrator holds a job back at most, in milliseconds.
 const KEPT_FOR: u64 = 120_000;
@@ -42,7 +42,7 @@ impl World {
             site.controller.submit(now, wish);
             self.pass(index);
         }
-        self.next_fault(every, Happening::Site(index, Moment::Stranger));
+        self.next_fault(every, WorldEvent::Site(index, Moment::Stranger));
     }
 
     /// An administrator cancels a job of ours, or holds one back for a while.
@@ -59,7 +59,7 @@ impl World {
                 false => self.cancel_of_others(index, id, &folder),
             }
         }
-        self.next_fault(every, Happening::Site(index, Moment::Admin));
+        self.next_fault(every, WorldEvent::Site(index, Moment::Admin));
     }
 
     /// A job of ours that waits for its turn does not start for a while, and is not to go anywhere.
@@ -99,11 +99,11 @@ impl World {
         } else if site.is_up {
             site.is_up = false;
             site.generation += 1;
-            self.after(length, Happening::Site(index, Moment::Back));
+            self.after(length, WorldEvent::Site(index, Moment::Back));
         }
         let what = if hangs { "hangs" } else { "is killed" };
         self.note(|_| format!("the controller of c{index} {what} for {length} ms"));
-        self.next_fault(every, Happening::Site(index, Moment::Outage));
+        self.next_fault(every, WorldEvent::Site(index, Moment::Outage));
     }
 
     /// The controller is started again, as it was when it last saved its state. Nodes tell it what runs: what it does not
@@ -141,7 +141,7 @@ impl World {
             }
         }
         for (id, pause) in strangers {
-            self.after(pause, Happening::Site(index, Moment::StrangerEnds(id)));
+            self.after(pause, WorldEvent::Site(index, Moment::StrangerEnds(id)));
         }
         self.note(|_| format!("the controller of c{index} is there again, without knowing of {orphans:?}"));
         for (job, id) in orphans {

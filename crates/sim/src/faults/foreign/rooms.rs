@@ -7,7 +7,7 @@ use pliant_control::names::Handle;
 
 use super::Moment;
 use super::controller::{How, Stage};
-use crate::faults::world::{Happening, World};
+use crate::faults::world::{World, WorldEvent};
 
 /// How long a supervisor waits, and how often it looks, in milliseconds.
 const WAITS: u64 = 25_000;
@@ -76,7 +76,7 @@ impl World {
         let (number, is_over) = (wait.number, wait.until <= now);
         let decided = match site.rooms.decided.get(&number) {
             None if !is_over => {
-                return self.after(LOOKS_EVERY, Happening::Site(index, Moment::Room { id, since }));
+                return self.after(LOOKS_EVERY, WorldEvent::Site(index, Moment::Room { id, since }));
             }
             None => site.rooms.decide(number, false),
             Some(decided) => *decided,

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Answered, Asked, Moment, Party};
 use crate::faults::Bug;
 use crate::faults::calls::{self, Request, Response};
-use crate::faults::world::{Happening, World};
+use crate::faults::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 /// Where the coordinator is.
@@ -48,10 +48,10 @@ impl World {
         if daemon.begins_commit() {
             let most = if self.is_stormy() { self.plan.weather.commit } else { 20 };
             let pause = self.rng.random_range(0..=most);
-            self.after(pause, Happening::Launches(Moment::Commit(life)));
+            self.after(pause, WorldEvent::Launches(Moment::Commit(life)));
         }
         if let Some(at) = self.launches.coordinator.next_due(self.now) {
-            self.after(at - self.now, Happening::Launches(Moment::Due(life)));
+            self.after(at - self.now, WorldEvent::Launches(Moment::Due(life)));
         }
     }
 
@@ -121,7 +121,7 @@ impl World {
             }
             Command::Survey { launch, group } => {
                 let pause = self.rng.random_range(10..3_000);
-                self.after(pause, Happening::Launches(Moment::Surveyed(life, launch, group)));
+                self.after(pause, WorldEvent::Launches(Moment::Surveyed(life, launch, group)));
             }
             Command::Call { to, id, call } => {
                 let Some(to) = self.peers.get(&to.name).copied() else { return };
@@ -129,7 +129,7 @@ impl World {
                     let over = Standing::Over { ended: BTreeMap::new(), exit: Exit::Cancelled };
                     let from = self.name_of(to).parse().expect("a server has a name");
                     let late = Event::Stands { from, id: id.clone(), standing: over, reply: None };
-                    self.after(1_500, Happening::Launches(Moment::Late(life, Box::new(late))));
+                    self.after(1_500, WorldEvent::Launches(Moment::Late(life, Box::new(late))));
                 }
                 self.ask_launch(AGENT, to, Party::Coordinator(life, id.clone()), Asked::Part(id, call));
             }

@@ -18,8 +18,8 @@ mod users;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::coallocation::{
-    self, Answer, Coordinator, CoordinatorConfig, CoordinatorState, LaunchId, LaunchRecord, PartId, Spawn,
-    Standing, Verdict, Wanted,
+    self, Answer, Coordinator, CoordinatorConfig, CoordinatorState, LaunchId, LaunchRecord, LaunchSpec,
+    PartId, Spawn, Standing, Verdict,
 };
 use pliant_control::handoff;
 use pliant_control::names::{Key, Name};
@@ -64,7 +64,7 @@ pub(super) enum Party {
 /// What is asked.
 #[derive(Clone)]
 pub(super) enum Asked {
-    Launch(Box<Wanted>),
+    Launch(Box<LaunchSpec>),
     Look(LaunchId),
     Cancel(LaunchId),
     Spawn(LaunchId, Box<Spawn>),

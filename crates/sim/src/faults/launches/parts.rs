@@ -12,7 +12,7 @@ use rand::Rng;
 use super::agent::AGENT;
 use super::{Asked, Moment, Party};
 use crate::faults::Bug;
-use crate::faults::world::{Happening, World};
+use crate::faults::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 impl World {
@@ -25,7 +25,7 @@ impl World {
                     self.starts_unasked(index, life, &id);
                 }
                 let pause = self.rng.random_range(1..2_000);
-                self.after(pause, Happening::Launches(Moment::Located(index, life, id)));
+                self.after(pause, WorldEvent::Launches(Moment::Located(index, life, id)));
             }
             PartCommand::Tell { id, standing, .. } => {
                 let name = self.servers[index].name.clone();
@@ -40,7 +40,7 @@ impl World {
         let found = self.servers[index].daemon.machine.parts().find(|(part, ..)| part.id == *id);
         if let Some((part, number, _)) = found {
             let run = Run { job: JobId(number), procs: part.procs, cores: Vec::new(), walltime: Span(1) };
-            self.after(1, Happening::Begins(index, life, run));
+            self.after(1, WorldEvent::Begins(index, life, run));
         }
     }
 
@@ -90,7 +90,7 @@ impl World {
             length => (length, Exit::Code(code)),
         };
         for (number, (_, ends, _)) in tasks.iter().enumerate() {
-            self.after(*ends - self.now, Happening::Launches(Moment::Task(index, run.job, number)));
+            self.after(*ends - self.now, WorldEvent::Launches(Moment::Task(index, run.job, number)));
         }
         self.launches.tasks.insert((index, run.job), tasks);
         // A name for its process that no job has: a part has a number of its own.

@@ -1,6 +1,6 @@
 //! The launches of a schedule, drawn from its seed.
 
-use pliant_control::coallocation::{Application, Mapping, Spawn, Spawned, Talk, Wanted, Wish};
+use pliant_control::coallocation::{Application, LaunchSpec, Mapping, Spawn, Spawned, TaskEdge, TaskSpec};
 use pliant_control::names::Key;
 use pliant_control::payload::Payload;
 use pliant_model::Span;
@@ -14,7 +14,7 @@ const KEYS: (u128, u128) = (1 << 64, 1 << 65);
 pub(in crate::faults) struct PlannedLaunch {
     /// When, in milliseconds.
     pub(super) at: u64,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: LaunchSpec,
     /// How long each task takes in milliseconds, and its exit code; the last is of the one that is spawned.
     pub(super) tasks: Vec<(u64, i32)>,
     pub(super) spawn: Option<Spawn>,
@@ -25,14 +25,14 @@ pub(in crate::faults) struct PlannedLaunch {
 impl PlannedLaunch {
     pub(in crate::faults) fn draw(rng: &mut ChaCha8Rng, number: u32, last: u64) -> PlannedLaunch {
         let count = rng.random_range(1..=6_u32);
-        let wish = |rng: &mut ChaCha8Rng, name: String| Wish {
+        let wish = |rng: &mut ChaCha8Rng, name: String| TaskSpec {
             name,
             rcr: rng.random_range(1.0..3.0),
             payload: Payload::default(),
         };
-        let tasks: Vec<Wish> = (0..count).map(|at| wish(rng, format!("t{at}"))).collect();
+        let tasks: Vec<TaskSpec> = (0..count).map(|at| wish(rng, format!("t{at}"))).collect();
         // Every task talks to one before it, so that the graph is connected.
-        let talk = |rng: &mut ChaCha8Rng, at: u32| Talk {
+        let talk = |rng: &mut ChaCha8Rng, at: u32| TaskEdge {
             between: [rng.random_range(0..at), at],
             rqoc: rng.random_range(1.0..10.0),
         };
@@ -56,7 +56,7 @@ impl PlannedLaunch {
         PlannedLaunch {
             at: rng.random_range(500..=last),
             tasks: (0..=count).map(|_| length(rng)).collect(),
-            wanted: Wanted {
+            wanted: LaunchSpec {
                 key: Key((KEYS.0 + u128::from(number)).to_be_bytes()),
                 owner,
                 name: format!("launch-{number}"),

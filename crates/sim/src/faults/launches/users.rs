@@ -1,6 +1,6 @@
 //! Users of launches: they crash and come back with their keys, change their minds, and spawn tasks.
 
-use pliant_control::coallocation::{Answer, Client, LaunchId, LaunchState, Outcome, Told, Wants};
+use pliant_control::coallocation::{Answer, Client, LaunchId, LaunchState, LaunchUpdate, Outcome, Wants};
 use pliant_control::server;
 use pliant_model::Time;
 use rand::Rng;
@@ -8,7 +8,7 @@ use rand::Rng;
 use super::agent::AGENT;
 use super::{Answered, Asked, Moment, Party};
 use crate::faults::daemon::Clock;
-use crate::faults::world::{Happening, World};
+use crate::faults::world::{World, WorldEvent};
 use crate::protocol::dues::Peer;
 
 /// How long a user waits for an answer, in milliseconds.
@@ -37,9 +37,9 @@ impl World {
         for number in 0..self.plan.launches.len() {
             let planned = &self.plan.launches[number];
             let (at, cancelled) = (planned.at, planned.cancelled_after);
-            self.after(at, Happening::Launches(Moment::User(number, 0)));
+            self.after(at, WorldEvent::Launches(Moment::User(number, 0)));
             if let Some(cancelled) = cancelled {
-                self.after(at + cancelled, Happening::Launches(Moment::Cancels(number)));
+                self.after(at + cancelled, WorldEvent::Launches(Moment::Cancels(number)));
             }
         }
     }
@@ -57,17 +57,17 @@ impl World {
         let is_new = user.client.is_none();
         let client = user.client.get_or_insert_with(|| Client::new(Time::MAX));
         if is_new && user.cancels {
-            client.on(Time(0), Told::Cancel, &mut Vec::new());
+            client.on(Time(0), LaunchUpdate::Cancel, &mut Vec::new());
         }
-        self.tell_user(number, if is_new { Told::Begin } else { Told::Due });
+        self.tell_user(number, if is_new { LaunchUpdate::Begin } else { LaunchUpdate::Due });
     }
 
     pub(super) fn user_cancels(&mut self, number: usize) {
         self.launches.users[number].cancels = true;
-        self.tell_user(number, Told::Cancel);
+        self.tell_user(number, LaunchUpdate::Cancel);
     }
 
-    fn tell_user(&mut self, number: usize, told: Told) {
+    fn tell_user(&mut self, number: usize, told: LaunchUpdate) {
         self.note(|_| format!("user {number} hears {}", crate::faults::trace::short(&told)));
         let (mut wants, at) = (Vec::new(), self.now);
         let user = &mut self.launches.users[number];
@@ -86,7 +86,7 @@ impl World {
                 Wants::WakeAt(at) => {
                     let user = &self.launches.users[number];
                     let (pause, life) = (user.clock.until(at, self.now) - self.now, user.life);
-                    self.after(pause.max(1), Happening::Launches(Moment::User(number, life)));
+                    self.after(pause.max(1), WorldEvent::Launches(Moment::User(number, life)));
                 }
                 Wants::Done(outcome) => self.launches.users[number].outcome = Some(*outcome),
             }
@@ -101,14 +101,14 @@ impl World {
         let life = self.launches.users[number].life;
         let call = self.ask_launch(self.peer_of(number), AGENT, Party::User(life), asked);
         self.launches.users[number].waiting = Some(call);
-        self.after(PATIENCE, Happening::Timeout(call));
+        self.after(PATIENCE, WorldEvent::Timeout(call));
         // A user that dies when it has sent something begins anew, with the same key.
         if self.strikes(self.plan.weather.client_crashes) {
             let user = &mut self.launches.users[number];
             (user.client, user.waiting) = (None, None);
             user.life += 1;
             let (pause, life) = (self.rng.random_range(500..30_000), user.life);
-            self.after(pause, Happening::Launches(Moment::User(number, life)));
+            self.after(pause, WorldEvent::Launches(Moment::User(number, life)));
         }
     }
 
@@ -158,7 +158,7 @@ impl World {
         }
         user.waiting = None;
         let told = match answer {
-            None => Told::Silent("no answer".to_owned()),
+            None => LaunchUpdate::Silent("no answer".to_owned()),
             Some(Answer::Launch(record)) => {
                 let runs = record.state == LaunchState::Running;
                 let planned = &self.plan.launches[number];
@@ -168,10 +168,10 @@ impl World {
                     // Whatever comes of it is seen at the next look.
                     self.ask_launch(peer, AGENT, Party::User(u32::MAX), Asked::Spawn(id, Box::new(spawn)));
                 }
-                Told::Launch(record)
+                LaunchUpdate::Launch(record)
             }
-            Some(Answer::Refused(why)) => Told::Refused(why),
-            Some(Answer::NoSuchLaunch) => Told::NoSuchLaunch,
+            Some(Answer::Refused(why)) => LaunchUpdate::Refused(why),
+            Some(Answer::NoSuchLaunch) => LaunchUpdate::NoSuchLaunch,
         };
         self.tell_user(number, told);
     }

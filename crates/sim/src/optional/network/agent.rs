@@ -3,7 +3,7 @@
 use pliant_control::optional::explore::{self, Offer};
 use pliant_model::TimeMs;
 
-use super::{AGAIN, Bug, Class, Happening, LOOK, LOOK_SOON, Timer, ToClient, World};
+use super::{AGAIN, Bug, Class, LOOK, LOOK_SOON, NetworkEvent, Timer, ToClient, World};
 
 impl World<'_> {
     /// A client asks for servers, unless it waits for an answer.
@@ -15,7 +15,7 @@ impl World<'_> {
         }
         client.questions += 1;
         let question = client.questions;
-        self.send(Class::ToServer, || Happening::Ask(user, question));
+        self.send(Class::ToServer, || NetworkEvent::Ask(user, question));
         self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::Unanswered(question));
     }
 

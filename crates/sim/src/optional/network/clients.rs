@@ -6,7 +6,7 @@ use pliant_control::optional::server::{Event, RequestKey, Standing, Submit};
 use pliant_control::payload::Payload;
 use pliant_model::{SpanMs, TimeMs};
 
-use super::{AGAIN, Bug, Class, Happening, Peer, Timer, ToClient, World};
+use super::{AGAIN, Bug, Class, NetworkEvent, Peer, Timer, ToClient, World};
 
 impl World<'_> {
     pub(super) fn tell_client(&mut self, user: usize, event: explore::Event) {
@@ -65,7 +65,7 @@ impl World<'_> {
             }
             explore::Command::Expect { server } => {
                 let server = self.by_name[&server];
-                self.send(Class::ToServer, || Happening::Expect(user, server));
+                self.send(Class::ToServer, || NetworkEvent::Expect(user, server));
             }
             explore::Command::WakeAt(at) => self.wait_for(user, at, Class::ClientDue, Timer::Due),
             explore::Command::Done(_) => {
@@ -84,7 +84,7 @@ impl World<'_> {
 
     pub(super) fn wait_for(&mut self, user: usize, at: TimeMs, class: Class, timer: Timer) {
         let life = self.clients[user].life;
-        self.schedule(at, class, Happening::Timer(user, life, timer));
+        self.schedule(at, class, NetworkEvent::Timer(user, life, timer));
     }
 
     /// A client comes to a time that it has waited for, unless it has crashed since.

@@ -12,15 +12,17 @@ use pliant_control::optional::server::Event;
 use pliant_model::SpanMs;
 use pliant_policy::optional::Kind;
 
-use super::{AGAIN, Happening, LOOK_SOON, World};
+use super::{AGAIN, LOOK_SOON, NetworkEvent, World};
 
 impl World<'_> {
     /// A message is lost: its client may be without requests until it has repeated the message, perhaps after a pause, and new
     /// requests have arrived.
-    pub(super) fn excuse_for(&mut self, lost: &Happening) {
+    pub(super) fn excuse_for(&mut self, lost: &NetworkEvent) {
         let user = match lost {
-            Happening::ToClient(user, _) | Happening::Expect(user, _) | Happening::Ask(user, _) => *user,
-            Happening::ToServer(
+            NetworkEvent::ToClient(user, _) | NetworkEvent::Expect(user, _) | NetworkEvent::Ask(user, _) => {
+                *user
+            }
+            NetworkEvent::ToServer(
                 _,
                 Event::Submit { reply, .. }
                 | Event::Cancel { reply, .. }

@@ -5,7 +5,7 @@ use pliant_control::optional::server::{Event, Process, Requests};
 use pliant_model::SpanMs;
 use rand::Rng;
 
-use super::{Bug, Class, Happening, Peer, Server, World};
+use super::{Bug, Class, NetworkEvent, Peer, Server, World};
 
 impl World<'_> {
     pub(super) fn schedule_crash(&mut self) {
@@ -13,7 +13,7 @@ impl World<'_> {
         if mean > 0 {
             let after = SpanMs(self.rng.random_range(1..=2 * mean));
             if self.now + after < self.weather.until {
-                self.schedule(self.now + after, Class::Fault, Happening::Crash);
+                self.schedule(self.now + after, Class::Fault, NetworkEvent::Crash);
             }
         }
     }
@@ -49,7 +49,7 @@ impl World<'_> {
                 u32::from(client.machine.looks_for_servers() && !client.open.is_empty());
         }
         let away = SpanMs(self.rng.random_range(1..=(2 * self.weather.away.0).max(1)));
-        self.schedule(self.now + away, Class::Fault, Happening::Back(peer));
+        self.schedule(self.now + away, Class::Fault, NetworkEvent::Back(peer));
     }
 
     /// It begins again with the state that was written.

@@ -41,7 +41,7 @@ const HORIZON: SpanMs = SpanMs(3_600_000);
 
 /// The network, and what befalls those at its ends. Shares are in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Weather {
+pub struct NetworkFaults {
     /// The least time that a message takes, and how much more it may take.
     pub latency: SpanMs,
     /// How much more it may take: messages overtake each other.
@@ -139,7 +139,7 @@ enum Class {
     ServerDue(usize),
 }
 
-enum Happening {
+enum NetworkEvent {
     Ended(usize, RequestId, TimeMs),
     ToClient(usize, ToClient),
     ToServer(usize, Event),
@@ -238,7 +238,7 @@ struct Client {
 
 struct World<'a> {
     scenario: &'a Scenario,
-    weather: Weather,
+    weather: NetworkFaults,
     bug: Option<Bug>,
     /// The servers follow the five rules.
     fair: bool,
@@ -246,7 +246,7 @@ struct World<'a> {
     window: Option<u32>,
     rng: ChaCha8Rng,
     now: TimeMs,
-    happenings: BTreeMap<(TimeMs, Class, u64), Happening>,
+    happenings: BTreeMap<(TimeMs, Class, u64), NetworkEvent>,
     scheduled: u64,
     servers: Vec<Server>,
     agent_up: bool,
@@ -267,7 +267,12 @@ struct World<'a> {
 }
 
 /// Simulates a scenario under a system over a network.
-pub fn simulate_network(scenario: &Scenario, system: &System, weather: Weather, seed: u64) -> NetworkRun {
+pub fn simulate_network(
+    scenario: &Scenario,
+    system: &System,
+    weather: NetworkFaults,
+    seed: u64,
+) -> NetworkRun {
     simulate_faulty(scenario, system, weather, None, seed)
 }
 
@@ -275,7 +280,7 @@ pub fn simulate_network(scenario: &Scenario, system: &System, weather: Weather, 
 pub fn simulate_faulty(
     scenario: &Scenario,
     system: &System,
-    weather: Weather,
+    weather: NetworkFaults,
     bug: Option<Bug>,
     seed: u64,
 ) -> NetworkRun {
@@ -287,7 +292,7 @@ impl<'a> World<'a> {
     fn new(
         scenario: &'a Scenario,
         system: &System,
-        weather: Weather,
+        weather: NetworkFaults,
         bug: Option<Bug>,
         seed: u64,
         users: &[UserDraw],
@@ -370,13 +375,13 @@ impl<'a> World<'a> {
             seen: Seen::default(),
         };
         for (number, user) in users.iter().enumerate() {
-            world.schedule(user.arrival, Class::Arrive, Happening::Arrive(number));
+            world.schedule(user.arrival, Class::Arrive, NetworkEvent::Arrive(number));
         }
         world.schedule_crash();
         world
     }
 
-    fn schedule(&mut self, at: TimeMs, class: Class, happening: Happening) {
+    fn schedule(&mut self, at: TimeMs, class: Class, happening: NetworkEvent) {
         self.happenings.insert((at.max(self.now), class, self.scheduled), happening);
         self.scheduled += 1;
     }
@@ -389,19 +394,19 @@ impl<'a> World<'a> {
             }
             self.now = at;
             match happening {
-                Happening::Ended(server, id, since) => self.process_ended(server, id, since),
-                Happening::ToClient(user, told) => self.told_client(user, told),
-                Happening::ToServer(server, event) => self.tell_server(server, event),
-                Happening::Expect(user, server) => self.tell_prospects(user, server),
-                Happening::Crash => self.crash_somebody(),
-                Happening::Back(peer) => self.back(peer),
-                Happening::Arrive(user) => {
+                NetworkEvent::Ended(server, id, since) => self.process_ended(server, id, since),
+                NetworkEvent::ToClient(user, told) => self.told_client(user, told),
+                NetworkEvent::ToServer(server, event) => self.tell_server(server, event),
+                NetworkEvent::Expect(user, server) => self.tell_prospects(user, server),
+                NetworkEvent::Crash => self.crash_somebody(),
+                NetworkEvent::Back(peer) => self.back(peer),
+                NetworkEvent::Arrive(user) => {
                     self.clients[user].began = true;
                     self.tell_client(user, explore::Event::Begin);
                 }
-                Happening::Ask(user, question) => self.asked(user, question),
-                Happening::Timer(user, life, timer) => self.timer(user, life, timer),
-                Happening::ServerDue => {
+                NetworkEvent::Ask(user, question) => self.asked(user, question),
+                NetworkEvent::Timer(user, life, timer) => self.timer(user, life, timer),
+                NetworkEvent::ServerDue => {
                     if let Class::ServerDue(server) = class {
                         self.server_due(server);
                     }
@@ -414,7 +419,7 @@ impl<'a> World<'a> {
         NetworkRun { run: self.tally.conclude(), violations, messages, seen, excused }
     }
 
-    fn send(&mut self, class: Class, message: impl Fn() -> Happening) {
+    fn send(&mut self, class: Class, message: impl Fn() -> NetworkEvent) {
         self.messages += 1;
         let lost = self.strikes(self.weather.lost);
         if lost {
@@ -436,10 +441,10 @@ impl<'a> World<'a> {
     }
 
     fn send_to_server(&mut self, server: usize, event: Event) {
-        self.send(Class::ToServer, || Happening::ToServer(server, event.clone()));
+        self.send(Class::ToServer, || NetworkEvent::ToServer(server, event.clone()));
     }
 
     fn send_to_client(&mut self, user: usize, told: ToClient) {
-        self.send(Class::ToClient, || Happening::ToClient(user, told.clone()));
+        self.send(Class::ToClient, || NetworkEvent::ToClient(user, told.clone()));
     }
 }

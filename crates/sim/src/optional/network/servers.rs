@@ -5,13 +5,13 @@ use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, RequestId};
 
 use super::super::tally::RunEnd;
-use super::{Bug, Class, Happening, Peer, ToClient, World};
+use super::{Bug, Class, NetworkEvent, Peer, ToClient, World};
 
 impl World<'_> {
     pub(super) fn tell_server(&mut self, at: usize, event: Event) {
         if !self.servers[at].up {
             // Nobody listens; who wants an answer asks again.
-            return self.excuse_for(&Happening::ToServer(at, event));
+            return self.excuse_for(&NetworkEvent::ToServer(at, event));
         }
         let server = &mut self.servers[at];
         server.journal.push((self.now, event.clone()));
@@ -48,7 +48,7 @@ impl World<'_> {
         if due != server.due {
             server.due = due;
             if let Some(due) = due {
-                self.schedule(due, Class::ServerDue(at), Happening::ServerDue);
+                self.schedule(due, Class::ServerDue(at), NetworkEvent::ServerDue);
             }
         }
     }
@@ -103,13 +103,13 @@ impl World<'_> {
         server.running.insert(request, (self.now, core));
         let took = SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1));
         let now = self.now;
-        self.schedule(now + took, Class::Ended, Happening::Ended(at, request, now));
+        self.schedule(now + took, Class::Ended, NetworkEvent::Ended(at, request, now));
         self.count_excused(at, self.by_key[&key.exploration], key.number, runtime);
     }
 
     pub(super) fn end_process(&mut self, at: usize, request: RequestId) {
         if let Some((since, _)) = self.servers[at].running.get(&request).copied() {
-            self.schedule(self.now, Class::Ended, Happening::Ended(at, request, since));
+            self.schedule(self.now, Class::Ended, NetworkEvent::Ended(at, request, since));
         }
     }
 

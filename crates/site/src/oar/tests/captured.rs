@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{Listed, Phase, Place, Shape, State, Status, WaitsFor};
+use pliant_control::listing::{Listed, NodeAllocation, Phase, Shape, State, Status, WaitsFor};
 use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ fn nodes_with_their_cores() {
 #[test]
 fn jobs_as_they_were_meant() {
     let jobs = listed();
-    let place = |node: &str, cores| Place { node: node.to_owned(), cores: Some(cores) };
+    let place = |node: &str, cores| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
     let running = &jobs["1"];
     assert_eq!((running.ours, &running.state), (Some(1), &State::Running));
     // Of the two sizes that it was submitted with OAR took the larger one.

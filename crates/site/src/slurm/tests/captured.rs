@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::job::Exit;
-use pliant_control::listing::{Listed, Partition, Phase, Place, Planned, Shape, State, Status, WaitsFor};
+use pliant_control::listing::{
+    Listed, NodeAllocation, Partition, Phase, Planned, Shape, State, Status, WaitsFor,
+};
 use pliant_model::{Span, Time};
 
 use crate::slurm::about::{About, Scheduler};
-use crate::slurm::queue::{self, Mark, Queue, Who};
+use crate::slurm::queue::{self, ListingUser, Mark, Queue};
 use crate::slurm::{accounts, fill, leave_out_over, nodes};
 
 const SQUEUE: &str = include_str!("captured/squeue.txt");
@@ -18,8 +20,8 @@ const DETAILS: &str = include_str!("captured/scontrol-jobs.txt");
 const CONFIG: &str = include_str!("captured/scontrol-config.txt");
 const SACCT: &str = include_str!("captured/sacct.txt");
 
-fn who() -> Who {
-    Who { prefix: "pliant:rennes:".to_owned(), user: 0 }
+fn who() -> ListingUser {
+    ListingUser { prefix: "pliant:rennes:".to_owned(), user: 0 }
 }
 
 fn mark() -> Mark {
@@ -32,8 +34,8 @@ fn queue() -> Queue {
     queue
 }
 
-fn place(node: &str, cores: Option<u32>) -> Place {
-    Place { node: node.to_owned(), cores }
+fn place(node: &str, cores: Option<u32>) -> NodeAllocation {
+    NodeAllocation { node: node.to_owned(), cores }
 }
 
 #[test]
@@ -205,7 +207,7 @@ fn what_waiting_jobs_wait_for_is_told() {
 
 #[test]
 fn another_user_sees_none_of_it_as_his() {
-    let who = Who { user: 65_534, ..who() };
+    let who = ListingUser { user: 65_534, ..who() };
     let queue = queue::read(SQUEUE, &mark(), &who).unwrap();
     let ours: Vec<u32> = queue.jobs.iter().filter_map(|job| job.ours).collect();
     assert_eq!(ours, [4]);

@@ -79,7 +79,7 @@ fn what_was_not_removed_when_a_server_went_down_is_removed_when_it_is_there_agai
 fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
     let copies = |first: Listed| vec![first, listed("42", Some(7), State::Held)];
     let ran = Listed {
-        places: vec![Place { node: "n1".to_owned(), cores: None }],
+        places: vec![NodeAllocation { node: "n1".to_owned(), cores: None }],
         ..listed("41", Some(7), State::Completed)
     };
     let mut bench = Bench::queued(false);

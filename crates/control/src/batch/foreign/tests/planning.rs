@@ -48,7 +48,9 @@ fn taught(expect: Expect, told: bool) -> Bench {
         let job = |state| Listed {
             owner: "1000".to_owned(),
             shape: Shape { cores: 8, ..Shape::default() },
-            places: ["n1", "n2"].map(|node| Place { node: node.to_owned(), cores: Some(4) }).to_vec(),
+            places: ["n1", "n2"]
+                .map(|node| NodeAllocation { node: node.to_owned(), cores: Some(4) })
+                .to_vec(),
             started: Some(begin),
             ..listed(&format!("{}", 100 + number), None, state)
         };

@@ -40,7 +40,7 @@ fn what_is_not_held_in_time_is_withdrawn_everywhere() {
 fn a_part_that_would_come_too_late_is_refused_at_once() {
     let mut there = Federation::of(&[2, 2]);
     // Another launch has the processors for longer than this one has patience.
-    there.launch(Wanted { walltime: Span(5000), ..wanted(row(&[1.0; 4])) });
+    there.launch(LaunchSpec { walltime: Span(5000), ..wanted(row(&[1.0; 4])) });
     there.pass(10);
     assert_eq!(there.begun.len(), 2);
     let mut other = wanted(row(&[1.0; 4]));
@@ -154,7 +154,7 @@ fn the_same_key_is_the_same_launch_and_nobody_elses() {
     for (wanted, word) in [
         (wanted(row(&[0.5])), "another one"),
         (wanted(Application { bandwidth_mbps: Some(1.0), ..row(&[1.0]) }), "another one"),
-        (Wanted { owner: "bob".parse().unwrap(), ..wanted(row(&[1.0])) }, "another user"),
+        (LaunchSpec { owner: "bob".parse().unwrap(), ..wanted(row(&[1.0])) }, "another user"),
     ] {
         there.launch(wanted);
         let Some(Answer::Refused(why)) = there.answers.last() else { panic!("{:?}", there.answers) };
@@ -167,9 +167,9 @@ fn what_cannot_be_launched_is_refused_with_a_reason() {
     let mut apart = row(&[1.0, 1.0]);
     apart.edges.clear();
     for (wanted, word) in [
-        (Wanted { walltime: Span(0), ..wanted(row(&[1.0])) }, "walltime"),
-        (Wanted { patience: Span(1 << 40), ..wanted(row(&[1.0])) }, "patience"),
-        (Wanted { threshold: f64::NAN, ..wanted(row(&[1.0])) }, "threshold"),
+        (LaunchSpec { walltime: Span(0), ..wanted(row(&[1.0])) }, "walltime"),
+        (LaunchSpec { patience: Span(1 << 40), ..wanted(row(&[1.0])) }, "patience"),
+        (LaunchSpec { threshold: f64::NAN, ..wanted(row(&[1.0])) }, "threshold"),
         (wanted(row(&[-1.0])), "RCR"),
         (wanted(apart), "connected"),
         (wanted(row(&[1.0; TASKS_MAX + 1])), "tasks"),

@@ -5,7 +5,7 @@ use crate::payload::Payload;
 
 /// Spawns one task of that RCR.
 fn spawn(there: &mut Federation, key: u8, (name, rcr): (&str, f64), talks: &[&str]) {
-    let task = Wish { name: name.to_owned(), rcr, payload: Payload::default() };
+    let task = TaskSpec { name: name.to_owned(), rcr, payload: Payload::default() };
     let talks = talks.iter().map(|other| ((*other).to_owned(), 2.0)).collect();
     let spawn = Box::new(Spawn { key: Key([key; 16]), tasks: vec![Spawned { task, talks }] });
     there.tell(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
@@ -52,7 +52,7 @@ fn tasks_that_found_no_place_are_bounded_too() {
     there.launch(wanted(row(&[1.0])));
     there.pass(5);
     let spawn = |there: &mut Federation, key: u8, count: usize| {
-        let task = |number| Wish { name: format!("big{number}"), rcr: 9.0, payload: Payload::default() };
+        let task = |number| TaskSpec { name: format!("big{number}"), rcr: 9.0, payload: Payload::default() };
         let talks = |number: usize| match number {
             0 => vec![("t0".to_owned(), 2.0)],
             _ => vec![(format!("big{}", number - 1), 2.0)],

@@ -12,7 +12,7 @@ fn places(record: &LaunchRecord) -> Vec<String> {
 #[test]
 fn a_dry_run_maps_and_reserves_nothing() {
     let mut there = Federation::of(&[2, 4]);
-    there.launch(Wanted { dry_run: true, ..wanted(row(&[1.0; 5])) });
+    there.launch(LaunchSpec { dry_run: true, ..wanted(row(&[1.0; 5])) });
     there.is_over(&End::Mapped);
     let record = there.record();
     assert_eq!(places(&record).len(), 5);
@@ -25,7 +25,7 @@ fn the_search_begins_at_the_users_lan_and_goes_on_by_bandwidth() {
         let mut there = Federation::of(&[2, 2, 2]);
         let between = [name(fast), name(user)];
         there.tell(Event::Measured { between, mbps: 100.0, round_trip_us: 9 });
-        there.launch(Wanted { user_lan: Some(name(user)), dry_run: true, ..wanted(row(&[1.0; 3])) });
+        there.launch(LaunchSpec { user_lan: Some(name(user)), dry_run: true, ..wanted(row(&[1.0; 3])) });
         let mut found = places(&there.record());
         found.sort_by_key(|server| *server != format!("s{user}"));
         assert_eq!(found, expected);
@@ -43,9 +43,9 @@ fn measured(there: &mut Federation, links: &[(usize, usize, f64)]) {
 fn links_have_room_for_what_an_application_says() {
     // Each talks to both others and fills a processor, and no two belong together.
     let triangle = |bandwidth_mbps| {
-        let edges = [[0, 1], [0, 2], [1, 2]].map(|between| Talk { between, rqoc: 2.0 }).into();
+        let edges = [[0, 1], [0, 2], [1, 2]].map(|between| TaskEdge { between, rqoc: 2.0 }).into();
         let application = Application { bandwidth_mbps, edges, ..row(&[1.0; 3]) };
-        Wanted { threshold: 1e-4, user_lan: Some(name(0)), dry_run: true, ..wanted(application) }
+        LaunchSpec { threshold: 1e-4, user_lan: Some(name(0)), dry_run: true, ..wanted(application) }
     };
     let links = [(0, 2, 30.0), (0, 1, 25.0)];
     for (bandwidth, known, expected) in [
@@ -64,7 +64,7 @@ fn links_have_room_for_what_an_application_says() {
     for mapping in [Mapping::Wase, Mapping::Refined] {
         let mut there = Federation::of(&[1, 1, 2]);
         measured(&mut there, &links);
-        there.launch(Wanted { mapping, ..triangle(Some(100.0)) });
+        there.launch(LaunchSpec { mapping, ..triangle(Some(100.0)) });
         let Some(End::NotMapped(why)) = there.record().end else { panic!("{:?}", there.record()) };
         assert!(why.contains("no link to it has room"), "{why}");
     }
@@ -75,12 +75,12 @@ fn links_have_room_beside_what_other_launches_send() {
     // Two tasks of so many processors that send each other so much.
     let pair = |key, procs: f64, mbps: f64| {
         let application = Application { bandwidth_mbps: Some(mbps / 2.0), ..row(&[procs; 2]) };
-        Wanted { key: Key([key; 16]), ..wanted(application) }
+        LaunchSpec { key: Key([key; 16]), ..wanted(application) }
     };
     // Whether there is room for two that do not fit on one server.
     let has_room = |there: &mut Federation, procs, mbps| {
         let key = 8 + there.archived.len() as u8;
-        there.launch(Wanted { dry_run: true, ..pair(key, procs, mbps) });
+        there.launch(LaunchSpec { dry_run: true, ..pair(key, procs, mbps) });
         match &there.archived.last().unwrap().end {
             Some(End::Mapped) => true,
             Some(End::NotMapped(why)) if why.contains("no link to it has room") => false,
@@ -104,7 +104,7 @@ fn links_have_room_beside_what_other_launches_send() {
     assert_eq!(there.record().state, LaunchState::Running);
     left(&mut there, 2.0, 10.0, "it runs");
     let new = |name: &str, talks| Spawned {
-        task: Wish { name: name.to_owned(), rcr: 2.0, payload: Payload::default() },
+        task: TaskSpec { name: name.to_owned(), rcr: 2.0, payload: Payload::default() },
         talks,
     };
     // Next to nothing is said to those that run.
@@ -131,7 +131,7 @@ fn film() -> Application {
     let mut edges = vec![(0, 1, 1.0), (7, 8, 300.0), (8, 9, 300.0), (12, 13, 30.0)];
     edges.extend((2..7).flat_map(|worker| [(1, worker, 1.0), (worker, 7, 60.0)]));
     edges.extend([10, 11].into_iter().flat_map(|worker| [(9, worker, 150.0), (worker, 12, 15.0)]));
-    let talk = |(one, other, rqoc)| Talk { between: [one, other], rqoc };
+    let talk = |(one, other, rqoc)| TaskEdge { between: [one, other], rqoc };
     Application { mcr_mflops: POWER / 2.0, edges: edges.into_iter().map(talk).collect(), ..row(&rcrs) }
 }
 
@@ -141,9 +141,9 @@ fn the_search_after_wase_keeps_heavy_traffic_off_slow_links() {
     let over_slow = |mapping| {
         let mut there = Federation::of(&[7, 7, 7]);
         measured(&mut there, &[(0, 1, 16.0), (0, 2, 4.0), (1, 2, 4.0)]);
-        there.launch(Wanted { mapping, user_lan: Some(name(0)), dry_run: true, ..wanted(film()) });
+        there.launch(LaunchSpec { mapping, user_lan: Some(name(0)), dry_run: true, ..wanted(film()) });
         let places = places(&there.record());
-        let is_over = |talk: &&Talk| {
+        let is_over = |talk: &&TaskEdge| {
             let [one, other] = talk.between.map(|task| places[task as usize] == "s2");
             one != other
         };
@@ -159,7 +159,7 @@ fn the_search_after_wase_keeps_heavy_traffic_off_slow_links() {
 fn baselines_are_blind_to_traffic() {
     let found = |mapping, key| {
         let mut there = Federation::of(&[4, 2, 3]);
-        let wanted = Wanted { mapping, key: Key([key; 16]), dry_run: true, ..wanted(row(&[1.0; 2])) };
+        let wanted = LaunchSpec { mapping, key: Key([key; 16]), dry_run: true, ..wanted(row(&[1.0; 2])) };
         there.launch(wanted);
         there.archived[0]
             .tasks
@@ -179,7 +179,7 @@ fn what_is_too_large_for_all_is_not_mapped_and_says_why() {
     there.launch(wanted(row(&[3.0])));
     let Some(End::NotMapped(why)) = there.record().end else { panic!("{:?}", there.record()) };
     assert_eq!(why, "task `t0`: expected a machine with 300.0 MFlop/s left, found 200.0 at most");
-    there.launch(Wanted { key: Key([8; 16]), user_lan: Some(name(5)), ..wanted(row(&[1.0])) });
+    there.launch(LaunchSpec { key: Key([8; 16]), user_lan: Some(name(5)), ..wanted(row(&[1.0])) });
     let Some(End::NotMapped(why)) = &there.archived[1].end else { panic!("{:?}", there.archived) };
     assert!(why.contains("s5") && why.contains("s0"), "{why}");
 }
@@ -194,7 +194,7 @@ fn tasks_of_one_machine_share_processors() {
 
 fn spawned(name: &str, talks: &[(&str, f64)]) -> Spawned {
     Spawned {
-        task: Wish { name: name.to_owned(), rcr: 1.0, payload: Payload::default() },
+        task: TaskSpec { name: name.to_owned(), rcr: 1.0, payload: Payload::default() },
         talks: talks.iter().map(|(task, rqoc)| ((*task).to_owned(), *rqoc)).collect(),
     }
 }
@@ -241,7 +241,7 @@ fn several_tasks_are_spawned_together_or_not_at_all() {
 #[test]
 fn a_task_is_spawned_beside_the_one_that_it_talks_to_most() {
     let mut there = Federation::of(&[2, 3]);
-    there.launch(Wanted { user_lan: Some(name(1)), ..wanted(row(&[1.0, 1.0])) });
+    there.launch(LaunchSpec { user_lan: Some(name(1)), ..wanted(row(&[1.0, 1.0])) });
     there.pass(5);
     assert_eq!(places(&there.record()), ["s1", "s1"]);
     let spawn = |key: u8, name: &str, talks: &[(&str, f64)]| Event::Spawn {
