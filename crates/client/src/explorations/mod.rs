@@ -119,9 +119,9 @@ impl Client {
     ///
     /// use pliant_control::names::Key;
     /// use pliant_control::optional::server::Standing;
-    /// use pliant_client::{Client, Happened};
-    ///     /// use pliant_wire::Call;
+    /// use pliant_client::{Client, ClientFile, RequestEvent};
     /// use pliant_policy::optional::Kind;
+    /// use pliant_wire::Call;
     /// use tokio::time::Instant;
     ///
     /// let client = Client::new(&ClientFile::read(Path::new("client.toml"))?)?;
@@ -137,9 +137,9 @@ impl Client {
     /// calls.call_async(&first.server, call(1, Kind::Optional));
     /// let until = Instant::now() + Duration::from_secs(3_600);
     /// while calls.open() > 0
-    ///     && let Some(happened) = calls.wait_any_until(until).await
+    ///     && let Some(event) = calls.wait_any_until(until).await
     /// {
-    ///     if let Happened::Ended { number, standing: Standing::Completed, output, .. } = happened {
+    ///     if let RequestEvent::Ended { number, standing: Standing::Completed, output, .. } = event {
     ///         println!("request {number} wrote {} bytes", output.len());
     ///     }
     /// }
