@@ -10,10 +10,6 @@
 mod copies;
 mod planning;
 
-use std::borrow::Borrow;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use pliant_model::{
     ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Owner, Platform, Reason,
     RefusalCause, Request, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
@@ -25,17 +21,16 @@ use pliant_policy::reallocation::{Algorithm, Move, reallocate};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
+use std::borrow::Borrow;
 
 use self::copies::Copies;
 use self::planning::{Planning, Ran};
+use crate::kernel::EventQueue;
 use crate::ready::NextStarts;
 use crate::{Observer, Policies, SimError, SimJob, Ties, folding};
 
 /// How many instants pass between two reports to the observer.
 const REPORT_EVERY: u32 = 4096;
-
-/// A termination: when, the how-manieth start it ends, which job, where.
-type Finish = Reverse<(Time, u64, JobId, ClusterId)>;
 
 /// What the engine knows of a submitted job that has not started.
 struct Submitted {
@@ -54,7 +49,8 @@ pub(crate) struct Engine<'a, I: Iterator> {
     policies: &'a Policies,
     federation: Federation,
     rng: ChaCha8Rng,
-    finishes: BinaryHeap<Finish>,
+    /// Terminations, those of one instant in the order of the starts.
+    finishes: EventQueue<Time, (), (JobId, ClusterId)>,
     next_starts: NextStarts,
     copies: Copies,
     planning: Planning,
@@ -62,7 +58,6 @@ pub(crate) struct Engine<'a, I: Iterator> {
     folding: Option<&'static str>,
     next_event: Time,
     started: Vec<Start>,
-    starts: u64,
     ended: usize,
     outcomes: Vec<Option<JobOutcome>>,
     run: Run,
@@ -102,13 +97,12 @@ where
             folding: folding(platform).unwrap_or(None),
             federation,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
-            finishes: BinaryHeap::new(),
+            finishes: EventQueue::new(origin),
             next_event: policies
                 .reallocation
                 .filter(|policy| policy.algorithm != Algorithm::Copies)
                 .map_or(Time::MAX, |policy| Time::ZERO + policy.period),
             started: Vec::new(),
-            starts: 0,
             ended: 0,
             outcomes: Vec::with_capacity(total),
             run: Run {
@@ -152,7 +146,7 @@ where
     /// The next time at which something happens. Reallocation events count only while a job waits.
     fn next_instant(&mut self) -> Option<Time> {
         let submission = self.jobs.peek().map_or(Time::MAX, |next| next.borrow().job.submit);
-        let finish = self.finishes.peek().map_or(Time::MAX, |Reverse((at, ..))| *at);
+        let finish = self.finishes.next_time().unwrap_or(Time::MAX);
         let next = submission.min(finish).min(self.next_starts.first()).min(self.planning.next());
         if next == Time::MAX {
             return None;
@@ -171,11 +165,7 @@ where
     }
 
     fn finish_due(&mut self, now: Time) {
-        while let Some(Reverse((at, _, job, cluster))) = self.finishes.peek().copied() {
-            if at > now {
-                break;
-            }
-            self.finishes.pop();
+        while let Some((_, (job, cluster))) = self.finishes.pop_due(now) {
             self.ended += 1;
             self.planning.ended(job);
             self.federation.scheduler(cluster).finish(now, job);
@@ -285,8 +275,7 @@ where
         let Submitted { job, managed, .. } = submitted;
         let end = now + runtime_at(&job, limit);
         self.watch(now, start.job, cluster, &job, Ran { planned: start.walltime, limit, end });
-        self.finishes.push(Reverse((end, self.starts, start.job, cluster)));
-        self.starts += 1;
+        self.finishes.schedule(end, (), (start.job, cluster));
         let (moves, reason) = match (tracked, copy) {
             (Some(Tracked { moves, .. }), Some(copy)) => (moves + 1, Reason::Moved(copy.reason)),
             (Some(Tracked { moves, reason, .. }), None) => (moves, reason),

@@ -9,6 +9,7 @@ pub mod campaign;
 mod counters;
 mod engine;
 pub mod faults;
+mod kernel;
 pub mod limits;
 pub mod multi_job;
 pub mod optional;

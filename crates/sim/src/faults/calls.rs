@@ -14,7 +14,7 @@ use rand::Rng;
 use super::Bug;
 use super::launches;
 use super::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 /// What somebody takes for the source's consent who has none.
 const UNLOCKED: Verdict = Verdict::Commit { cancelled: false, attempts: 0 };

@@ -14,7 +14,7 @@ use rand::Rng;
 use super::calls::{Cancelled, Party, Request, Response};
 use super::daemon::Clock;
 use super::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 /// How many of the best servers a client wants to hear of.
 const BEST: u32 = 3;
@@ -97,7 +97,7 @@ impl World {
     }
 
     fn tell_client(&mut self, number: u32, event: client::Event) {
-        let at = self.now;
+        let at = self.queue.now();
         self.note(|_| format!("client {number} hears {}", super::trace::short(&event)));
         let client = &mut self.clients[number as usize];
         let now = client.clock.now(at);
@@ -123,7 +123,8 @@ impl World {
             Command::Repeat { server } => self.client_submits(number, server, None, Vec::new()),
             Command::WakeAt(at) => {
                 let client = &self.clients[number as usize];
-                let (pause, life) = (client.clock.until(at, self.now) - self.now, client.life);
+                let (pause, life) =
+                    (client.clock.until(at, self.queue.now()) - self.queue.now(), client.life);
                 self.after(pause.max(1), WorldEvent::Client(number, life));
             }
             Command::Done(outcome) => {

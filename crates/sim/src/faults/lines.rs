@@ -15,7 +15,7 @@ use rand::Rng;
 use super::Bug;
 use super::calls::{Call, Party};
 use super::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 /// After how much silence the other side is taken to be gone, in milliseconds.
 const SILENCE: u64 = 8_000;
@@ -106,8 +106,12 @@ impl World {
         let number = self.number();
         let servers = self.servers_of(child);
         let line = self.lines.entry(child).or_default();
-        *line =
-            Line { child: Some(number), parent: line.parent, last: (self.now, self.now), ..Line::default() };
+        *line = Line {
+            child: Some(number),
+            parent: line.parent,
+            last: (self.queue.now(), self.queue.now()),
+            ..Line::default()
+        };
         self.up(child, Up::Hello(servers));
         self.after(SILENCE, WorldEvent::Greeting(child, number));
     }
@@ -121,7 +125,7 @@ impl World {
     /// Sends something up the present line, if there is one.
     fn up(&mut self, child: Peer, up: Up) {
         let pause = self.line_delay();
-        let now = self.now;
+        let now = self.queue.now();
         let Some(line) = self.lines.get_mut(&child) else { return };
         let Some(number) = line.child else { return };
         line.last.0 = line.last.0.max(now + pause);
@@ -132,7 +136,7 @@ impl World {
     /// Sends something down the line over which a child has come, if it is still there.
     pub(super) fn down(&mut self, child: Peer, down: Down) {
         let pause = self.line_delay();
-        let now = self.now;
+        let now = self.queue.now();
         let Some(line) = self.lines.get_mut(&child) else { return };
         let Some(number) = line.parent else { return };
         line.last.1 = line.last.1.max(now + pause);
@@ -264,7 +268,7 @@ impl World {
             Peer::Client(_) => return,
         };
         let info = self.server_info(index);
-        let now = self.now;
+        let now = self.queue.now();
         let daemon = &mut self.servers[index].daemon;
         let now = daemon.clock.now(now);
         let found = match &ask.what {

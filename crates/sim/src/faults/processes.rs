@@ -9,7 +9,7 @@ use rand::Rng;
 
 use super::Bug;
 use super::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 /// A process, with what its supervisor has written down. Times in milliseconds.
 pub(super) struct Process {
@@ -69,15 +69,15 @@ impl World {
         if let Some(core) = twice {
             self.wrong("cores", format!("core {core} of c{index} has two jobs, {handle} is one"));
         }
-        let (cores, ends) = (run.cores.clone(), self.now + length);
-        let process = Process { handle, cores, began: self.now, ends, exit, over: false };
+        let (cores, ends) = (run.cores.clone(), self.queue.now() + length);
+        let process = Process { handle, cores, began: self.queue.now(), ends, exit, over: false };
         self.servers[index].processes.insert(run.job, process);
         self.after(length, WorldEvent::Ends(index, run.job));
     }
 
     pub(super) fn terminate(&mut self, index: usize, job: JobId) {
         let grace = self.rng.random_range(0..2_000);
-        let now = self.now;
+        let now = self.queue.now();
         match self.servers[index].processes.get_mut(&job) {
             None => self.servers[index].stopped.push(job),
             Some(process) if process.over || process.ends <= now + grace => {}
@@ -91,7 +91,7 @@ impl World {
 
     /// A process is over, whether its server is there or not.
     pub(super) fn ends(&mut self, index: usize, job: JobId) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(process) = self.servers[index].processes.get_mut(&job) else { return };
         if process.over || process.ends > now {
             return;

@@ -7,7 +7,7 @@ use pliant_model::MoveReason;
 use super::checks::Violation;
 use super::foreign::Site;
 use super::world::World;
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 /// More moves than any job makes.
 const CHAIN_MOST: usize = 200;
@@ -91,13 +91,13 @@ impl World {
         }
         self.conclude_launches()?;
         for index in 0..self.servers.len() {
-            let found = self.servers[index].daemon.check_journal(self.now);
+            let found = self.servers[index].daemon.check_journal(self.queue.now());
             found.map_err(|why| {
                 Violation::new("journal", format!("of {}: {why}", self.name_of(Peer::Server(index))))
             })?;
         }
         for index in 0..self.agents.len() {
-            let found = self.agents[index].daemon.check_journal(self.now);
+            let found = self.agents[index].daemon.check_journal(self.queue.now());
             found.map_err(|why| {
                 Violation::new("journal", format!("of {}: {why}", self.name_of(Peer::Agent(index))))
             })?;

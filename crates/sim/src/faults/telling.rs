@@ -10,14 +10,14 @@ use super::calls::Response;
 use super::daemon::Daemon;
 use super::lines::Down;
 use super::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 impl World {
     pub(super) fn due(&mut self, peer: Peer, life: u32) {
         if !self.is_up(peer) || self.life(peer) != life {
             return;
         }
-        let now = self.now;
+        let now = self.queue.now();
         match peer {
             Peer::Agent(index) => {
                 let daemon = &mut self.agents[index].daemon;
@@ -44,7 +44,7 @@ impl World {
 
     /// Sees to it that a daemon is told in time.
     pub(super) fn plan_due(&mut self, peer: Peer) {
-        let now = self.now;
+        let now = self.queue.now();
         let at = match peer {
             Peer::Agent(index) => self.agents[index].daemon.next_due(now),
             Peer::Server(index) => self.servers[index].daemon.next_due(now),
@@ -63,7 +63,7 @@ impl World {
         self.note(|world| {
             format!("{} is told {}", world.agents[index].name, super::trace::agent_event(&event))
         });
-        let at_once = self.agents[index].daemon.tell(self.now, event, true);
+        let at_once = self.agents[index].daemon.tell(self.queue.now(), event, true);
         for command in at_once {
             self.agent_wants(index, command, None);
         }
@@ -81,7 +81,7 @@ impl World {
         });
         let is_forgotten =
             self.bug == Some(Bug::ForgetsAnswers) && matches!(event, server::Event::Answered { .. });
-        self.servers[index].daemon.tell(self.now, event, !is_forgotten);
+        self.servers[index].daemon.tell(self.queue.now(), event, !is_forgotten);
         self.check_server(index);
         if self.bug == Some(Bug::ActsEarly) {
             let todo = self.servers[index].daemon.todo();
@@ -119,7 +119,7 @@ impl World {
         let cut = self.strikes(self.plan.weather.cut);
         match peer {
             Peer::Agent(index) => {
-                let todo = self.agents[index].daemon.commit(self.now, snapshot);
+                let todo = self.agents[index].daemon.commit(self.queue.now(), snapshot);
                 let most = if cut { self.rng.random_range(0..=todo.len()) } else { todo.len() };
                 todo.into_iter()
                     .take(most)
@@ -127,7 +127,7 @@ impl World {
             }
             Peer::Server(index) => {
                 self.checks.accepted(index, &self.servers[index].daemon);
-                let todo = self.servers[index].daemon.commit(self.now, snapshot);
+                let todo = self.servers[index].daemon.commit(self.queue.now(), snapshot);
                 let most = if cut { self.rng.random_range(0..=todo.len()) } else { todo.len() };
                 todo.into_iter()
                     .take(most)

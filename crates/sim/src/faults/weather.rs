@@ -7,7 +7,7 @@ use rand::Rng;
 
 use super::Bug;
 use super::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 impl World {
     /// What becomes of a message between two peers that keep no order: when its copies arrive, if they do.
@@ -31,7 +31,7 @@ impl World {
     /// True if two peers do not reach each other now.
     pub(super) fn are_parted(&self, one: Peer, other: Peer) -> bool {
         let pair = (one.min(other), one.max(other));
-        self.partitions.get(&pair).is_some_and(|until| *until > self.now)
+        self.partitions.get(&pair).is_some_and(|until| *until > self.queue.now())
     }
 
     pub(super) fn some_daemon(&mut self) -> Peer {
@@ -115,7 +115,7 @@ impl World {
                     _ => None,
                 };
                 if let Some(part) = forgotten
-                    && let Err(why) = self.servers[index].daemon.forget(self.now, part)
+                    && let Err(why) = self.servers[index].daemon.forget(self.queue.now(), part)
                 {
                     self.wrong("journal", why);
                 }
@@ -162,7 +162,7 @@ impl World {
             false => self.some_daemon(),
         };
         let length = if self.rng.random_bool(0.3) { 180_000 } else { 20_000 };
-        let until = (self.now + self.rng.random_range(500..length)).min(self.plan.weather.until);
+        let until = (self.queue.now() + self.rng.random_range(500..length)).min(self.plan.weather.until);
         self.partitions.insert((one.min(other), one.max(other)), until);
         self.note(|world| {
             let (one, other) = (world.name_of(one), world.name_of(other));

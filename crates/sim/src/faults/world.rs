@@ -22,7 +22,8 @@ use super::lines::{Down, Line, Up};
 use super::plan::Plan;
 use super::processes::Process;
 use super::{Batch, Bug};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
+use crate::kernel::{self, EventQueue, Simulation};
 
 /// After the last fault: how long everything may take to settle, and how often that is looked at.
 const SETTLES_WITHIN: u64 = 6 * 3_600_000;
@@ -99,11 +100,10 @@ pub(super) struct ServerNode {
 pub(super) struct World {
     pub(super) plan: Plan,
     pub(super) bug: Option<Bug>,
-    /// Milliseconds.
-    pub(super) now: u64,
     pub(super) rng: ChaCha8Rng,
-    queue: BTreeMap<(u64, u64), WorldEvent>,
-    /// For calls, lines, questions, and the order of what happens at once.
+    /// Times are in milliseconds.
+    pub(super) queue: EventQueue<u64, (), WorldEvent>,
+    /// For calls, lines and questions.
     next: u64,
     pub(super) agents: Vec<AgentNode>,
     pub(super) servers: Vec<ServerNode>,
@@ -167,9 +167,8 @@ impl World {
         World {
             plan,
             bug,
-            now: 0,
             rng,
-            queue: BTreeMap::new(),
+            queue: EventQueue::new(0),
             next: 1,
             agents,
             servers,
@@ -190,21 +189,8 @@ impl World {
     /// Runs the schedule to its end, or to the first thing that is wrong.
     pub(super) fn run(&mut self) -> Result<(), Violation> {
         self.begin();
-        while let Some(((at, _), happening)) = self.queue.pop_first() {
-            self.now = at;
-            self.events += 1;
-            self.happens(happening);
-            if let Some(violation) = self.checks.violation.take() {
-                return Err(violation);
-            }
-            if self.settled.is_some_and(|settled| at >= settled + AFTERWARDS) {
-                return self.conclude();
-            }
-            if self.events > EVENTS_MOST {
-                return Err(Violation::new("settled", format!("{EVENTS_MOST} events are not enough")));
-            }
-        }
-        unreachable!("it is looked at until everything is settled")
+        kernel::run(self)?;
+        self.conclude()
     }
 
     fn begin(&mut self) {
@@ -234,7 +220,7 @@ impl World {
     pub(super) fn next_fault(&mut self, every: u64, fault: WorldEvent) {
         if every > 0 {
             let pause = self.rng.random_range(0..2 * every);
-            if self.now + pause < self.plan.weather.until {
+            if self.queue.now() + pause < self.plan.weather.until {
                 self.after(pause, fault);
             }
         }
@@ -242,7 +228,7 @@ impl World {
 
     /// True as long as there are faults.
     pub(super) fn is_stormy(&self) -> bool {
-        self.now < self.plan.weather.until
+        self.queue.now() < self.plan.weather.until
     }
 
     pub(super) fn number(&mut self) -> u64 {
@@ -251,8 +237,7 @@ impl World {
     }
 
     pub(super) fn after(&mut self, pause: u64, happening: WorldEvent) {
-        let number = self.number();
-        self.queue.insert((self.now.saturating_add(pause), number), happening);
+        self.queue.schedule(self.queue.now().saturating_add(pause), (), happening);
     }
 
     /// True with so many thousandths, as long as there are faults.
@@ -267,7 +252,7 @@ impl World {
     pub(super) fn note(&mut self, line: impl FnOnce(&World) -> String) {
         if self.trace.is_some() {
             let line = line(self);
-            let (seconds, rest) = (self.now / 1000, self.now % 1000);
+            let (seconds, rest) = (self.queue.now() / 1000, self.queue.now() % 1000);
             if let Some(trace) = &mut self.trace {
                 trace.push(format!("{seconds:6}.{rest:03}  {line}"));
             }
@@ -298,8 +283,48 @@ impl World {
         }
     }
 
-    fn happens(&mut self, happening: WorldEvent) {
-        match happening {
+    /// Looks whether everything is settled.
+    fn look(&mut self) {
+        if self.settled.is_none() {
+            match self.unsettled() {
+                None => {
+                    self.note(|_| "everything is settled".to_owned());
+                    self.settled = Some(self.queue.now());
+                }
+                Some(why) if self.queue.now() > self.plan.weather.until + SETTLES_WITHIN => {
+                    self.wrong("settled", why)
+                }
+                Some(_) => {}
+            }
+        }
+        self.after(LOOK_EVERY, WorldEvent::Look);
+    }
+
+    /// The records of a daemon's memory or archive, by the handle that users hold.
+    pub(super) fn record_at(
+        &self,
+        server: usize,
+        handle: &pliant_control::names::Handle,
+    ) -> Option<&JobRecord> {
+        let daemon = &self.servers[server].daemon;
+        let number = daemon.machine.number_of(handle);
+        number.and_then(|number| daemon.machine.job(number)).or_else(|| daemon.archived(handle))
+    }
+}
+
+impl Simulation for World {
+    type Time = u64;
+    type Class = ();
+    type Event = WorldEvent;
+    type Error = Violation;
+
+    fn queue(&mut self) -> &mut EventQueue<u64, (), WorldEvent> {
+        &mut self.queue
+    }
+
+    fn handle(&mut self, (): (), event: WorldEvent) -> Result<(), Violation> {
+        self.events += 1;
+        match event {
             WorldEvent::Due(peer, life) => self.due(peer, life),
             WorldEvent::Commit(peer, life) => self.commit(peer, life),
             WorldEvent::Up(child, line, up) => self.up_arrives(child, line, up),
@@ -329,33 +354,16 @@ impl World {
             WorldEvent::Operator => self.operator(),
             WorldEvent::Look => self.look(),
         }
-    }
-
-    /// Looks whether everything is settled.
-    fn look(&mut self) {
-        if self.settled.is_none() {
-            match self.unsettled() {
-                None => {
-                    self.note(|_| "everything is settled".to_owned());
-                    self.settled = Some(self.now);
-                }
-                Some(why) if self.now > self.plan.weather.until + SETTLES_WITHIN => {
-                    self.wrong("settled", why)
-                }
-                Some(_) => {}
+        match self.checks.violation.take() {
+            Some(violation) => Err(violation),
+            None if self.events > EVENTS_MOST => {
+                Err(Violation::new("settled", format!("{EVENTS_MOST} events are not enough")))
             }
+            None => Ok(()),
         }
-        self.after(LOOK_EVERY, WorldEvent::Look);
     }
 
-    /// The records of a daemon's memory or archive, by the handle that users hold.
-    pub(super) fn record_at(
-        &self,
-        server: usize,
-        handle: &pliant_control::names::Handle,
-    ) -> Option<&JobRecord> {
-        let daemon = &self.servers[server].daemon;
-        let number = daemon.machine.number_of(handle);
-        number.and_then(|number| daemon.machine.job(number)).or_else(|| daemon.archived(handle))
+    fn is_over(&mut self) -> bool {
+        self.settled.is_some_and(|settled| self.queue.now() >= settled + AFTERWARDS)
     }
 }

@@ -6,6 +6,7 @@
 //! at the very deadline counts (spec A.4.5). When all are in, servers decide what starts.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use pliant_control::names::Name;
 use pliant_control::optional::explore::{Command, Event, Explore, Offer, Plan, Submission};
@@ -18,6 +19,7 @@ use rustc_hash::FxHashMap;
 use super::overheads::{Drawn, Overheads};
 use super::scenario::{Scenario, System, UserDraw};
 use super::tally::{RunEnd, Tally};
+use crate::kernel::{self, EventQueue, Simulation};
 
 /// What is to happen. The order is that of one instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,9 +79,7 @@ struct Stored {
 
 struct Direct {
     pace: SpanMs,
-    now: TimeMs,
-    happenings: BTreeMap<(TimeMs, Class, u64), DirectEvent>,
-    scheduled: u64,
+    queue: EventQueue<TimeMs, Class, DirectEvent>,
     servers: Vec<Server>,
     by_name: BTreeMap<Name, usize>,
     clients: Vec<Client>,
@@ -105,7 +105,9 @@ pub fn simulate_with(
     seed: u64,
 ) -> ExplorationRun {
     let users = scenario.draw_users(seed);
-    Direct::new(scenario, system, Drawn::new(overheads, seed), seed, &users).run()
+    let mut direct = Direct::new(scenario, system, Drawn::new(overheads, seed), seed, &users);
+    let Ok(()) = kernel::run(&mut direct);
+    direct.tally.conclude()
 }
 
 /// The name of a server: `s0`, `s1`, ...
@@ -133,9 +135,7 @@ impl Direct {
         };
         let mut direct = Direct {
             pace: scenario.pace,
-            now: TimeMs::ZERO,
-            happenings: BTreeMap::new(),
-            scheduled: 0,
+            queue: EventQueue::new(TimeMs::ZERO),
             by_name: servers.iter().map(|server| server.name.clone()).zip(0..).collect(),
             servers,
             clients: clients.map(client).collect(),
@@ -156,43 +156,14 @@ impl Direct {
         direct
     }
 
-    fn schedule(&mut self, at: TimeMs, class: Class, happening: DirectEvent) {
-        self.happenings.insert((at.max(self.now), class, self.scheduled), happening);
-        self.scheduled += 1;
-    }
-
-    fn run(mut self) -> ExplorationRun {
-        while let Some(((at, ..), happening)) = self.happenings.pop_first() {
-            self.now = at;
-            self.take(happening);
-            if self.happenings.first_key_value().is_none_or(|((next, ..), _)| *next > at) {
-                self.decide();
-            }
-        }
-        self.tally.conclude()
-    }
-
-    fn take(&mut self, happening: DirectEvent) {
-        match happening {
-            DirectEvent::Ended(server, id, since) => {
-                if self.servers[server].running.get(&id) == Some(&since) {
-                    self.stop(server, id, RunOutcome::Over);
-                }
-            }
-            DirectEvent::Told(user, event) => self.tell(user, event),
-            DirectEvent::Outage(server, there) => self.outage(server, there),
-            DirectEvent::Cancel(user, server) => self.cancel(user, server),
-            DirectEvent::Arrive(user) => self.tell(user, Event::Begin),
-            DirectEvent::Submit(user, submission) => self.submit(user, submission),
-            DirectEvent::Due(user) => self.tell(user, Event::Due),
-            DirectEvent::Look(server) => self.touched.push(server),
-        }
+    fn schedule(&mut self, at: TimeMs, class: Class, event: DirectEvent) {
+        self.queue.schedule(at, class, event);
     }
 
     /// Tells a client, and does what it wants.
     fn tell(&mut self, user: usize, event: Event) {
         let mut commands = Vec::new();
-        self.clients[user].machine.on(self.now, event, &mut commands);
+        self.clients[user].machine.on(self.queue.now(), event, &mut commands);
         for command in commands {
             match command {
                 Command::Discover { .. } => {
@@ -229,7 +200,7 @@ impl Direct {
                     }
                 }
                 Command::WakeAt(at) => self.schedule(at, Class::Due, DirectEvent::Due(user)),
-                Command::Done(_) => self.tally.left(self.now, user),
+                Command::Done(_) => self.tally.left(self.queue.now(), user),
             }
         }
     }
@@ -237,7 +208,7 @@ impl Direct {
     /// A client sends one message after the other.
     fn send(&mut self, user: usize, message: DirectEvent) {
         let client = &mut self.clients[user];
-        client.free = client.free.max(self.now) + self.pace;
+        client.free = client.free.max(self.queue.now()) + self.pace;
         let sent = client.free;
         self.schedule(sent, Class::Sent, message);
     }
@@ -250,8 +221,8 @@ impl Direct {
             Some((stored.number, wait))
         };
         Prospects {
-            more: queue.prospect(self.now, Some(UserId(user as u32))),
-            waiting: queue.mandatory_waits(self.now).into_iter().filter_map(own).collect(),
+            more: queue.prospect(self.queue.now(), Some(UserId(user as u32))),
+            waiting: queue.mandatory_waits(self.queue.now()).into_iter().filter_map(own).collect(),
         }
     }
 
@@ -273,7 +244,7 @@ impl Direct {
             self.tally.stored();
         }
         let request = Request { id, user: UserId(user as u32), weight, kind, deadline: Some(deadline) };
-        self.servers[at].queue.submit(self.now, request);
+        self.servers[at].queue.submit(self.queue.now(), request);
         self.touched.push(at);
     }
 
@@ -281,7 +252,7 @@ impl Direct {
     fn stop(&mut self, at: usize, id: RequestId, how: RunOutcome) {
         let server = &mut self.servers[at];
         let Some(since) = server.running.remove(&id) else { return };
-        let waits = server.queue.ended(self.now, id, how);
+        let waits = server.queue.ended(self.queue.now(), id, how);
         self.touched.push(at);
         let Some(stored) = self.stored.get(&id).copied() else { return };
         let end = match how {
@@ -291,14 +262,14 @@ impl Direct {
             RunOutcome::Killed if waits => RunEnd::Killed,
             RunOutcome::Killed => RunEnd::Cancelled,
         };
-        self.tally.ran(self.now, stored.user, self.now - since, self.servers[at].speed, end);
+        self.tally.ran(self.queue.now(), stored.user, self.queue.now() - since, self.servers[at].speed, end);
         if !waits {
             self.forget(id);
         }
         if how == RunOutcome::Over {
             let (number, server) = (stored.number, self.servers[at].name.clone());
             let event = Event::Ended { number, server, completed: true };
-            let told = self.now + self.overheads.turn();
+            let told = self.queue.now() + self.overheads.turn();
             self.schedule(told, Class::Told, DirectEvent::Told(stored.user, event));
         }
     }
@@ -322,7 +293,7 @@ impl Direct {
     }
 
     fn cancel_one(&mut self, server: usize, id: RequestId) {
-        match self.servers[server].queue.cancel(self.now, id) {
+        match self.servers[server].queue.cancel(self.queue.now(), id) {
             Cancelled::Withdrawn => self.forget(id),
             Cancelled::Running => self.stop(server, id, RunOutcome::Killed),
             Cancelled::Unknown => {}
@@ -334,7 +305,7 @@ impl Direct {
     fn outage(&mut self, at: usize, there: bool) {
         self.servers[at].there = there;
         let resources = self.servers[at].speed * f64::from(self.servers[at].queue.cores());
-        self.tally.resources(self.now, if there { resources } else { -resources });
+        self.tally.resources(self.queue.now(), if there { resources } else { -resources });
         if !there {
             let mut here: Vec<RequestId> =
                 self.stored.iter().filter(|(_, stored)| stored.server == at).map(|(id, _)| *id).collect();
@@ -358,7 +329,7 @@ impl Direct {
             let mut decisions = Vec::new();
             loop {
                 let server = &mut self.servers[at];
-                server.queue.decide(self.now, &mut server.draws, &mut decisions);
+                server.queue.decide(self.queue.now(), &mut server.draws, &mut decisions);
                 let mut ended = false;
                 for decision in decisions.drain(..) {
                     match decision {
@@ -385,9 +356,43 @@ impl Direct {
         let runtime = self.clients[stored.user].runtime;
         let server = &mut self.servers[at];
         let took = SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1)) + self.overheads.run();
-        server.running.insert(id, self.now);
-        let now = self.now;
+        server.running.insert(id, self.queue.now());
+        let now = self.queue.now();
         self.schedule(now + took, Class::Ended, DirectEvent::Ended(at, id, now));
+    }
+}
+
+impl Simulation for Direct {
+    type Time = TimeMs;
+    type Class = Class;
+    type Event = DirectEvent;
+    type Error = Infallible;
+
+    fn queue(&mut self) -> &mut EventQueue<TimeMs, Class, DirectEvent> {
+        &mut self.queue
+    }
+
+    fn handle(&mut self, _: Class, event: DirectEvent) -> Result<(), Infallible> {
+        match event {
+            DirectEvent::Ended(server, id, since) => {
+                if self.servers[server].running.get(&id) == Some(&since) {
+                    self.stop(server, id, RunOutcome::Over);
+                }
+            }
+            DirectEvent::Told(user, event) => self.tell(user, event),
+            DirectEvent::Outage(server, there) => self.outage(server, there),
+            DirectEvent::Cancel(user, server) => self.cancel(user, server),
+            DirectEvent::Arrive(user) => self.tell(user, Event::Begin),
+            DirectEvent::Submit(user, submission) => self.submit(user, submission),
+            DirectEvent::Due(user) => self.tell(user, Event::Due),
+            DirectEvent::Look(server) => self.touched.push(server),
+        }
+        Ok(())
+    }
+
+    fn end_instant(&mut self) -> Result<(), Infallible> {
+        self.decide();
+        Ok(())
     }
 }
 

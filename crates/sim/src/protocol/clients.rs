@@ -14,8 +14,8 @@ use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time}
 use super::Unplaced;
 use super::Unsupported;
 use super::driver::{Driver, Submitted};
-use super::dues::Peer;
 use super::network::{Link, NetworkMessage};
+use crate::kernel::Peer;
 use crate::{SimError, SimJob};
 
 /// How many of the best servers a client wants to hear of: the first one, and others for when it refuses.
@@ -87,7 +87,7 @@ impl Driver<'_> {
     pub(super) fn known(&mut self, to: Token) {
         if let Some(number) = self.waits(to) {
             self.clients.remove(&number);
-            self.dues.set(Peer::Client(number), None);
+            self.set_due(Peer::Client(number), None);
         }
     }
 
@@ -127,7 +127,7 @@ impl Driver<'_> {
                 let what = DiscoverySubject::Work(work.clone());
                 let ask = Box::new(Ask { what, caller, best: BEST, only: None, patience: None });
                 let asked = agent::Event::Asked { by: Requester::Client(token), ask };
-                self.post.send(now, Link::ClientAgent, NetworkMessage::Agent(MASTER, asked));
+                self.send(now, Link::ClientAgent, NetworkMessage::Agent(MASTER, asked));
             }
             Command::Submit { to, latest, compared, survey } => {
                 let submit = submit(number, work.clone(), owner.clone(), latest, (compared, survey));
@@ -137,11 +137,11 @@ impl Driver<'_> {
                 let submit = submit(number, work.clone(), owner.clone(), None, Default::default());
                 self.send_from_client(now, token, server, submit);
             }
-            Command::WakeAt(at) => self.dues.set(Peer::Client(number), Some(at)),
+            Command::WakeAt(at) => self.set_due(Peer::Client(number), Some(at)),
             Command::Done(outcome) => {
                 let fits = fits(work, self.platform);
                 self.clients.remove(&number);
-                self.dues.set(Peer::Client(number), None);
+                self.set_due(Peer::Client(number), None);
                 self.done(number, fits, *outcome);
             }
         }
@@ -154,7 +154,7 @@ impl Driver<'_> {
         };
         self.send_submission(now, token, *server, submit);
         let number = token.0 as u32;
-        if self.post.crashes()
+        if self.links.crashes()
             && let Some(Client::Federation { submission, crashes, .. }) = self.clients.get_mut(&number)
         {
             **submission = Submission::resumed(Time::MAX, to);
@@ -165,7 +165,7 @@ impl Driver<'_> {
 
     fn send_submission(&mut self, now: Time, token: Token, server: usize, submit: Submit) {
         let event = server::Event::Submit { reply: token, submit: Box::new(submit) };
-        self.post.send(now, Link::ClientServer, NetworkMessage::Server(server, event));
+        self.send(now, Link::ClientServer, NetworkMessage::Server(server, event));
     }
 
     /// A submission of the federation is over; `fits` if some cluster is large enough.

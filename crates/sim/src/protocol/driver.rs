@@ -1,13 +1,12 @@
-//! The event loop of a protocol simulation.
+//! The events of a protocol simulation, and who handles them.
 //!
-//! The events of one instant come in the order of the direct engine: terminations in the order in which the jobs
-//! were started, then messages that arrive now, then submissions ([`Ties`] may put the terminations last), each
-//! with all that follows from it in no time; then whoever wants to be told that time has passed, which starts
-//! jobs.
+//! The events of one instant come in the order of the direct engine ([`Class`]): terminations in the order in which
+//! the jobs were started, then messages that arrive now, then submissions ([`Ties`] may put the terminations last), each
+//! with all that follows from it in no time; then the timers of machines, which start jobs. A job that ends in the instant
+//! of its start begins the instant anew.
 
 use std::borrow::Borrow;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 
 use pliant_control::agent::{self, Agent, AgentConfig, ChildKind, Moving, Requester};
@@ -18,18 +17,48 @@ use pliant_model::{Cluster, Job, JobId, JobOutcome, Platform, RefusalCause, Run,
 use rustc_hash::FxHashMap;
 
 use super::clients::Client;
-use super::dues::{Dues, Peer};
 use super::handoffs::Handoffs;
-use super::network::{Link, MessageQueue, Network, NetworkMessage};
+use super::network::{Link, Links, Network, NetworkMessage};
 use super::tree::{Layout, Placed};
 use super::{ProtocolRun, Unplaced, Watcher};
+use crate::kernel::Peer;
+use crate::kernel::{self, EventQueue, Simulation};
 use crate::{Policies, SimError, SimJob, Ties};
 
 /// The journal that a daemon's news come from: none is ever lost here.
 const JOURNAL: u64 = 1;
 
-/// A termination: when, the how-manieth start it ends, on which server, which of its jobs.
-pub(super) type Finish = Reverse<(Time, u64, usize, JobId)>;
+/// Something that happens.
+pub(super) enum Event {
+    /// A job ends: on which server, which of its jobs.
+    End(usize, JobId),
+    /// A message arrives.
+    Message(NetworkMessage),
+    /// The next job of the workload is submitted.
+    Submission,
+    /// A machine may want to be told that time has passed.
+    Due(Peer),
+}
+
+/// The order of the events of one instant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    /// How often the instant was begun anew because a job ended in it.
+    pass: u32,
+    rank: Rank,
+}
+
+/// The order within a pass.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// A message that a termination of this instant has caused.
+    Caused,
+    EndFirst,
+    Message,
+    Submission,
+    EndLast,
+    Due(Peer),
+}
 
 /// An agent with its place in the tree.
 pub(super) struct AgentNode {
@@ -67,11 +96,13 @@ pub(super) struct Driver<'a> {
     pub(super) peers: BTreeMap<Name, Peer>,
     pub(super) clients: FxHashMap<u32, Client>,
     pub(super) submitted: FxHashMap<u32, Submitted>,
-    pub(super) post: MessageQueue,
-    pub(super) dues: Dues,
-    pub(super) finishes: BinaryHeap<Finish>,
-    pub(super) starts: u64,
-    /// True until the daemons have attached.
+    queue: EventQueue<Time, Class, Event>,
+    /// Of the event that is handled.
+    class: Class,
+    pub(super) links: Links,
+    /// When each machine wants to be told that time has passed.
+    dues: FxHashMap<Peer, Time>,
+    /// True until the daemons have attached: the messages of that take no time.
     attaching: bool,
     pub(super) outcomes: Vec<Option<JobOutcome>>,
     pub(super) refused: BTreeMap<u32, (u64, RefusalCause)>,
@@ -82,8 +113,8 @@ pub(super) struct Driver<'a> {
 }
 
 /// `a0`, `a1`, ... and `c0`, `c1`, ...: a platform's own names may be longer than a daemon's.
-fn name(letter: char, number: usize) -> Name {
-    format!("{letter}{number}").parse().expect("a letter and digits are a name")
+fn name(message: char, number: usize) -> Name {
+    format!("{message}{number}").parse().expect("a message and digits are a name")
 }
 
 fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec<AgentConfig> {
@@ -152,10 +183,10 @@ impl<'a> Driver<'a> {
             peers,
             clients: FxHashMap::default(),
             submitted: FxHashMap::default(),
-            post: MessageQueue::new(network, levels),
-            dues: Dues::default(),
-            finishes: BinaryHeap::new(),
-            starts: 0,
+            queue: EventQueue::new(origin),
+            class: Class { pass: 0, rank: Rank::Message },
+            links: Links::new(network, levels),
+            dues: FxHashMap::default(),
             attaching: true,
             outcomes: Vec::new(),
             refused: BTreeMap::new(),
@@ -176,69 +207,47 @@ impl<'a> Driver<'a> {
             let attached = agent::Event::Attached { child, kind, journal: JOURNAL, servers: vec![info] };
             self.send_up(origin, Peer::Server(index), attached);
         }
-        self.settle(origin, 0);
-        self.attaching = false;
     }
 
-    pub(super) fn run<I>(mut self, mut jobs: Peekable<I>) -> Result<ProtocolRun, SimError>
+    pub(super) fn run<I>(self, jobs: Peekable<I>) -> Result<ProtocolRun, SimError>
     where
         I: Iterator,
         I::Item: Borrow<SimJob>,
     {
-        loop {
-            let submission = jobs.peek().map(|next| next.borrow().job.submit);
-            let finish = self.finishes.peek().map(|Reverse((at, ..))| *at);
-            let next = submission.into_iter().chain(finish).chain(self.post.first()).chain(self.dues.first());
-            let Some(now) = next.min() else { break };
-            match self.policies.ties {
-                Ties::FinishFirst => {
-                    self.finish_due(now);
-                    self.settle(now, 0);
-                    self.submit_due(now, &mut jobs)?;
-                }
-                Ties::SubmitFirst => {
-                    self.settle(now, 0);
-                    self.submit_due(now, &mut jobs)?;
-                    self.finish_due(now);
-                }
-            }
-            while let Some(peer) = self.dues.pop(now) {
-                self.tell_due(now, peer);
-                self.settle(now, 0);
-            }
-        }
-        Ok(self.conclude())
+        let mut run = WorkloadRun { driver: self, jobs };
+        run.plan_submission();
+        kernel::run(&mut run)?;
+        Ok(run.driver.conclude())
     }
 
-    fn finish_due(&mut self, now: Time) {
-        while let Some(Reverse((at, _, server, job))) = self.finishes.peek().copied() {
-            if at > now {
-                break;
-            }
-            self.finishes.pop();
-            // Not yet what others have sent before this instant.
-            let since = self.post.sent();
-            self.job_ended(now, server, job);
-            self.settle(now, since);
-        }
+    /// Schedules an event. What happens now is handled in this pass, but terminations, which begin another one.
+    fn schedule(&mut self, at: Time, rank: Rank, event: Event) {
+        let pass = match (at <= self.queue.now(), &event) {
+            (true, Event::End(..)) => self.class.pass + 1,
+            (true, _) => self.class.pass,
+            (false, _) => 0,
+        };
+        self.queue.schedule(at, Class { pass, rank }, event);
     }
 
-    fn submit_due<I>(&mut self, now: Time, jobs: &mut Peekable<I>) -> Result<(), SimError>
-    where
-        I: Iterator,
-        I::Item: Borrow<SimJob>,
-    {
-        while let Some(next) = jobs.next_if(|next| next.borrow().job.submit <= now) {
-            let next = next.borrow();
-            let position = self.outcomes.len();
-            if next.job.submit < now {
-                return Err(SimError::Unsorted(position));
-            }
-            self.outcomes.push(None);
-            self.submit(now, position as u32, next)?;
-            self.settle(now, 0);
+    /// A job of a server is to end.
+    pub(super) fn plan_end(&mut self, at: Time, server: usize, job: JobId) {
+        let rank = match self.policies.ties {
+            Ties::FinishFirst => Rank::EndFirst,
+            Ties::SubmitFirst => Rank::EndLast,
+        };
+        self.schedule(at, rank, Event::End(server, job));
+    }
+
+    /// A machine wants to be told of that time, and of no other.
+    pub(super) fn set_due(&mut self, peer: Peer, at: Option<Time>) {
+        let before = match at {
+            Some(at) => self.dues.insert(peer, at),
+            None => self.dues.remove(&peer),
+        };
+        if let Some(at) = at.filter(|_| before != at) {
+            self.schedule(at, Rank::Due(peer), Event::Due(peer));
         }
-        Ok(())
     }
 
     fn tell_due(&mut self, now: Time, peer: Peer) {
@@ -249,19 +258,15 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Delivers what has arrived, and what is sent because of it and arrives at once, in order; of what was
-    /// sent after the first `since` messages.
-    fn settle(&mut self, now: Time, since: u64) {
-        while let Some(letter) = self.post.take(now, since) {
-            match letter {
-                NetworkMessage::Agent(index, event) => self.tell_agent(now, index, event),
-                NetworkMessage::Server(index, event) => self.tell_server(now, index, event),
-                NetworkMessage::Question(index, discovery, ask) => self.answer(now, index, discovery, &ask),
-                NetworkMessage::Acknowledged(peer, sequence) => self.acknowledged(peer, sequence),
-                NetworkMessage::Client(token, event) => self.answer_client(now, token, event),
-                NetworkMessage::Known(token) => self.known(token),
-                NetworkMessage::Inquiry { source, target, id } => self.inquired(now, source, target, id),
-            }
+    fn deliver(&mut self, now: Time, message: NetworkMessage) {
+        match message {
+            NetworkMessage::Agent(index, event) => self.tell_agent(now, index, event),
+            NetworkMessage::Server(index, event) => self.tell_server(now, index, event),
+            NetworkMessage::Question(index, discovery, ask) => self.answer(now, index, discovery, &ask),
+            NetworkMessage::Acknowledged(peer, sequence) => self.acknowledged(peer, sequence),
+            NetworkMessage::Client(token, event) => self.answer_client(now, token, event),
+            NetworkMessage::Known(token) => self.known(token),
+            NetworkMessage::Inquiry { source, target, id } => self.inquired(now, source, target, id),
         }
     }
 
@@ -270,7 +275,8 @@ impl<'a> Driver<'a> {
         let mut commands = std::mem::take(&mut self.agent_commands);
         let agent = &mut self.agents[index].machine;
         agent.on(now, event, &mut commands);
-        self.dues.set(Peer::Agent(index), agent.next_due().map(|at| at.max(now)));
+        let due = agent.next_due().map(|at| at.max(now));
+        self.set_due(Peer::Agent(index), due);
         self.watcher.agent_wants(now, index, &commands);
         for command in commands.drain(..) {
             self.carry_out(now, index, command);
@@ -284,7 +290,8 @@ impl<'a> Driver<'a> {
         let server = &mut self.servers[index].machine;
         server.on(now, event, &mut commands);
         // All that is due at an instant is equal: the first cluster goes first.
-        self.dues.set(Peer::Server(index), server.next_due().map(|at| at.max(now)));
+        let due = server.next_due().map(|at| at.max(now));
+        self.set_due(Peer::Server(index), due);
         self.watcher.server_wants(now, index, &commands);
         for command in commands.drain(..) {
             self.carry_out_for_server(now, index, command);
@@ -298,7 +305,7 @@ impl<'a> Driver<'a> {
         match command {
             agent::Command::Ask { child, discovery, ask } => {
                 let child = self.peers[&child];
-                let letter = match child {
+                let message = match child {
                     Peer::Agent(below) => {
                         let by = Requester::Parent(discovery);
                         NetworkMessage::Agent(below, agent::Event::Asked { by, ask })
@@ -306,11 +313,11 @@ impl<'a> Driver<'a> {
                     Peer::Server(below) => NetworkMessage::Question(below, discovery, ask),
                     Peer::Client(_) => return debug_assert!(false, "a client is nobody's child"),
                 };
-                self.post.send(now, Link::Down(depth, child), letter);
+                self.send(now, Link::Down(depth, child), message);
             }
             agent::Command::Answer { to: Requester::Client(token), found } => {
-                let letter = NetworkMessage::Client(token, client::Event::Found(found));
-                self.post.send(now, Link::ClientAgent, letter);
+                let message = NetworkMessage::Client(token, client::Event::Found(found));
+                self.send(now, Link::ClientAgent, message);
             }
             agent::Command::Answer { to: Requester::Parent(discovery), found } => {
                 let child = self.agents[index].machine.config().name.clone();
@@ -357,12 +364,12 @@ impl<'a> Driver<'a> {
         self.send(now, link, NetworkMessage::Agent(parent, event));
     }
 
-    fn send(&mut self, now: Time, link: Link, letter: NetworkMessage) {
-        if self.attaching {
-            self.post.send_at_once(now, link, letter);
-        } else {
-            self.post.send(now, link, letter);
-        }
+    pub(super) fn send(&mut self, now: Time, link: Link, message: NetworkMessage) {
+        self.links.count(link);
+        let arrival = if self.attaching { now } else { self.links.arrival(now, link) };
+        let follows = matches!(self.class.rank, Rank::Caused | Rank::EndFirst | Rank::EndLast);
+        let rank = if follows && arrival == now { Rank::Caused } else { Rank::Message };
+        self.schedule(arrival, rank, Event::Message(message));
     }
 
     fn acknowledged(&mut self, peer: Peer, sequence: u64) {
@@ -384,6 +391,69 @@ impl<'a> Driver<'a> {
             moves: self.handoffs.moves,
             reallocations: self.handoffs.count,
         };
-        ProtocolRun { run, unplaced: self.unplaced.into_values().collect(), traffic: self.post.traffic }
+        ProtocolRun { run, unplaced: self.unplaced.into_values().collect(), traffic: self.links.traffic }
+    }
+}
+
+/// The driver with the jobs that are still to be submitted.
+struct WorkloadRun<'a, I: Iterator> {
+    driver: Driver<'a>,
+    jobs: Peekable<I>,
+}
+
+impl<I> WorkloadRun<'_, I>
+where
+    I: Iterator,
+    I::Item: Borrow<SimJob>,
+{
+    fn plan_submission(&mut self) {
+        if let Some(next) = self.jobs.peek() {
+            self.driver.schedule(next.borrow().job.submit, Rank::Submission, Event::Submission);
+        }
+    }
+
+    fn submit_next(&mut self, now: Time) -> Result<(), SimError> {
+        let Some(next) = self.jobs.next() else { return Ok(()) };
+        let (next, position) = (next.borrow(), self.driver.outcomes.len());
+        if next.job.submit < now {
+            return Err(SimError::Unsorted(position));
+        }
+        self.driver.outcomes.push(None);
+        self.driver.submit(now, position as u32, next)?;
+        self.plan_submission();
+        Ok(())
+    }
+}
+
+impl<I> Simulation for WorkloadRun<'_, I>
+where
+    I: Iterator,
+    I::Item: Borrow<SimJob>,
+{
+    type Time = Time;
+    type Class = Class;
+    type Event = Event;
+    type Error = SimError;
+
+    fn queue(&mut self) -> &mut EventQueue<Time, Class, Event> {
+        &mut self.driver.queue
+    }
+
+    fn handle(&mut self, class: Class, event: Event) -> Result<(), SimError> {
+        let driver = &mut self.driver;
+        let now = driver.queue.now();
+        driver.class = class;
+        driver.attaching &= class.rank == Rank::Message;
+        match event {
+            Event::End(server, job) => driver.job_ended(now, server, job),
+            Event::Message(message) => driver.deliver(now, message),
+            Event::Due(peer) if driver.dues.get(&peer) == Some(&now) => {
+                driver.dues.remove(&peer);
+                driver.tell_due(now, peer);
+            }
+            Event::Due(_) => {}
+            Event::Submission => self.submit_next(now)?,
+        }
+        Ok(())
     }
 }

@@ -10,8 +10,8 @@ use pliant_model::{ClusterId, Estimate, MoveRecord, Time};
 use rustc_hash::FxHashMap;
 
 use super::driver::Driver;
-use super::dues::Peer;
 use super::network::{Link, NetworkMessage};
+use crate::kernel::Peer;
 
 /// Tokens of calls between daemons; those of clients are smaller.
 const FIRST: u64 = 1 << 63;
@@ -88,7 +88,7 @@ impl Driver<'_> {
         let event = match call {
             Call::Inquire => {
                 let inquiry = NetworkMessage::Inquiry { source: other, target: index, id };
-                return self.post.send(now, Link::Servers, inquiry);
+                return self.send(now, Link::Servers, inquiry);
             }
             Call::Prepare(handoff) => {
                 let reply = self.handoffs.wait(Waiting::Server(index, id));
@@ -107,36 +107,24 @@ impl Driver<'_> {
                 server::Event::Abort { reply, id }
             }
         };
-        self.post.send(now, Link::Servers, NetworkMessage::Server(other, event));
+        self.send(now, Link::Servers, NetworkMessage::Server(other, event));
     }
 
     /// A server answers another one.
     pub(super) fn reply_to_server(&mut self, now: Time, to: Token, reply: Reply) {
         let Some(Waiting::Server(source, id)) = self.handoffs.waiting.remove(&to.0) else { return };
-        self.post.send(
-            now,
-            Link::Servers,
-            NetworkMessage::Server(source, server::Event::Answered { id, reply }),
-        );
+        self.send(now, Link::Servers, NetworkMessage::Server(source, server::Event::Answered { id, reply }));
     }
 
     /// A server says whether a copy may start.
     pub(super) fn consent(&mut self, now: Time, to: Token, verdict: Verdict) {
         let Some(Waiting::Server(target, id)) = self.handoffs.waiting.remove(&to.0) else { return };
-        self.post.send(
-            now,
-            Link::Servers,
-            NetworkMessage::Server(target, server::Event::Judged { id, verdict }),
-        );
+        self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, verdict }));
     }
 
     /// A server asks the one that a held job came from.
     pub(super) fn inquired(&mut self, now: Time, source: usize, target: usize, id: HandoffId) {
         let verdict = self.servers[source].machine.verdict(&id);
-        self.post.send(
-            now,
-            Link::Servers,
-            NetworkMessage::Server(target, server::Event::Judged { id, verdict }),
-        );
+        self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, verdict }));
     }
 }

@@ -10,7 +10,6 @@
 
 mod clients;
 mod driver;
-pub(crate) mod dues;
 mod handoffs;
 mod network;
 mod servers;

@@ -1,9 +1,6 @@
 //! The simulated network: when a message arrives.
 //!
-//! A link keeps the order of its messages, as the streams between daemons do. What becomes of a message is
-//! decided in [`MessageQueue::arrival`] and nowhere else.
-
-use std::collections::BTreeMap;
+//! A link keeps the order of its messages, as the streams between daemons do.
 
 use pliant_control::handoff::HandoffId;
 use pliant_control::names::Token;
@@ -13,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 
-use super::dues::Peer;
+use crate::kernel::Peer;
 
 /// The network between clients, agents and servers, and what befalls clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,60 +111,39 @@ pub(super) enum Link {
     Up(usize, Peer),
 }
 
-/// The messages on their way.
-pub(super) struct MessageQueue {
+/// Decides when messages arrive, and counts them.
+pub(super) struct Links {
     latency: Latency,
     crashes: u8,
     rng: ChaCha8Rng,
-    /// By arrival, and then in the order in which they were sent.
-    waiting: BTreeMap<(Time, u64), NetworkMessage>,
-    sent: u64,
     /// The last arrival on links that carry more than one message at a time, by child and direction.
     last: FxHashMap<(Peer, bool), Time>,
     pub(super) traffic: Traffic,
 }
 
-impl MessageQueue {
-    pub(super) fn new(network: &Network, levels: usize) -> MessageQueue {
-        MessageQueue {
+impl Links {
+    pub(super) fn new(network: &Network, levels: usize) -> Links {
+        Links {
             latency: network.latency,
             crashes: network.crashes,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(network.seed, "network")),
-            waiting: BTreeMap::new(),
-            sent: 0,
             last: FxHashMap::default(),
             traffic: Traffic { tree: vec![0; levels], ..Traffic::default() },
         }
     }
 
-    /// How many messages were sent so far.
-    pub(super) fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    pub(super) fn send(&mut self, now: Time, link: Link, letter: NetworkMessage) {
-        let arrival = self.arrival(now, link);
-        self.deposit(arrival, link, letter);
-    }
-
-    /// Sends a message that arrives at once: from daemons that are there before the first client.
-    pub(super) fn send_at_once(&mut self, now: Time, link: Link, letter: NetworkMessage) {
-        self.deposit(now, link, letter);
-    }
-
-    fn deposit(&mut self, arrival: Time, link: Link, letter: NetworkMessage) {
+    /// Counts a message.
+    pub(super) fn count(&mut self, link: Link) {
         *match link {
             Link::ClientAgent => &mut self.traffic.clients_agent,
             Link::ClientServer => &mut self.traffic.clients_servers,
             Link::Servers => &mut self.traffic.servers,
             Link::Down(depth, _) | Link::Up(depth, _) => &mut self.traffic.tree[depth],
         } += 1;
-        self.waiting.insert((arrival, self.sent), letter);
-        self.sent += 1;
     }
 
-    /// What becomes of a message: when it arrives.
-    fn arrival(&mut self, now: Time, link: Link) -> Time {
+    /// When a message arrives that is sent now.
+    pub(super) fn arrival(&mut self, now: Time, link: Link) -> Time {
         let Latency::Drawn { least, spread } = self.latency else { return now + self.latency.longest() };
         let drawn = i64::from(least) + self.rng.random_range(0..=i64::from(spread));
         let arrival = now + Span(drawn);
@@ -186,34 +162,23 @@ impl MessageQueue {
     pub(super) fn crashes(&mut self) -> bool {
         self.crashes > 0 && self.rng.random_range(0..100) < self.crashes
     }
-
-    /// When the next message arrives.
-    pub(super) fn first(&self) -> Option<Time> {
-        self.waiting.first_key_value().map(|((at, _), _)| *at)
-    }
-
-    /// Takes the next message that has arrived at `now`, of those that were sent after the first `since`.
-    pub(super) fn take(&mut self, now: Time, since: u64) -> Option<NetworkMessage> {
-        let key = *self.waiting.range((now, since)..=(now, u64::MAX)).next()?.0;
-        self.waiting.remove(&key)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn post(latency: Latency) -> MessageQueue {
-        MessageQueue::new(&Network { latency, seed: 3, ..Network::default() }, 1)
+    fn links(latency: Latency) -> Links {
+        Links::new(&Network { latency, seed: 3, ..Network::default() }, 1)
     }
 
-    fn arrivals(post: &mut MessageQueue, link: Link, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
-        times.into_iter().map(|now| post.arrival(Time(now), link).0).collect()
+    fn arrivals(links: &mut Links, link: Link, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        times.into_iter().map(|now| links.arrival(Time(now), link).0).collect()
     }
 
     #[test]
     fn a_constant_latency_is_added() {
-        let constant = |seconds| post(Latency::Constant { seconds });
+        let constant = |seconds| links(Latency::Constant { seconds });
         assert_eq!(arrivals(&mut constant(0), Link::ClientAgent, [0, 5]), [0, 5]);
         assert_eq!(arrivals(&mut constant(7), Link::Up(0, Peer::Agent(1)), [0, 0, 5]), [7, 7, 12]);
     }
@@ -222,30 +187,12 @@ mod tests {
     fn drawn_latencies_keep_the_order_of_a_link_and_stay_in_range() {
         let drawn = Latency::Drawn { least: 2, spread: 9 };
         let up = Link::Up(0, Peer::Server(4));
-        let mut one = post(drawn);
+        let mut one = links(drawn);
         let found = arrivals(&mut one, up, 0..200);
         assert!(found.is_sorted() && (0..).zip(&found).all(|(now, at)| (now + 2..=now + 11).contains(at)));
         assert!(found.windows(2).any(|pair| pair[0] == pair[1]), "some would have overtaken others");
-        assert_eq!(arrivals(&mut post(drawn), up, 0..200), found, "the same seed, the same times");
+        assert_eq!(arrivals(&mut links(drawn), up, 0..200), found, "the same seed, the same times");
         let calls = arrivals(&mut one, Link::ClientServer, std::iter::repeat_n(0, 200));
         assert_eq!((calls.iter().min(), calls.iter().max()), (Some(&2), Some(&11)));
-    }
-
-    #[test]
-    fn messages_of_an_instant_come_in_the_order_they_were_sent() {
-        let mut post = post(Latency::Constant { seconds: 0 });
-        for job in 0..3 {
-            post.send(Time(1), Link::ClientAgent, NetworkMessage::Client(Token(job), client::Event::Due));
-        }
-        assert_eq!(post.first(), Some(Time(1)));
-        let mut take = |now, since| match post.take(Time(now), since) {
-            Some(NetworkMessage::Client(Token(job), _)) => Some(job),
-            _ => None,
-        };
-        assert_eq!(
-            [take(0, 0), take(1, 1), take(1, 0), take(1, 0), take(1, 0)],
-            [None, Some(1), Some(0), Some(2), None]
-        );
-        assert_eq!(post.traffic, Traffic { clients_agent: 3, clients_servers: 0, servers: 0, tree: vec![0] });
     }
 }

@@ -1,7 +1,5 @@
 //! What servers are asked and want done: estimates, and jobs as simulated processes.
 
-use std::cmp::Reverse;
-
 use pliant_control::agent::{self, Ask, DiscoveryResult, DiscoverySubject};
 use pliant_control::batch;
 use pliant_control::client;
@@ -12,8 +10,8 @@ use pliant_control::server_info::ServerInfo;
 use pliant_model::{ClusterId, JobId, JobOutcome, MapReason, Procs, Reason, Time, runtime_at};
 
 use super::driver::{Driver, ServerNode, Submitted};
-use super::dues::Peer;
 use super::network::{Link, NetworkMessage};
+use crate::kernel::Peer;
 
 impl Driver<'_> {
     /// A server as it describes itself. Its rank is its cluster's position: ties go as in a direct simulation.
@@ -67,14 +65,14 @@ impl Driver<'_> {
                     Answer::Accepted(record) => client::Event::Accepted(record),
                     Answer::Refused(refused) => client::Event::Refused(refused),
                     Answer::Known(_) => {
-                        return self.post.send(now, Link::ClientServer, NetworkMessage::Known(to));
+                        return self.send(now, Link::ClientServer, NetworkMessage::Known(to));
                     }
                     Answer::Cancelling(_) | Answer::Elsewhere(_) | Answer::NoSuchJob => {
                         return debug_assert!(false, "nobody cancels");
                     }
                     Answer::Part(_) => return debug_assert!(false, "nobody launches"),
                 };
-                self.post.send(now, Link::ClientServer, NetworkMessage::Client(to, event));
+                self.send(now, Link::ClientServer, NetworkMessage::Client(to, event));
             }
             server::Command::Batch(batch::Command::Run(run)) => self.start(now, index, &run),
             server::Command::Batch(batch::Command::Terminate { .. }) => {
@@ -113,8 +111,7 @@ impl Driver<'_> {
             return debug_assert!(false, "job {} of server {index} started twice", run.job);
         };
         let end = now + runtime_at(&job, run.walltime);
-        self.finishes.push(Reverse((end, self.starts, index, run.job)));
-        self.starts += 1;
+        self.plan_end(end, index, run.job);
         let reason = if managed { MapReason::EarliestCompletion } else { MapReason::Local };
         self.outcomes[number as usize] = Some(JobOutcome {
             log_id: job.log_id,

@@ -11,11 +11,11 @@ use super::{Moment, NOTHING_NEW, PATIENCE};
 use crate::faults::Bug;
 use crate::faults::trace::short;
 use crate::faults::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 impl World {
     pub(super) fn arrives(&mut self, index: usize, generation: u32, ask: Ask, by: Option<(u64, u64)>) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         if generation != site.generation || !site.is_up {
             return;
@@ -34,7 +34,7 @@ impl World {
 
     /// The controller does what is asked for.
     pub(super) fn execute(&mut self, index: usize, ask: &Ask) -> Said {
-        let (now, bug) = (self.now, self.bug);
+        let (now, bug) = (self.queue.now(), self.bug);
         let Some(site) = self.sites.get_mut(&index) else { return Said::Nothing };
         let id = match ask {
             Ask::Hold(id) | Ask::Release(id) | Ask::CancelWaiting(id) | Ask::Cancel(id) => id.parse().ok(),
@@ -63,7 +63,7 @@ impl World {
 
     /// A job that runs is to be ended by the batch system.
     pub(super) fn signals(&mut self, index: usize, id: u64, folder: &Handle) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.folders.signal(folder, id, now);
         site.rooms.signal(id, folder);
@@ -73,7 +73,7 @@ impl World {
 
     /// The controller starts what has room.
     pub(super) fn pass(&mut self, index: usize) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) else { return };
         for id in site.controller.start(now) {
             let pause = self.rng.random_range(0..1_000);
@@ -86,18 +86,18 @@ impl World {
         if !self.is_up(Peer::Server(index)) || self.life(Peer::Server(index)) != life {
             return;
         }
-        let at = self.servers[index].daemon.clock.now(self.now);
+        let at = self.servers[index].daemon.clock.now(self.queue.now());
         let turn = self.number();
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.listing = turn;
-        let (plan, answers) = (site.plan.clone(), site.is_up && site.hangs_until <= self.now);
+        let (plan, answers) = (site.plan.clone(), site.is_up && site.hangs_until <= self.queue.now());
         let silence = Moment::Listed { life, turn, said: Said::Nothing };
         self.after(PATIENCE, WorldEvent::Site(index, silence));
         if !answers || self.strikes(plan.lost) {
             return;
         }
         let Some(site) = self.sites.get_mut(&index) else { return };
-        let said = site.controller.execute(self.now, &Ask::List(at));
+        let said = site.controller.execute(self.queue.now(), &Ask::List(at));
         let most = if self.strikes(plan.late) { PATIENCE } else { 100 };
         let pause = self.rng.random_range(1..=most);
         self.after(pause, WorldEvent::Site(index, Moment::Listed { life, turn, said }));
@@ -107,7 +107,7 @@ impl World {
         if !self.is_up(Peer::Server(index)) || self.life(Peer::Server(index)) != life {
             return;
         }
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.listing = 0;
         let period = site.plan.period;

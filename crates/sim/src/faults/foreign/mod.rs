@@ -32,7 +32,7 @@ use tasks::{Doing, Next, Step, Task};
 
 use super::Bug;
 use super::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 /// How long an answer is waited for, in milliseconds.
 const PATIENCE: u64 = 10_000;
@@ -176,9 +176,9 @@ impl World {
             self.resume_site(index);
             // Nothing is asked of a server before it knows its size.
             let life = self.life(Peer::Server(index));
-            let now = self.servers[index].daemon.clock.now(self.now);
+            let now = self.servers[index].daemon.clock.now(self.queue.now());
             if let Some(site) = self.sites.get_mut(&index) {
-                let said = site.controller.execute(self.now, &Ask::List(now));
+                let said = site.controller.execute(self.queue.now(), &Ask::List(now));
                 self.listed(index, life, said);
             }
         }
@@ -232,7 +232,7 @@ impl World {
         let record = machine.job(job.0).map(|record| &record.handle);
         let is_ours = record.is_some();
         let folder = record.or(machine.held_as(job.0)).cloned();
-        let (number, now) = (self.number(), self.now);
+        let (number, now) = (self.number(), self.queue.now());
         if let Some(site) = self.sites.get_mut(&index) {
             let task = Task { number: job.0, folder, is_ours, doing, turn: 0, begun: now };
             site.tasks.insert(number, task);
@@ -241,7 +241,7 @@ impl World {
     }
 
     fn go_on(&mut self, index: usize, number: u64, said: Option<Said>) {
-        let (now, bug) = (self.now, self.bug);
+        let (now, bug) = (self.queue.now(), self.bug);
         let Some(site) = self.sites.get_mut(&index) else { return };
         let Some(task) = site.tasks.get_mut(&number) else { return };
         let is_withdrawal = matches!(task.doing, Doing::Withdraw { removes: false, .. });

@@ -13,7 +13,7 @@ use crate::faults::world::{World, WorldEvent};
 impl World {
     /// A node begins a job.
     pub(super) fn node_begins(&mut self, index: usize, id: u64, started: u64) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         let Some(job) = site.controller.jobs.get(&id).cloned() else { return };
         let Stage::Runs { since, .. } = job.stage else { return };
@@ -35,7 +35,7 @@ impl World {
 
     /// A supervisor claims the folder of its job, and runs it.
     pub(super) fn node_claims(&mut self, index: usize, id: u64, folder: &Handle, walltime: u64) {
-        let now = self.now;
+        let now = self.queue.now();
         let machine = &self.servers[index].daemon.machine;
         let record = machine.number_of(folder).and_then(|number| machine.job(number)).cloned();
         let planned =
@@ -69,13 +69,13 @@ impl World {
     pub(super) fn look_at_end(&mut self, index: usize, job: &Handle) {
         let ends = self.sites[&index].folders.running().find(|(one, ..)| *one == job).map(|(.., ends)| ends);
         if let Some(ends) = ends {
-            let pause = ends.saturating_sub(self.now);
+            let pause = ends.saturating_sub(self.queue.now());
             self.after(pause, WorldEvent::Site(index, Moment::Ends(job.clone())));
         }
     }
 
     pub(super) fn node_ends(&mut self, index: usize, job: &Handle) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         let Some((id, exit)) = site.folders.end(job, now) else { return };
         let how = if exit == Exit::Code(0) { How::Completed } else { How::Failed };

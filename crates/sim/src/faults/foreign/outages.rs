@@ -12,7 +12,7 @@ const KEPT_FOR: u64 = 120_000;
 
 impl World {
     pub(super) fn stranger_ends(&mut self, index: usize, id: u64) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) else { return };
         let is_due = |job: &controller::Entry| {
             job.folder.is_none()
@@ -26,7 +26,7 @@ impl World {
 
     /// Somebody else submits a job, perhaps a held one, or one with a tag of an earlier journal.
     pub(super) fn stranger(&mut self, index: usize) {
-        let now = self.now;
+        let now = self.queue.now();
         let most = self.sites[&index].controller.cores();
         let wish = Wish {
             number: self.rng.random_bool(0.2).then(|| EARLIER + self.rng.random_range(0..100)),
@@ -65,7 +65,7 @@ impl World {
     /// A job of ours that waits for its turn does not start for a while, and is not to go anywhere.
     fn hold_back(&mut self, index: usize, id: u64, folder: &Handle) {
         let kept_for = self.rng.random_range(1_000..KEPT_FOR);
-        let until = self.now + kept_for;
+        let until = self.queue.now() + kept_for;
         let job = self.sites.get_mut(&index).and_then(|site| site.controller.jobs.get_mut(&id));
         if let Some(job) = job.filter(|job| job.stage == Stage::Pending) {
             job.kept_until = until;
@@ -76,7 +76,7 @@ impl World {
     }
 
     fn cancel_of_others(&mut self, index: usize, id: u64, folder: &Handle) {
-        let now = self.now;
+        let now = self.queue.now();
         self.note(|_| format!("an administrator of c{index} cancels {folder}, its job {id}"));
         if let Some(site) = self.sites.get_mut(&index) {
             site.controller.execute(now, &Ask::Cancel(id.to_string()));
@@ -91,7 +91,7 @@ impl World {
         let hangs = self.rng.random_bool(0.4);
         let most = if self.rng.random_bool(0.3) { 60_000 } else { 8_000 };
         let length = self.rng.random_range(500..most);
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         let every = site.plan.outage_every;
         if hangs {
@@ -109,7 +109,7 @@ impl World {
     /// The controller is started again, as it was when it last saved its state. Nodes tell it what runs: what it does not
     /// know to run is killed, but for nodes that do not tell.
     pub(super) fn back(&mut self, index: usize) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.is_up = true;
         site.controller.begin_again();

@@ -61,7 +61,7 @@ impl World {
         walltime: u64,
         since: u64,
     ) {
-        let until = self.now + WAITS;
+        let until = self.queue.now() + WAITS;
         self.note(|_| format!("a supervisor of c{index} waits for word about {folder}, as {id}"));
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.rooms.waits.insert(id, Wait { number, folder, walltime, since, until });
@@ -70,7 +70,7 @@ impl World {
 
     /// One that waits looks whether something is decided.
     pub(super) fn room(&mut self, index: usize, id: u64, since: u64) {
-        let now = self.now;
+        let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         let Some(wait) = site.rooms.waits.get(&id).filter(|wait| wait.since == since) else { return };
         let (number, is_over) = (wait.number, wait.until <= now);

@@ -16,7 +16,7 @@ use super::{Answered, Asked, Moment, Party};
 use crate::faults::Bug;
 use crate::faults::calls::{self, Request, Response};
 use crate::faults::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 /// Where the coordinator is.
 pub(super) const AGENT: Peer = Peer::Agent(0);
@@ -29,7 +29,7 @@ impl World {
             return;
         }
         self.note(|_| format!("the coordinator is told {}", crate::faults::trace::short(&event)));
-        self.launches.coordinator.tell(self.now, event, true);
+        self.launches.coordinator.tell(self.queue.now(), event, true);
         if self.bug == Some(Bug::ActsEarly) {
             self.coordinator_acts();
         }
@@ -50,13 +50,13 @@ impl World {
             let pause = self.rng.random_range(0..=most);
             self.after(pause, WorldEvent::Launches(Moment::Commit(life)));
         }
-        if let Some(at) = self.launches.coordinator.next_due(self.now) {
-            self.after(at - self.now, WorldEvent::Launches(Moment::Due(life)));
+        if let Some(at) = self.launches.coordinator.next_due(self.queue.now()) {
+            self.after(at - self.queue.now(), WorldEvent::Launches(Moment::Due(life)));
         }
     }
 
     pub(super) fn coordinator_due(&mut self, life: u32) {
-        let now = self.now;
+        let now = self.queue.now();
         let daemon = &mut self.launches.coordinator;
         if !daemon.up || daemon.life != life {
             return;
@@ -75,7 +75,7 @@ impl World {
             return;
         }
         let snapshot = self.rng.random_ratio(1, 10);
-        let todo = self.launches.coordinator.commit(self.now, snapshot);
+        let todo = self.launches.coordinator.commit(self.queue.now(), snapshot);
         for (command, _) in &todo {
             if let Command::Archive(record) = command {
                 self.launch_is_over(record);

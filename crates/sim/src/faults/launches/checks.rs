@@ -5,7 +5,7 @@ use pliant_control::names::Key;
 
 use crate::faults::checks::Violation;
 use crate::faults::world::World;
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 impl World {
     /// What the coordinator has decided is durable now: every part that is to run is held.
@@ -104,7 +104,7 @@ impl World {
             };
             found.map_err(|why| Violation::new("told", format!("of launch {number}: {why}")))?;
         }
-        let found = self.launches.coordinator.check_journal(self.now);
+        let found = self.launches.coordinator.check_journal(self.queue.now());
         found.map_err(|why| Violation::new("journal", format!("of the coordinator: {why}")))
     }
 

@@ -13,7 +13,7 @@ use super::agent::AGENT;
 use super::{Asked, Moment, Party};
 use crate::faults::Bug;
 use crate::faults::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 impl World {
     /// Does what a server wants for a part.
@@ -81,16 +81,16 @@ impl World {
         for task in &part.tasks {
             let wished = planned.wanted.application.tasks.iter().position(|wish| wish.name == task.name);
             let (length, code) = planned.tasks[wished.unwrap_or(planned.tasks.len() - 1)];
-            tasks.push((task.name.clone(), self.now + length, code));
+            tasks.push((task.name.clone(), self.queue.now() + length, code));
         }
-        let last = tasks.iter().map(|(_, ends, _)| *ends).max().unwrap_or(self.now);
+        let last = tasks.iter().map(|(_, ends, _)| *ends).max().unwrap_or(self.queue.now());
         let code = tasks.iter().map(|(.., code)| *code).find(|code| *code != 0).unwrap_or(0);
-        let (length, exit) = match last - self.now {
+        let (length, exit) = match last - self.queue.now() {
             length if length > walltime => (walltime, Exit::OverWalltime),
             length => (length, Exit::Code(code)),
         };
         for (number, (_, ends, _)) in tasks.iter().enumerate() {
-            self.after(*ends - self.now, WorldEvent::Launches(Moment::Task(index, run.job, number)));
+            self.after(*ends - self.queue.now(), WorldEvent::Launches(Moment::Task(index, run.job, number)));
         }
         self.launches.tasks.insert((index, run.job), tasks);
         // A name for its process that no job has: a part has a number of its own.
@@ -126,7 +126,7 @@ impl World {
             let tasks = self.launches.tasks.get(&(index, job)).into_iter().flatten();
             let ends: Vec<u64> = tasks.map(|(_, ends, _)| *ends).collect();
             for (number, ends) in ends.into_iter().enumerate() {
-                if ends <= until.min(self.now) {
+                if ends <= until.min(self.queue.now()) {
                     self.tell_task(index, job, number);
                 }
             }

@@ -9,7 +9,7 @@ use super::agent::AGENT;
 use super::{Answered, Asked, Moment, Party};
 use crate::faults::daemon::Clock;
 use crate::faults::world::{World, WorldEvent};
-use crate::protocol::dues::Peer;
+use crate::kernel::Peer;
 
 /// How long a user waits for an answer, in milliseconds.
 const PATIENCE: u64 = 20_000;
@@ -69,7 +69,7 @@ impl World {
 
     fn tell_user(&mut self, number: usize, told: LaunchUpdate) {
         self.note(|_| format!("user {number} hears {}", crate::faults::trace::short(&told)));
-        let (mut wants, at) = (Vec::new(), self.now);
+        let (mut wants, at) = (Vec::new(), self.queue.now());
         let user = &mut self.launches.users[number];
         let now = user.clock.now(at);
         let Some(client) = user.client.as_mut() else { return };
@@ -85,7 +85,8 @@ impl World {
                 Wants::Cancel => self.user_asks(number, Asked::Cancel(id.clone())),
                 Wants::WakeAt(at) => {
                     let user = &self.launches.users[number];
-                    let (pause, life) = (user.clock.until(at, self.now) - self.now, user.life);
+                    let (pause, life) =
+                        (user.clock.until(at, self.queue.now()) - self.queue.now(), user.life);
                     self.after(pause.max(1), WorldEvent::Launches(Moment::User(number, life)));
                 }
                 Wants::Done(outcome) => self.launches.users[number].outcome = Some(*outcome),

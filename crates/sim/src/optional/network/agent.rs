@@ -8,7 +8,7 @@ use super::{AGAIN, Bug, Class, LOOK, LOOK_SOON, NetworkEvent, Timer, ToClient, W
 impl World<'_> {
     /// A client asks for servers, unless it waits for an answer.
     pub(super) fn ask_agent(&mut self, user: usize) {
-        self.look_by(user, self.now + LOOK, true);
+        self.look_by(user, self.queue.now() + LOOK, true);
         let client = &mut self.clients[user];
         if std::mem::replace(&mut client.asks, true) {
             return;
@@ -16,12 +16,12 @@ impl World<'_> {
         client.questions += 1;
         let question = client.questions;
         self.send(Class::ToServer, || NetworkEvent::Ask(user, question));
-        self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::Unanswered(question));
+        self.wait_for(user, self.queue.now() + AGAIN, Class::ClientDue, Timer::Unanswered(question));
     }
 
     /// A client whose server is gone looks for others soon.
     pub(super) fn look_soon(&mut self, user: usize) {
-        self.look_by(user, self.now + LOOK_SOON, false);
+        self.look_by(user, self.queue.now() + LOOK_SOON, false);
     }
 
     fn look_by(&mut self, user: usize, at: TimeMs, anew: bool) {
@@ -35,7 +35,7 @@ impl World<'_> {
     /// A client may have come to the time to look for other servers.
     pub(super) fn look(&mut self, user: usize) {
         let client = &self.clients[user];
-        if client.look <= self.now && !client.machine.is_over() {
+        if client.look <= self.queue.now() && !client.machine.is_over() {
             self.ask_agent(user);
         }
     }

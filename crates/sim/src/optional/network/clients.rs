@@ -17,7 +17,7 @@ impl World<'_> {
             && event == explore::Event::Resumed
             && self.clients[user].machine.looks_for_servers();
         let mut commands = Vec::new();
-        self.clients[user].machine.on(self.now, event, &mut commands);
+        self.clients[user].machine.on(self.queue.now(), event, &mut commands);
         if !self.weather.clients_stay && self.strikes(self.weather.cut_short) {
             self.seen.cut_short += 1;
             return self.crash(Peer::Client(user));
@@ -70,7 +70,7 @@ impl World<'_> {
             explore::Command::WakeAt(at) => self.wait_for(user, at, Class::ClientDue, Timer::Due),
             explore::Command::Done(_) => {
                 self.clients[user].open.clear();
-                self.tally.left(self.now, user);
+                self.tally.left(self.queue.now(), user);
             }
         }
     }
@@ -78,7 +78,7 @@ impl World<'_> {
     /// A client sends one message after the other: when the next one leaves.
     fn in_turn(&mut self, user: usize) -> TimeMs {
         let client = &mut self.clients[user];
-        client.free = client.free.max(self.now) + self.scenario.pace;
+        client.free = client.free.max(self.queue.now()) + self.scenario.pace;
         client.free
     }
 
@@ -129,7 +129,7 @@ impl World<'_> {
         self.tally.submissions += 1;
         self.send_to_server(server, event);
         if self.bug != Some(Bug::SendsOnce) {
-            self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::Submission(number));
+            self.wait_for(user, self.queue.now() + AGAIN, Class::ClientDue, Timer::Submission(number));
         }
     }
 
@@ -143,13 +143,13 @@ impl World<'_> {
             return;
         }
         self.send_to_server(server, Event::CancelAll { reply: Token(user as u64), exploration, user: owner });
-        self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::Cancellation(server));
+        self.wait_for(user, self.queue.now() + AGAIN, Class::ClientDue, Timer::Cancellation(server));
     }
 
     /// Has a cancellation sent after the dispatcher's other commands are noted: if its server is given up then, they are given up
     /// with it, and the dispatcher is notified after them.
     fn cancel_one_soon(&mut self, user: usize, server: usize, number: u32) {
-        self.wait_for(user, self.now, Class::ToServer, Timer::CancellationOfOne(server, number));
+        self.wait_for(user, self.queue.now(), Class::ToServer, Timer::CancellationOfOne(server, number));
     }
 
     fn cancel_one(&mut self, user: usize, server: usize, number: u32) {
@@ -160,16 +160,21 @@ impl World<'_> {
             return;
         }
         self.send_to_server(server, Event::Cancel { reply: Token(user as u64), key, attempt, user: owner });
-        self.wait_for(user, self.now + AGAIN, Class::ClientDue, Timer::CancellationOfOne(server, number));
+        self.wait_for(
+            user,
+            self.queue.now() + AGAIN,
+            Class::ClientDue,
+            Timer::CancellationOfOne(server, number),
+        );
     }
 
     /// Something is to be sent to a server, of which an answer is expected. True if it has been silent for too long: then it
     /// gets nothing more, and the dispatcher is told.
     fn gives_up(&mut self, user: usize, at: usize) -> bool {
         let client = &mut self.clients[user];
-        let since = *client.silent.entry(at).or_insert(self.now);
+        let since = *client.silent.entry(at).or_insert(self.queue.now());
         let patience = self.weather.patience;
-        if patience == SpanMs::ZERO || self.now - since < patience {
+        if patience == SpanMs::ZERO || self.queue.now() - since < patience {
             return false;
         }
         client.silent.remove(&at);

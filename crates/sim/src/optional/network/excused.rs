@@ -37,7 +37,7 @@ impl World<'_> {
     /// A client has missed something, or begins again.
     pub(super) fn excuse(&mut self, user: usize) {
         let round_trip = SpanMs(2 * (self.weather.latency.0 + self.weather.spread.0));
-        self.clients[user].excused = self.now + AGAIN + LOOK_SOON + round_trip + round_trip;
+        self.clients[user].excused = self.queue.now() + AGAIN + LOOK_SOON + round_trip + round_trip;
     }
 
     /// An optional request starts at a server: counts what it takes for each other user who has none waiting there because of a
@@ -48,11 +48,12 @@ impl World<'_> {
         }
         let machine = &self.servers[at].machine;
         for (other, client) in self.clients.iter().enumerate() {
-            let is_excused = !client.up || self.now < client.excused;
+            let is_excused = !client.up || self.queue.now() < client.excused;
             if other == user || !is_excused {
                 continue;
             }
-            let here = machine.share(self.now, &client.user).map_or(0, |share| share.requests as usize);
+            let here =
+                machine.share(self.queue.now(), &client.user).map_or(0, |share| share.requests as usize);
             let running = machine.processes().filter(|run| run.key.exploration == client.key).count();
             if here <= running {
                 let sum = self.excused.entry((user, other)).or_default();
@@ -64,7 +65,7 @@ impl World<'_> {
     /// A run has ended whose client has not left: counts what it took after the deadline.
     pub(super) fn count_late(&mut self, user: usize, took: SpanMs, speed: f64) {
         let client = &mut self.clients[user];
-        let late = (self.now - client.machine.plan().deadline).max(SpanMs::ZERO).min(took);
+        let late = (self.queue.now() - client.machine.plan().deadline).max(SpanMs::ZERO).min(took);
         client.late = client.late + SpanMs((late.0 as f64 * speed).round() as i64);
     }
 

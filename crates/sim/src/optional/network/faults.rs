@@ -12,8 +12,8 @@ impl World<'_> {
         let mean = self.weather.crash_every.0;
         if mean > 0 {
             let after = SpanMs(self.rng.random_range(1..=2 * mean));
-            if self.now + after < self.weather.until {
-                self.schedule(self.now + after, Class::Fault, NetworkEvent::Crash);
+            if self.queue.now() + after < self.weather.until {
+                self.schedule(self.queue.now() + after, Class::Fault, NetworkEvent::Crash);
             }
         }
     }
@@ -49,7 +49,7 @@ impl World<'_> {
                 u32::from(client.machine.looks_for_servers() && !client.open.is_empty());
         }
         let away = SpanMs(self.rng.random_range(1..=(2 * self.weather.away.0).max(1)));
-        self.schedule(self.now + away, Class::Fault, NetworkEvent::Back(peer));
+        self.schedule(self.queue.now() + away, Class::Fault, NetworkEvent::Back(peer));
     }
 
     /// It begins again with the state that was written.

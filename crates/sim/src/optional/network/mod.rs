@@ -16,6 +16,7 @@ mod faults;
 mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
 use pliant_control::names::{Key, Name, User};
 use pliant_control::optional::explore::{self, Explore, Plan, Submission};
@@ -29,6 +30,7 @@ use rand_chacha::ChaCha8Rng;
 use super::direct::server_name;
 use super::scenario::{Scenario, System, UserDraw};
 use super::tally::Tally;
+use crate::kernel::{self, EventQueue, Simulation};
 
 /// How long a client waits for an answer before it sends again.
 const AGAIN: SpanMs = SpanMs(2_000);
@@ -245,9 +247,9 @@ struct World<'a> {
     /// How many optional requests of a user may be stored for each core.
     window: Option<u32>,
     rng: ChaCha8Rng,
-    now: TimeMs,
-    happenings: BTreeMap<(TimeMs, Class, u64), NetworkEvent>,
-    scheduled: u64,
+    queue: EventQueue<TimeMs, Class, NetworkEvent>,
+    /// Who has not left then does not leave any more.
+    horizon: TimeMs,
     servers: Vec<Server>,
     agent_up: bool,
     by_name: BTreeMap<Name, usize>,
@@ -351,6 +353,7 @@ impl<'a> World<'a> {
             late: SpanMs::ZERO,
         };
         let clients: Vec<Client> = plans.map(client).collect();
+        let tally = Tally::new(scenario, users);
         let mut world = World {
             scenario,
             weather,
@@ -358,16 +361,15 @@ impl<'a> World<'a> {
             fair: matches!(system.order, Order::Fair { .. }),
             window,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather")),
-            now: TimeMs::ZERO,
-            happenings: BTreeMap::new(),
-            scheduled: 0,
+            queue: EventQueue::new(TimeMs::ZERO),
+            horizon: tally.last_deadline().max(weather.until) + HORIZON,
             by_name: servers.iter().map(|server| server.name.clone()).zip(0..).collect(),
             servers,
             agent_up: true,
             by_key: clients.iter().map(|client| client.key).zip(0..).collect(),
             completed: vec![BTreeMap::new(); clients.len()],
             clients,
-            tally: Tally::new(scenario, users),
+            tally,
             released: BTreeSet::new(),
             excused: BTreeMap::new(),
             violations: Vec::new(),
@@ -381,38 +383,12 @@ impl<'a> World<'a> {
         world
     }
 
-    fn schedule(&mut self, at: TimeMs, class: Class, happening: NetworkEvent) {
-        self.happenings.insert((at.max(self.now), class, self.scheduled), happening);
-        self.scheduled += 1;
+    fn schedule(&mut self, at: TimeMs, class: Class, event: NetworkEvent) {
+        self.queue.schedule(at, class, event);
     }
 
     fn run(mut self) -> NetworkRun {
-        let last = self.tally.last_deadline().max(self.weather.until) + HORIZON;
-        while let Some(((at, class, _), happening)) = self.happenings.pop_first() {
-            if at > last {
-                break;
-            }
-            self.now = at;
-            match happening {
-                NetworkEvent::Ended(server, id, since) => self.process_ended(server, id, since),
-                NetworkEvent::ToClient(user, told) => self.told_client(user, told),
-                NetworkEvent::ToServer(server, event) => self.tell_server(server, event),
-                NetworkEvent::Expect(user, server) => self.tell_prospects(user, server),
-                NetworkEvent::Crash => self.crash_somebody(),
-                NetworkEvent::Back(peer) => self.back(peer),
-                NetworkEvent::Arrive(user) => {
-                    self.clients[user].began = true;
-                    self.tell_client(user, explore::Event::Begin);
-                }
-                NetworkEvent::Ask(user, question) => self.asked(user, question),
-                NetworkEvent::Timer(user, life, timer) => self.timer(user, life, timer),
-                NetworkEvent::ServerDue => {
-                    if let Class::ServerDue(server) = class {
-                        self.server_due(server);
-                    }
-                }
-            }
-        }
+        let Ok(()) = kernel::run(&mut self);
         self.check_end();
         let excused = self.most_excused();
         let (violations, messages, seen) = (self.violations, self.messages, self.seen);
@@ -431,13 +407,15 @@ impl<'a> World<'a> {
                 0 => 0,
                 most => self.rng.random_range(0..=most),
             };
-            self.schedule(self.now + self.weather.latency + SpanMs(spread), class, message());
+            self.schedule(self.queue.now() + self.weather.latency + SpanMs(spread), class, message());
         }
     }
 
     /// True if a fault of that share happens now.
     fn strikes(&mut self, thousandths: u32) -> bool {
-        self.now < self.weather.until && thousandths > 0 && self.rng.random_range(0..1_000) < thousandths
+        self.queue.now() < self.weather.until
+            && thousandths > 0
+            && self.rng.random_range(0..1_000) < thousandths
     }
 
     fn send_to_server(&mut self, server: usize, event: Event) {
@@ -446,5 +424,43 @@ impl<'a> World<'a> {
 
     fn send_to_client(&mut self, user: usize, told: ToClient) {
         self.send(Class::ToClient, || NetworkEvent::ToClient(user, told.clone()));
+    }
+}
+
+impl Simulation for World<'_> {
+    type Time = TimeMs;
+    type Class = Class;
+    type Event = NetworkEvent;
+    type Error = Infallible;
+
+    fn queue(&mut self) -> &mut EventQueue<TimeMs, Class, NetworkEvent> {
+        &mut self.queue
+    }
+
+    fn handle(&mut self, class: Class, event: NetworkEvent) -> Result<(), Infallible> {
+        match event {
+            NetworkEvent::Ended(server, id, since) => self.process_ended(server, id, since),
+            NetworkEvent::ToClient(user, told) => self.told_client(user, told),
+            NetworkEvent::ToServer(server, event) => self.tell_server(server, event),
+            NetworkEvent::Expect(user, server) => self.tell_prospects(user, server),
+            NetworkEvent::Crash => self.crash_somebody(),
+            NetworkEvent::Back(peer) => self.back(peer),
+            NetworkEvent::Arrive(user) => {
+                self.clients[user].began = true;
+                self.tell_client(user, explore::Event::Begin);
+            }
+            NetworkEvent::Ask(user, question) => self.asked(user, question),
+            NetworkEvent::Timer(user, life, timer) => self.timer(user, life, timer),
+            NetworkEvent::ServerDue => {
+                if let Class::ServerDue(server) = class {
+                    self.server_due(server);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.queue.next_time().is_some_and(|next| next > self.horizon)
     }
 }

@@ -14,7 +14,7 @@ impl World<'_> {
             return self.excuse_for(&NetworkEvent::ToServer(at, event));
         }
         let server = &mut self.servers[at];
-        server.journal.push((self.now, event.clone()));
+        server.journal.push((self.queue.now(), event.clone()));
         let before = server.machine.queue().optional();
         let key = match &event {
             Event::Submit { submit, .. } => Some((submit.key, submit.attempt)),
@@ -31,7 +31,7 @@ impl World<'_> {
             self.end_process(at, running);
         }
         let mut commands = Vec::new();
-        self.servers[at].machine.on(self.now, event, &mut commands);
+        self.servers[at].machine.on(self.queue.now(), event, &mut commands);
         let after = self.servers[at].machine.queue().optional();
         (before..after).for_each(|_| self.tally.stored());
         (after..before).for_each(|_| self.tally.unstored());
@@ -44,7 +44,7 @@ impl World<'_> {
             self.carry_out(at, key, command);
         }
         let server = &mut self.servers[at];
-        let due = server.machine.next_due(self.now);
+        let due = server.machine.next_due(self.queue.now());
         if due != server.due {
             server.due = due;
             if let Some(due) = due {
@@ -54,7 +54,7 @@ impl World<'_> {
     }
 
     pub(super) fn server_due(&mut self, at: usize) {
-        if self.servers[at].due.is_some_and(|due| due <= self.now) {
+        if self.servers[at].due.is_some_and(|due| due <= self.queue.now()) {
             self.servers[at].due = None;
             self.tell_server(at, Event::Due);
         }
@@ -66,7 +66,7 @@ impl World<'_> {
             return;
         }
         let client = &self.clients[user];
-        let prospects = self.servers[at].machine.prospects(self.now, client.key, &client.user);
+        let prospects = self.servers[at].machine.prospects(self.queue.now(), client.key, &client.user);
         self.send_to_client(user, ToClient::Expected(at, prospects));
     }
 
@@ -100,16 +100,16 @@ impl World<'_> {
         if server.running.values().any(|(_, other)| *other == core) {
             self.violations.push(format!("server {at} runs two requests on core {core}"));
         }
-        server.running.insert(request, (self.now, core));
+        server.running.insert(request, (self.queue.now(), core));
         let took = SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1));
-        let now = self.now;
+        let now = self.queue.now();
         self.schedule(now + took, Class::Ended, NetworkEvent::Ended(at, request, now));
         self.count_excused(at, self.by_key[&key.exploration], key.number, runtime);
     }
 
     pub(super) fn end_process(&mut self, at: usize, request: RequestId) {
         if let Some((since, _)) = self.servers[at].running.get(&request).copied() {
-            self.schedule(self.now, Class::Ended, NetworkEvent::Ended(at, request, since));
+            self.schedule(self.queue.now(), Class::Ended, NetworkEvent::Ended(at, request, since));
         }
     }
 
@@ -125,7 +125,7 @@ impl World<'_> {
         };
         let user = self.by_key[&key.exploration];
         let (runtime, speed) = (self.clients[user].runtime, self.servers[at].speed);
-        let took = self.now - since;
+        let took = self.queue.now() - since;
         let whole = took >= SpanMs(((runtime.0 as f64 / speed).ceil() as i64).max(1));
         let kind = self.kind(user, key.number);
         let exit = if whole { Exit::Completed } else { Exit::Killed };
@@ -147,11 +147,11 @@ impl World<'_> {
         } else {
             RunEnd::Cancelled
         };
-        self.tally.ran(self.now, user, took, speed, end);
+        self.tally.ran(self.queue.now(), user, took, speed, end);
         if end != RunEnd::Cancelled {
             self.count_late(user, took, speed);
         }
-        let ended = Some(self.now).filter(|_| !self.servers[at].up);
+        let ended = Some(self.queue.now()).filter(|_| !self.servers[at].up);
         self.server_told_of_end(at, Event::Ended { request, exit, at: ended });
     }
 

@@ -1,0 +1,58 @@
+//! The kernel of every simulation that exchanges events: one [`EventQueue`], one loop over it ([`run`]), one
+//! [`Network`] that decides what happens to a message, and one [`Node`], a state machine on a host that may crash.
+//!
+//! | simulation | time | uses |
+//! |---|---|---|
+//! | direct (`crate::engine`) | seconds | the queue |
+//! | protocol (`crate::protocol`) | seconds | queue, loop, network, nodes without journals |
+//! | fault schedules (`crate::faults`) | milliseconds | queue, loop, network, nodes with journals and snapshots |
+//! | optional computations (`crate::optional`) | milliseconds | queue, loop; with a network: network, nodes with journals |
+//! | multi-jobs (`crate::multi_job`) | seconds | queue, loop |
+
+mod event_queue;
+mod peer;
+
+pub(crate) use event_queue::EventQueue;
+pub(crate) use peer::Peer;
+
+/// A simulation that [`run`] drives.
+pub(crate) trait Simulation {
+    /// Simulated time.
+    type Time: Copy + Ord;
+    /// Orders the events of one instant.
+    type Class: Copy + Ord;
+    /// What happens.
+    type Event;
+    /// Why a run ends early.
+    type Error;
+
+    /// The events to come.
+    fn queue(&mut self) -> &mut EventQueue<Self::Time, Self::Class, Self::Event>;
+
+    /// Handles one event at [`EventQueue::now`].
+    fn handle(&mut self, class: Self::Class, event: Self::Event) -> Result<(), Self::Error>;
+
+    /// Handles the end of an instant: none of its events is left. It may schedule more of them.
+    fn end_instant(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// True if the remaining events do not matter.
+    fn is_over(&mut self) -> bool {
+        false
+    }
+}
+
+/// Handles events in their order until none is left, the simulation is over or an event fails.
+pub(crate) fn run<S: Simulation>(simulation: &mut S) -> Result<(), S::Error> {
+    while !simulation.is_over()
+        && let Some((class, event)) = simulation.queue().pop()
+    {
+        simulation.handle(class, event)?;
+        let queue = simulation.queue();
+        if queue.next_time() != Some(queue.now()) {
+            simulation.end_instant()?;
+        }
+    }
+    Ok(())
+}
