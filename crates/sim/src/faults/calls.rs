@@ -110,13 +110,13 @@ impl World {
                 None => self.tell_server(index, server::Event::Submit { reply, submit }),
             },
             (Peer::Server(index), Request::Cancel(handle, caller)) => {
-                let machine = &self.servers[index].daemon.machine;
+                let machine = &self.servers[index].daemon.node.machine;
                 match machine.number_of(&handle).filter(|number| machine.job(*number).is_some()) {
                     Some(number) => self.tell_server(index, server::Event::Cancel { reply, number, caller }),
                     // Nobody is told what is not durable: they will ask again.
-                    None if self.servers[index].daemon.about_to_be_archived(&handle).is_some() => {}
+                    None if self.servers[index].daemon.node.about_to_be_archived(&handle).is_some() => {}
                     None => {
-                        let told = self.servers[index].daemon.archived(&handle).cloned().map(Box::new);
+                        let told = self.servers[index].daemon.node.archived(&handle).cloned().map(Box::new);
                         let answer = match told {
                             Some(record) if record.state.is_final() => Cancelled::Ends(record),
                             Some(record) => Cancelled::Elsewhere(record),
@@ -157,17 +157,17 @@ impl World {
     /// The job that a key was given here, in memory or in the archive.
     fn accepted_before(&self, index: usize, submit: &Submit) -> Option<JobRecord> {
         let daemon = &self.servers[index].daemon;
-        if daemon.machine.job_of_key(&submit.key).is_some() {
+        if daemon.node.machine.job_of_key(&submit.key).is_some() {
             // The machine answers by itself, when that is durable.
             return None;
         }
-        daemon.archive().find(|record| record.key == submit.key).cloned()
+        daemon.node.archive().find(|record| record.key == submit.key).cloned()
     }
 
     /// A source says what is to become of a job that another server holds.
     pub(super) fn give_verdict(&mut self, index: usize, number: u64) {
         let Some(Call { by: Party::Target(_, id), .. }) = self.calls.get(&number).cloned() else { return };
-        let verdict = self.servers[index].daemon.machine.verdict(&id);
+        let verdict = self.servers[index].daemon.node.machine.verdict(&id);
         self.respond(number, Response::Verdict(verdict));
     }
 

@@ -105,7 +105,7 @@ impl Checks {
 
     /// It is about to be durable that jobs were accepted.
     pub(super) fn accepted(&mut self, index: usize, daemon: &Daemon<Server>) {
-        for command in daemon.about_to_follow() {
+        for command in daemon.node.about_to_follow() {
             if let Command::Reply { answer: Answer::Accepted(record), .. } = command {
                 let known = self.keys.entry(record.key).or_insert_with(|| record.handle.clone());
                 if *known != record.handle {
@@ -161,7 +161,7 @@ impl Checks {
     /// The state of a server has changed.
     pub(super) fn server_changed(&mut self, index: usize, servers: &[ServerNode]) {
         let mut places: BTreeMap<Handle, Place> = BTreeMap::new();
-        let machine = &servers[index].daemon.machine;
+        let machine = &servers[index].daemon.node.machine;
         for (record, is_withdrawn) in machine.jobs_and_withdrawn() {
             let is_here = *record.server() == servers[index].name;
             let place = places.entry(record.handle.clone()).or_default();
@@ -206,7 +206,7 @@ impl Checks {
             return self.wrong(Violation::new("two servers", what));
         }
         let ended = |server: &ServerNode| {
-            let records = [server.daemon.archived(job), server.daemon.about_to_be_archived(job)];
+            let records = [server.daemon.node.archived(job), server.daemon.node.about_to_be_archived(job)];
             records.into_iter().flatten().any(|record| record.state.is_final())
         };
         if claims.is_empty() && leaves.is_empty() && self.jobs.contains_key(job) && !servers.iter().any(ended)
@@ -217,7 +217,7 @@ impl Checks {
 
     /// The state of an agent has changed.
     pub(super) fn agent_changed(&mut self, index: usize, daemon: &Daemon<Agent>) {
-        for record in daemon.machine.jobs() {
+        for record in daemon.node.machine.jobs() {
             let progress = record.progress();
             match self.progress[index].get_mut(&record.handle) {
                 Some(known) if *known > progress => {
@@ -234,7 +234,7 @@ impl Checks {
 
     /// An agent has lost what its journal does not say.
     pub(super) fn agent_crashed(&mut self, index: usize, daemon: &Daemon<Agent>) {
-        let known = daemon.archive().chain(daemon.machine.jobs());
+        let known = daemon.node.archive().chain(daemon.node.machine.jobs());
         self.progress[index] = known.map(|record| (record.handle.clone(), record.progress())).collect();
     }
 

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use pliant_control::agent::{self, Ask, ChildKind, DiscoveryResult, DiscoverySubject, Requester};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Token;
-use pliant_control::server::{self, ServerConfig};
+use pliant_control::server;
 use pliant_control::server_info::ServerInfo;
 use rand::Rng;
 
 use super::Bug;
 use super::calls::{Call, Party};
 use super::world::{World, WorldEvent};
-use crate::kernel::Peer;
+use crate::kernel::{Peer, server_info};
 
 /// After how much silence the other side is taken to be gone, in milliseconds.
 const SILENCE: u64 = 8_000;
@@ -68,7 +68,7 @@ impl World {
         match child {
             Peer::Server(index) => vec![self.server_info(index)],
             Peer::Agent(index) => {
-                let servers = self.agents[index].daemon.machine.servers();
+                let servers = self.agents[index].daemon.node.machine.servers();
                 servers.filter(|(_, _, attached)| *attached).map(|(info, ..)| info.clone()).collect()
             }
             Peer::Client(_) => Vec::new(),
@@ -76,21 +76,7 @@ impl World {
     }
 
     pub(super) fn server_info(&self, index: usize) -> ServerInfo {
-        let ServerConfig { name, procs, speed, policy, .. } =
-            self.servers[index].daemon.machine.config().clone();
-        let (address, services) = (String::new(), Vec::new());
-        ServerInfo {
-            name,
-            address,
-            rank: index as u32,
-            procs,
-            speed,
-            policy,
-            services,
-            scripts: true,
-            optional_cores: 0,
-            optional_per_core: 0,
-        }
+        server_info(&self.servers[index].daemon.node.machine, index)
     }
 
     pub(super) fn dial(&mut self, child: Peer, life: u32) {
@@ -216,7 +202,7 @@ impl World {
 
     /// What an agent's archive knows of a job, if what it is told is older.
     fn unless_old(&self, agent: usize, told: JobRecord) -> JobRecord {
-        let known = self.agents[agent].daemon.archived(&told.handle);
+        let known = self.agents[agent].daemon.node.archived(&told.handle);
         let known = known.filter(|known| known.progress() > told.progress() && known.key == told.key);
         known.cloned().unwrap_or(told)
     }
@@ -229,12 +215,12 @@ impl World {
                 line.greeted = true;
                 let outbox: Vec<(u64, JobRecord)> = match child {
                     Peer::Agent(index) => {
-                        self.agents[index].daemon.acknowledged(sequence);
-                        self.agents[index].daemon.outbox().cloned().collect()
+                        self.agents[index].daemon.node.acknowledge(sequence);
+                        self.agents[index].daemon.node.outbox().cloned().collect()
                     }
                     Peer::Server(index) => {
-                        self.servers[index].daemon.acknowledged(sequence);
-                        self.servers[index].daemon.outbox().cloned().collect()
+                        self.servers[index].daemon.node.acknowledge(sequence);
+                        self.servers[index].daemon.node.outbox().cloned().collect()
                     }
                     Peer::Client(_) => Vec::new(),
                 };
@@ -272,9 +258,9 @@ impl World {
         let daemon = &mut self.servers[index].daemon;
         let now = daemon.clock.now(now);
         let found = match &ask.what {
-            DiscoverySubject::Work(work) => daemon.machine.answer(now, &info, &ask.caller.user, work),
+            DiscoverySubject::Work(work) => daemon.node.machine.answer(now, &info, &ask.caller.user, work),
             DiscoverySubject::Pictures => DiscoveryResult {
-                pictures: vec![daemon.machine.picture(now, &info)],
+                pictures: vec![daemon.node.machine.picture(now, &info)],
                 ..DiscoveryResult::default()
             },
             DiscoverySubject::Order(order) => {

@@ -37,10 +37,10 @@ impl World {
         if self.servers[index].stopped.contains(&run.job) {
             return self.job_ended(index, run.job, Exit::Cancelled, None);
         }
-        if self.servers[index].daemon.machine.part(run.job.0).is_some() {
+        if self.servers[index].daemon.node.machine.part(run.job.0).is_some() {
             return self.part_begins(index, run);
         }
-        let Some(record) = self.servers[index].daemon.machine.job(run.job.0).cloned() else {
+        let Some(record) = self.servers[index].daemon.node.machine.job(run.job.0).cloned() else {
             return self.wrong("once", format!("c{index} runs its job {}, which it does not know", run.job));
         };
         let planned = self.plan.jobs.iter().find(|planned| planned.key == record.key);
@@ -110,7 +110,7 @@ impl World {
     /// A server that is there again finds out what became of the jobs that it had started.
     pub(super) fn resume(&mut self, index: usize) {
         self.resume_tasks(index);
-        let machine = &self.servers[index].daemon.machine;
+        let machine = &self.servers[index].daemon.node.machine;
         let jobs = machine.running().map(|(_, run, cancelling)| (run.clone(), cancelling));
         let parts = machine.running_parts().map(|(_, run, cancelling)| (run.clone(), cancelling));
         let running: Vec<(Run, bool)> = jobs.chain(parts).collect();

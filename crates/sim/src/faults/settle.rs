@@ -21,16 +21,16 @@ impl World {
         }
         for server in &self.servers {
             let (name, daemon) = (&server.name, &server.daemon);
-            if !daemon.up {
+            if !daemon.node.up {
                 return Some(format!("{name} is down"));
             }
-            if let Some((job, to)) = daemon.machine.leaving().next() {
+            if let Some((job, to)) = daemon.node.machine.leaving().next() {
                 return Some(format!("{name} does not get rid of {job}, which goes to {}", to.name));
             }
-            if let Some((job, to)) = daemon.machine.copies().next() {
+            if let Some((job, to)) = daemon.node.machine.copies().next() {
                 return Some(format!("{name} has a copy of {job} at {}", to.name));
             }
-            if let Some(handoff) = daemon.machine.held().next() {
+            if let Some(handoff) = daemon.node.machine.held().next() {
                 let attempt = handoff.id.attempt;
                 return Some(format!(
                     "{name} holds {} from {}, attempt {attempt}",
@@ -48,16 +48,18 @@ impl World {
                 return Some(format!("{name} has commands that nobody has answered"));
             }
             let is_open = |record: &&JobRecord| !record.state.is_final() && record.server() == name;
-            if let Some(record) = daemon.machine.jobs().find(is_open) {
+            if let Some(record) = daemon.node.machine.jobs().find(is_open) {
                 return Some(format!("{} is {} at {name}", record.handle, record.state));
             }
         }
-        let agents =
-            self.agents.iter().map(|agent| (&agent.name, agent.daemon.up, agent.daemon.outbox().count()));
+        let agents = self
+            .agents
+            .iter()
+            .map(|agent| (&agent.name, agent.daemon.node.up, agent.daemon.node.outbox().count()));
         let servers = self
             .servers
             .iter()
-            .map(|server| (&server.name, server.daemon.up, server.daemon.outbox().count()));
+            .map(|server| (&server.name, server.daemon.node.up, server.daemon.node.outbox().count()));
         for (number, (name, up, news)) in agents.chain(servers).enumerate() {
             // Nobody acknowledges what the master agent would tell.
             if !up || (news > 0 && number > 0) {
@@ -65,7 +67,7 @@ impl World {
             }
         }
         let waiting = self.agents.iter().find_map(|agent| {
-            let open = agent.daemon.machine.jobs().find(|record| !record.state.is_final())?;
+            let open = agent.daemon.node.machine.jobs().find(|record| !record.state.is_final())?;
             Some(format!("{} has {} as {}", agent.name, open.handle, open.state))
         });
         let waiting = waiting.or_else(|| self.unsettled_launch());
@@ -79,7 +81,7 @@ impl World {
             let record = self.resolve(job)?;
             self.checks.ended(&record)?;
             let master = &self.agents[0].daemon;
-            let known = master.machine.job(job).or_else(|| master.archived(job));
+            let known = master.node.machine.job(job).or_else(|| master.node.archived(job));
             let Some(known) = known else {
                 return Err(Violation::new("resolves", format!("the master agent knows nothing of {job}")));
             };
@@ -133,8 +135,8 @@ impl World {
     /// What the schedule was like.
     pub(super) fn summary(&self) -> super::Summary {
         let jobs = self.checks.last_records();
-        let crashes = self.agents.iter().map(|agent| agent.daemon.life);
-        let crashes = crashes.chain(self.servers.iter().map(|server| server.daemon.life));
+        let crashes = self.agents.iter().map(|agent| agent.daemon.node.life);
+        let crashes = crashes.chain(self.servers.iter().map(|server| server.daemon.node.life));
         let (launches, ran, completed) = self.launches_ended();
         super::Summary {
             events: self.events,

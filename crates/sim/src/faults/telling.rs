@@ -21,8 +21,9 @@ impl World {
         match peer {
             Peer::Agent(index) => {
                 let daemon = &mut self.agents[index].daemon;
-                let is_due =
-                    |daemon: &mut Daemon<Agent>| Some(daemon.clock.now(now)).zip(daemon.machine.next_due());
+                let is_due = |daemon: &mut Daemon<Agent>| {
+                    Some(daemon.clock.now(now)).zip(daemon.node.machine.next_due())
+                };
                 daemon.due = None;
                 if is_due(daemon).is_some_and(|(now, due)| due <= now) {
                     self.tell_agent(index, agent::Event::Due);
@@ -30,8 +31,9 @@ impl World {
             }
             Peer::Server(index) => {
                 let daemon = &mut self.servers[index].daemon;
-                let is_due =
-                    |daemon: &mut Daemon<Server>| Some(daemon.clock.now(now)).zip(daemon.machine.next_due());
+                let is_due = |daemon: &mut Daemon<Server>| {
+                    Some(daemon.clock.now(now)).zip(daemon.node.machine.next_due())
+                };
                 daemon.due = None;
                 if is_due(daemon).is_some_and(|(now, due)| due <= now) {
                     self.tell_server(index, server::Event::Due);
@@ -57,7 +59,7 @@ impl World {
     }
 
     pub(super) fn tell_agent(&mut self, index: usize, event: agent::Event) {
-        if !self.agents[index].daemon.up {
+        if !self.agents[index].daemon.node.up {
             return;
         }
         self.note(|world| {
@@ -73,7 +75,7 @@ impl World {
     }
 
     pub(super) fn tell_server(&mut self, index: usize, event: server::Event) {
-        if !self.servers[index].daemon.up {
+        if !self.servers[index].daemon.node.up {
             return;
         }
         self.note(|world| {
@@ -84,7 +86,7 @@ impl World {
         self.servers[index].daemon.tell(self.queue.now(), event, !is_forgotten);
         self.check_server(index);
         if self.bug == Some(Bug::ActsEarly) {
-            let todo = self.servers[index].daemon.todo();
+            let todo = self.servers[index].daemon.node.take_commands();
             todo.into_iter().for_each(|(command, number)| self.server_wants(index, command, number));
         }
         self.plan_commit(Peer::Server(index));
@@ -138,8 +140,8 @@ impl World {
             Peer::Client(_) => {}
         }
         let went_back = match peer {
-            Peer::Agent(index) => self.agents[index].daemon.went_back,
-            Peer::Server(index) => self.servers[index].daemon.went_back,
+            Peer::Agent(index) => self.agents[index].daemon.node.went_back,
+            Peer::Server(index) => self.servers[index].daemon.node.went_back,
             Peer::Client(_) => false,
         };
         if went_back {

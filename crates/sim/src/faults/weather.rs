@@ -86,12 +86,12 @@ impl World {
         match peer {
             Peer::Agent(index) => {
                 let daemon = &mut self.agents[index].daemon;
-                daemon.up = true;
+                daemon.node.up = true;
                 daemon.clock.jump(behind.unwrap_or(0));
             }
             Peer::Server(index) => {
                 let daemon = &mut self.servers[index].daemon;
-                daemon.up = true;
+                daemon.node.up = true;
                 daemon.clock.jump(behind.unwrap_or(0));
             }
             Peer::Client(_) => {}
@@ -99,7 +99,7 @@ impl World {
         self.note(|world| format!("{} is there again", world.name_of(peer)));
         match peer {
             Peer::Agent(index) => {
-                let children = self.agents[index].daemon.machine.children();
+                let children = self.agents[index].daemon.node.machine.children();
                 let there = children.filter(|(_, _, attached, _)| *attached).map(|(child, ..)| child.clone());
                 for child in there.collect::<Vec<_>>() {
                     self.tell_agent(index, agent::Event::Detached { child });

@@ -6,7 +6,7 @@ use pliant_control::agent::{Agent, AgentConfig};
 use pliant_control::batch;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
-use pliant_control::server::{self, Server, ServerConfig};
+use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_model::rng::stream_seed;
 use rand::{Rng, SeedableRng};
@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use super::calls::{Call, Request, Response};
 use super::checks::{Checks, Violation};
 use super::clients::Client;
-use super::daemon::Daemon;
+use super::daemon::{Daemon, ORIGIN};
 use super::foreign::{Moment, Site};
 use super::launches::{self, Launches};
 use super::lines::{Down, Line, Up};
@@ -23,7 +23,7 @@ use super::plan::Plan;
 use super::processes::Process;
 use super::{Batch, Bug};
 use crate::kernel::Peer;
-use crate::kernel::{self, EventQueue, Simulation};
+use crate::kernel::{self, EventQueue, ServerStart, Simulation, daemon_name, server_config};
 
 /// After the last fault: how long everything may take to settle, and how often that is looked at.
 const SETTLES_WITHIN: u64 = 6 * 3_600_000;
@@ -123,10 +123,6 @@ pub(super) struct World {
     pub(super) events: u64,
 }
 
-pub(super) fn daemon_name(letter: char, number: usize) -> Name {
-    format!("{letter}{number}").parse().expect("a letter and digits are a name")
-}
-
 impl World {
     pub(super) fn new(seed: u64, batch: Batch, bug: Option<Bug>, traced: bool) -> World {
         let plan = Plan::draw(seed, batch);
@@ -143,17 +139,10 @@ impl World {
         }
         let mut servers = Vec::new();
         for ((number, cluster), parent) in plan.platform.clusters().iter().enumerate().zip(&layout.servers) {
-            let name = daemon_name('c', number);
-            let config = ServerConfig {
-                name: name.clone(),
-                address: String::new(),
-                procs: cluster.procs,
-                speed: cluster.speed,
-                policy: cluster.batch.clone(),
-                tuner: plan.tuner,
-                waiting_per_user: 30,
-            };
-            let (daemon, processes) = (Daemon::new(config, ahead()), BTreeMap::new());
+            let config = server_config(number, cluster, plan.tuner, 30);
+            let name = config.name.clone();
+            let (daemon, processes) =
+                (Daemon::new(ServerStart { config, origin: ORIGIN }, ahead()), BTreeMap::new());
             servers.push(ServerNode { daemon, name, parent: *parent, processes, stopped: Vec::new() });
         }
         let names = agents.iter().enumerate().map(|(number, one)| (one.name.clone(), Peer::Agent(number)));
@@ -269,16 +258,16 @@ impl World {
 
     pub(super) fn is_up(&self, peer: Peer) -> bool {
         match peer {
-            Peer::Agent(index) => self.agents[index].daemon.up,
-            Peer::Server(index) => self.servers[index].daemon.up,
+            Peer::Agent(index) => self.agents[index].daemon.node.up,
+            Peer::Server(index) => self.servers[index].daemon.node.up,
             Peer::Client(_) => true,
         }
     }
 
     pub(super) fn life(&self, peer: Peer) -> u32 {
         match peer {
-            Peer::Agent(index) => self.agents[index].daemon.life,
-            Peer::Server(index) => self.servers[index].daemon.life,
+            Peer::Agent(index) => self.agents[index].daemon.node.life,
+            Peer::Server(index) => self.servers[index].daemon.node.life,
             Peer::Client(number) => self.clients[number as usize].life,
         }
     }
@@ -307,8 +296,8 @@ impl World {
         handle: &pliant_control::names::Handle,
     ) -> Option<&JobRecord> {
         let daemon = &self.servers[server].daemon;
-        let number = daemon.machine.number_of(handle);
-        number.and_then(|number| daemon.machine.job(number)).or_else(|| daemon.archived(handle))
+        let number = daemon.node.machine.number_of(handle);
+        number.and_then(|number| daemon.node.machine.job(number)).or_else(|| daemon.node.archived(handle))
     }
 }
 

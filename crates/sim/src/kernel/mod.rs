@@ -9,10 +9,14 @@
 //! | optional computations (`crate::optional`) | milliseconds | queue, loop; with a network: network, nodes with journals |
 //! | multi-jobs (`crate::multi_job`) | seconds | queue, loop |
 
+mod daemons;
 mod event_queue;
+mod node;
 mod peer;
 
+pub(crate) use daemons::{DaemonMachine, ServerStart, daemon_name, server_config, server_info};
 pub(crate) use event_queue::EventQueue;
+pub(crate) use node::{Node, NodeMachine, NumberedCommand};
 pub(crate) use peer::Peer;
 
 /// A simulation that [`run`] drives.

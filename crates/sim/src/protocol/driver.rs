@@ -13,7 +13,7 @@ use pliant_control::agent::{self, Agent, AgentConfig, ChildKind, Moving, Request
 use pliant_control::client;
 use pliant_control::names::Name;
 use pliant_control::server::{self, Server, ServerConfig};
-use pliant_model::{Cluster, Job, JobId, JobOutcome, Platform, RefusalCause, Run, Span, Time};
+use pliant_model::{Job, JobId, JobOutcome, Platform, RefusalCause, Run, Span, Time};
 use rustc_hash::FxHashMap;
 
 use super::clients::Client;
@@ -22,7 +22,9 @@ use super::network::{Link, Links, Network, NetworkMessage};
 use super::tree::{Layout, Placed};
 use super::{ProtocolRun, Unplaced, Watcher};
 use crate::kernel::Peer;
-use crate::kernel::{self, EventQueue, Simulation};
+use crate::kernel::{
+    self, EventQueue, Node, ServerStart, Simulation, daemon_name, server_config, server_info,
+};
 use crate::{Policies, SimError, SimJob, Ties};
 
 /// The journal that a daemon's news come from: none is ever lost here.
@@ -60,25 +62,16 @@ enum Rank {
     Due(Peer),
 }
 
-/// An agent with its place in the tree.
+/// An agent with its place in the hierarchy.
 pub(super) struct AgentNode {
-    pub(super) machine: Agent,
+    pub(super) node: Node<Agent>,
     pub(super) place: Placed,
-    pub(super) news: News,
 }
 
-/// A server with its place in the tree.
+/// A server with its place in the hierarchy.
 pub(super) struct ServerNode {
-    pub(super) machine: Server,
+    pub(super) node: Node<Server>,
     pub(super) parent: usize,
-    pub(super) news: News,
-}
-
-/// What a daemon has told its agent.
-#[derive(Default)]
-pub(super) struct News {
-    pub(super) told: u64,
-    pub(super) acknowledged: u64,
 }
 
 /// What the driver knows of a job that has not started.
@@ -112,36 +105,18 @@ pub(super) struct Driver<'a> {
     server_commands: Vec<server::Command>,
 }
 
-/// `a0`, `a1`, ... and `c0`, `c1`, ...: a platform's own names may be longer than a daemon's.
-fn name(message: char, number: usize) -> Name {
-    format!("{message}{number}").parse().expect("a message and digits are a name")
-}
-
 fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec<AgentConfig> {
     let moving = policies.reallocation.map(|policy| Moving { policy, early: None });
     // Time for a question to every server and back, with the second that each level has less.
     let height = layout.height as i64;
     let patience = Span(2 * network.latency.longest().0 * height + height);
     let config = |(number, place): (usize, &Placed)| AgentConfig {
-        name: name('a', number),
+        name: daemon_name('a', number),
         root: place.parent.is_none(),
         patience,
         moving: moving.filter(|_| place.parent.is_none()),
     };
     layout.agents.iter().enumerate().map(config).collect()
-}
-
-fn server_configs(platform: &Platform, policies: &Policies) -> Vec<ServerConfig> {
-    let config = |(number, cluster): (usize, &Cluster)| ServerConfig {
-        name: name('c', number),
-        address: String::new(),
-        procs: cluster.procs,
-        speed: cluster.speed,
-        policy: cluster.batch.clone(),
-        tuner: policies.tuner,
-        waiting_per_user: u32::MAX,
-    };
-    platform.clusters().iter().enumerate().map(config).collect()
 }
 
 impl<'a> Driver<'a> {
@@ -152,22 +127,22 @@ impl<'a> Driver<'a> {
         network: &Network,
         watcher: &'a mut dyn Watcher,
         origin: Time,
-    ) -> Result<Driver<'a>, SimError> {
+    ) -> Driver<'a> {
         let agent_configs = agent_configs(layout, network, policies);
-        let server_configs = server_configs(platform, policies);
+        let clusters = platform.clusters().iter().enumerate();
+        let server_configs: Vec<ServerConfig> = clusters
+            .map(|(number, cluster)| server_config(number, cluster, policies.tuner, u32::MAX))
+            .collect();
         watcher.begin(origin, &agent_configs, &server_configs);
         let mut peers = BTreeMap::new();
         peers.extend((0..).zip(&agent_configs).map(|(number, one)| (one.name.clone(), Peer::Agent(number))));
         peers
             .extend((0..).zip(&server_configs).map(|(number, one)| (one.name.clone(), Peer::Server(number))));
-        let agent = |(config, place): (AgentConfig, &Placed)| AgentNode {
-            machine: Agent::new(config),
-            place: *place,
-            news: News::default(),
-        };
-        let server = |(config, parent): (ServerConfig, &usize)| {
-            let machine = Server::new(config, origin).map_err(SimError::Batch)?;
-            Ok(ServerNode { machine, parent: *parent, news: News::default() })
+        let agent =
+            |(config, place): (AgentConfig, &Placed)| AgentNode { node: Node::new(config), place: *place };
+        let server = |(config, parent): (ServerConfig, &usize)| ServerNode {
+            node: Node::new(ServerStart { config, origin }),
+            parent: *parent,
         };
         let levels = layout.agents.iter().map(|place| place.depth + 1).max().unwrap_or(0);
         let mut driver = Driver {
@@ -175,11 +150,7 @@ impl<'a> Driver<'a> {
             policies,
             watcher,
             agents: agent_configs.into_iter().zip(&layout.agents).map(agent).collect(),
-            servers: server_configs
-                .into_iter()
-                .zip(&layout.servers)
-                .map(server)
-                .collect::<Result<_, SimError>>()?,
+            servers: server_configs.into_iter().zip(&layout.servers).map(server).collect(),
             peers,
             clients: FxHashMap::default(),
             submitted: FxHashMap::default(),
@@ -196,13 +167,13 @@ impl<'a> Driver<'a> {
             server_commands: Vec::new(),
         };
         driver.attach(origin);
-        Ok(driver)
+        driver
     }
 
     /// Every server attaches to its agent, and every agent tells its own of what it has.
     fn attach(&mut self, origin: Time) {
         for index in 0..self.servers.len() {
-            let info = self.server_info(index);
+            let info = server_info(&self.servers[index].node.machine, index);
             let (child, kind) = (info.name.clone(), ChildKind::Server);
             let attached = agent::Event::Attached { child, kind, journal: JOURNAL, servers: vec![info] };
             self.send_up(origin, Peer::Server(index), attached);
@@ -273,9 +244,9 @@ impl<'a> Driver<'a> {
     fn tell_agent(&mut self, now: Time, index: usize, event: agent::Event) {
         self.watcher.agent_told(now, index, &event);
         let mut commands = std::mem::take(&mut self.agent_commands);
-        let agent = &mut self.agents[index].machine;
-        agent.on(now, event, &mut commands);
-        let due = agent.next_due().map(|at| at.max(now));
+        let node = &mut self.agents[index].node;
+        node.deliver(now, event, &mut commands);
+        let due = node.machine.next_due().map(|at| at.max(now));
         self.set_due(Peer::Agent(index), due);
         self.watcher.agent_wants(now, index, &commands);
         for command in commands.drain(..) {
@@ -287,10 +258,10 @@ impl<'a> Driver<'a> {
     pub(super) fn tell_server(&mut self, now: Time, index: usize, event: server::Event) {
         self.watcher.server_told(now, index, &event);
         let mut commands = std::mem::take(&mut self.server_commands);
-        let server = &mut self.servers[index].machine;
-        server.on(now, event, &mut commands);
+        let node = &mut self.servers[index].node;
+        node.deliver(now, event, &mut commands);
         // All that is due at an instant is equal: the first cluster goes first.
-        let due = server.next_due().map(|at| at.max(now));
+        let due = node.machine.next_due().map(|at| at.max(now));
         self.set_due(Peer::Server(index), due);
         self.watcher.server_wants(now, index, &commands);
         for command in commands.drain(..) {
@@ -320,7 +291,7 @@ impl<'a> Driver<'a> {
                 self.send(now, Link::ClientAgent, message);
             }
             agent::Command::Answer { to: Requester::Parent(discovery), found } => {
-                let child = self.agents[index].machine.config().name.clone();
+                let child = self.agents[index].node.machine.config().name.clone();
                 self.send_up(now, me, agent::Event::Answered { child, discovery, found });
             }
             agent::Command::Acknowledge { child, sequence } => {
@@ -328,13 +299,12 @@ impl<'a> Driver<'a> {
                 self.send(now, Link::Down(depth, child), NetworkMessage::Acknowledged(child, sequence));
             }
             agent::Command::Tell(record) => {
-                let AgentNode { machine, news, .. } = &mut self.agents[index];
-                news.told += 1;
-                let (child, sequence) = (machine.config().name.clone(), news.told);
+                let node = &mut self.agents[index].node;
+                let (child, sequence) = (node.machine.config().name.clone(), node.number_update());
                 self.send_up(now, me, agent::Event::Told { child, sequence, record });
             }
             agent::Command::Announce => {
-                let machine = &self.agents[index].machine;
+                let machine = &self.agents[index].node.machine;
                 let there = machine.servers().filter(|(_, _, attached)| *attached);
                 let servers = there.map(|(info, _, _)| info.clone()).collect();
                 let (child, kind) = (machine.config().name.clone(), ChildKind::Agent);
@@ -374,15 +344,15 @@ impl<'a> Driver<'a> {
 
     fn acknowledged(&mut self, peer: Peer, sequence: u64) {
         match peer {
-            Peer::Server(index) => self.servers[index].news.acknowledged = sequence,
-            Peer::Agent(index) => self.agents[index].news.acknowledged = sequence,
-            Peer::Client(_) => debug_assert!(false, "clients tell no news"),
+            Peer::Server(index) => self.servers[index].node.acknowledge(sequence),
+            Peer::Agent(index) => self.agents[index].node.acknowledge(sequence),
+            Peer::Client(_) => debug_assert!(false, "clients send no status updates"),
         }
     }
 
     fn conclude(self) -> ProtocolRun {
-        let news = self.servers.iter().map(|one| &one.news).chain(self.agents.iter().map(|one| &one.news));
-        debug_assert!(news.into_iter().all(|news| news.told == news.acknowledged), "news were lost");
+        debug_assert!(self.servers.iter().all(|one| one.node.is_acknowledged()), "status updates were lost");
+        debug_assert!(self.agents.iter().all(|one| one.node.is_acknowledged()), "status updates were lost");
         debug_assert!(self.submitted.is_empty() && self.clients.is_empty(), "jobs were lost");
         let run = Run {
             platform: self.platform.clone(),

@@ -52,7 +52,7 @@ impl Driver<'_> {
     /// A server says what came of a proposal.
     pub(super) fn order_ended(&mut self, now: Time, index: usize, to: Token, outcome: MoveOutcome) {
         let Some(Waiting::Agent(discovery)) = self.handoffs.waiting.remove(&to.0) else { return };
-        let child = self.servers[index].machine.config().name.clone();
+        let child = self.servers[index].node.machine.config().name.clone();
         let found = DiscoveryResult { outcome: Some(outcome), ..DiscoveryResult::default() };
         self.send_up(now, Peer::Server(index), agent::Event::Answered { child, discovery, found });
     }
@@ -65,7 +65,7 @@ impl Driver<'_> {
             _ => None,
         };
         let (Some(from), Some(to)) = (server(&hop.from), server(&hop.to)) else { return };
-        let machine = &self.servers[source].machine;
+        let machine = &self.servers[source].node.machine;
         let payload = machine.number_of(job).and_then(|number| machine.payload(number));
         let Some(number) = payload.and_then(|payload| payload.read::<u32>().ok()) else { return };
         // It may have started there before that is known here.
@@ -124,7 +124,7 @@ impl Driver<'_> {
 
     /// A server asks the one that a held job came from.
     pub(super) fn inquired(&mut self, now: Time, source: usize, target: usize, id: HandoffId) {
-        let verdict = self.servers[source].machine.verdict(&id);
+        let verdict = self.servers[source].node.machine.verdict(&id);
         self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, verdict }));
     }
 }

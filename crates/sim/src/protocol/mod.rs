@@ -141,8 +141,9 @@ where
     if policies.plan_by != PlanBy::Walltimes {
         return Err(SimError::Protocol(Unsupported::PlanBy(policies.plan_by.basis())));
     }
+    policies.check(platform)?;
     let layout = tree.layout(platform).map_err(SimError::Tree)?;
     let mut jobs = jobs.into_iter().peekable();
     let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
-    driver::Driver::new(platform, &layout, policies, network, watcher, origin)?.run(jobs)
+    driver::Driver::new(platform, &layout, policies, network, watcher, origin).run(jobs)
 }

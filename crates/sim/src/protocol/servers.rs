@@ -5,45 +5,26 @@ use pliant_control::batch;
 use pliant_control::client;
 use pliant_control::job::Exit;
 use pliant_control::reason::Cause;
-use pliant_control::server::{self, Answer, ServerConfig};
-use pliant_control::server_info::ServerInfo;
+use pliant_control::server::{self, Answer};
 use pliant_model::{ClusterId, JobId, JobOutcome, MapReason, Procs, Reason, Time, runtime_at};
 
-use super::driver::{Driver, ServerNode, Submitted};
+use super::driver::{Driver, Submitted};
 use super::network::{Link, NetworkMessage};
-use crate::kernel::Peer;
+use crate::kernel::{Peer, server_info};
 
 impl Driver<'_> {
-    /// A server as it describes itself. Its rank is its cluster's position: ties go as in a direct simulation.
-    pub(super) fn server_info(&self, index: usize) -> ServerInfo {
-        let ServerConfig { name, procs, speed, policy, .. } = self.servers[index].machine.config().clone();
-        let (address, services) = (String::new(), Vec::new());
-        ServerInfo {
-            name,
-            address,
-            rank: index as u32,
-            procs,
-            speed,
-            policy,
-            services,
-            scripts: true,
-            optional_cores: 0,
-            optional_per_core: 0,
-        }
-    }
-
     /// A server says what it would give.
     pub(super) fn answer(&mut self, now: Time, index: usize, discovery: u64, ask: &Ask) {
-        let info = self.server_info(index);
+        let info = server_info(&self.servers[index].node.machine, index);
         let child = info.name.clone();
         let found = match &ask.what {
             DiscoverySubject::Pictures => {
-                let pictures = vec![self.servers[index].machine.picture(now, &info)];
+                let pictures = vec![self.servers[index].node.machine.picture(now, &info)];
                 DiscoveryResult { pictures, ..DiscoveryResult::default() }
             }
             DiscoverySubject::Order(order) => return self.ordered(now, index, discovery, order.clone()),
             DiscoverySubject::Work(work) => {
-                self.servers[index].machine.answer(now, &info, &ask.caller.user, work)
+                self.servers[index].node.machine.answer(now, &info, &ask.caller.user, work)
             }
             DiscoverySubject::Service { .. } => {
                 let refusals = vec![(info.name, Cause::NotOffered.because("offers no services"))];
@@ -82,9 +63,8 @@ impl Driver<'_> {
                 debug_assert!(false, "every batch system is embedded");
             }
             server::Command::Tell(record) => {
-                let ServerNode { machine, news, .. } = &mut self.servers[index];
-                news.told += 1;
-                let (child, sequence) = (machine.config().name.clone(), news.told);
+                let node = &mut self.servers[index].node;
+                let (child, sequence) = (node.machine.config().name.clone(), node.number_update());
                 self.send_up(now, Peer::Server(index), agent::Event::Told { child, sequence, record });
             }
             // The outcomes of the run are the archive, and a job that is not here any more was moved.
@@ -102,7 +82,7 @@ impl Driver<'_> {
 
     /// A process begins; only the driver knows when it will end.
     fn start(&mut self, now: Time, index: usize, run: &batch::Run) {
-        let machine = &self.servers[index].machine;
+        let machine = &self.servers[index].node.machine;
         let hops = machine.job(run.job.0).map_or(&[][..], |record| &record.hops);
         let (moves, moved) = (hops.len() as u32, hops.last().map(|hop| Reason::Moved(hop.reason)));
         let payload = machine.payload(run.job.0).and_then(|payload| payload.read::<u32>().ok());

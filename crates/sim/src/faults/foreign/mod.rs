@@ -186,7 +186,7 @@ impl World {
 
     /// A server is there, for the first time or again.
     pub(super) fn resume_site(&mut self, index: usize) {
-        let machine = &self.servers[index].daemon.machine;
+        let machine = &self.servers[index].daemon.node.machine;
         let (mirror, unanswered) = (machine.mirror().cloned().unwrap_or_default(), machine.unanswered());
         let Some(site) = self.sites.get_mut(&index) else { return };
         (site.mirror, site.told, site.described) = (mirror, None, false);
@@ -228,7 +228,7 @@ impl World {
             Command::Terminate { job, ids } => (job, Doing::Terminate { ids: ids.into(), looks: false }),
             Command::Look { job, listed, .. } => (job, Doing::Look { listed }),
         };
-        let machine = &self.servers[index].daemon.machine;
+        let machine = &self.servers[index].daemon.node.machine;
         let record = machine.job(job.0).map(|record| &record.handle);
         let is_ours = record.is_some();
         let folder = record.or(machine.held_as(job.0)).cloned();
@@ -348,6 +348,6 @@ impl World {
 
     /// Commands to the batch system of a server that nobody has answered.
     pub(super) fn unanswered(&self, index: usize) -> usize {
-        self.servers[index].daemon.machine.unanswered().len()
+        self.servers[index].daemon.node.machine.unanswered().len()
     }
 }

@@ -36,7 +36,7 @@ impl World {
     /// A supervisor claims the folder of its job, and runs it.
     pub(super) fn node_claims(&mut self, index: usize, id: u64, folder: &Handle, walltime: u64) {
         let now = self.queue.now();
-        let machine = &self.servers[index].daemon.machine;
+        let machine = &self.servers[index].daemon.node.machine;
         let record = machine.number_of(folder).and_then(|number| machine.job(number)).cloned();
         let planned =
             record.as_ref().and_then(|record| self.plan.jobs.iter().find(|one| one.key == record.key));

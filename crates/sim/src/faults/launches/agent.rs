@@ -25,7 +25,7 @@ const POWER: f64 = 100.0;
 
 impl World {
     pub(super) fn tell_coordinator(&mut self, event: Event) {
-        if !self.launches.coordinator.up {
+        if !self.launches.coordinator.node.up {
             return;
         }
         self.note(|_| format!("the coordinator is told {}", crate::faults::trace::short(&event)));
@@ -37,14 +37,14 @@ impl World {
     }
 
     fn coordinator_acts(&mut self) {
-        let todo = self.launches.coordinator.todo();
+        let todo = self.launches.coordinator.node.take_commands();
         todo.into_iter().for_each(|(command, _)| self.coordinator_wants(command));
     }
 
     /// Sees to it that what the coordinator was told becomes durable, and that it is told in time.
     fn plan_coordinator(&mut self) {
         let daemon = &mut self.launches.coordinator;
-        let life = daemon.life;
+        let life = daemon.node.life;
         if daemon.begins_commit() {
             let most = if self.is_stormy() { self.plan.weather.commit } else { 20 };
             let pause = self.rng.random_range(0..=most);
@@ -58,12 +58,12 @@ impl World {
     pub(super) fn coordinator_due(&mut self, life: u32) {
         let now = self.queue.now();
         let daemon = &mut self.launches.coordinator;
-        if !daemon.up || daemon.life != life {
+        if !daemon.node.up || daemon.node.life != life {
             return;
         }
         daemon.due = None;
         let clock = daemon.clock.now(now);
-        if daemon.machine.next_due().is_some_and(|due| due <= clock) {
+        if daemon.node.machine.next_due().is_some_and(|due| due <= clock) {
             self.tell_coordinator(Event::Due);
         }
         self.plan_coordinator();
@@ -71,7 +71,7 @@ impl World {
 
     pub(super) fn coordinator_commits(&mut self, life: u32) {
         let daemon = &mut self.launches.coordinator;
-        if !daemon.up || daemon.life != life {
+        if !daemon.node.up || daemon.node.life != life {
             return;
         }
         let snapshot = self.rng.random_ratio(1, 10);
@@ -100,7 +100,7 @@ impl World {
     }
 
     pub(in crate::faults) fn restart_coordinator(&mut self, by: i64) {
-        self.launches.coordinator.up = true;
+        self.launches.coordinator.node.up = true;
         self.launches.coordinator.clock.jump(by);
         self.plan_coordinator();
     }
@@ -113,7 +113,7 @@ impl World {
     }
 
     fn coordinator_wants(&mut self, command: Command) {
-        let life = self.launches.coordinator.life;
+        let life = self.launches.coordinator.node.life;
         match command {
             Command::Answer { to, answer } => self.answer_launch(to.0, Answered::User(answer)),
             Command::Verdict { to, verdict, heard } => {
@@ -139,7 +139,7 @@ impl World {
 
     /// Servers say what machines they have: those that are there.
     pub(super) fn surveyed(&mut self, life: u32, launch: LaunchId, group: u32) {
-        if self.launches.coordinator.life != life {
+        if self.launches.coordinator.node.life != life {
             return;
         }
         let mut sites = Vec::new();
@@ -151,7 +151,7 @@ impl World {
                 continue;
             }
             let name = self.servers[index].name.clone();
-            let machine = &self.servers[index].daemon.machine;
+            let machine = &self.servers[index].daemon.node.machine;
             let procs = machine.procs().0;
             // What parts have from their turn on, as servers say; that of jobs would leave little to be launched.
             let has_turn = |standing: &Standing| {
@@ -221,7 +221,7 @@ impl World {
                 None => self.tell_coordinator(Event::Launch { reply, wanted }),
             },
             (_, Asked::Cancel(launch)) => {
-                let is_known = self.launches.coordinator.machine.record(&launch, &operator()).is_some();
+                let is_known = self.launches.coordinator.node.machine.record(&launch, &operator()).is_some();
                 match self.launches.archive.get(&launch.key).filter(|_| !is_known).cloned() {
                     // Long over: the agent finds it in the archive.
                     Some(record) => {
@@ -245,7 +245,7 @@ impl World {
 
     fn answer_look(&mut self, number: u64) {
         let Some(asked) = self.launches.looks.remove(&number) else { return };
-        let known = self.launches.coordinator.machine.record(&asked, &operator());
+        let known = self.launches.coordinator.node.machine.record(&asked, &operator());
         let known = known.or_else(|| self.launches.archive.get(&asked.key).cloned());
         let answer = known.map_or(Answer::NoSuchLaunch, |record| Answer::Launch(Box::new(record)));
         self.answer_launch(number, Answered::User(answer));

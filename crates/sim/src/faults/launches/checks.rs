@@ -10,7 +10,7 @@ use crate::kernel::Peer;
 impl World {
     /// What the coordinator has decided is durable now: every part that is to run is held.
     pub(super) fn check_decisions(&mut self) {
-        let machine = &self.launches.coordinator.machine;
+        let machine = &self.launches.coordinator.node.machine;
         let new = |key: Key, group| !self.launches.decided.contains(&(key, group));
         let parts = machine.parts().filter(|(_, _, _, runs)| *runs);
         let parts = parts.filter(|(id, _, group, _)| new(id.launch.key, *group));
@@ -18,7 +18,7 @@ impl World {
         for (id, server, group) in parts {
             self.launches.decided.insert((id.launch.key, group));
             let Some(Peer::Server(index)) = self.peers.get(&server).copied() else { continue };
-            let standing = self.servers[index].daemon.machine.part_standing(&id);
+            let standing = self.servers[index].daemon.node.machine.part_standing(&id);
             let is_held =
                 matches!(standing, Standing::Held { .. } | Standing::Committed | Standing::Runs { .. });
             if !is_held {
@@ -33,7 +33,7 @@ impl World {
     /// A process of a part begins.
     pub(super) fn check_begin(&mut self, index: usize, part: &Part) {
         let (key, id) = (part.id.launch.key, &part.id);
-        let group = self.launches.coordinator.machine.parts().find(|(one, ..)| *one == id);
+        let group = self.launches.coordinator.node.machine.parts().find(|(one, ..)| *one == id);
         let group = group.map(|(_, _, group, _)| group);
         if !group.is_some_and(|group| self.launches.decided.contains(&(key, group))) {
             self.wrong("alone", format!("c{index} begins {id}, of which no journal says that it runs"));
@@ -58,7 +58,7 @@ impl World {
                 let process = server.processes.get(&pliant_model::JobId(number));
                 id.launch.key == key && process.is_some_and(|process| !process.over)
             };
-            let left = server.daemon.machine.parts().find(|(part, number, _)| runs(&part.id, *number));
+            let left = server.daemon.node.machine.parts().find(|(part, number, _)| runs(&part.id, *number));
             if let Some((part, ..)) = left {
                 let what = format!("{} is over, and {} runs at c{index}", record.id, part.id);
                 return self.wrong("over", what);
@@ -75,14 +75,14 @@ impl World {
             return Some(format!("user {number} does not know how the launch has ended"));
         }
         let daemon = &self.launches.coordinator;
-        if !daemon.up {
+        if !daemon.node.up {
             return Some("the coordinator is down".to_owned());
         }
-        if let Some(record) = daemon.machine.records().find(|record| record.state != LaunchState::Over) {
+        if let Some(record) = daemon.node.machine.records().find(|record| record.state != LaunchState::Over) {
             return Some(format!("{} is {}", record.id, record.state.word()));
         }
         for server in &self.servers {
-            let machine = &server.daemon.machine;
+            let machine = &server.daemon.node.machine;
             if machine.untold_parts() > 0 {
                 return Some(format!("{} has parts of launches", server.name));
             }

@@ -18,14 +18,14 @@ mod users;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::coallocation::{
-    self, Answer, Coordinator, CoordinatorConfig, CoordinatorState, LaunchId, LaunchRecord, LaunchSpec,
-    PartId, Spawn, Standing, Verdict,
+    self, Answer, Coordinator, CoordinatorConfig, LaunchId, LaunchRecord, LaunchSpec, PartId, Spawn,
+    Standing, Verdict,
 };
 use pliant_control::handoff;
 use pliant_control::names::{Key, Name};
 use pliant_model::JobId;
 
-use super::daemon::{Daemon, Keeps, Kind};
+use super::daemon::Daemon;
 use super::world::{AgentNode, World};
 pub(super) use plan::PlannedLaunch;
 use users::User;
@@ -98,22 +98,6 @@ pub(super) struct Launches {
     begun: BTreeMap<PartId, u32>,
 }
 
-impl Kind for Coordinator {
-    type Config = CoordinatorConfig;
-
-    fn make(config: &CoordinatorConfig) -> Coordinator {
-        Coordinator::new(config.clone())
-    }
-
-    fn make_again(config: &CoordinatorConfig, state: CoordinatorState) -> Result<Coordinator, String> {
-        Ok(Coordinator::from_state(config.clone(), state))
-    }
-
-    fn keeps(_command: &coallocation::Command) -> Keeps<'_> {
-        Keeps::Nothing
-    }
-}
-
 impl Launches {
     /// The first agent coordinates.
     pub(super) fn new(agents: &[AgentNode], planned: &[PlannedLaunch]) -> Launches {
@@ -139,7 +123,7 @@ impl World {
             Moment::Located(server, life, id) => self.located(server, life, id),
             Moment::Task(server, job, task) => self.task_ends(server, job, task),
             Moment::Late(life, event) => {
-                if self.launches.coordinator.life == life {
+                if self.launches.coordinator.node.life == life {
                     self.tell_coordinator(*event);
                 }
             }

@@ -37,7 +37,7 @@ impl World {
 
     /// A server starts a part as soon as it has its processors.
     fn starts_unasked(&mut self, index: usize, life: u32, id: &PartId) {
-        let found = self.servers[index].daemon.machine.parts().find(|(part, ..)| part.id == *id);
+        let found = self.servers[index].daemon.node.machine.parts().find(|(part, ..)| part.id == *id);
         if let Some((part, number, _)) = found {
             let run = Run { job: JobId(number), procs: part.procs, cores: Vec::new(), walltime: Span(1) };
             self.after(1, WorldEvent::Begins(index, life, run));
@@ -56,7 +56,7 @@ impl World {
         if self.life(Peer::Server(index)) != life {
             return;
         }
-        let found = self.servers[index].daemon.machine.parts().find(|(part, ..)| part.id == id);
+        let found = self.servers[index].daemon.node.machine.parts().find(|(part, ..)| part.id == id);
         let Some((part, number, _)) = found else { return };
         let address = |(at, task): (usize, &pliant_control::coallocation::PlacedTask)| {
             (task.name.clone(), format!("c{index}:{}", number * 100 + at as u32))
@@ -71,7 +71,7 @@ impl World {
 
     /// A server begins the process of a part.
     pub(in crate::faults) fn part_begins(&mut self, index: usize, run: &Run) {
-        let Some((part, _)) = self.servers[index].daemon.machine.part(run.job.0) else { return };
+        let Some((part, _)) = self.servers[index].daemon.node.machine.part(run.job.0) else { return };
         let part = part.clone();
         self.check_begin(index, &part);
         let planned = self.plan.launches.iter().find(|planned| planned.wanted.key == part.id.launch.key);
@@ -111,7 +111,7 @@ impl World {
         else {
             return;
         };
-        let part = self.servers[index].daemon.machine.part(job.0);
+        let part = self.servers[index].daemon.node.machine.part(job.0);
         let Some(id) = part.map(|(part, _)| part.id.clone()) else { return };
         let exit = Exit::Code(code);
         self.tell_server(index, Event::Part(PartEvent::TaskEnded { id, task, exit }));
@@ -119,7 +119,7 @@ impl World {
 
     /// A server that is there again finds out which tasks of its parts have ended meanwhile.
     pub(in crate::faults) fn resume_tasks(&mut self, index: usize) {
-        let running = self.servers[index].daemon.machine.running_parts();
+        let running = self.servers[index].daemon.node.machine.running_parts();
         let running: Vec<JobId> = running.map(|(_, run, _)| run.job).collect();
         for job in running {
             let until = self.servers[index].processes.get(&job).map_or(0, |process| process.until());

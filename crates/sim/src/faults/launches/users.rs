@@ -125,7 +125,7 @@ impl World {
             (Party::User(life), Answered::User(answer)) => self.user_hears(from, life, number, Some(answer)),
             (Party::Coordinator(life, id), Answered::Standing(standing)) => {
                 let Some(to) = self.calls.get(&number).map(|call| call.to) else { return };
-                if self.launches.coordinator.life == life {
+                if self.launches.coordinator.node.life == life {
                     let from = self.name_of(to).parse().expect("a server has a name");
                     let event =
                         pliant_control::coallocation::Event::Stands { from, id, standing, reply: None };

@@ -35,7 +35,7 @@ impl World<'_> {
     /// A client may have come to the time to look for other servers.
     pub(super) fn look(&mut self, user: usize) {
         let client = &self.clients[user];
-        if client.look <= self.queue.now() && !client.machine.is_over() {
+        if client.look <= self.queue.now() && !client.node.machine.is_over() {
             self.ask_agent(user);
         }
     }

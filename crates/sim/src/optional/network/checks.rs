@@ -3,7 +3,6 @@
 use pliant_model::SpanMs;
 
 use super::World;
-use super::faults::retold;
 
 /// How long after the last fault those who are left settle: whoever is away comes back, whoever was given up is found
 /// again, and what was lost is sent again.
@@ -14,7 +13,7 @@ impl World<'_> {
     /// users times cores (claim C004-19).
     pub(super) fn check_bound(&mut self, at: usize) {
         let Some(most) = self.most_optional() else { return };
-        let machine = &self.servers[at].machine;
+        let machine = &self.servers[at].node.machine;
         if self.clients.iter().any(|client| machine.optional_of(&client.user) > most) {
             self.violations.push(format!("server {at} stores more than {most} optional requests of a user"));
         }
@@ -36,18 +35,22 @@ impl World<'_> {
             self.violations
                 .push(format!("{stored} optional requests were stored, expected {most:?} at most"));
         }
-        for (at, server) in self.servers.iter().enumerate() {
-            if server.machine.queue().counts() != (0, 0) || !server.running.is_empty() {
+        let now = self.queue.now();
+        for (at, server) in self.servers.iter_mut().enumerate() {
+            if server.node.machine.queue().counts() != (0, 0) || !server.running.is_empty() {
                 self.violations.push(format!("server {at} still has requests"));
             }
-            if retold(server) != server.machine {
-                self.violations.push(format!("the journal of server {at} tells another story"));
-            }
+            let replayed = server.node.check_journal(now);
+            self.violations.extend(replayed.err().map(|why| format!("the journal of server {at}: {why}")));
+        }
+        for (user, client) in self.clients.iter_mut().enumerate() {
+            let replayed = client.node.check_journal(now);
+            self.violations.extend(replayed.err().map(|why| format!("the journal of user {user}: {why}")));
         }
     }
 
     fn check_user(&mut self, user: usize) {
-        let machine = &self.clients[user].machine;
+        let machine = &self.clients[user].node.machine;
         let progress = machine.progress();
         let done = &self.completed[user];
         let mandatory = done.keys().filter(|number| **number < machine.plan().mandatory).count() as u32;

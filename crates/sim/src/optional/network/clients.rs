@@ -10,19 +10,20 @@ use super::{AGAIN, Bug, Class, NetworkEvent, Peer, Timer, ToClient, World};
 
 impl World<'_> {
     pub(super) fn tell_client(&mut self, user: usize, event: explore::Event) {
-        if !self.clients[user].up {
+        if !self.clients[user].node.up {
             return;
         }
         let forgets = self.bug == Some(Bug::ForgetsSent)
             && event == explore::Event::Resumed
-            && self.clients[user].machine.looks_for_servers();
-        let mut commands = Vec::new();
-        self.clients[user].machine.on(self.queue.now(), event, &mut commands);
+            && self.clients[user].node.machine.looks_for_servers();
+        let (now, node) = (self.queue.now(), &mut self.clients[user].node);
+        node.tell(now, event, true);
+        let commands = node.commit(now, false);
         if !self.weather.clients_stay && self.strikes(self.weather.cut_short) {
             self.seen.cut_short += 1;
             return self.crash(Peer::Client(user));
         }
-        for command in commands {
+        for (command, _) in commands {
             match command {
                 explore::Command::Submit(_) if forgets => {}
                 command => self.carry_out_for(user, command),
@@ -83,14 +84,14 @@ impl World<'_> {
     }
 
     pub(super) fn wait_for(&mut self, user: usize, at: TimeMs, class: Class, timer: Timer) {
-        let life = self.clients[user].life;
+        let life = self.clients[user].node.life;
         self.schedule(at, class, NetworkEvent::Timer(user, life, timer));
     }
 
     /// A client comes to a time that it has waited for, unless it has crashed since.
     pub(super) fn timer(&mut self, user: usize, life: u32, timer: Timer) {
         let client = &self.clients[user];
-        if !client.up || client.life != life {
+        if !client.node.up || client.node.life != life {
             return;
         }
         match timer {
@@ -183,7 +184,7 @@ impl World<'_> {
         let name = self.servers[at].name.clone();
         client.open.retain(|_, submission| submission.server != name);
         // Also what the word for is still under way: the machine gives it to others as well.
-        self.released.extend(client.machine.sent_to(&name).map(|number| (user, number)));
+        self.released.extend(client.node.machine.sent_to(&name).map(|number| (user, number)));
         self.seen.given_up += 1;
         self.look_soon(user);
         if self.bug != Some(Bug::LosesWithServer) {
@@ -193,7 +194,7 @@ impl World<'_> {
     }
 
     pub(super) fn told_client(&mut self, user: usize, told: ToClient) {
-        if !self.clients[user].up {
+        if !self.clients[user].node.up {
             return;
         }
         match told {

@@ -46,9 +46,9 @@ impl World<'_> {
         if self.kind(user, number) == Kind::Mandatory {
             return;
         }
-        let machine = &self.servers[at].machine;
+        let machine = &self.servers[at].node.machine;
         for (other, client) in self.clients.iter().enumerate() {
-            let is_excused = !client.up || self.queue.now() < client.excused;
+            let is_excused = !client.node.up || self.queue.now() < client.excused;
             if other == user || !is_excused {
                 continue;
             }
@@ -65,7 +65,7 @@ impl World<'_> {
     /// A run has ended whose client has not left: counts what it took after the deadline.
     pub(super) fn count_late(&mut self, user: usize, took: SpanMs, speed: f64) {
         let client = &mut self.clients[user];
-        let late = (self.queue.now() - client.machine.plan().deadline).max(SpanMs::ZERO).min(took);
+        let late = (self.queue.now() - client.node.machine.plan().deadline).max(SpanMs::ZERO).min(took);
         client.late = client.late + SpanMs((late.0 as f64 * speed).round() as i64);
     }
 

@@ -1,11 +1,11 @@
 //! Crashes, and what comes back.
 
 use pliant_control::optional::explore;
-use pliant_control::optional::server::{Event, Process, Requests};
+use pliant_control::optional::server::{Event, Process};
 use pliant_model::SpanMs;
 use rand::Rng;
 
-use super::{Bug, Class, NetworkEvent, Peer, Server, World};
+use super::{Bug, Class, NetworkEvent, Peer, World};
 
 impl World<'_> {
     pub(super) fn schedule_crash(&mut self) {
@@ -33,20 +33,18 @@ impl World<'_> {
 
     /// A client or a daemon is gone. What it was told is in its journal; what was on its way to it is lost.
     pub(super) fn crash(&mut self, peer: Peer) {
-        let up = match peer {
-            Peer::Client(user) => &mut self.clients[user].up,
-            Peer::Server(at) => &mut self.servers[at].up,
-            Peer::Agent => &mut self.agent_up,
+        let crashed = match peer {
+            Peer::Client(user) if self.clients[user].node.up => self.clients[user].node.crash().map(|_| ()),
+            Peer::Server(at) if self.servers[at].node.up => self.servers[at].node.crash().map(|_| ()),
+            Peer::Agent if std::mem::take(&mut self.agent_up) => Ok(()),
+            Peer::Client(_) | Peer::Server(_) | Peer::Agent => return,
         };
-        if !std::mem::take(up) {
-            return;
-        }
+        self.violations.extend(crashed.err());
         self.seen.crashes += 1;
         if let Peer::Client(user) = peer {
-            let client = &mut self.clients[user];
-            client.life += 1;
+            let client = &self.clients[user];
             self.seen.crashed_looking +=
-                u32::from(client.machine.looks_for_servers() && !client.open.is_empty());
+                u32::from(client.node.machine.looks_for_servers() && !client.open.is_empty());
         }
         let away = SpanMs(self.rng.random_range(1..=(2 * self.weather.away.0).max(1)));
         self.schedule(self.queue.now() + away, Class::Fault, NetworkEvent::Back(peer));
@@ -59,7 +57,7 @@ impl World<'_> {
             Peer::Server(at) => self.server_back(at),
             Peer::Client(user) => {
                 let client = &mut self.clients[user];
-                client.up = true;
+                client.node.up = true;
                 client.open.clear();
                 client.cancelling.clear();
                 client.cancelling_one.clear();
@@ -77,13 +75,12 @@ impl World<'_> {
     fn server_back(&mut self, at: usize) {
         let server = &mut self.servers[at];
         if self.bug == Some(Bug::ForgetsJournal) {
-            server.journal.clear();
+            server.node.lose_journal();
         }
-        server.machine = retold(server);
-        server.up = true;
+        server.node.up = true;
         server.due = None;
         // What was decided, and perhaps not done.
-        let processes: Vec<Process> = server.machine.processes().collect();
+        let processes: Vec<Process> = server.node.machine.processes().collect();
         let missed = std::mem::take(&mut server.missed);
         let has_ended = |request| {
             missed
@@ -103,13 +100,4 @@ impl World<'_> {
         }
         self.tell_server(at, Event::Due);
     }
-}
-
-/// The machine of a server, by its journal.
-pub(super) fn retold(server: &Server) -> Requests {
-    let mut machine = server.first.clone();
-    for (at, event) in &server.journal {
-        machine.on(*at, event.clone(), &mut Vec::new());
-    }
-    machine
 }

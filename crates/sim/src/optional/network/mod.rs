@@ -13,6 +13,7 @@ mod checks;
 mod clients;
 mod excused;
 mod faults;
+mod nodes;
 mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,7 @@ use rand_chacha::ChaCha8Rng;
 use super::direct::server_name;
 use super::scenario::{Scenario, System, UserDraw};
 use super::tally::Tally;
-use crate::kernel::{self, EventQueue, Simulation};
+use crate::kernel::{self, EventQueue, Node, Simulation};
 
 /// How long a client waits for an answer before it sends again.
 const AGAIN: SpanMs = SpanMs(2_000);
@@ -195,29 +196,22 @@ enum Peer {
 }
 
 struct Server {
-    machine: Requests,
+    node: Node<Requests>,
     name: Name,
     speed: f64,
-    up: bool,
     /// What it is to be told when it is up again: ends of processes that outlived it.
     missed: Vec<Event>,
     /// Processes, by request: since when.
     running: BTreeMap<RequestId, (TimeMs, u32)>,
     due: Option<TimeMs>,
-    /// Its journal, with the machine it began with.
-    journal: Vec<(TimeMs, Event)>,
-    first: Requests,
 }
 
 struct Client {
-    machine: Explore,
+    node: Node<Explore>,
     key: Key,
     user: User,
     runtime: SpanMs,
     free: TimeMs,
-    up: bool,
-    /// How often it has crashed: what an earlier life waited for is forgotten.
-    life: u32,
     began: bool,
     /// Submissions whose request is not over, as far as the client was told.
     open: BTreeMap<u32, Submission>,
@@ -312,17 +306,13 @@ impl<'a> World<'a> {
                 mandatory_per_user: weather.mandatory_per_user,
                 draws,
             };
-            let machine = Requests::new(config);
             Server {
-                first: machine.clone(),
-                machine,
+                node: Node::new(config),
                 name: server_name(number),
                 speed: *speed,
-                up: true,
                 missed: Vec::new(),
                 running: BTreeMap::new(),
                 due: None,
-                journal: Vec::new(),
             }
         };
         let servers: Vec<Server> = scenario.speeds.iter().enumerate().map(server).collect();
@@ -334,13 +324,11 @@ impl<'a> World<'a> {
             _ => plan,
         };
         let client = |(number, (plan, user)): (usize, (Plan, &UserDraw))| Client {
-            machine: Explore::new(planned(plan)),
+            node: Node::new(planned(plan)),
             key: Key((number as u128 + 1).to_be_bytes()),
             user: format!("u{number}").parse().expect("a letter and digits are a user's name"),
             runtime: user.runtime,
             free: TimeMs::ZERO,
-            up: true,
-            life: 0,
             began: false,
             open: BTreeMap::new(),
             cancelling: BTreeSet::new(),

@@ -9,19 +9,18 @@ use super::{Bug, Class, NetworkEvent, Peer, ToClient, World};
 
 impl World<'_> {
     pub(super) fn tell_server(&mut self, at: usize, event: Event) {
-        if !self.servers[at].up {
+        if !self.servers[at].node.up {
             // Nobody listens; who wants an answer asks again.
             return self.excuse_for(&NetworkEvent::ToServer(at, event));
         }
         let server = &mut self.servers[at];
-        server.journal.push((self.queue.now(), event.clone()));
-        let before = server.machine.queue().optional();
+        let before = server.node.machine.queue().optional();
         let key = match &event {
             Event::Submit { submit, .. } => Some((submit.key, submit.attempt)),
             Event::Cancel { key, attempt, .. } | Event::Withdraw { key, attempt, .. } => {
                 Some((*key, *attempt))
             }
-            Event::Ended { request, .. } => server.machine.key(*request).map(|key| (key, 0)),
+            Event::Ended { request, .. } => server.node.machine.key(*request).map(|key| (key, 0)),
             Event::CancelAll { .. } | Event::Due => None,
         };
         if self.bug == Some(Bug::EndsAnybody)
@@ -30,9 +29,10 @@ impl World<'_> {
         {
             self.end_process(at, running);
         }
-        let mut commands = Vec::new();
-        self.servers[at].machine.on(self.queue.now(), event, &mut commands);
-        let after = self.servers[at].machine.queue().optional();
+        let (now, node) = (self.queue.now(), &mut self.servers[at].node);
+        node.tell(now, event, true);
+        let commands = node.commit(now, false);
+        let after = self.servers[at].node.machine.queue().optional();
         (before..after).for_each(|_| self.tally.stored());
         (after..before).for_each(|_| self.tally.unstored());
         self.check_bound(at);
@@ -40,11 +40,11 @@ impl World<'_> {
             self.seen.cut_short += 1;
             return self.crash(Peer::Server(at));
         }
-        for command in commands {
+        for (command, _) in commands {
             self.carry_out(at, key, command);
         }
         let server = &mut self.servers[at];
-        let due = server.machine.next_due(self.queue.now());
+        let due = server.node.machine.next_due(self.queue.now());
         if due != server.due {
             server.due = due;
             if let Some(due) = due {
@@ -62,11 +62,11 @@ impl World<'_> {
 
     /// A client is told what it may expect, if anybody is there.
     pub(super) fn tell_prospects(&mut self, user: usize, at: usize) {
-        if !self.servers[at].up {
+        if !self.servers[at].node.up {
             return;
         }
         let client = &self.clients[user];
-        let prospects = self.servers[at].machine.prospects(self.queue.now(), client.key, &client.user);
+        let prospects = self.servers[at].node.machine.prospects(self.queue.now(), client.key, &client.user);
         self.send_to_client(user, ToClient::Expected(at, prospects));
     }
 
@@ -92,7 +92,7 @@ impl World<'_> {
     }
 
     pub(super) fn run_process(&mut self, at: usize, request: RequestId, core: u32) {
-        let Some(key) = self.servers[at].machine.key(request) else {
+        let Some(key) = self.servers[at].node.machine.key(request) else {
             return self.violations.push(format!("server {at} runs {request:?}, which it does not have"));
         };
         let runtime = self.clients[self.by_key[&key.exploration]].runtime;
@@ -120,7 +120,7 @@ impl World<'_> {
             self.servers[at].running.insert(request, (began, core));
             return;
         }
-        let Some(key) = self.servers[at].machine.key(request) else {
+        let Some(key) = self.servers[at].node.machine.key(request) else {
             return self.violations.push(format!("server {at} has forgotten {request:?}, which runs"));
         };
         let user = self.by_key[&key.exploration];
@@ -130,11 +130,11 @@ impl World<'_> {
         let kind = self.kind(user, key.number);
         let exit = if whole { Exit::Completed } else { Exit::Killed };
         // One that its client has cancelled, because it was given up here, may be.
-        let is_wanted = self.servers[at].machine.stands(key) != Some(Standing::Cancelled);
+        let is_wanted = self.servers[at].node.machine.stands(key) != Some(Standing::Cancelled);
         if !whole && self.fair && kind == Kind::Mandatory && is_wanted {
             self.violations.push(format!("mandatory request {} of user {user} was ended", key.number));
         }
-        let over = self.clients[user].machine.is_over();
+        let over = self.clients[user].node.machine.is_over();
         let first = whole && !over && !self.completed[user].contains_key(&key.number);
         if whole {
             *self.completed[user].entry(key.number).or_default() += 1;
@@ -151,13 +151,13 @@ impl World<'_> {
         if end != RunEnd::Cancelled {
             self.count_late(user, took, speed);
         }
-        let ended = Some(self.queue.now()).filter(|_| !self.servers[at].up);
+        let ended = Some(self.queue.now()).filter(|_| !self.servers[at].node.up);
         self.server_told_of_end(at, Event::Ended { request, exit, at: ended });
     }
 
     /// A server is told of an end; when it is back, if it is away.
     pub(super) fn server_told_of_end(&mut self, at: usize, event: Event) {
-        if self.servers[at].up {
+        if self.servers[at].node.up {
             self.tell_server(at, event);
         } else {
             self.servers[at].missed.push(event);
@@ -165,6 +165,10 @@ impl World<'_> {
     }
 
     pub(super) fn kind(&self, user: usize, number: u32) -> Kind {
-        if number < self.clients[user].machine.plan().mandatory { Kind::Mandatory } else { Kind::Optional }
+        if number < self.clients[user].node.machine.plan().mandatory {
+            Kind::Mandatory
+        } else {
+            Kind::Optional
+        }
     }
 }

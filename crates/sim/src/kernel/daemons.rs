@@ -1,0 +1,166 @@
+//! Agents, servers and coordinators as the machines of nodes.
+
+use pliant_control::agent::{self, Agent, AgentConfig};
+use pliant_control::coallocation::{Coordinator, CoordinatorConfig};
+use pliant_control::names::Name;
+use pliant_control::replay::Machine;
+use pliant_control::server::{self, Server, ServerConfig};
+use pliant_control::server_info::ServerInfo;
+use pliant_model::{Cluster, Time};
+use pliant_policy::tuning::Tuner;
+
+use super::node::{Kept, NodeMachine};
+
+/// A machine of `pliant-control` that has a journal.
+pub(crate) trait DaemonMachine: Machine<Command: Clone, Event: std::fmt::Debug> + Sized {
+    /// What it is made with.
+    type Config;
+
+    /// The machine before its first event.
+    fn start(config: &Self::Config) -> Self;
+
+    /// The machine of a snapshot; the error says what is wrong with it.
+    fn from_snapshot(config: &Self::Config, state: Self::State) -> Result<Self, String>;
+
+    /// What the journal keeps of a command.
+    fn kept(command: &Self::Command) -> Kept<'_>;
+}
+
+impl<M: DaemonMachine> NodeMachine for M {
+    type Time = Time;
+    type Event = M::Event;
+    type Command = M::Command;
+    type Config = <M as DaemonMachine>::Config;
+
+    fn start(config: &Self::Config) -> M {
+        <M as DaemonMachine>::start(config)
+    }
+
+    fn on(&mut self, now: Time, event: Self::Event, commands: &mut Vec<Self::Command>) {
+        Machine::on(self, now, event, commands);
+    }
+
+    fn state(&mut self, now: Time) -> String {
+        serde_json::to_string(&self.dump(now)).expect("states are plain data with text keys")
+    }
+
+    fn restore(config: &Self::Config, state: &str) -> Result<M, String> {
+        M::from_snapshot(config, serde_json::from_str(state).map_err(|error| error.to_string())?)
+    }
+
+    fn kept(command: &Self::Command) -> Kept<'_> {
+        <M as DaemonMachine>::kept(command)
+    }
+
+    fn is_question(event: &Self::Event) -> bool {
+        <M as Machine>::is_question(event)
+    }
+
+    fn is_of_question(command: &Self::Command) -> bool {
+        <M as Machine>::is_of_question(command)
+    }
+}
+
+/// What a server is made with.
+pub(crate) struct ServerStart {
+    pub(crate) config: ServerConfig,
+    /// When its cluster is there, idle.
+    pub(crate) origin: Time,
+}
+
+impl DaemonMachine for Server {
+    type Config = ServerStart;
+
+    fn start(start: &ServerStart) -> Server {
+        Server::new(start.config.clone(), start.origin).expect("the clusters' policies are known")
+    }
+
+    fn from_snapshot(start: &ServerStart, state: Self::State) -> Result<Server, String> {
+        Server::from_state(start.config.clone(), state).map_err(|error| error.to_string())
+    }
+
+    fn kept(command: &server::Command) -> Kept<'_> {
+        match command {
+            server::Command::Tell(record) => Kept::Update(record),
+            server::Command::Archive(record) => Kept::Ended(record),
+            _ => Kept::Nothing,
+        }
+    }
+}
+
+impl DaemonMachine for Agent {
+    type Config = AgentConfig;
+
+    fn start(config: &AgentConfig) -> Agent {
+        Agent::new(config.clone())
+    }
+
+    fn from_snapshot(config: &AgentConfig, state: Self::State) -> Result<Agent, String> {
+        Ok(Agent::from_state(config.clone(), state))
+    }
+
+    fn kept(command: &agent::Command) -> Kept<'_> {
+        match command {
+            agent::Command::Tell(record) => Kept::Update(record),
+            agent::Command::Archive(record) => Kept::Ended(record),
+            _ => Kept::Nothing,
+        }
+    }
+}
+
+impl DaemonMachine for Coordinator {
+    type Config = CoordinatorConfig;
+
+    fn start(config: &CoordinatorConfig) -> Coordinator {
+        Coordinator::new(config.clone())
+    }
+
+    fn from_snapshot(config: &CoordinatorConfig, state: Self::State) -> Result<Coordinator, String> {
+        Ok(Coordinator::from_state(config.clone(), state))
+    }
+
+    fn kept(_command: &Self::Command) -> Kept<'_> {
+        Kept::Nothing
+    }
+}
+
+/// `a0`, `a1`, ... for agents and `c0`, `c1`, ... for servers: a platform's own names may be longer than a daemon's.
+pub(crate) fn daemon_name(letter: char, number: usize) -> Name {
+    format!("{letter}{number}").parse().expect("a letter and digits are a name")
+}
+
+/// The server of a cluster.
+pub(crate) fn server_config(
+    number: usize,
+    cluster: &Cluster,
+    tuner: Tuner,
+    waiting_per_user: u32,
+) -> ServerConfig {
+    ServerConfig {
+        name: daemon_name('c', number),
+        address: String::new(),
+        procs: cluster.procs,
+        speed: cluster.speed,
+        policy: cluster.batch.clone(),
+        tuner,
+        waiting_per_user,
+    }
+}
+
+/// A server as it describes itself. Its rank is the position of its cluster: ties go as in a direct simulation.
+pub(crate) fn server_info(server: &Server, number: usize) -> ServerInfo {
+    let ServerConfig { name, procs, speed, policy, .. } = server.config().clone();
+    let (address, services) = (String::new(), Vec::new());
+    ServerInfo {
+        name,
+        address,
+        rank: number as u32,
+        procs,
+        speed,
+        policy,
+        services,
+        scripts: true,
+        optional_cores: 0,
+        optional_per_core: 0,
+    }
+}
