@@ -38,6 +38,12 @@ impl<T: Copy + Ord, C: Copy + Ord, E> EventQueue<T, C, E> {
         self.events.push(Reverse(Scheduled { at, class, sequence, event }));
     }
 
+    /// Moves the time forward, to before the next event at the latest.
+    pub(crate) fn advance(&mut self, to: T) {
+        debug_assert!(self.next_time().is_none_or(|next| to <= next), "an event would be left behind");
+        self.now = self.now.max(to);
+    }
+
     /// The time of the next event.
     pub(crate) fn next_time(&self) -> Option<T> {
         self.events.peek().map(|Reverse(next)| next.at)

@@ -1,13 +1,16 @@
-//! The kernel of every simulation that exchanges events: one [`EventQueue`], one loop over it ([`run`]), one
-//! [`Network`] that decides what happens to a message, and one [`Node`], a state machine on a host that may crash.
+//! The kernel of every simulation that exchanges events: one [`EventQueue`], one loop over it ([`run`]), and one [`Node`],
+//! a state machine on a host that may crash.
 //!
 //! | simulation | time | uses |
 //! |---|---|---|
 //! | direct (`crate::engine`) | seconds | the queue |
-//! | protocol (`crate::protocol`) | seconds | queue, loop, network, nodes without journals |
-//! | fault schedules (`crate::faults`) | milliseconds | queue, loop, network, nodes with journals and snapshots |
-//! | optional computations (`crate::optional`) | milliseconds | queue, loop; with a network: network, nodes with journals |
+//! | protocol (`crate::protocol`) | seconds | queue, loop, nodes without journals |
+//! | fault schedules (`crate::faults`) | milliseconds | queue, loop, nodes with journals and snapshots |
+//! | optional computations (`crate::optional`) | milliseconds | queue, loop; over a network also nodes with journals |
 //! | multi-jobs (`crate::multi_job`) | seconds | queue, loop |
+//!
+//! What becomes of a message is decided by each simulation: their fault models draw in orders of their own, and the seeds of
+//! known failures would mean other schedules in a common one.
 
 mod daemons;
 mod event_queue;

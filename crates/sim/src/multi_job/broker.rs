@@ -50,9 +50,11 @@ pub struct Broker {
     pub running: RunningJobs,
     /// How many standard deviations of the pending work are added to it.
     pub deviations: f64,
-    /// How often waiting instances are allocated anew.
-    pub period: Option<Span>,
-    /// Copies of an instance, the first included; with more than one, idle processors also take waiting instances.
+    /// How often the state machine of live sweeps polls the clusters, which hands instances out as processors come free and
+    /// allocates anew what waits; none to queue all instances at once.
+    pub poll: Option<Span>,
+    /// Copies of an instance, the first included; with more than one, idle processors also take waiting instances. Sweeps
+    /// make no copies.
     pub copies: u32,
 }
 
@@ -68,7 +70,7 @@ pub struct Learned {
 impl Broker {
     /// True if instances stay where they are put.
     pub fn leaves_instances(&self) -> bool {
-        self.period.is_none() && self.copies < 2
+        self.poll.is_none() && self.copies < 2
     }
 
     /// One for whom runtimes are what they will be.
@@ -80,7 +82,7 @@ impl Broker {
             estimator: Estimator::Mean,
             running: RunningJobs::AsSubmitted,
             deviations: 0.0,
-            period: None,
+            poll: None,
             copies: 1,
         }
     }

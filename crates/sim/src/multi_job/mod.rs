@@ -6,22 +6,26 @@
 //! | `frozen` | scenarios 1 and 2: the pending work of one moment, after which nobody else comes |
 //! | `broker` | what a broker knows of clusters and how it spreads instances: `policy::allocation` on `policy::runtimes` |
 //! | `sites` | clusters that start jobs first come, first served |
-//! | `engine` | scenarios 3 and 4: others go on submitting while the multi-job runs; waiting instances may move, running ones may be copied |
+//! | `session` | scenarios 3 and 4: others go on submitting while the multi-job runs |
+//! | `queued` | all instances are queued at once, as in the paper; idle processors may take waiting ones and copies |
+//! | `sweep` | the state machine of live sweeps hands instances out |
 //! | `errors` | how far predictions are off on a log |
 //!
 //! A job takes one processor, whatever its log says, as in the paper. All clusters have the same speed.
 
 mod background;
 mod broker;
-mod engine;
 mod errors;
 mod frozen;
+mod queued;
+mod session;
 mod sites;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
 pub use background::{Background, BackgroundJob, Division, TooFewClusters, background};
 pub use broker::{Broker, Knowledge, Learned, RunningJobs};
-pub use engine::{MultiJob, Outcome, Session, View, settle};
 pub use errors::errors;
 pub use frozen::{Law, freeze, run_frozen};
+pub use session::{MultiJob, Outcome, Session, View, settle};

@@ -1,10 +1,33 @@
 //! Clusters that start jobs of one processor first come, first served.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::{Span, Time};
 use pliant_policy::runtimes::Categories;
+
+use crate::kernel::EventQueue;
+
+/// Something that happens on the clusters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Event {
+    /// The job ends that was the so-manieth to start, unless it was ended before.
+    End(u64),
+    /// The next job of another user is submitted.
+    Submission,
+    /// The clusters are polled.
+    Poll,
+}
+
+/// The order of the events of one instant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Class {
+    End,
+    Submission,
+    Poll,
+}
+
+/// The events to come.
+pub(super) type Queue = EventQueue<Time, Class, Event>;
 
 /// A job of another user, or an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +62,6 @@ pub(super) struct Sites {
     clusters: Vec<Cluster>,
     /// By the order of their starts.
     running: BTreeMap<u64, Running>,
-    ends: BinaryHeap<Reverse<(Time, u64)>>,
     started: u64,
 }
 
@@ -49,7 +71,7 @@ impl Sites {
         let cluster =
             |count: &u32| Cluster { processors: *count, busy: 0, waiting: VecDeque::new(), instances: 0 };
         let clusters = processors.iter().map(cluster).collect();
-        Sites { clusters, running: BTreeMap::new(), ends: BinaryHeap::new(), started: 0 }
+        Sites { clusters, running: BTreeMap::new(), started: 0 }
     }
 
     pub(super) fn clusters(&self) -> &[Cluster] {
@@ -61,61 +83,41 @@ impl Sites {
     }
 
     /// Queues a job, and starts what can.
-    pub(super) fn submit(&mut self, now: Time, cluster: usize, task: Task) {
-        let queue = &mut self.clusters[cluster];
-        queue.instances += u64::from(task.instance.is_some());
-        queue.waiting.push_back(task);
-        self.start_due(now, cluster);
+    pub(super) fn submit(&mut self, queue: &mut Queue, now: Time, at: usize, task: Task) {
+        let cluster = &mut self.clusters[at];
+        cluster.instances += u64::from(task.instance.is_some());
+        cluster.waiting.push_back(task);
+        self.start_due(queue, now, at);
     }
 
-    fn start_due(&mut self, now: Time, at: usize) {
+    fn start_due(&mut self, queue: &mut Queue, now: Time, at: usize) {
         let cluster = &mut self.clusters[at];
         while cluster.busy < cluster.processors
             && let Some(task) = cluster.waiting.pop_front()
         {
             cluster.busy += 1;
             cluster.instances -= u64::from(task.instance.is_some());
-            self.ends.push(Reverse((now + task.runtime, self.started)));
+            queue.schedule(now + task.runtime, Class::End, Event::End(self.started));
             self.running.insert(self.started, Running { task, cluster: at, start: now });
             self.started += 1;
         }
     }
 
-    /// When the next job ends.
-    pub(super) fn next_end(&mut self) -> Time {
-        while let Some(Reverse((at, start))) = self.ends.peek() {
-            if self.running.contains_key(start) {
-                return *at;
-            }
-            // It was ended before its time.
-            self.ends.pop();
-        }
-        Time::MAX
-    }
-
-    /// Ends the next job that is due, and starts what waits behind it.
-    pub(super) fn end_next(&mut self, now: Time) -> Option<Running> {
-        if self.next_end() > now {
-            return None;
-        }
-        let Reverse((_, start)) = self.ends.pop()?;
-        self.leave(now, start)
+    /// Ends the job that was the so-manieth to start, unless it has ended, and starts what waits behind it.
+    pub(super) fn end(&mut self, queue: &mut Queue, now: Time, start: u64) -> Option<Running> {
+        let run = self.running.remove(&start)?;
+        self.clusters[run.cluster].busy -= 1;
+        self.start_due(queue, now, run.cluster);
+        Some(run)
     }
 
     /// Ends the copies of an instance that still run.
-    pub(super) fn end_copies(&mut self, now: Time, instance: usize) {
+    pub(super) fn end_copies(&mut self, queue: &mut Queue, now: Time, instance: usize) {
         let copy = |(_, run): &(&u64, &Running)| run.task.instance == Some(instance);
         let copies: Vec<u64> = self.running.iter().filter(copy).map(|(start, _)| *start).collect();
         copies.into_iter().for_each(|start| {
-            self.leave(now, start);
+            self.end(queue, now, start);
         });
-    }
-
-    fn leave(&mut self, now: Time, start: u64) -> Option<Running> {
-        let run = self.running.remove(&start)?;
-        self.clusters[run.cluster].busy -= 1;
-        self.start_due(now, run.cluster);
-        Some(run)
     }
 
     /// A cluster with a processor for which nobody waits.
@@ -124,9 +126,19 @@ impl Sites {
     }
 
     /// Takes back the last instance of a queue.
-    pub(super) fn withdraw(&mut self, cluster: usize) -> Option<Task> {
+    pub(super) fn withdraw_last(&mut self, cluster: usize) -> Option<Task> {
+        let at = self.clusters[cluster].waiting.iter().rposition(|task| task.instance.is_some())?;
+        self.withdraw_at(cluster, at)
+    }
+
+    /// Takes back an instance, if it waits there.
+    pub(super) fn withdraw(&mut self, cluster: usize, instance: usize) -> Option<Task> {
+        let at = self.clusters[cluster].waiting.iter().position(|task| task.instance == Some(instance))?;
+        self.withdraw_at(cluster, at)
+    }
+
+    fn withdraw_at(&mut self, cluster: usize, at: usize) -> Option<Task> {
         let cluster = &mut self.clusters[cluster];
-        let at = cluster.waiting.iter().rposition(|task| task.instance.is_some())?;
         cluster.instances -= 1;
         cluster.waiting.remove(at)
     }

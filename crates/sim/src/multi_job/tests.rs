@@ -44,7 +44,7 @@ fn learned(background: &Background) -> Learned {
 fn broker(strategy: Strategy, knowledge: Knowledge) -> Broker {
     let (level, estimator) = (Level::User, Estimator::Mean);
     let running = RunningJobs::AsSubmitted;
-    Broker { strategy, knowledge, level, estimator, running, deviations: 0.0, period: None, copies: 1 }
+    Broker { strategy, knowledge, level, estimator, running, deviations: 0.0, poll: None, copies: 1 }
 }
 
 fn instances(count: usize, runtime: i64) -> MultiJob {
@@ -132,7 +132,7 @@ fn waiting_instances_move_when_it_pays() {
     let jobs = [(0, 0, 5, 1), (0, 1, 5, 1), (6, 0, 2, 1), (6, 1, 300, 1)];
     let background = background_of(2, &jobs);
     let still = broker(Strategy::Statistics, Knowledge::WholeLog);
-    let moving = Broker { period: Some(Span(50)), ..still.clone() };
+    let moving = Broker { poll: Some(Span(50)), ..still.clone() };
     let job = instances(20, 10);
     let (before, after) =
         (run(&background, &[1, 1], 6, &job, &still), run(&background, &[1, 1], 6, &job, &moving));

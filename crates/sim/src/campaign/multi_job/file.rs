@@ -122,7 +122,7 @@ struct PolicyTable {
     quantile: Option<Spanned<f64>>,
     running: Option<Spanned<Word<RunningJobs>>>,
     deviations: Option<Spanned<f64>>,
-    period_s: Option<Spanned<u64>>,
+    poll_s: Option<Spanned<u64>>,
     copies: Option<Spanned<u64>>,
 }
 
@@ -300,7 +300,12 @@ impl Reader<'_> {
             return Err(self.at(word.span(), problem.to_owned()));
         }
         let deviations = table.deviations.as_ref();
-        let period = table.period_s.as_ref().map(|given| self.count(given, COUNT_MAX)).transpose()?;
+        let poll = table.poll_s.as_ref().map(|given| self.count(given, COUNT_MAX)).transpose()?;
+        let copies = table.copies.as_ref().map_or(Ok(1), |given| self.count(given, 100))? as u32;
+        if let Some(given) = table.copies.as_ref().filter(|_| poll.is_some() && copies > 1) {
+            let problem = format!("expected 1 copy with `poll_s`, as sweeps make no copies, found {copies}");
+            return Err(self.at(given.span(), problem));
+        }
         Ok(Policy {
             name: table.name.get_ref().clone(),
             broker: Broker {
@@ -310,8 +315,8 @@ impl Reader<'_> {
                 estimator,
                 running,
                 deviations: deviations.map_or(Ok(0.0), |given| self.number(given, 0.0..=100.0))?,
-                period: period.map(|seconds| Span(seconds as i64)),
-                copies: table.copies.as_ref().map_or(Ok(1), |given| self.count(given, 100))? as u32,
+                poll: poll.map(|seconds| Span(seconds as i64)),
+                copies,
             },
         })
     }

@@ -1,0 +1,193 @@
+//! Scenarios 3 and 4: a multi-job among the jobs of others, who go on submitting while it runs.
+//!
+//! Of one instant, ends come first, then submissions, then what the multi-job's broker does.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use pliant_model::{Span, Time};
+use pliant_policy::allocation::instances::Told;
+use pliant_policy::allocation::{ClusterState, Free, allocate};
+use pliant_policy::runtimes::{Categories, Predicted};
+use rand::Rng;
+
+use super::Background;
+use super::broker::{Broker, Learned};
+use super::sites::{Class, Event, Queue, Running, Sites, Task};
+use super::{queued, sweep};
+use crate::kernel::EventQueue;
+
+/// Instances of one program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MultiJob {
+    /// How long each runs.
+    pub runtimes: Vec<Span>,
+    /// How long a copy of each runs: another time, as if it were the machine that makes the difference.
+    pub copies: Vec<Span>,
+    /// Who submits what.
+    pub categories: Categories<i32>,
+}
+
+impl MultiJob {
+    pub(super) fn task(&self, instance: usize) -> Task {
+        Task { runtime: self.runtimes[instance], categories: self.categories, instance: Some(instance) }
+    }
+}
+
+/// What a broker sees at some moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct View {
+    /// How long it expects an instance to take.
+    pub time: Span,
+    /// From where it knows that.
+    pub told: Told,
+    /// The clusters.
+    pub states: Vec<ClusterState>,
+}
+
+/// What became of a multi-job.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Outcome {
+    /// The makespan that the broker expected.
+    pub expected: Span,
+    /// From the submission to the last end.
+    pub makespan: Span,
+    /// Mean time from the submission to the end of an instance, s.
+    pub mean_response_s: f64,
+    /// How often a waiting instance went to another cluster.
+    pub moves: u64,
+    /// How many copies were started.
+    pub copies: u64,
+}
+
+/// Clusters at some moment of a log. A copy of it tries one broker.
+#[derive(Clone, Debug)]
+pub struct Session<'a> {
+    background: &'a Background,
+    next: usize,
+    pub(super) queue: Queue,
+    pub(super) sites: Sites,
+    pub(super) learned: Learned,
+}
+
+impl<'a> Session<'a> {
+    /// Idle clusters of so many processors at a moment of the log.
+    pub fn new(background: &'a Background, processors: &[u32], start: Time, learned: Learned) -> Session<'a> {
+        let next = background.from(start);
+        let (queue, sites) = (EventQueue::new(start), Sites::new(processors));
+        let mut session = Session { background, next, queue, sites, learned };
+        session.plan_submission();
+        session
+    }
+
+    /// Lets the others work for a while.
+    pub fn run_for(&mut self, delay: Span) {
+        let until = self.queue.now() + delay;
+        while let Some((_, event)) = self.queue.pop_due(until) {
+            match event {
+                Event::End(start) => {
+                    if let Some(run) = self.end(start) {
+                        self.learn(&run.task);
+                    }
+                }
+                Event::Submission => self.submit_next(),
+                Event::Poll => {}
+            }
+        }
+        self.queue.advance(until);
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.queue.now()
+    }
+
+    fn plan_submission(&mut self) {
+        if let Some(job) = self.background.jobs.get(self.next) {
+            self.queue.schedule(job.submit, Class::Submission, Event::Submission);
+        }
+    }
+
+    /// The next job of another user is submitted.
+    pub(super) fn submit_next(&mut self) {
+        let Some(job) = self.background.jobs.get(self.next) else { return };
+        let task = Task { runtime: job.runtime, categories: job.categories, instance: None };
+        self.submit(job.cluster, task);
+        self.next += 1;
+        self.plan_submission();
+    }
+
+    pub(super) fn submit(&mut self, cluster: usize, task: Task) {
+        let now = self.now();
+        self.sites.submit(&mut self.queue, now, cluster, task);
+    }
+
+    /// Ends the job that was the so-manieth to start, unless it has ended.
+    pub(super) fn end(&mut self, start: u64) -> Option<Running> {
+        let now = self.now();
+        self.sites.end(&mut self.queue, now, start)
+    }
+
+    pub(super) fn learn(&mut self, task: &Task) {
+        Arc::make_mut(&mut self.learned.finished).tell(&task.categories, task.runtime);
+    }
+
+    /// What a broker sees at this moment, for any number of instances of a program.
+    pub fn view(&self, of: &Categories<i32>, expected: Option<Span>, broker: &Broker) -> View {
+        let predicted = broker.predict(&self.learned, of);
+        let (time, told) = match (expected, predicted) {
+            (Some(time), _) => (time, Told::Statistics { jobs: 1 }),
+            (None, Some(Predicted { runtime, level, jobs, .. })) => {
+                (runtime, Told::Federation { level, jobs })
+            }
+            (None, None) => (Span(1), Told::Walltime),
+        };
+        let time = time.max(Span(1));
+        View { time, told, states: broker.states(self.now(), &self.sites, &self.learned, time, |_| true) }
+    }
+
+    /// When processors really come free, from now.
+    pub fn truth(&self) -> Vec<Vec<Free>> {
+        let told = Broker::told_the_truth();
+        let states = told.states(self.now(), &self.sites, &self.learned, Span(1), |_| true);
+        states.into_iter().map(|state| state.offer.free).collect()
+    }
+
+    /// Runs a multi-job to its end under a broker that sees `view`; none if no cluster has a processor.
+    pub fn run(self, job: &MultiJob, broker: &Broker, view: &View, rng: &mut impl Rng) -> Option<Outcome> {
+        match broker.poll {
+            Some(period) => sweep::run(self, job, broker, view, period, rng),
+            None => queued::run(self, job, broker, view, rng),
+        }
+    }
+}
+
+/// What becomes of a multi-job whose instances stay where they are put: on clusters that serve first come, first served,
+/// whoever comes later starts later, so nothing but when processors come free (`truth`) counts. The same as
+/// [`Session::run`] (a test compares), in O(instances log processors).
+pub fn settle(
+    job: &MultiJob,
+    broker: &Broker,
+    view: &View,
+    truth: &[Vec<Free>],
+    rng: &mut impl Rng,
+) -> Option<Outcome> {
+    debug_assert!(broker.leaves_instances(), "instances move");
+    let placed = allocate(broker.strategy, &view.states, job.runtimes.len() as u64, rng)?;
+    let mut outcome = Outcome { expected: placed.makespan, ..Outcome::default() };
+    let mut runtimes = job.runtimes.iter();
+    let mut responses = 0.0;
+    for (free, count) in truth.iter().zip(&placed.instances) {
+        let each = free.iter().flat_map(|free| std::iter::repeat_n(free.at, free.processors as usize));
+        let mut free: BinaryHeap<Reverse<Span>> = each.take(*count as usize).map(Reverse).collect();
+        for runtime in runtimes.by_ref().take(*count as usize) {
+            let Some(Reverse(start)) = free.pop() else { break };
+            let end = start + *runtime;
+            outcome.makespan = outcome.makespan.max(end);
+            responses += end.0 as f64;
+            free.push(Reverse(end));
+        }
+    }
+    outcome.mean_response_s = responses / (job.runtimes.len() as f64).max(1.0);
+    Some(outcome)
+}

@@ -1,0 +1,215 @@
+//! A multi-job under the state machine of live sweeps ([`pliant_control::multi_job`]): what a live client decides is what a
+//! campaign measures.
+//!
+//! The driver does what `pliant-client` does: it polls the clusters, submits batches of instances, withdraws them, and
+//! reports how they ended. A batch is one instance, as instances are the paper's jobs. What a server would say of itself is
+//! what the broker sees of the cluster ([`Broker::states`]).
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+
+use pliant_control::multi_job::{self, Command, Places, Plan, Prospects, Told};
+use pliant_control::names::Name;
+use pliant_model::{Span, SpanMs, Time};
+use pliant_policy::allocation::ClusterState;
+use rand::Rng;
+
+use super::broker::Broker;
+use super::session::{MultiJob, Outcome, Session, View};
+use super::sites::{Class, Event, Queue, Running, Task};
+use crate::kernel::{self, Simulation};
+
+/// A poll that the machine asks for follows another one by this part of the period at the soonest, as in `pliant-client`.
+const SOON: i64 = 10;
+
+/// A multi-job under way.
+struct SweepRun<'a, 'b, R> {
+    session: Session<'b>,
+    job: &'a MultiJob,
+    broker: &'a Broker,
+    /// How long the broker expects an instance to take.
+    expected: Span,
+    /// From how many jobs it knows that.
+    told: Told,
+    machine: multi_job::MultiJob,
+    rng: &'a mut R,
+    names: Vec<Name>,
+    /// The instance and the cluster of each batch, by its number.
+    batches: Vec<(usize, usize)>,
+    /// The batch that each instance went out in last.
+    batch_of: Vec<u32>,
+    period: Span,
+    submitted: Time,
+    polled: Time,
+    next_poll: Time,
+    is_over: bool,
+    outcome: Outcome,
+}
+
+/// Runs a multi-job to its end, polling the clusters every `period`; none if no cluster has a processor.
+pub(super) fn run(
+    session: Session<'_>,
+    job: &MultiJob,
+    broker: &Broker,
+    view: &View,
+    period: Span,
+    rng: &mut impl Rng,
+) -> Option<Outcome> {
+    if view.states.iter().all(|state| state.offer.processors() == 0) {
+        return None;
+    }
+    let count = job.runtimes.len();
+    let plan =
+        Plan { instances: count as u32, retries: 0, strategy: broker.strategy, pack_most: 1, once: false };
+    let now = session.now();
+    let clusters = session.sites.clusters().len();
+    let mut run = SweepRun {
+        session,
+        job,
+        broker,
+        expected: view.time,
+        told: view.told,
+        machine: multi_job::MultiJob::new(plan),
+        rng,
+        names: (0..clusters).map(cluster_name).collect(),
+        batches: Vec::new(),
+        batch_of: vec![0; count],
+        period,
+        submitted: now,
+        polled: now,
+        next_poll: now,
+        is_over: false,
+        outcome: Outcome::default(),
+    };
+    run.poll();
+    run.outcome.expected = Span(run.machine.shares().1.0 / 1_000);
+    let Ok(()) = kernel::run(&mut run);
+    run.outcome.mean_response_s /= (count as f64).max(1.0);
+    Some(run.outcome)
+}
+
+/// `c0`, `c1`, ...
+fn cluster_name(number: usize) -> Name {
+    format!("c{number}").parse().expect("a letter and digits are a name")
+}
+
+impl<R: Rng> SweepRun<'_, '_, R> {
+    fn poll(&mut self) {
+        let Session { sites, learned, .. } = &self.session;
+        let now = self.session.now();
+        let is_other = |task: &Task| task.instance.is_none();
+        let states = self.broker.states(now, sites, learned, self.expected, is_other);
+        let prospects = states.iter().map(|state| prospects(state, self.expected, self.told));
+        let servers = self.names.iter().cloned().zip(prospects).collect();
+        let waiting = sites.clusters().iter().flat_map(|cluster| &cluster.waiting);
+        let waiting = waiting.filter_map(|task| Some(self.batch_of[task.instance?])).collect();
+        self.polled = now;
+        self.plan_poll(now + self.period);
+        self.tell(multi_job::Event::Found { servers, waiting });
+    }
+
+    fn plan_poll(&mut self, at: Time) {
+        self.next_poll = at;
+        self.session.queue.schedule(at, Class::Poll, Event::Poll);
+    }
+
+    /// Tells the machine, and does what it wants.
+    fn tell(&mut self, event: multi_job::Event) {
+        let mut events = VecDeque::from([event]);
+        let mut commands = Vec::new();
+        while let Some(event) = events.pop_front() {
+            self.machine.on(event, self.rng, &mut commands);
+            events.extend(
+                commands.drain(..).collect::<Vec<_>>().into_iter().filter_map(|one| self.carry_out(one)),
+            );
+        }
+    }
+
+    /// Carries out a command; what it leads to at once.
+    fn carry_out(&mut self, command: Command) -> Option<multi_job::Event> {
+        match command {
+            Command::Look => {
+                let at = self.session.now().max(self.polled + Span((self.period.0 / SOON).max(1)));
+                if at < self.next_poll {
+                    self.plan_poll(at);
+                }
+            }
+            Command::Submit { pack, server, instances } => {
+                let cluster = self.names.iter().position(|name| *name == server)?;
+                debug_assert_eq!((pack as usize, instances.len()), (self.batches.len(), 1));
+                let instance = *instances.first()? as usize;
+                self.batches.push((instance, cluster));
+                self.batch_of[instance] = pack;
+                let task = self.job.task(instance);
+                self.session.submit(cluster, task);
+            }
+            Command::Withdraw { pack } => {
+                let (instance, cluster) = self.batches[pack as usize];
+                self.session.sites.withdraw(cluster, instance)?;
+                self.outcome.moves += 1;
+                return Some(multi_job::Event::Over { pack, unbegun: true });
+            }
+            Command::Done => self.is_over = true,
+            Command::Keep { .. } => {}
+            Command::Cancel { .. } | Command::Unplaced { .. } => {
+                debug_assert!(false, "nothing is cancelled, and every cluster takes every instance");
+            }
+        }
+        None
+    }
+
+    fn ended(&mut self, start: u64) {
+        let Some(Running { task, .. }) = self.session.end(start) else { return };
+        self.session.learn(&task);
+        let Some(instance) = task.instance else { return };
+        let response = self.session.now() - self.submitted;
+        self.outcome.makespan = response;
+        self.outcome.mean_response_s += response.0 as f64;
+        let (pack, instance) = (self.batch_of[instance], instance as u32);
+        let took = SpanMs(task.runtime.0 * 1_000);
+        self.tell(multi_job::Event::Ended { pack, instance, completed: true, took, scale: 1.0 });
+        self.tell(multi_job::Event::Over { pack, unbegun: false });
+    }
+}
+
+/// What a server says that stands as `state` says.
+fn prospects(state: &ClusterState, expected: Span, told: Told) -> Prospects {
+    let ms = |span: Span| SpanMs(span.0.saturating_mul(1_000));
+    let free = state.offer.free.iter().map(|free| Places { at: ms(free.at), places: free.processors });
+    Prospects {
+        free: free.collect(),
+        instance: ms(expected),
+        scale: 1.0,
+        told,
+        jobs: state.jobs.try_into().unwrap_or(u32::MAX),
+        failures: state.failures,
+        pack_most: None,
+        waiting: Vec::new(),
+        refused: Vec::new(),
+    }
+}
+
+impl<R: Rng> Simulation for SweepRun<'_, '_, R> {
+    type Time = Time;
+    type Class = Class;
+    type Event = Event;
+    type Error = Infallible;
+
+    fn queue(&mut self) -> &mut Queue {
+        &mut self.session.queue
+    }
+
+    fn handle(&mut self, _: Class, event: Event) -> Result<(), Infallible> {
+        match event {
+            Event::End(start) => self.ended(start),
+            Event::Submission => self.session.submit_next(),
+            Event::Poll if self.session.now() == self.next_poll => self.poll(),
+            Event::Poll => {}
+        }
+        Ok(())
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.is_over
+    }
+}
