@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use pliant_client::FolderError;
+use pliant_client::{FolderError, WorkError};
 use pliant_report::FileError;
 use pliant_sim::campaign::CampaignError;
 
@@ -76,6 +76,25 @@ impl From<FolderError> for Failure {
             FolderError::Unreadable { .. } => Failure::input(error)
                 .hint("that file was changed or damaged: put a copy of it back, or begin anew with --out"),
             FolderError::Nothing { .. } => Failure::input(error).hint("--out begins one"),
+        }
+    }
+}
+
+impl From<WorkError> for Failure {
+    fn from(error: WorkError) -> Failure {
+        let services = "`pliant servers --services` lists the services and what they take";
+        match error {
+            WorkError::Client(error) => error.into(),
+            WorkError::Folder(error) => error.into(),
+            WorkError::NoServer(ref servers) => {
+                let may_pass = servers.iter().any(|server| server.reason.cause.may_pass());
+                match may_pass || servers.is_empty() {
+                    true => Failure::system(error).hint("try again in a moment"),
+                    false => Failure::input(error).hint(services),
+                }
+            }
+            WorkError::Refused { .. } => Failure::input(error).hint(services),
+            WorkError::NotOurs { .. } => Failure::input(error).hint("resume it as the user who began it"),
         }
     }
 }

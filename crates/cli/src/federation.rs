@@ -77,8 +77,7 @@ impl Session {
         self.runtime.block_on(async {
             tokio::select! {
                 done = calls => Some(done),
-                // If signals cannot be caught, Ctrl-C ends the process at once as usual.
-                Ok(()) = tokio::signal::ctrl_c() => None,
+                () = ctrl_c() => None,
             }
         })
     }
@@ -139,6 +138,13 @@ impl Session {
 pub(crate) fn tell(line: impl FnOnce() -> String) {
     if std::io::stderr().is_terminal() {
         eprintln!("{}", line());
+    }
+}
+
+/// Waits for Ctrl-C. If signals cannot be caught, Ctrl-C ends the process at once as usual.
+pub(crate) async fn ctrl_c() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -1,16 +1,19 @@
 //! The client library: everything that the command line does, it does through this.
 
 mod client_file;
+mod driver;
 mod error;
 mod explorations;
 mod files;
 mod history;
 mod launches;
 mod multi_jobs;
+mod poll;
 mod servers;
 mod submit;
 mod sweep;
 mod task_files;
+mod work_error;
 mod work_folder;
 
 use std::collections::HashMap;
@@ -39,17 +42,15 @@ use tonic::{Request, Response, Status, Streaming};
 pub use client_file::ClientFile;
 pub use error::ClientError;
 pub use explorations::{
-    Calls, ExplorationFolder, ExplorationUpdate, ExploreError, Explored, Explorer, Platform, RequestEvent,
-    Wanted,
+    Calls, ExplorationFolder, ExplorationUpdate, Explored, Explorer, Platform, RequestEvent, Wanted,
 };
 pub use files::send_pieces;
 pub use history::History;
-pub use multi_jobs::{
-    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper, Unreachable,
-};
+pub use multi_jobs::{Fate, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper};
 pub use submit::{Step, SubmitOrder};
 pub use sweep::{Sweep, SweepError, Table, TableError, Varied, VariedError};
 pub use task_files::{InputPaths, InputSender};
+pub use work_error::{Unreachable, WorkError};
 pub use work_folder::FolderError;
 
 /// How long a call may take.

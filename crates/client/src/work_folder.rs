@@ -26,6 +26,10 @@ const LOCK: &str = "lock";
 pub trait Work: Serialize + DeserializeOwned {
     /// A line of the journal.
     type Entry: Serialize + DeserializeOwned;
+    /// What the journal says of the work: replaying the journal makes it again.
+    type State;
+    /// What the state demands of its client after an entry.
+    type Command;
     /// What messages call the work, with its article.
     const KIND: &'static str;
     /// The name and the version of the header's format.
@@ -34,12 +38,37 @@ pub trait Work: Serialize + DeserializeOwned {
     const HEADER: &'static str;
     /// Files that are somebody else's where there is no such header.
     const FOREIGN: &'static [&'static str];
+    /// Folders in the folder.
+    const SUBFOLDERS: &'static [&'static str] = &[];
 
     /// What is wrong with the header, if anything is.
     fn problem(&self) -> Option<String>;
 
     /// What is wrong with a line of the journal, if anything is.
     fn problem_of(&self, entry: &Self::Entry) -> Option<String>;
+
+    /// The state before the first entry.
+    fn start(&self) -> Self::State;
+
+    /// Takes an entry into the state and appends what is to be done. A client that resumes the work drops these commands: they
+    /// were carried out before.
+    fn apply(state: &mut Self::State, entry: Self::Entry, commands: &mut Vec<Self::Command>);
+
+    /// When the journal has to be on the disk.
+    fn durability(_: &Self::Entry) -> Durability {
+        Durability::Buffered
+    }
+}
+
+/// When the journal has to be on the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// Whenever the operating system writes it.
+    Buffered,
+    /// All earlier entries, before this one is written.
+    SyncBefore,
+    /// This entry, before a command is carried out.
+    SyncAfter,
 }
 
 /// A folder that cannot be used.
@@ -165,7 +194,9 @@ impl<W: Work> WorkFolder<W> {
             let (dir, expected, found) = (dir.to_owned(), "a folder".to_owned(), "a file".to_owned());
             return Err(FolderError::Other { dir, what: "place of the work", expected, found });
         }
-        fs::create_dir_all(dir).map_err(at(dir))?;
+        for dir in [dir.to_owned()].into_iter().chain(W::SUBFOLDERS.iter().map(|name| dir.join(name))) {
+            fs::create_dir_all(&dir).map_err(at(&dir))?;
+        }
         let path = dir.join(LOCK);
         let lock = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
@@ -251,11 +282,22 @@ impl<W: Work> WorkFolder<W> {
         FolderError::Other { dir, what, expected, found }
     }
 
-    /// Gives all that has happened, in order, each with the place of its line. What is no whole line is dropped for good.
+    /// The work that another client has begun, in the state that its journal says; none if the folder is new.
+    pub(crate) fn resume(&mut self) -> Result<Option<(W, W::State)>, FolderError> {
+        let Some(work) = self.header()? else { return Ok(None) };
+        let (mut state, mut carried_out) = (work.start(), Vec::new());
+        self.replay(&work, |_, entry| {
+            W::apply(&mut state, entry, &mut carried_out);
+            carried_out.clear();
+        })?;
+        Ok(Some((work, state)))
+    }
+
+    /// Calls `visit` for each entry, in order, with the offset of its line. What is no whole line is dropped for good.
     pub(crate) fn replay(
         &mut self,
         work: &W,
-        mut tell: impl FnMut(u64, W::Entry),
+        mut visit: impl FnMut(u64, W::Entry),
     ) -> Result<(), FolderError> {
         let path = self.dir.join(JOURNAL);
         let mut reader = BufReader::new(File::open(&path).map_err(at(&path))?);
@@ -273,7 +315,7 @@ impl<W: Work> WorkFolder<W> {
             if let Some(problem) = work.problem_of(&entry) {
                 return Err(unreadable(serde::de::Error::custom(problem)));
             }
-            tell(place, entry);
+            visit(place, entry);
             place += length;
         }
     }
@@ -332,6 +374,8 @@ mod tests {
 
     impl Work for Count {
         type Entry = u32;
+        type State = Vec<u32>;
+        type Command = u32;
         const KIND: &'static str = "a count";
         const SCHEMA: &'static str = "pliant.count/2";
         const HEADER: &'static str = "count.json";
@@ -343,6 +387,16 @@ mod tests {
 
         fn problem_of(&self, entry: &u32) -> Option<String> {
             (*entry > self.to).then(|| format!("expected {} at most, found {entry}", self.to))
+        }
+
+        fn start(&self) -> Vec<u32> {
+            Vec::new()
+        }
+
+        fn apply(state: &mut Vec<u32>, entry: u32, commands: &mut Vec<u32>) {
+            assert!(commands.is_empty(), "an earlier client carried out earlier commands");
+            state.push(entry);
+            commands.push(entry);
         }
     }
 

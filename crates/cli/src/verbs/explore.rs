@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pliant_client::{ExplorationFolder, ExplorationUpdate, ExploreError, Explored, Explorer, Wanted};
+use pliant_client::{ExplorationFolder, ExplorationUpdate, Explored, Explorer, Wanted};
 use pliant_control::optional::explore::Plan;
 use pliant_model::{Span, SpanMs};
 use pliant_policy::optional::Reallocation;
@@ -12,7 +12,7 @@ use pliant_site::services::{DurationError, parse_duration};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, failed, interrupted, patience, tell};
+use crate::federation::{Access, ctrl_c, interrupted, patience, tell};
 use crate::job_files::{Input, announced, input};
 use crate::moment::rough;
 use crate::numbers::whole;
@@ -121,13 +121,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         tell(|| format!("goes on with what {} has, and with its deadline", arguments.out.display()));
     }
     let bar = spinner();
-    // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
-    let stop = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let explored = session.run(explorer.run(stop, |told| match told {
+    let explored = session.run(explorer.run(ctrl_c(), |told| match told {
         ExplorationUpdate::Progress(explored) => bar.set_message(line(explored, plan.mandatory)),
         ExplorationUpdate::Trouble(what) => bar.suspend(|| eprintln!("warning: {what}")),
     }));
@@ -212,15 +206,6 @@ fn line(explored: &Explored, mandatory: u32) -> String {
         grouped(mandatory.into()),
         grouped(progress.optional.into()),
     )
-}
-
-impl From<ExploreError> for Failure {
-    fn from(error: ExploreError) -> Failure {
-        match error {
-            ExploreError::Client(error) => failed(error),
-            ExploreError::Folder(error) => error.into(),
-        }
-    }
 }
 
 #[cfg(test)]

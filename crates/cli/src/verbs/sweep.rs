@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use pliant_client::{
-    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper,
-};
+use pliant_client::{Fate, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper};
 use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
@@ -16,7 +14,7 @@ use pliant_report::{InstanceRow, write_instances};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, failed, interrupted, patience, tell};
+use crate::federation::{Access, Session, ctrl_c, interrupted, patience, tell};
 use crate::job_files::{Input, announced, input};
 use crate::moment::rough;
 use crate::numbers::whole;
@@ -181,13 +179,7 @@ fn drive(
     dir: &Path,
     bar: &ProgressBar,
 ) -> Result<SweepStatus, Failure> {
-    // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
-    let stop = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let status = session.run(sweeper.run(stop, |status| bar.set_message(line(status))));
+    let status = session.run(sweeper.run(ctrl_c(), |status| bar.set_message(line(status))));
     status.map_err(|error| {
         let failure = Failure::from(error);
         match sweeper.jobs().len() {
@@ -384,25 +376,4 @@ fn allocation(wanted: &MultiJobWanted, preview: &Preview) -> String {
         );
     }
     text
-}
-
-impl From<MultiJobError> for Failure {
-    fn from(error: MultiJobError) -> Failure {
-        match error {
-            MultiJobError::Client(error) => failed(error),
-            MultiJobError::Folder(error) => error.into(),
-            MultiJobError::Nobody(ref servers) => match servers.iter().any(|one| one.reason.cause.may_pass())
-            {
-                true => Failure::system(error).hint("try again in a moment"),
-                false if servers.is_empty() => Failure::system(error).hint("try again in a moment"),
-                false => Failure::input(error).hint("`pliant servers --services` lists what there is"),
-            },
-            MultiJobError::Refused { .. } => {
-                Failure::input(error).hint("`pliant servers --services` tells what services take")
-            }
-            MultiJobError::NotOurs { .. } => {
-                Failure::input(error).hint("go on with it as the user who began it")
-            }
-        }
-    }
 }

@@ -5,7 +5,8 @@
 //! [`Explorer`] is the dispatcher that most users want: the machine of `pliant_control::optional::explore`, driven by
 //! these calls. [`Client::calls`] has an example.
 
-mod driver;
+mod executor;
+mod explorer;
 mod folder;
 mod happened;
 mod held;
@@ -34,10 +35,10 @@ use self::held::WaitingRequests;
 use self::line::{Inputs, Order, ServerConnection};
 use super::{Client, ClientError};
 
-pub use self::driver::Explorer;
+pub use self::explorer::Explorer;
 pub use self::folder::ExplorationFolder;
 pub use self::happened::RequestEvent;
-pub use self::wanted::{ExplorationUpdate, ExploreError, Explored, Wanted};
+pub use self::wanted::{ExplorationUpdate, Explored, Wanted};
 
 /// What a line to a server reports.
 #[derive(Debug)]
@@ -317,14 +318,23 @@ impl Calls {
 
     /// Waits until something has happened to a request, at the latest until then.
     pub async fn wait_any_until(&mut self, until: Instant) -> Option<RequestEvent> {
-        timeout_at(until, self.next()).await.ok()
+        timeout_at(until, self.wait_any()).await.ok()
+    }
+
+    /// Waits until something has happened to a request, unless something has that was not taken. It may be dropped while it
+    /// waits.
+    pub async fn wait_any(&mut self) -> RequestEvent {
+        match self.backlog.pop_front() {
+            Some(happened) => happened,
+            None => self.news().await,
+        }
     }
 
     /// Waits until all requests are over.
     pub async fn wait_all(&mut self) -> Vec<RequestEvent> {
         let mut all = Vec::new();
         while !self.open.is_empty() || !self.backlog.is_empty() {
-            all.push(self.next().await);
+            all.push(self.wait_any().await);
         }
         all
     }
@@ -366,14 +376,6 @@ impl Calls {
             platform.deserved_s += (last.share.deserved - first.share.deserved).0 as f64 / 1e3;
         }
         platform
-    }
-
-    /// Waits until something has happened, unless something has that nobody has taken.
-    async fn next(&mut self) -> RequestEvent {
-        match self.backlog.pop_front() {
-            Some(happened) => happened,
-            None => self.news().await,
-        }
     }
 
     /// Waits until something happens.

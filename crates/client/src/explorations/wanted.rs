@@ -1,6 +1,5 @@
 //! What is wanted of an exploration, how far it is, and why it could not go on.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use pliant_policy::optional::Reallocation;
 use pliant_staging::FileSpec;
 
 use super::Platform;
-use crate::{ClientError, FolderError, Sweep};
+use crate::Sweep;
 
 /// What a user wants.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,43 +65,4 @@ pub struct Explored {
     pub interrupted: bool,
     /// All servers that may have had something left have said that it is cancelled. Only in the end.
     pub settled: bool,
-}
-
-/// Why an exploration could not go on.
-#[derive(Debug)]
-pub enum ExploreError {
-    /// A call failed, or nobody takes its requests.
-    Client(ClientError),
-    /// Its folder cannot be used.
-    Folder(FolderError),
-}
-
-impl fmt::Display for ExploreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(error) => error.fmt(f),
-            Self::Folder(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ExploreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Client(error) => Some(error),
-            Self::Folder(error) => Some(error),
-        }
-    }
-}
-
-impl From<ClientError> for ExploreError {
-    fn from(error: ClientError) -> ExploreError {
-        ExploreError::Client(error)
-    }
-}
-
-impl From<FolderError> for ExploreError {
-    fn from(error: FolderError) -> ExploreError {
-        ExploreError::Folder(error)
-    }
 }

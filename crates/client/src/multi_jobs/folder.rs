@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pliant_control::multi_job::Plan;
+use pliant_control::multi_job::{Command, Plan};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::Cause;
 use pliant_staging::FileSpec;
@@ -16,8 +16,9 @@ use pliant_wire::PackedEnd;
 use serde::{Deserialize, Serialize};
 
 use super::MultiJobWanted;
+use super::state::SweepState;
 use crate::Sweep;
-use crate::work_folder::{FolderError, Work, WorkFolder, named};
+use crate::work_folder::{Durability, FolderError, Work, WorkFolder, named};
 
 /// The folder of a sweep, for one client at a time.
 pub type SweepFolder = WorkFolder<Header>;
@@ -68,6 +69,8 @@ impl Header {
 
 impl Work for Header {
     type Entry = Entry;
+    type State = SweepState;
+    type Command = Command;
     const KIND: &'static str = "a sweep";
     const SCHEMA: &'static str = "pliant.sweep/1";
     const HEADER: &'static str = "sweep.json";
@@ -83,6 +86,23 @@ impl Work for Header {
         let instances = self.plan.instances;
         let found = entry.highest().filter(|highest| *highest >= instances)?;
         Some(format!("expected instances below {instances}, found {found}"))
+    }
+
+    fn start(&self) -> SweepState {
+        SweepState::new(self)
+    }
+
+    fn apply(state: &mut SweepState, entry: Entry, commands: &mut Vec<Command>) {
+        state.apply(entry, commands);
+    }
+
+    /// A pack is known before it is sent. The output of one that is over is not read again.
+    fn durability(entry: &Entry) -> Durability {
+        match entry {
+            Entry::Submitted { .. } => Durability::SyncAfter,
+            Entry::Over { .. } => Durability::SyncBefore,
+            _ => Durability::Buffered,
+        }
     }
 }
 

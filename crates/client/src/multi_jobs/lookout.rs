@@ -6,55 +6,36 @@ use std::time::Duration;
 use pliant_control::multi_job::Prospects;
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
-use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
 
 use super::looks::{ProspectsFound, ProspectsRequest};
+use crate::poll::Poll;
 use crate::{Client, ClientError};
 
-/// How often servers are looked at.
-const LOOK: Duration = Duration::from_secs(10);
-/// How soon after a look the next one may be.
-const LOOK_SOON: Duration = Duration::from_secs(1);
 /// How long a server that refuses a pack gets none at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What a multi-job knows of when to look at servers.
+/// When servers are asked what instances may expect of them, and which servers get no packs for a while.
 pub(super) struct PollSchedule {
-    looked: Sender<Result<ProspectsFound, ClientError>>,
-    looks: Receiver<Result<ProspectsFound, ClientError>>,
-    /// An answer is under way.
-    looking: bool,
-    at: Instant,
+    pub(super) poll: Poll<Result<ProspectsFound, ClientError>>,
     /// Servers that have refused a pack: until when they get none, and the pause after the next time.
     pauses: BTreeMap<Name, (Instant, Duration)>,
     servers: usize,
     /// When an answer came last.
     answered: Instant,
-    /// Somebody was there who takes nothing at the moment.
+    /// A server is there that takes nothing at the moment.
     has_busy: bool,
 }
 
 impl PollSchedule {
-    /// Servers are to be looked at now.
     pub(super) fn new() -> PollSchedule {
-        let (looked, looks) = mpsc::channel(1);
-        let (now, pauses) = (Instant::now(), BTreeMap::new());
         PollSchedule {
-            looked,
-            looks,
-            looking: false,
-            at: now,
-            pauses,
+            poll: Poll::new(Instant::now()),
+            pauses: BTreeMap::new(),
             servers: 0,
-            answered: now,
+            answered: Instant::now(),
             has_busy: false,
         }
-    }
-
-    /// When servers are to be looked at.
-    pub(super) fn at(&self) -> Instant {
-        self.at
     }
 
     /// How many servers took instances when they were looked at last.
@@ -73,44 +54,21 @@ impl PollSchedule {
         self.has_busy || self.pauses.values().any(|(until, _)| *until > now)
     }
 
-    /// They are to be looked at now.
-    pub(super) fn now(&mut self) {
-        self.at = Instant::now();
-    }
-
-    /// They are to be looked at soon, if not sooner.
-    pub(super) fn soon(&mut self) {
-        self.at = self.at.min(Instant::now() + LOOK_SOON);
-    }
-
-    /// They are to be looked at soon, and not sooner.
-    pub(super) fn again_soon(&mut self) {
-        self.at = Instant::now() + LOOK_SOON;
-    }
-
-    /// Looks at the servers as if those jobs were not there, unless an answer is under way; then again after a while.
+    /// Asks the servers, as if those jobs were not there.
     pub(super) fn look(
         &mut self,
         client: &Client,
         asked: ProspectsRequest,
         without: BTreeMap<Name, Vec<u32>>,
     ) {
-        self.at = Instant::now() + LOOK;
-        if std::mem::replace(&mut self.looking, true) {
-            return;
-        }
-        let (client, looked) = (client.clone(), self.looked.clone());
-        tokio::spawn(async move {
-            // Whoever asked may have stopped.
-            let _ = looked.send(client.look(&asked, without).await).await;
-        });
+        let client = client.clone();
+        self.poll.ask(async move { client.look(&asked, without).await });
     }
 
-    /// What the look found that is under way.
-    pub(super) async fn found(&mut self) -> Option<Result<ProspectsFound, ClientError>> {
-        let looked = self.looks.recv().await;
-        self.looking = false;
-        if let Some(Ok(looked)) = &looked {
+    /// Waits for what servers answer. It may be dropped while it waits.
+    pub(super) async fn found(&mut self) -> Result<ProspectsFound, ClientError> {
+        let looked = self.poll.answer().await;
+        if let Ok(looked) = &looked {
             self.servers = looked.found.len();
             self.answered = Instant::now();
             let is_busy = |cause| matches!(cause, Cause::TooMany | Cause::Busy | Cause::BatchSystem);
@@ -138,7 +96,7 @@ impl PollSchedule {
         let next = found.iter().filter_map(|(name, _)| until(name)).min();
         found.retain(|(name, _)| until(name).is_none());
         if let Some(next) = next {
-            self.at = self.at.min(next);
+            self.poll.at_latest(next);
         }
     }
 }

@@ -4,23 +4,14 @@ use std::collections::BTreeMap;
 
 use pliant_control::multi_job::Prospects;
 use pliant_control::names::Name;
-use pliant_control::reason::{Cause, Reason};
+use pliant_control::reason::Cause;
 use pliant_wire::{self as wire, Declined, PackedCall, ProspectsQuery, proto};
 use tokio::task::JoinSet;
 
-use crate::{Client, ClientError, Sweep};
+use crate::{Client, ClientError, Sweep, Unreachable};
 
 /// How many servers are asked at a time.
 const AT_ONCE: usize = 32;
-
-/// A server that gets nothing, and why.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Unreachable {
-    /// The server.
-    pub server: Name,
-    /// Why.
-    pub reason: Reason,
-}
 
 /// What servers are asked about.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@
 //! pack goes to the same server under the same key, where it is accepted once. So no instance is lost or counted twice,
 //! whoever dies; and none is *run* twice unless its job was lost with it, by a supervisor or a host that died.
 
-mod driver;
+mod executor;
 mod folder;
 mod lookout;
 mod looks;
@@ -17,12 +17,13 @@ mod looks;
 mod million;
 mod packs;
 mod rows;
+mod state;
+mod sweeper;
 mod wanted;
 
 use folder::Entry;
 
-pub use driver::Sweeper;
 pub use folder::SweepFolder;
-pub use looks::Unreachable;
 pub use rows::{Fate, Row, Rows};
-pub use wanted::{MultiJobError, MultiJobWanted, Preview, SweepStatus};
+pub use sweeper::Sweeper;
+pub use wanted::{MultiJobWanted, Preview, SweepStatus};

@@ -92,7 +92,7 @@ pub(super) struct OnItsWay {
     /// The job that it is, if that is known already: nothing is submitted then.
     pub(super) job: Option<Handle>,
     pub(super) permits: Permits,
-    pub(super) heard: Sender<(u32, PackUpdate)>,
+    pub(super) sender: Sender<(u32, PackUpdate)>,
 }
 
 /// Waits longer each time, until it is told that something has happened.
@@ -139,7 +139,7 @@ impl OnItsWay {
 
     async fn tell(&self, heard: PackUpdate) {
         // Whoever wanted to know may have stopped.
-        let _ = self.heard.send((self.number, heard)).await;
+        let _ = self.sender.send((self.number, heard)).await;
     }
 
     /// The job that it is; what else is to be told, if it was not accepted and will not be.

@@ -1,21 +1,18 @@
 //! What a user wants of a multi-job, and what is told of it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_control::multi_job::{MultiJob, Plan, Progress, Share};
-use pliant_control::names::Name;
 use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
 use pliant_staging::FileSpec;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::looks::{ProspectsFound, ProspectsRequest, Unreachable};
-use crate::FolderError;
-use crate::{Client, ClientError, Sweep};
+use super::looks::{ProspectsFound, ProspectsRequest};
+use crate::{Client, Sweep, Unreachable, WorkError};
 
 /// The most instances of a pack.
 const PACK_MOST: usize = 1_000;
@@ -71,76 +68,6 @@ pub struct Preview {
     pub refused: Vec<(u32, String)>,
 }
 
-/// Why a multi-job could not go on.
-#[derive(Debug)]
-pub enum MultiJobError {
-    /// A call failed.
-    Client(ClientError),
-    /// Its folder cannot be used.
-    Folder(FolderError),
-    /// Nobody runs such instances; why, by server.
-    Nobody(Vec<Unreachable>),
-    /// Nobody has taken anything of it.
-    Refused {
-        /// How many instances were refused alone.
-        instances: usize,
-        /// One of the servers that did.
-        server: Name,
-        /// Why.
-        why: String,
-    },
-    /// The key of a pack is that of somebody else's job.
-    NotOurs {
-        /// Where.
-        server: Name,
-        /// Why.
-        why: String,
-    },
-}
-
-impl fmt::Display for MultiJobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(error) => error.fmt(f),
-            Self::Folder(error) => error.fmt(f),
-            Self::Nobody(servers) if servers.is_empty() => write!(f, "no server is there"),
-            Self::Nobody(servers) => {
-                write!(f, "no server takes it")?;
-                let line = |one: &Unreachable| write!(f, "\n  {}: {}", one.server, one.reason.why);
-                servers.iter().try_for_each(line)
-            }
-            Self::Refused { instances, server, why } => {
-                write!(f, "no server takes any of {instances} instances; {server} says: {why}")
-            }
-            Self::NotOurs { server, why } => {
-                write!(f, "expected the jobs of the sweep to be ours, server {server} says: {why}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MultiJobError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Client(error) => Some(error),
-            Self::Folder(error) => Some(error),
-            Self::Nobody(_) | Self::Refused { .. } | Self::NotOurs { .. } => None,
-        }
-    }
-}
-
-impl From<ClientError> for MultiJobError {
-    fn from(error: ClientError) -> MultiJobError {
-        MultiJobError::Client(error)
-    }
-}
-
-impl From<FolderError> for MultiJobError {
-    fn from(error: FolderError) -> MultiJobError {
-        MultiJobError::Folder(error)
-    }
-}
-
 /// What a sweep would have its machine do.
 pub(super) fn plan(wanted: &MultiJobWanted) -> Plan {
     let pack_most = (PACK_BYTES / wanted.sweep.bytes_most().max(1)).clamp(1, PACK_MOST) as u32;
@@ -155,7 +82,7 @@ impl Client {
     /// # Errors
     ///
     /// If no server takes such instances.
-    pub async fn allocation(&self, wanted: &MultiJobWanted) -> Result<Preview, MultiJobError> {
+    pub async fn allocation(&self, wanted: &MultiJobWanted) -> Result<Preview, WorkError> {
         let mut machine = MultiJob::new(plan(wanted));
         let mut looked = ProspectsFound::default();
         // Of an instance that nobody takes the others may be taken all the same.
@@ -167,7 +94,7 @@ impl Client {
             }
         }
         if looked.found.is_empty() {
-            return Err(MultiJobError::Nobody(looked.others));
+            return Err(WorkError::NoServer(looked.others));
         }
         let (asked, refused) = (machine.samples().len(), looked.refused_by_all());
         let (shares, makespan) =

@@ -4,43 +4,46 @@ use std::collections::BTreeSet;
 
 use pliant_control::agent::Offering;
 use pliant_control::optional::explore::{Event, Offer};
+use pliant_wire::{Federation, bounds};
 use tokio::time::Instant;
 
-use super::super::wanted::ExploreError;
-use super::{Explorer, LOOK, LOOK_SOON};
-use crate::ClientError;
+use super::ExplorationExecutor;
+use crate::{ClientError, WorkError};
 
 /// Services that are named where one is not known.
 const SERVICES_NAMED: usize = 12;
 
-impl Explorer {
+/// What the agent answered.
+pub(in super::super) struct Found {
+    offers: Result<Vec<Offering>, ClientError>,
+    /// All servers, if none offers the service and none has been found before.
+    federation: Option<Result<Federation, ClientError>>,
+}
+
+impl ExplorationExecutor {
     pub(super) fn discover(&mut self, most: u32) {
-        self.look = Instant::now() + LOOK;
-        if std::mem::replace(&mut self.looking, true) {
-            return;
-        }
-        let (client, found) = (self.client.clone(), self.found.clone());
-        let (service, exploration) = (self.service.clone(), self.exploration);
-        let most = most.clamp(1, *pliant_wire::bounds::OFFERS.end());
-        tokio::spawn(async move {
+        let (client, exploration, service) =
+            (self.client.clone(), self.header.exploration, self.header.service.clone());
+        let most = most.clamp(1, *bounds::OFFERS.end());
+        let is_first = self.found_by.is_some() && !self.machine.wants_no_servers();
+        self.poll.ask(async move {
             let offers = client.offers(&service, most, exploration).await;
-            // Whoever asked may have ended.
-            let _ = found.send(offers);
+            let federation = match &offers {
+                Ok(offers) if offers.is_empty() && is_first => Some(client.servers().await),
+                _ => None,
+            };
+            Found { offers, federation }
         });
     }
 
-    /// Servers were found, or not.
-    pub(super) async fn offered(
-        &mut self,
-        found: Result<Vec<Offering>, ClientError>,
-    ) -> Result<Event, ExploreError> {
-        self.looking = false;
+    /// Takes in what the agent answered.
+    pub(super) fn found(&mut self, Found { offers, federation }: Found) -> Result<Event, WorkError> {
         let is_leaving = self.machine.wants_no_servers();
-        let offers = match found {
+        let offers = match offers {
             Ok(offers) => offers,
-            // The lines to its servers are given up when the patience is at its end.
+            // The connections to its servers are given up after the timeout.
             Err(error) if error.may_pass() && is_leaving => {
-                self.look = Instant::now() + LOOK_SOON;
+                self.poll.soon_again();
                 Vec::new()
             }
             Err(error) if error.may_pass() && self.may_still_be_found() => {
@@ -51,8 +54,10 @@ impl Explorer {
         };
         if !offers.is_empty() {
             self.found_by = None;
-        } else if self.found_by.is_some() && !is_leaving {
-            self.nobody().await?;
+        } else if let Some(federation) = federation
+            && !is_leaving
+        {
+            self.explain_missing(federation)?;
         }
         self.calls.know(&offers);
         let usable = offers.into_iter().filter(|offer| !self.barred.contains(&offer.server));
@@ -64,15 +69,15 @@ impl Explorer {
         Ok(Event::Found(usable.map(offer).collect()))
     }
 
-    /// Whoever has found servers waits for them for as long as it takes, others for as long as they have patience.
+    /// Servers that were found once are waited for without a limit.
     fn may_still_be_found(&self) -> bool {
         self.found_by.is_none_or(|until| Instant::now() < until)
     }
 
-    /// No server offers the service, and none has since this client began: that is an error if they are there and offer
-    /// others, and otherwise when the patience is at its end.
-    async fn nobody(&mut self) -> Result<(), ExploreError> {
-        let infos = match self.client.servers().await {
+    /// No server offers the service, and none has since this client began: that is an error if servers offer others, and
+    /// otherwise after the timeout.
+    fn explain_missing(&mut self, federation: Result<Federation, ClientError>) -> Result<(), WorkError> {
+        let infos = match federation {
             Ok(federation) => federation.servers.into_iter().filter(|server| server.attached),
             Err(error) if error.may_pass() && self.may_still_be_found() => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -80,13 +85,13 @@ impl Explorer {
         let (mut others, mut servers, mut without_cores) = (BTreeSet::new(), 0, 0);
         for server in infos {
             servers += 1;
-            let offers = server.info.services.iter().any(|(name, _)| *name == self.service);
+            let offers = server.info.services.iter().any(|(name, _)| *name == self.header.service);
             without_cores += usize::from(offers);
             if server.info.optional_cores > 0 {
                 others.extend(server.info.services.into_iter().map(|(name, _)| name));
             }
         }
-        let service = &self.service;
+        let service = &self.header.service;
         if without_cores > 0 {
             let what = format!("no server that offers `{service}` has cores for explorations");
             let hint = "its operator gives it some with `[optional]` in the server's file (docs/live.md)";

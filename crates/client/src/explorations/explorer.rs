@@ -1,0 +1,118 @@
+//! An exploration as its user drives it: begun or resumed, and run.
+
+use pliant_control::names::Key;
+use pliant_control::optional::explore::{Dispatch, Plan};
+use pliant_model::{Time, TimeMs};
+use pliant_staging::FileSpec;
+use pliant_transport::Clock;
+
+use super::ExplorationFolder;
+use super::executor::{ExplorationExecutor, moment};
+use super::folder::Header;
+use super::wanted::{ExplorationUpdate, Explored, Wanted};
+use crate::driver::Driver;
+use crate::work_folder::Work;
+use crate::{Client, WorkError};
+
+/// An exploration in progress.
+pub struct Explorer {
+    driver: Driver<ExplorationExecutor>,
+}
+
+impl Explorer {
+    /// An exploration; one that goes on where it was if the folder has it.
+    ///
+    /// # Errors
+    ///
+    /// If the folder is of another one, or cannot be used.
+    pub fn new(
+        client: &Client,
+        wanted: &Wanted,
+        mut folder: Option<ExplorationFolder>,
+    ) -> Result<Explorer, WorkError> {
+        let clock = Clock::start(Time::ZERO);
+        let now = moment(&clock);
+        let inputs: Vec<FileSpec> = wanted.inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        let plan = plan(wanted, now);
+        let found = folder.as_mut().map(ExplorationFolder::resume_begun).transpose()?.flatten();
+        let is_resumed = found.is_some();
+        let (header, machine) = match found {
+            Some((header, machine)) => {
+                if let Some(folder) = &folder {
+                    folder.expect_exploration(&header, &wanted.service, &wanted.sweep, &inputs, &plan)?;
+                }
+                (header, machine)
+            }
+            None => {
+                let (service, sweep) = (wanted.service.clone(), wanted.sweep.clone());
+                let exploration = Key(rand::random());
+                let header = Header { exploration, service, sweep, inputs, began: now, plan };
+                if let Some(folder) = &folder {
+                    folder.begin(&header)?;
+                }
+                let machine = header.start();
+                (header, machine)
+            }
+        };
+        let calls =
+            client.calls(header.exploration, &wanted.service, Some(machine.plan().deadline), wanted.patience);
+        let calls = calls.with_inputs(wanted.inputs.clone());
+        let executor =
+            ExplorationExecutor::new(client, header, machine, is_resumed, calls, clock, wanted.patience);
+        Ok(Explorer { driver: Driver::new(executor, folder) })
+    }
+
+    /// True if it goes on where another client was.
+    pub fn is_resumed(&self) -> bool {
+        self.driver.executor.is_resumed
+    }
+
+    /// What is wanted.
+    pub fn plan(&self) -> &Plan {
+        self.driver.executor.machine.plan()
+    }
+
+    /// True if nothing is left to be done but to say so: it goes on where another client came to its end.
+    pub fn is_over(&self) -> bool {
+        self.driver.executor.machine.is_over()
+    }
+
+    /// Explores until it is over. `interrupted` ends it early: what is left is cancelled, what is done is kept. `report` is
+    /// called now and then, and in the end.
+    ///
+    /// # Errors
+    ///
+    /// If no server takes its requests, or its folder cannot be written. What was done is kept.
+    pub async fn run(
+        mut self,
+        interrupted: impl Future<Output = ()>,
+        mut report: impl FnMut(ExplorationUpdate<'_>),
+    ) -> Result<Explored, WorkError> {
+        let tell = |executor: &mut ExplorationExecutor, report: &mut dyn FnMut(ExplorationUpdate<'_>)| {
+            executor.troubles.drain(..).for_each(|trouble| report(ExplorationUpdate::Trouble(&trouble)));
+        };
+        let result = self.driver.run(interrupted, |executor| {
+            tell(executor, &mut report);
+            report(ExplorationUpdate::Progress(&executor.explored()));
+        });
+        let result = result.await;
+        tell(&mut self.driver.executor, &mut report);
+        result?;
+        let explored = self.driver.executor.explored();
+        report(ExplorationUpdate::Progress(&explored));
+        Ok(explored)
+    }
+}
+
+fn plan(wanted: &Wanted, now: TimeMs) -> Plan {
+    Plan {
+        mandatory: wanted.mandatory,
+        most: wanted.most.min(wanted.sweep.combinations().unwrap_or(u32::MAX)),
+        deadline: now + wanted.deadline,
+        // Servers know their users' weights.
+        weight: 1,
+        dispatch: wanted.legacy.map_or(Dispatch::Window(1), Dispatch::Guess),
+        reallocation: wanted.reallocation,
+        seed: rand::random(),
+    }
+}
