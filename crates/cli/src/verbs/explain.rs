@@ -7,7 +7,8 @@ use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::{Compared, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Survey};
-use pliant_model::{Estimate, MoveReason, Time};
+use pliant_model::{Estimate, MoveReason, Span, Time};
+use pliant_policy::completion::is_earlier;
 use pliant_policy::tuning::slack::{self, Saving};
 use pliant_site::services::show_duration;
 use serde_json::{Value, json};
@@ -111,40 +112,39 @@ impl Reason<'_> {
 }
 
 fn reason(record: &JobRecord) -> Reason<'_> {
-    let chosen = record.compared.iter().find(|one| one.server == record.handle.server);
-    let others = record.compared.iter().filter(|one| one.server != record.handle.server);
-    let best = others.min_by_key(|one| one.estimate.completion());
-    match (chosen, best) {
+    let (chosen, others): (Vec<&Compared>, Vec<&Compared>) =
+        record.compared.iter().partition(|one| one.server == record.handle.server);
+    let earlier = |best, one| if precedes(one, best) { one } else { best };
+    match (chosen.first(), others.into_iter().reduce(earlier)) {
         (None, _) => Reason::Unknown,
         (Some(_), None) => Reason::Only,
-        (Some(chosen), Some(best)) => match best.estimate.completion().cmp(&chosen.estimate.completion()) {
-            std::cmp::Ordering::Greater => Reason::Earliest(best),
-            std::cmp::Ordering::Equal => Reason::Tie(best),
-            std::cmp::Ordering::Less => Reason::PassedOver(best),
-        },
+        (Some(chosen), Some(best)) if precedes(chosen, best) => Reason::Earliest(best),
+        (Some(chosen), Some(best)) if precedes(best, chosen) => Reason::PassedOver(best),
+        (Some(_), Some(best)) => Reason::Tie(best),
     }
+}
+
+fn precedes(one: &Compared, other: &Compared) -> bool {
+    is_earlier(&one.estimate, &other.estimate)
 }
 
 fn why(record: &JobRecord) -> String {
     let server = &record.handle.server;
     let apart = |other: &Compared| {
         let chosen = record.compared.iter().find(|one| one.server == *server);
-        let chosen = chosen.map_or(other.estimate.completion(), |one| one.estimate.completion());
-        let (first, last) =
-            (chosen.min(other.estimate.completion()), chosen.max(other.estimate.completion()));
-        rough(last - first)
+        let ends = chosen.unwrap_or(other).estimate.completion();
+        rough(Span((ends - other.estimate.completion()).0.abs()))
     };
     // What was compared decided where it went first.
     let is = if record.hops.is_empty() { "is" } else { "was first" };
     match reason(record) {
         Reason::Unknown => format!("It {is} on {server}; which estimates were compared is not known.\n"),
-        Reason::Only => format!("It {is} on {server}: no other server was asked, or none can take it.\n"),
+        Reason::Only => {
+            format!("It {is} on {server}: no other server was asked, or no other server can take it.\n")
+        }
         Reason::Earliest(next) => {
-            format!(
-                "It {is} on {server}, which completes it first: {} before {}.\n",
-                apart(next),
-                next.server
-            )
+            let (apart, next) = (apart(next), &next.server);
+            format!("It {is} on {server}, which completes it first: {apart} before {next}.\n")
         }
         Reason::Tie(other) => format!(
             "It {is} on {server}: {} completes it at the same time and comes later by rank, then by name.\n",
@@ -349,7 +349,7 @@ fn waiting(wait: &Wait, now: Time) -> String {
 mod tests {
     use pliant_control::job::{JobState, Work};
     use pliant_control::names::Key;
-    use pliant_model::{Procs, Span, Speedup};
+    use pliant_model::{Procs, Speedup};
 
     use super::*;
 
