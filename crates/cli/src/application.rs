@@ -14,13 +14,13 @@ use crate::failure::Failure;
 use crate::job_files::{announced, input, script_file};
 
 /// What is launched, and where the input files of its tasks are.
-pub(crate) struct Described {
+pub(crate) struct LaunchDescription {
     pub(crate) application: Application,
     pub(crate) inputs: InputPaths,
 }
 
 /// The application in a file.
-pub(crate) fn read(path: &Path) -> Result<Described, Failure> {
+pub(crate) fn read(path: &Path) -> Result<LaunchDescription, Failure> {
     let tig::Application { graph, programs, inputs } = read_application(path)?;
     let mut paths = InputPaths::new();
     let mut tasks = Vec::with_capacity(programs.len());
@@ -38,7 +38,7 @@ pub(crate) fn read(path: &Path) -> Result<Described, Failure> {
         tasks,
         edges: graph.edges().iter().map(edge).collect(),
     };
-    Ok(Described { application, inputs: paths })
+    Ok(LaunchDescription { application, inputs: paths })
 }
 
 /// The tasks in a file that are to join a launch, and where their input files are.

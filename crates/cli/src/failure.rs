@@ -1,6 +1,4 @@
-//! What a user is told when a verb fails: one message, a hint if there is one, and the exit code.
-//!
-//! Every crate has typed errors that say what was expected, what was found and where; here they end.
+//! The failure of a verb: a message, an optional hint and the exit code. All typed errors end here.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -34,23 +32,23 @@ impl Failure {
         Failure::system(format!("{}: cannot {action}: {source}", path.display()))
     }
 
-    /// With a way out.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Display) -> Failure {
         self.hint = Some(hint.to_string());
         self
     }
 
-    /// With another exit code.
+    /// Sets the exit code.
     pub(crate) fn code(self, code: u8) -> Failure {
         Failure { code, ..self }
     }
 
-    /// Tells the user, who is told of a worse one as the outcome.
+    /// Prints the failure as a warning.
     pub(crate) fn warn(&self) {
         eprintln!("warning: {}", self.message);
     }
 
-    /// Tells the user.
+    /// Prints the failure.
     pub(crate) fn print(&self) {
         eprintln!("error: {}", self.message);
         if let Some(hint) = &self.hint {
@@ -70,12 +68,13 @@ impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Failure {
         match error {
             FolderError::Io { .. } => Failure::system(error),
-            FolderError::InUse { .. } | FolderError::Other { .. } => {
+            FolderError::InUse { .. } | FolderError::Mismatch { .. } => {
                 Failure::input(error).hint("choose another folder with --out")
             }
-            FolderError::Unreadable { .. } => Failure::input(error)
-                .hint("that file was changed or damaged: put a copy of it back, or begin anew with --out"),
-            FolderError::Nothing { .. } => Failure::input(error).hint("--out begins one"),
+            FolderError::Unreadable { .. } => Failure::input(error).hint(
+                "the file was changed or damaged: restore a copy of it, or choose another folder with --out",
+            ),
+            FolderError::Empty { .. } => Failure::input(error).hint("--out begins a new one"),
         }
     }
 }

@@ -138,7 +138,7 @@ fn an_interrupted_campaign_says_that_the_same_command_goes_on() {
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert_eq!(
         stderr,
-        "error: interrupted\n  hint: finished runs are kept in killed: the same command goes on\n"
+        "error: interrupted\n  hint: finished runs are kept in killed: the same command resumes\n"
     );
     assert!(said.json()["kept"].as_u64().unwrap() >= 2, "{}", said.stdout);
 }

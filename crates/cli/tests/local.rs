@@ -165,7 +165,7 @@ fn mistakes_are_told_with_the_way_out() {
     assert_eq!(said.code, 2, "{}", said.stderr);
     assert!(said.stderr.contains("lyon.4000"), "{}", said.stderr);
     let waited: Value = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!((&waited["jobs"][0]["handle"], &waited["not_ended"]), (&json!(handle), &json!([])));
+    assert_eq!((&waited["jobs"][0]["job_id"], &waited["not_ended"]), (&json!(handle), &json!([])));
 
     // There is nothing of a job that has not run.
     fs::write(up.0.path().join("long"), "#!/bin/sh\nexec sleep 1000\n").unwrap();
@@ -173,14 +173,13 @@ fn mistakes_are_told_with_the_way_out() {
     let running: Vec<String> = (0..20).map(|_| submit()).collect();
     let waiting = running.last().unwrap();
     for verb in ["logs", "fetch --out out"] {
-        let queued =
-            format!("{waiting} is QUEUED: it has not started, so there is nothing that it wrote yet");
+        let queued = format!("{waiting} is QUEUED: it has not started, so it has no output yet");
         check(&format!("{verb} {waiting}"), 2, &queued, "`pliant explain lyon.");
     }
     assert_eq!(go(&format!("cancel {waiting}")).code, 0);
     for verb in ["logs", "logs -f", "fetch --out out"] {
         let cancelled =
-            format!("{waiting} is CANCELED: it was cancelled before it started, so there is nothing");
+            format!("{waiting} is CANCELED: it was cancelled before it started, so it has no output");
         check(&format!("{verb} {waiting}"), 2, &cancelled, "");
     }
     assert!(!up.0.path().join("out").exists());

@@ -40,7 +40,7 @@ pub(crate) trait Executor: Sized {
     /// What begins the work, or resumes it.
     fn begin(&mut self) -> Input<Self>;
 
-    /// True if an entry says something new.
+    /// False if the state has the entry already.
     fn is_new(&self, _: &Entry<Self>) -> bool {
         true
     }
@@ -61,7 +61,7 @@ pub(crate) trait Executor: Sized {
 
     fn is_over(&self) -> bool;
 
-    /// Waits for what calls report. It may be dropped while it waits.
+    /// Waits for the next reply of a call. The future may be dropped while it waits.
     async fn reply(&mut self) -> Self::Reply;
 
     fn receive(
@@ -187,7 +187,7 @@ impl<X: Executor> Driver<X> {
         if durability == Durability::SyncBefore {
             folder.flush(true)?;
         }
-        folder.note(entry);
+        folder.append(entry);
         Ok(durability == Durability::SyncAfter)
     }
 

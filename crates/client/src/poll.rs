@@ -25,7 +25,7 @@ impl<T: Send + 'static> Poll<T> {
         Poll { sender, answers, is_open: false, at }
     }
 
-    /// A question that something else asks for the first time.
+    /// A question that is asked for the first time by a call of [`Poll::ask`].
     pub(crate) fn later() -> Poll<T> {
         Poll::new(Instant::now() + EVERY)
     }
@@ -63,7 +63,7 @@ impl<T: Send + 'static> Poll<T> {
         });
     }
 
-    /// Waits for an answer. It may be dropped while it waits.
+    /// Waits for an answer. The future may be dropped while it waits.
     pub(crate) async fn answer(&mut self) -> T {
         let answer = self.answers.recv().await.expect("the sender is kept with its receiver");
         self.is_open = false;

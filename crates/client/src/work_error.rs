@@ -9,7 +9,7 @@ use crate::{ClientError, FolderError};
 
 /// A server that takes nothing, and why.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Unreachable {
+pub struct ServerRefusal {
     /// The server.
     pub server: Name,
     /// Why.
@@ -24,7 +24,7 @@ pub enum WorkError {
     /// The folder cannot be used.
     Folder(FolderError),
     /// No server runs such instances; why, by server.
-    NoServer(Vec<Unreachable>),
+    NoServer(Vec<ServerRefusal>),
     /// No server has accepted anything.
     Refused {
         /// How many instances were refused alone.
@@ -48,10 +48,10 @@ impl fmt::Display for WorkError {
         match self {
             Self::Client(error) => error.fmt(f),
             Self::Folder(error) => error.fmt(f),
-            Self::NoServer(servers) if servers.is_empty() => write!(f, "no server is there"),
+            Self::NoServer(servers) if servers.is_empty() => write!(f, "no server is connected"),
             Self::NoServer(servers) => {
                 write!(f, "no server takes it")?;
-                let line = |one: &Unreachable| write!(f, "\n  {}: {}", one.server, one.reason.why);
+                let line = |one: &ServerRefusal| write!(f, "\n  {}: {}", one.server, one.reason.why);
                 servers.iter().try_for_each(line)
             }
             Self::Refused { instances, server, why } => {

@@ -14,7 +14,7 @@ use pliant_site::services::Catalogue;
 use pliant_transport::{Authority, AuthorityError, Identity, Order, Role};
 use serde::{Deserialize, Serialize};
 
-use super::calibrate::{MATRIX_SIZE, Speed, measure};
+use super::calibrate::{CoreSpeed, MATRIX_SIZE, measure};
 use super::{CLUSTERS, Cluster, Folder, reference_share};
 use crate::failure::Failure;
 
@@ -34,18 +34,18 @@ const UNIT_CORE_S: f64 = 4.0;
 
 /// An amount of work that takes every machine about as long: four seconds of one of its cores.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Unit {
+pub(crate) struct WorkUnit {
     samples: f64,
     products: f64,
 }
 
-impl Unit {
-    fn new(speed: Speed) -> Unit {
-        Unit { samples: UNIT_CORE_S * speed.samples_per_s, products: UNIT_CORE_S * speed.products_per_s }
+impl WorkUnit {
+    fn new(speed: CoreSpeed) -> WorkUnit {
+        WorkUnit { samples: UNIT_CORE_S * speed.samples_per_s, products: UNIT_CORE_S * speed.products_per_s }
     }
 
     /// The unit of a federation that was started.
-    pub(crate) fn read(folder: &Folder) -> Result<Unit, Failure> {
+    pub(crate) fn read(folder: &Folder) -> Result<WorkUnit, Failure> {
         let path = folder.path().join(UNIT);
         let text = fs::read_to_string(&path).map_err(|error| Failure::io(&path, "read", &error))?;
         serde_json::from_str(&text).map_err(|error| {
@@ -113,7 +113,7 @@ pub(super) fn write_all(
     certificate(&authority, &folder.daemon(AGENT), Role::Agent, AGENT)?;
     write(&folder.daemon(AGENT).join("agent.toml"), &agent_file(&agent))?;
     let speed = measure();
-    let unit = Unit::new(speed);
+    let unit = WorkUnit::new(speed);
     let text = serde_json::to_string(&unit).map_err(Failure::system)?;
     write(&path.join(UNIT), &text)?;
     for cluster in &CLUSTERS {
@@ -240,7 +240,7 @@ fn client_file(agent: &Ports) -> String {
     format!("[[agent]]\nname = \"{AGENT}\"\naddress = \"{}\"\n\n{TLS}", agent.address)
 }
 
-fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: Speed) -> String {
+fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed) -> String {
     let Cluster { name, procs, speed: factor } = cluster;
     let Ports { address, http } = ports;
     let share = reference_share() * factor;
@@ -259,7 +259,7 @@ fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: Speed) ->
 }
 
 /// What the servers offer: runtimes at speed 1 are what this machine takes, spread over its shares.
-fn services(speed: Speed) -> String {
+fn services(speed: CoreSpeed) -> String {
     // For one processor of speed 1, in seconds.
     let seconds = |work: f64| (work / reference_share()).ceil().max(1.0);
     let samples = 1_000_000_000.0;

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Makes the authority of a new federation in a folder.
+    /// Creates the authority of a new federation in a folder.
     Init(Init),
     /// Issues a certificate with its key.
     Issue(Issue),
@@ -36,7 +36,7 @@ enum Verb {
 
 #[derive(Args)]
 struct Init {
-    /// The folder; whoever can read it can be anybody in the federation.
+    /// The folder of the authority; its key signs every identity in the federation.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// The name of the federation.
@@ -49,22 +49,22 @@ struct Issue {
     /// The folder of the authority.
     #[arg(long, value_name = "DIR")]
     ca: PathBuf,
-    /// What the holder is.
+    /// The role of the holder.
     #[arg(value_name = "ROLE", value_parser = role())]
     role: Role,
-    /// The holder's name: lower-case letters, digits and -; for people also _ . and @.
+    /// The name of the holder: lower-case letters, digits and -; for people also _ . and @.
     #[arg(value_name = "NAME")]
     name: String,
     /// The folder to write ca.pem, cert.pem, key.pem and crl.pem to.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How many days the certificate lasts.
+    /// The validity of the certificate in days.
     #[arg(long, value_name = "N", default_value_t = DAYS_DEFAULT, value_parser = whole(1..=u32::MAX), allow_negative_numbers = true)]
     days: u32,
-    /// Further DNS names and addresses of a daemon, for tools that know nothing of roles.
+    /// Further DNS names and addresses of a daemon, for tools other than Pliant.
     #[arg(long = "also", value_name = "HOST")]
     extra_names: Vec<String>,
-    /// Issues another certificate to a holder who has one, and replaces the files in the folder.
+    /// Issues another certificate to a holder that has one, and replaces the files in the folder.
     #[arg(long)]
     renew: bool,
 }
@@ -109,7 +109,7 @@ fn run_init(output: Output, arguments: &Init, now: Time) -> Result<(), Failure> 
     });
     let text = || {
         format!(
-            "made the authority of {} in {}\nkeep its ca.key secret, and a copy of the folder\n",
+            "created the authority of {} in {}\nkeep its ca.key secret, and a copy of the folder\n",
             arguments.name,
             arguments.dir.display()
         )

@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::federation::{Access, tell};
 use crate::job::estimate;
-use crate::moment::{before_from_now, from_now, known, now, signed};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::Table;
+use crate::time_text::{before_from_now, from_now, known, now, signed};
 
 /// The most moves of one answer.
 const LAST_MAX: u32 = bounds::MOVES_MAX as u32;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Everybody's jobs; for operators.
+    /// Shows the moves of all users; for operators.
     #[arg(long)]
     all: bool,
-    /// At most so many, the last ones.
+    /// The number of moves to show, newest first.
     #[arg(long, value_name = "N", default_value_t = MOVES_DEFAULT, value_parser = whole(1..=LAST_MAX))]
     last: u32,
     #[command(flatten)]
@@ -51,7 +51,7 @@ fn reason(reason: MoveReason) -> &'static str {
 /// A move, for scripts.
 pub(super) fn described(job: &Handle, hop: &Hop) -> Value {
     json!({
-        "handle": job,
+        "job_id": job,
         "from": hop.from,
         "to": hop.to,
         "at_s": hop.at,
@@ -82,7 +82,7 @@ fn table(moves: &[Moved], now: Time) -> String {
     table.render()
 }
 
-/// What came of a proposal, in words; what it would be in a dry run.
+/// The outcome of a proposal; in a dry run the expected one.
 pub(super) fn outcome(proposal: &Proposal) -> String {
     match &proposal.outcome {
         None if proposal.copy => "would be copied".to_owned(),

@@ -4,8 +4,8 @@ use pliant_control::coallocation::Link;
 use pliant_model::Time;
 use serde_json::{Value, json};
 
-use crate::moment::both;
 use crate::table::Table;
+use crate::time_text::both;
 
 pub(super) fn value(links: &[Link]) -> Value {
     let one = |link: &Link| {

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// The file to write: .swf, .swf.gz, .gwf or .gwf.gz.
     #[arg(value_name = "OUT")]
     to: PathBuf,
-    /// What becomes of jobs that a log tells nonsense about.
+    /// The treatment of invalid jobs of a log.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
     /// Makes every job that would need repair an error.

@@ -28,4 +28,4 @@ mod steps;
 mod sweeps;
 mod together;
 mod transfers;
-mod twin;
+mod what_if;

@@ -156,7 +156,7 @@ async fn every_instance_is_done_once_whoever_is_killed() {
     // Whoever begins it again has nothing to do.
     let packs = said["packs"].clone();
     let (code, said, _) = alice.run("sweep --resume kept");
-    assert_eq!((code, &said["packs"], &said["tried_again"]), (0, &packs, &0.into()));
+    assert_eq!((code, &said["packs"], &said["retried"]), (0, &packs, &0.into()));
 
     let runs = runs(lines);
     assert_eq!(runs.len(), INSTANCES as usize);
@@ -184,17 +184,14 @@ async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it
     let (code, said, stderr) = alice.run("sweep note --vary x=1..40 --dry-run");
     assert_eq!(code, 0, "{stderr}");
     let share = &said["servers"][0];
-    assert_eq!((&share["instances"], &share["told_by"]), (&40.into(), &"walltime".into()), "{said}");
+    assert_eq!((&share["instances"], &share["known_from"]), (&40.into(), &"walltime".into()), "{said}");
     // The walltime is half as long again as the runtime.
     assert_eq!((&share["instance_s"], &said["makespan_s"]), (&3.0.into(), &60.0.into()));
 
     let (code, said, stderr) = alice.run("sweep note --vary x=1..40 --retries 1 --out kept");
     assert_eq!(code, 3, "{stderr}");
     assert!(stderr.contains("1 of 40 instances failed"), "{stderr}");
-    assert_eq!(
-        (&said["completed"], &said["failed"], &said["tried_again"]),
-        (&39.into(), &1.into(), &1.into())
-    );
+    assert_eq!((&said["completed"], &said["failed"], &said["retried"]), (&39.into(), &1.into(), &1.into()));
     let failure = &said["failures"][0];
     assert_eq!((&failure["how"], &failure["tries"]), (&"exit code 7".into(), &2.into()), "{said}");
     assert_eq!((&failure["error"], &failure["values"][0]), (&"unlucky\n".into(), &"13".into()));
@@ -207,7 +204,7 @@ async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it
 
     let (_, said, _) = alice.run("sweep note --vary x=1..40 --dry-run");
     let share = &said["servers"][0];
-    assert!(share["told_by"].as_str().unwrap().ends_with("jobs"), "{said}");
+    assert!(share["known_from"].as_str().unwrap().ends_with("jobs"), "{said}");
     assert!(share["instance_s"].as_f64().unwrap() < 1.0, "{said}");
     for (line, words) in [
         ("sweep note --vary x=1..40 --out kept --vary x=1..2", "`x` twice"),
@@ -215,7 +212,7 @@ async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it
         ("sweep note --out other", "expected --vary KEY=VALUES or --vary-file FILE"),
         ("sweep note --vary y=1,2 --out other", "`y`"),
         ("sweep nothing --vary y=1,2 --out third", "no server takes it"),
-        ("sweep --resume nowhere", "expected something to go on with"),
+        ("sweep --resume nowhere", "expected a folder of a sweep or an exploration"),
         ("sweep note --vary x=1..40 --retries 3 --out kept", "--retries: expected 3, found 1"),
         (
             "sweep note --vary x=1..40 --retries 1 --allocate random --out kept",

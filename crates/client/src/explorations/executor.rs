@@ -1,6 +1,6 @@
 //! The calls of an exploration: they carry out the commands of the machine of `control`, and their replies are its inputs.
 
-mod finding;
+mod discovery;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -15,18 +15,18 @@ use pliant_transport::Clock;
 use pliant_wire::{Attempt, Call, bounds, is_cut};
 use tokio::time::Instant;
 
-use self::finding::Found;
+use self::discovery::Found;
 use super::folder::{Entry, Header};
-use super::wanted::Explored;
-use super::{Calls, ExplorationFolder, RequestEvent};
+use super::spec::ExplorationStatus;
+use super::{ExplorationCalls, ExplorationFolder, RequestEvent};
 use crate::driver::{self, Executor};
 use crate::poll::Poll;
 use crate::{Client, ClientError, WorkError};
 
-/// The longest that servers may take to acknowledge what was cancelled in the end.
+/// How long to wait for the acknowledgement of cancellations in the end.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// So many requests that no server could ever take, and none that one has taken: they all are wrong. Of so many it is said
-/// one by one.
+/// How many refused requests are reported one by one. If that many are refused for good and none was accepted, the exploration
+/// ends.
 const WRONG_MAX: u32 = 10;
 
 type Input = driver::Input<ExplorationExecutor>;
@@ -42,22 +42,22 @@ pub(super) struct ExplorationExecutor {
     header: Header,
     pub(super) machine: Explore,
     pub(super) is_resumed: bool,
-    calls: Calls,
+    calls: ExplorationCalls,
     clock: Clock,
-    /// Until when servers have to be found, while none has been.
+    /// When a first server has to be found; none once one was found.
     found_by: Option<Instant>,
-    /// Requests that no server could ever take.
+    /// Requests that were refused for good.
     wrong: u32,
-    /// What is to be reported.
+    /// Warnings that are to be reported.
     pub(super) troubles: Vec<String>,
     last_trouble: Option<String>,
     patience: Duration,
     wakes: BTreeSet<TimeMs>,
     poll: Poll<Found>,
-    /// Servers that take nothing of this exploration, ever.
+    /// Servers that refuse this exploration for good.
     barred: BTreeSet<Name>,
     outcome: Option<Outcome>,
-    /// All that was cancelled in the end is acknowledged.
+    /// All cancellations are acknowledged.
     is_settled: bool,
 }
 
@@ -67,7 +67,7 @@ impl ExplorationExecutor {
         header: Header,
         machine: Explore,
         is_resumed: bool,
-        calls: Calls,
+        calls: ExplorationCalls,
         clock: Clock,
         patience: Duration,
     ) -> ExplorationExecutor {
@@ -91,10 +91,10 @@ impl ExplorationExecutor {
         }
     }
 
-    pub(super) fn explored(&self) -> Explored {
+    pub(super) fn explored(&self) -> ExplorationStatus {
         let mandatory_done = self.machine.mandatory_done();
         let deadline = self.machine.plan().deadline;
-        Explored {
+        ExplorationStatus {
             progress: self.machine.progress(),
             open: self.calls.open(),
             servers: self.calls.servers(),
@@ -113,15 +113,15 @@ impl ExplorationExecutor {
 
     fn call(&self, submission: &Submission) -> Call {
         let Submission { number, kind, attempt, .. } = *submission;
-        Call { number, kind, attempt, arguments: self.header.sweep.arguments(number) }
+        Call { number, kind, attempt, arguments: self.header.parameters.arguments(number) }
     }
 
-    /// True if no server could take any of the requests: what is wrong with one is wrong with all.
+    /// True if every request so far was refused for good: the others would be, too.
     fn are_all_wrong(&self) -> bool {
         self.wrong >= WRONG_MAX.min(self.machine.plan().most) && self.calls.servers() == 0
     }
 
-    /// Cancels everything. Nothing has run: the folder is for another attempt.
+    /// Cancels everything and empties the folder: no request has run.
     async fn forget(&mut self, folder: Option<&mut ExplorationFolder>) -> Result<(), WorkError> {
         let mut commands = Vec::new();
         self.machine.on(moment(&self.clock), Event::Interrupted, &mut commands);
@@ -173,7 +173,7 @@ impl ExplorationExecutor {
             }
             RequestEvent::NotTaken { number, server, why } => {
                 match why.cause {
-                    // Another server would say the same: it has failed.
+                    // Any server would refuse it: it has failed.
                     Cause::Invalid | Cause::TooLarge | Cause::TooLong => {
                         let what = format!("server {server} does not take request {number}: {}", why.why);
                         if let Some(folder) = folder {
@@ -313,14 +313,15 @@ impl Executor for ExplorationExecutor {
         }
         result?;
         if self.is_resumed && self.calls.cancels() {
-            // Of an exploration that was over already no servers have been discovered. One that is not found has nothing.
+            // A completed exploration has discovered no servers yet. A server that is not found has no request.
             let most = self.machine.plan().most.clamp(1, *bounds::OFFERS.end());
             let _ = self.calls.discover(most).await;
         }
         self.tell_more_wrong(folder.as_deref());
         self.is_settled = self.calls.settle(Instant::now() + FAREWELL).await;
-        folder
-            .map_or(Ok(()), |folder| Ok(folder.conclude(&self.header.sweep, self.machine.plan().mandatory)?))
+        folder.map_or(Ok(()), |folder| {
+            Ok(folder.conclude(&self.header.parameters, self.machine.plan().mandatory)?)
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use pliant_transport::Clock;
 use super::ExplorationFolder;
 use super::executor::{ExplorationExecutor, moment};
 use super::folder::Header;
-use super::wanted::{ExplorationUpdate, Explored, Wanted};
+use super::spec::{ExplorationSpec, ExplorationStatus, ExplorationUpdate};
 use crate::driver::Driver;
 use crate::work_folder::Work;
 use crate::{Client, WorkError};
@@ -20,33 +20,33 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// An exploration; one that goes on where it was if the folder has it.
+    /// Begins an exploration, or resumes the one of the folder.
     ///
     /// # Errors
     ///
     /// If the folder is of another one, or cannot be used.
     pub fn new(
         client: &Client,
-        wanted: &Wanted,
+        spec: &ExplorationSpec,
         mut folder: Option<ExplorationFolder>,
     ) -> Result<Explorer, WorkError> {
         let clock = Clock::start(Time::ZERO);
         let now = moment(&clock);
-        let inputs: Vec<FileSpec> = wanted.inputs.iter().map(|(spec, _)| spec.clone()).collect();
-        let plan = plan(wanted, now);
+        let inputs: Vec<FileSpec> = spec.inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        let plan = plan(spec, now);
         let found = folder.as_mut().map(ExplorationFolder::resume_begun).transpose()?.flatten();
         let is_resumed = found.is_some();
         let (header, machine) = match found {
             Some((header, machine)) => {
                 if let Some(folder) = &folder {
-                    folder.expect_exploration(&header, &wanted.service, &wanted.sweep, &inputs, &plan)?;
+                    folder.expect_exploration(&header, &spec.service, &spec.parameters, &inputs, &plan)?;
                 }
                 (header, machine)
             }
             None => {
-                let (service, sweep) = (wanted.service.clone(), wanted.sweep.clone());
+                let (service, parameters) = (spec.service.clone(), spec.parameters.clone());
                 let exploration = Key(rand::random());
-                let header = Header { exploration, service, sweep, inputs, began: now, plan };
+                let header = Header { exploration, service, parameters, inputs, began: now, plan };
                 if let Some(folder) = &folder {
                     folder.begin(&header)?;
                 }
@@ -55,14 +55,14 @@ impl Explorer {
             }
         };
         let calls =
-            client.calls(header.exploration, &wanted.service, Some(machine.plan().deadline), wanted.patience);
-        let calls = calls.with_inputs(wanted.inputs.clone());
+            client.calls(header.exploration, &spec.service, Some(machine.plan().deadline), spec.patience);
+        let calls = calls.with_inputs(spec.inputs.clone());
         let executor =
-            ExplorationExecutor::new(client, header, machine, is_resumed, calls, clock, wanted.patience);
+            ExplorationExecutor::new(client, header, machine, is_resumed, calls, clock, spec.patience);
         Ok(Explorer { driver: Driver::new(executor, folder) })
     }
 
-    /// True if it goes on where another client was.
+    /// True if an earlier client began it.
     pub fn is_resumed(&self) -> bool {
         self.driver.executor.is_resumed
     }
@@ -72,13 +72,13 @@ impl Explorer {
         self.driver.executor.machine.plan()
     }
 
-    /// True if nothing is left to be done but to say so: it goes on where another client came to its end.
+    /// True if an earlier client completed it.
     pub fn is_over(&self) -> bool {
         self.driver.executor.machine.is_over()
     }
 
-    /// Explores until it is over. `interrupted` ends it early: what is left is cancelled, what is done is kept. `report` is
-    /// called now and then, and in the end.
+    /// Explores until it is over. `interrupted` ends it early: open requests are cancelled, results are kept. `report` is called
+    /// at least every 500 ms, and in the end.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Explorer {
         mut self,
         interrupted: impl Future<Output = ()>,
         mut report: impl FnMut(ExplorationUpdate<'_>),
-    ) -> Result<Explored, WorkError> {
+    ) -> Result<ExplorationStatus, WorkError> {
         let tell = |executor: &mut ExplorationExecutor, report: &mut dyn FnMut(ExplorationUpdate<'_>)| {
             executor.troubles.drain(..).for_each(|trouble| report(ExplorationUpdate::Trouble(&trouble)));
         };
@@ -104,15 +104,15 @@ impl Explorer {
     }
 }
 
-fn plan(wanted: &Wanted, now: TimeMs) -> Plan {
+fn plan(spec: &ExplorationSpec, now: TimeMs) -> Plan {
     Plan {
-        mandatory: wanted.mandatory,
-        most: wanted.most.min(wanted.sweep.combinations().unwrap_or(u32::MAX)),
-        deadline: now + wanted.deadline,
+        mandatory: spec.mandatory,
+        most: spec.most.min(spec.parameters.combinations().unwrap_or(u32::MAX)),
+        deadline: now + spec.deadline,
         // Servers know their users' weights.
         weight: 1,
-        dispatch: wanted.legacy.map_or(Dispatch::Window(1), Dispatch::Guess),
-        reallocation: wanted.reallocation,
+        dispatch: spec.legacy.map_or(Dispatch::Window(1), Dispatch::Guess),
+        reallocation: spec.reallocation,
         seed: rand::random(),
     }
 }

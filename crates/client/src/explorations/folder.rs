@@ -1,13 +1,13 @@
 //! The folder of an exploration: see [`crate::work_folder`].
 //!
-//! | besides the files of all such folders | what |
+//! | in addition to the files of every work folder | content |
 //! |---|---|
 //! | `out/N` | what request N wrote on standard output: its result; there only once it is complete |
 //! | `failed/N` | the end of what a failed request wrote on standard error |
 //! | `results.json` | the arguments of each result, and where it is; written in the end |
 //!
-//! The journal has what the dispatcher was told. It is not synced: what it does not know after the crash of a host is submitted
-//! again, and servers say what became of it.
+//! The journal has the dispatcher's events. It is not synced: requests that it has lost after the crash of a host are submitted
+//! again, and servers report their outcomes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,25 +19,25 @@ use pliant_model::TimeMs;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::Sweep;
+use crate::ParameterSpace;
 use crate::work_folder::{FolderError, Work, WorkFolder, at, named};
 
 /// The folder of what failed requests wrote.
 const FAILED: &str = "failed";
 
-/// What an exploration is.
+/// The header of an exploration's folder.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Header {
     pub(super) exploration: Key,
     pub(super) service: String,
-    pub(super) sweep: Sweep,
+    pub(super) parameters: ParameterSpace,
     pub(super) inputs: Vec<FileSpec>,
     /// When the first client began.
     pub(super) began: TimeMs,
     pub(super) plan: Plan,
 }
 
-/// What the dispatcher was told, and when.
+/// An event of the dispatcher, and when it happened.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Entry {
     pub(super) at: TimeMs,
@@ -56,8 +56,8 @@ impl Work for Header {
     const SUBFOLDERS: &'static [&'static str] = &["out", FAILED];
 
     fn problem(&self) -> Option<String> {
-        let (most, of) = (self.plan.most, self.sweep.combinations().unwrap_or(u32::MAX));
-        (most > of).then(|| format!("{most} requests for {}", self.sweep))
+        let (most, of) = (self.plan.most, self.parameters.combinations().unwrap_or(u32::MAX));
+        (most > of).then(|| format!("{most} requests for {}", self.parameters))
     }
 
     fn problem_of(&self, entry: &Entry) -> Option<String> {
@@ -84,8 +84,8 @@ impl Work for Header {
 pub type ExplorationFolder = WorkFolder<Header>;
 
 impl ExplorationFolder {
-    /// The exploration that another client has begun, with its dispatcher as that client left it. None if nothing of it has come
-    /// to a server: then the folder is as if it had never begun.
+    /// The exploration that an earlier client began, with its dispatcher as that client left it. If no request was sent to a
+    /// server, the folder is emptied.
     pub(super) fn resume_begun(&mut self) -> Result<Option<(Header, Explore)>, FolderError> {
         let found = self.resume()?;
         if found.as_ref().is_some_and(|(_, machine)| !machine.has_begun()) {
@@ -107,19 +107,18 @@ impl ExplorationFolder {
         self.dir().join(FAILED)
     }
 
-    /// An error unless it is the exploration that was asked for. The deadline stays what it was: it is said from the
-    /// beginning on.
+    /// An error unless it is the exploration that was asked for. The deadline may differ: that of the first client holds.
     pub(super) fn expect_exploration(
         &self,
         found: &Header,
         service: &str,
-        sweep: &Sweep,
+        parameters: &ParameterSpace,
         inputs: &[FileSpec],
         plan: &Plan,
     ) -> Result<(), FolderError> {
         let there = &found.plan;
         self.expect("service", service, found.service.as_str())?;
-        self.expect("arguments", sweep, &found.sweep)?;
+        self.expect("arguments", parameters, &found.parameters)?;
         self.expect("input files", &named(inputs.iter()), &named(found.inputs.iter()))?;
         self.expect("--min", &plan.mandatory, &there.mandatory)?;
         self.expect("--max", &plan.most, &there.most)?;
@@ -152,7 +151,7 @@ impl ExplorationFolder {
     }
 
     /// Writes `results.json`: the arguments of each completed request, and where its result is.
-    pub(super) fn conclude(&self, sweep: &Sweep, mandatory: u32) -> Result<(), FolderError> {
+    pub(super) fn conclude(&self, parameters: &ParameterSpace, mandatory: u32) -> Result<(), FolderError> {
         #[derive(Serialize)]
         struct Row {
             number: u32,
@@ -163,7 +162,7 @@ impl ExplorationFolder {
         let row = |number: u32| Row {
             number,
             optional: number >= mandatory,
-            arguments: sweep.arguments(number),
+            arguments: parameters.arguments(number),
             file: format!("out/{number}"),
         };
         let rows: Vec<Row> = self.results()?.into_iter().map(row).collect();
@@ -180,7 +179,8 @@ mod tests {
     #[test]
     fn a_dispatcher_goes_on_as_it_was_left() {
         let dir = tempfile::tempdir().unwrap();
-        let sweep = Sweep { varied: vec!["x=1..9".parse().unwrap()], ..Sweep::default() };
+        let parameters =
+            ParameterSpace { varied: vec!["x=1..9".parse().unwrap()], ..ParameterSpace::default() };
         let plan = Plan {
             mandatory: 2,
             most: 9,
@@ -192,14 +192,14 @@ mod tests {
         };
         let (exploration, began) = (Key([1; 16]), TimeMs(0));
         let (service, inputs) = ("pause".to_owned(), Vec::new());
-        let header = Header { exploration, service, sweep, inputs, began, plan };
+        let header = Header { exploration, service, parameters, inputs, began, plan };
         let server: pliant_control::names::Name = "lyon".parse().unwrap();
         let offer =
             pliant_control::optional::explore::Offer { server: server.clone(), cores: 2, per_core: None };
         let ended = Event::Ended { number: 0, server, completed: true };
         let mut machine = Explore::new(header.plan.clone());
         let mut tell = |folder: &mut ExplorationFolder, at, event: Event| {
-            folder.note(&Entry { at: TimeMs(at), event: event.clone() });
+            folder.append(&Entry { at: TimeMs(at), event: event.clone() });
             folder.flush(false).unwrap();
             machine.on(TimeMs(at), event, &mut Vec::new());
             machine.clone()
@@ -212,10 +212,10 @@ mod tests {
         drop(folder);
         let mut folder = ExplorationFolder::open(dir.path()).unwrap();
         assert_eq!(folder.resume_begun().unwrap(), Some((header.clone(), left)));
-        // Of what has never come to a server nothing is gone on with.
+        // An exploration without a request at a server is not resumed.
         folder.forget_all().unwrap();
         folder.begin(&header).unwrap();
-        folder.note(&Entry { at: TimeMs(1), event: Event::Begin });
+        folder.append(&Entry { at: TimeMs(1), event: Event::Begin });
         folder.flush(false).unwrap();
         assert_eq!(folder.resume_begun().unwrap(), None);
         folder.begin(&header).unwrap();

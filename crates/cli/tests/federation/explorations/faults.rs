@@ -19,14 +19,14 @@ const SERVERS: [&str; 3] = ["lyon", "nancy", "rennes"];
 async fn servers_may_be_killed() {
     let clusters = SERVERS.map(|name| server(name, "cores = 2\npause = true"));
     let mut federation = Federation::start(&clusters).await;
-    let wanted = pauses(50, 10_000, SpanMs(8_000));
+    let spec = pauses(50, 10_000, SpanMs(8_000));
     let users = ["alice", "bob", "carol", "dave"];
-    let run = async |federation: &Federation, user: &str| explore(federation, user, &wanted, None).await;
+    let run = async |federation: &Federation, user: &str| explore(federation, user, &spec, None).await;
     let clients: Vec<_> = users
         .iter()
         .map(|user| {
             let client = federation.client(user);
-            let explorer = pliant_client::Explorer::new(&client, &wanted, None).unwrap();
+            let explorer = pliant_client::Explorer::new(&client, &spec, None).unwrap();
             tokio::spawn(explorer.run(std::future::pending(), |_| {}))
         })
         .collect();
@@ -40,7 +40,7 @@ async fn servers_may_be_killed() {
     for client in clients {
         let explored = client.await.unwrap().unwrap();
         assert_eq!(explored.progress.mandatory, 3, "{explored:?}");
-        assert!(explored.mandatory_done.is_some_and(|done| done <= wanted.deadline), "{explored:?}");
+        assert!(explored.mandatory_done.is_some_and(|done| done <= spec.deadline), "{explored:?}");
         assert_eq!(explored.progress.failed, 0, "{explored:?}");
         completed += explored.progress.optional;
     }
@@ -64,17 +64,17 @@ async fn servers_may_be_killed() {
 async fn programs_outlive_their_server() {
     let mut federation = Federation::start(&[server("lyon", "cores = 1")]).await;
     let client = federation.client("alice");
-    let wanted = pliant_client::Wanted {
+    let spec = pliant_client::ExplorationSpec {
         service: "sleep".to_owned(),
-        sweep: pliant_client::Sweep {
+        parameters: pliant_client::ParameterSpace {
             fixed: [("seconds".to_owned(), "2".to_owned())].into(),
-            ..pliant_client::Sweep::default()
+            ..pliant_client::ParameterSpace::default()
         },
         mandatory: 1,
         most: 1,
         ..pauses(1, 1, SpanMs(30_000))
     };
-    let explorer = pliant_client::Explorer::new(&client, &wanted, None).unwrap();
+    let explorer = pliant_client::Explorer::new(&client, &spec, None).unwrap();
     let explores = tokio::spawn(explorer.run(std::future::pending(), |_| {}));
     let requests = federation.folder("lyon").join("state/requests");
     let started = async || {

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use pliant_client::{Calls, RequestEvent};
+use pliant_client::{ExplorationCalls, RequestEvent};
 use pliant_control::optional::server::Standing;
 use pliant_policy::optional::Kind;
 use pliant_transport::Role;
@@ -283,7 +283,7 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
 }
 
 /// Calls to two servers, of which `lyon` is dead when it gets a mandatory one.
-async fn with_a_call_to_the_dead() -> (Federation, Calls) {
+async fn with_a_call_to_the_dead() -> (Federation, ExplorationCalls) {
     let clusters = ["lyon", "nancy"].map(|name| server(name, "cores = 1\npause = true"));
     let mut federation = Federation::start(&clusters).await;
     let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);

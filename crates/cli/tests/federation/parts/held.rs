@@ -16,21 +16,21 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
     let configs = [(Role::User, "alice"), (Role::User, "bob"), (Role::Operator, "root")];
     let [alice, bob, root] = configs.map(|(role, name)| federation.client_file(role, name));
     let listed = |config: &std::path::Path| -> Value {
-        let (code, text, stderr) = said(pliant(config, &["parts", "--output", "json"]).output().unwrap());
+        let (code, text, stderr) = said(pliant(config, &["subjobs", "--output", "json"]).output().unwrap());
         assert_eq!(code, 0, "{stderr}");
         serde_json::from_str(&text).unwrap()
     };
     for config in [&alice, &root] {
-        let held = &listed(config)["parts"];
+        let held = &listed(config)["subjobs"];
         assert_eq!(held.as_array().unwrap().len(), 1, "{held}");
         let facts = ["server", "agent", "owner", "state"].map(|key| held[0][key].as_str().unwrap());
         assert_eq!(facts, [LYON, AGENT, "alice", "held"]);
     }
-    assert_eq!(listed(&bob)["parts"], Value::Array(Vec::new()), "it is nobody else's business");
+    assert_eq!(listed(&bob)["subjobs"], Value::Array(Vec::new()), "it is nobody else's business");
 
     let launch = part.id.launch.to_string();
     let end = |config: &std::path::Path| {
-        said(pliant(config, &["parts", "--server", LYON, "--end", &launch]).output().unwrap())
+        said(pliant(config, &["subjobs", "--server", LYON, "--end", &launch]).output().unwrap())
     };
     let (code, _, stderr) = end(&alice);
     assert!(code == 2 && stderr.contains("only an operator"), "{code}: {stderr}");
@@ -43,5 +43,5 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
     };
     assert!(why.contains("operator root"), "{why}");
     all_is_free(&federation, 2).await;
-    assert_eq!(listed(&root)["parts"], Value::Array(Vec::new()));
+    assert_eq!(listed(&root)["subjobs"], Value::Array(Vec::new()));
 }

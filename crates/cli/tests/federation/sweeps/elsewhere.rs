@@ -27,7 +27,7 @@ async fn a_fresh_server_gets_its_share_by_what_was_learned_elsewhere() {
         let (code, said, stderr) = user.run(line);
         assert_eq!(code, 0, "{stderr}");
         let share = |share: &Value| {
-            let told = share["told_by"].as_str().unwrap().to_owned();
+            let told = share["known_from"].as_str().unwrap().to_owned();
             (share["instances"].as_u64().unwrap(), share["instance_s"].as_f64().unwrap(), told)
         };
         said["servers"].as_array().unwrap().iter().map(share).collect()

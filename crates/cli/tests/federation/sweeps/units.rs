@@ -24,7 +24,7 @@ async fn a_sweep_is_expected_to_take_what_all_of_its_arguments_make_of_it_and_te
         let (code, said, stderr) = alice.run(&format!("sweep nap --vary x={values} --dry-run"));
         assert_eq!(code, 0, "{stderr}");
         let share = &said["servers"][0];
-        (share["instance_s"].as_f64().unwrap(), share["told_by"].as_str().unwrap().to_owned())
+        (share["instance_s"].as_f64().unwrap(), share["known_from"].as_str().unwrap().to_owned())
     };
     let (_, said, _) = alice.run("sweep nap --vary x=98..100 --dry-run");
     assert_eq!((&said["asked"], &said["refused"][0]["instance"]), (&3.into(), &2.into()), "{said}");

@@ -36,7 +36,7 @@ struct Policy {
     table: &'static str,
     /// Keys of the table `[cluster]` of the servers' files.
     cluster_keys: &'static str,
-    /// As `pliant twin` names it.
+    /// As `pliant what-if` names it.
     words: &'static str,
 }
 
@@ -194,14 +194,14 @@ fn since(began: Instant) -> Span {
     Span(began.elapsed().as_secs() as i64 + 1)
 }
 
-/// What `pliant twin` makes of a round.
+/// What `pliant what-if` makes of a round.
 async fn replayed(site: &Site, began: Instant, policies: &[Policy]) -> Value {
     let config = site.federation.client_file(Role::Operator, "root");
     let since = format!("{}s", since(began).0);
     let words: Vec<&str> = policies.iter().flat_map(|policy| ["--policy", policy.words]).collect();
     let run = move || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(["twin", "--output", "json", "--since", &since]);
+        command.args(["what-if", "--output", "json", "--since", &since]);
         command.args(words);
         command.arg("--config").arg(config).output().unwrap()
     };
