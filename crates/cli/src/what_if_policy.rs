@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy_is_refused() {
+    fn invalid_policies_are_refused() {
         for words in [
             "",
             "best",

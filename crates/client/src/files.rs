@@ -94,7 +94,7 @@ impl Client {
             let mut server = self.server_of(handle).await?;
             match server.results(self.request(wire::job_request(handle))).await {
                 Ok(reply) => return JobResults::try_from(reply.into_inner()).map_err(ClientError::protocol),
-                Err(status) if status.metadata().contains_key(wire::AT_WORK) => {
+                Err(status) if status.metadata().contains_key(wire::RESULTS_PENDING) => {
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
                 Err(status) => {

@@ -4,7 +4,7 @@ use pliant_control::agent::Moving;
 use pliant_control::job::JobRecord;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Span, Time};
-use pliant_wire::{HistoryPage, HistoryQuery, LocalsPage, LocalsQuery, ServerStatus, bounds, proto};
+use pliant_wire::{HistoryPage, HistoryQuery, LocalJobsPage, LocalJobsQuery, ServerStatus, bounds, proto};
 
 use super::{Client, ClientError};
 
@@ -18,7 +18,7 @@ pub struct History {
     /// The current reallocation policy, if waiting jobs are moved.
     pub moving: Option<Moving>,
     /// The servers that answered, each with its local jobs.
-    pub servers: Vec<(ServerInfo, LocalsPage)>,
+    pub servers: Vec<(ServerInfo, LocalJobsPage)>,
     /// The servers that did not answer, and why.
     pub silent: Vec<(ServerInfo, ClientError)>,
     /// The jobs of all users.
@@ -59,22 +59,22 @@ impl Client {
     }
 
     /// The local jobs of a server, from all pages.
-    async fn locals_of(&self, info: &ServerInfo, since: Time) -> Result<LocalsPage, ClientError> {
-        let mut query = LocalsQuery { since, after: None, limit: bounds::LOCALS_MAX as u32 };
+    async fn locals_of(&self, info: &ServerInfo, since: Time) -> Result<LocalJobsPage, ClientError> {
+        let mut query = LocalJobsQuery { since, after: None, limit: bounds::LOCALS_MAX as u32 };
         let mut server = self.server(&info.name, &info.address)?;
-        let mut all: Option<LocalsPage> = None;
+        let mut all: Option<LocalJobsPage> = None;
         loop {
             let reply = server.locals(self.request(proto::LocalsRequest::from(&query))).await;
             let reply =
                 reply.map_err(|status| ClientError::call(format!("server {}", info.name), &status))?;
-            let page = LocalsPage::try_from(reply.into_inner()).map_err(ClientError::protocol)?;
+            let page = LocalJobsPage::try_from(reply.into_inner()).map_err(ClientError::protocol)?;
             let next = page.next;
             let whole = match all.take() {
                 Some(mut whole) => {
                     whole.jobs.extend(page.jobs);
                     whole
                 }
-                None => LocalsPage { next: None, ..page },
+                None => LocalJobsPage { next: None, ..page },
             };
             match next {
                 Some(next) => (query.after, all) = (Some(next), Some(whole)),

@@ -33,7 +33,7 @@ use pliant_transport::{ClientTls, Identity, Role, Timeouts, channel};
 use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::{
-    self as wire, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Moved, MovingChange, Offer,
+    self as wire, Accuracy, Federation, JobMove, JobsPage, JobsQuery, LocatedJob, MovingChange, Offer,
     Runtimes, proto,
 };
 use tonic::transport::Channel;
@@ -251,7 +251,7 @@ impl Client {
     }
 
     /// The moves of the caller's jobs, or of all jobs for an operator, newest first.
-    pub async fn moves(&self, all: bool, limit: u32) -> Result<Vec<Moved>, ClientError> {
+    pub async fn moves(&self, all: bool, limit: u32) -> Result<Vec<JobMove>, ClientError> {
         let request = proto::MovesRequest { all, limit };
         let reply = self.ask_agent(request, |mut agent, request| async move { agent.moves(request).await });
         wire::moves(reply.await?).map_err(ClientError::protocol)

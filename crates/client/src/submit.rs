@@ -14,7 +14,7 @@ use pliant_model::Time;
 use pliant_staging::FileSpec;
 use pliant_transport::Clock;
 use pliant_transport::not_sent;
-use pliant_wire::{Declined, Submission, SubmitAnswer, Submitted, proto};
+use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, proto};
 use tonic::{Code, Status};
 
 use super::error::is_broken;
@@ -31,7 +31,7 @@ pub struct SubmitOrder {
     /// Makes the submission unique: the same key again gives the same job.
     pub key: Key,
     /// What the job runs.
-    pub what: Submitted,
+    pub what: SubmittedWork,
     /// Its input files, with their local paths.
     pub inputs: Vec<(FileSpec, PathBuf)>,
     /// The only server to submit to, if the user chose one.
@@ -55,7 +55,7 @@ pub enum SubmissionStep<'a> {
 
 impl SubmitOrder {
     /// An order without input files, for the best server, with a timeout of a minute.
-    pub fn new(key: Key, what: Submitted) -> SubmitOrder {
+    pub fn new(key: Key, what: SubmittedWork) -> SubmitOrder {
         let patience = Duration::from_secs(60);
         SubmitOrder { key, what, inputs: Vec::new(), only: None, patience, sent_to: None }
     }
@@ -63,12 +63,12 @@ impl SubmitOrder {
     /// The question to the agent.
     pub fn question(&self) -> DiscoverySubject {
         match &self.what {
-            Submitted::Service { name, arguments } => {
+            SubmittedWork::Service { name, arguments } => {
                 DiscoverySubject::Service { name: name.clone(), arguments: arguments.clone() }
             }
-            Submitted::Script(script) => DiscoverySubject::Work(script.work.clone()),
+            SubmittedWork::Script(script) => DiscoverySubject::Work(script.work.clone()),
             // Any of its instances will do.
-            Submitted::Pack(pack) => DiscoverySubject::Service {
+            SubmittedWork::Pack(pack) => DiscoverySubject::Service {
                 name: pack.service.clone(),
                 arguments: pack
                     .instances
@@ -221,13 +221,13 @@ pub(super) fn lacks_files(status: &Status) -> bool {
 pub(super) fn submit_event(answer: Result<tonic::Response<proto::SubmitReply>, Status>) -> Event {
     match answer.map(|reply| SubmitAnswer::try_from(reply.into_inner())) {
         Ok(Ok(SubmitAnswer::Accepted(record))) => Event::Accepted(record),
-        Ok(Ok(SubmitAnswer::Declined(declined))) => declined_event(declined),
+        Ok(Ok(SubmitAnswer::Refused(declined))) => declined_event(declined),
         Ok(Err(malformed)) => Event::Interrupted(malformed.to_string()),
         Err(status) => failed(&status),
     }
 }
 
-fn declined_event(declined: Declined) -> Event {
+fn declined_event(declined: SubmissionRefusal) -> Event {
     match declined.now {
         Some(now) => Event::Refused(Refused::Stale { now }),
         // No server takes another user's key.

@@ -171,7 +171,7 @@ impl Client {
             let mut files = self.task_files(server).await?;
             match files.results(self.request(proto::LaunchTask::from(of))).await {
                 Ok(reply) => return JobResults::try_from(reply.into_inner()).map_err(ClientError::protocol),
-                Err(status) if status.metadata().contains_key(wire::AT_WORK) => {
+                Err(status) if status.metadata().contains_key(wire::RESULTS_PENDING) => {
                     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
                 }
                 Err(status) => return Err(self.task_files_failed(server, &status)),

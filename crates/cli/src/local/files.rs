@@ -11,7 +11,7 @@ use pliant_control::server_info::ServerInfo;
 use pliant_daemon::config::{AgentFile, OptionalFile, ServerFile};
 use pliant_model::Time;
 use pliant_site::services::Catalogue;
-use pliant_transport::{Authority, AuthorityError, Identity, Order, Role};
+use pliant_transport::{Authority, AuthorityError, CertificateRequest, Identity, Role};
 use serde::{Deserialize, Serialize};
 
 use super::calibrate::{CoreSpeed, MATRIX_SIZE, measure};
@@ -201,7 +201,7 @@ fn authority(dir: &Path) -> Result<Authority, Failure> {
 
 fn certificate(authority: &Authority, dir: &Path, role: Role, name: &str) -> Result<(), Failure> {
     let identity = Identity::new(role, name).map_err(Failure::input)?;
-    let order = Order { renew: true, ..Order::new(identity) };
+    let order = CertificateRequest { renew: true, ..CertificateRequest::new(identity) };
     authority.issue_into(dir, &order, now())?;
     Ok(())
 }

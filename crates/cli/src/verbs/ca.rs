@@ -7,7 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use pliant_model::Time;
 use pliant_transport::{
-    Authority, AuthorityError, Credentials, DAYS_DEFAULT, Identity, Order, Record, Revocation, Role,
+    Authority, AuthorityError, CertificateRecord, CertificateRequest, Credentials, DAYS_DEFAULT, Identity,
+    Revocation, Role,
 };
 use serde_json::{Value, json};
 
@@ -119,7 +120,7 @@ fn run_init(output: Output, arguments: &Init, now: Time) -> Result<(), Failure> 
 
 fn run_issue(output: Output, arguments: &Issue, now: Time) -> Result<(), Failure> {
     let authority = Authority::open(&arguments.ca)?;
-    let order = Order {
+    let order = CertificateRequest {
         identity: Identity::new(arguments.role, &arguments.name).map_err(Failure::input)?,
         days: arguments.days,
         extra_names: arguments.extra_names.clone(),
@@ -194,7 +195,7 @@ fn run_list(output: Output, arguments: &List, now: Time) -> Result<(), Failure> 
     output.print("ca-list", text, value)
 }
 
-fn described(record: &Record, now: Time) -> Value {
+fn described(record: &CertificateRecord, now: Time) -> Value {
     json!({
         "serial": record.serial.as_str(),
         "role": record.role.name(),

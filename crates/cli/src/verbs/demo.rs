@@ -12,7 +12,7 @@ use pliant_client::{Client, SubmissionStep, SubmitOrder};
 use pliant_control::agent::DiscoveryResult;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Key;
-use pliant_wire::Submitted;
+use pliant_wire::SubmittedWork;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -212,7 +212,7 @@ fn order(keys: &mut ChaCha8Rng, service: &str, amount: u64, seed: usize) -> Subm
     let argument = if service == "pi" { "samples" } else { "repeat" };
     let arguments = [(argument, amount.to_string()), ("seed", (seed + 1).to_string())]
         .map(|(name, value)| (name.to_owned(), value));
-    let what = Submitted::Service { name: service.to_owned(), arguments: arguments.into() };
+    let what = SubmittedWork::Service { name: service.to_owned(), arguments: arguments.into() };
     SubmitOrder { patience: Duration::from_secs(30), ..SubmitOrder::new(Key(key), what) }
 }
 

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_are_not_in_the_table_are_told_with_the_reason() {
+    fn servers_outside_the_table_are_listed_with_the_reason() {
         let mut job = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
         assert_eq!((others(&job), survey_value(&job.survey)), (String::new(), None));
         let passed = [
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_job_is_told_what_it_waits_for() {
+    fn an_explanation_lists_the_jobs_that_a_job_waits_for() {
         let release = |handle: Option<&str>, end| Release {
             handle: handle.map(|handle| handle.parse().unwrap()),
             end: Time(end),

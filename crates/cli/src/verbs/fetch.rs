@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pliant_client::ClientError;
 use pliant_control::names::Handle;
-use pliant_wire::{Fetchable, JobResults, Withheld};
+use pliant_wire::{Fetchable, JobResults, OmittedFile};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -93,7 +93,7 @@ fn warnings(of: &dyn Display, results: &JobResults) -> Vec<String> {
     let JobResults { left_out, left_out_count, .. } = results;
     if *left_out_count > 0 {
         let mut warning = format!("not fetched of {of}: {}", counted(*left_out_count, "file"));
-        for Withheld { name, why, .. } in left_out.iter().take(NAMED_MAX) {
+        for OmittedFile { name, why, .. } in left_out.iter().take(NAMED_MAX) {
             let _ = write!(warning, "\n  {name}: {why}");
         }
         let more = left_out_count.saturating_sub(left_out.len().min(NAMED_MAX) as u64);
@@ -117,7 +117,7 @@ pub(crate) fn is_folder(path: &Path) -> Result<(), Failure> {
 /// Puts results into a document for scripts.
 pub(crate) fn describe(results: &JobResults, document: &mut Value) {
     let file = |file: &Fetchable| json!({ "name": file.name, "bytes": file.size, "sha256": file.sha256 });
-    let left = |left: &Withheld| json!({ "name": left.name, "reason": left.word });
+    let left = |left: &OmittedFile| json!({ "name": left.name, "reason": left.word });
     document["files"] = results.files.iter().map(file).collect();
     document["left_out"] = results.left_out.iter().map(left).collect();
     document["left_out_count"] = json!(results.left_out_count);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_warned_of() {
+    fn missing_files_cause_warnings() {
         let handle: Handle = "lyon.3".parse().unwrap();
         let check = |results: JobResults, expected: &[&str]| {
             assert_eq!(warnings(&handle, &results), expected);
@@ -148,7 +148,8 @@ mod tests {
         let out = format!("some of what lyon.3 wrote on standard output {dropped}");
         let err = format!("some of what lyon.3 wrote on standard error {dropped}");
         check(JobResults { stdout_cut: true, stderr_cut: true, ..JobResults::default() }, &[&out, &err]);
-        let left = Withheld { name: "l".into(), word: "not-a-file".into(), why: "not a regular file".into() };
+        let left =
+            OmittedFile { name: "l".into(), word: "not-a-file".into(), why: "not a regular file".into() };
         let one = JobResults { left_out: vec![left.clone()], left_out_count: 1, ..JobResults::default() };
         check(one, &["not fetched of lyon.3: 1 file\n  l: not a regular file"]);
         let many = JobResults { left_out: vec![left; 100], left_out_count: 5000, ..JobResults::default() };

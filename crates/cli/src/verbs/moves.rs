@@ -6,7 +6,7 @@ use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::Hop;
 use pliant_control::names::Handle;
 use pliant_model::{MoveReason, Reason, Time};
-use pliant_wire::{MOVES_DEFAULT, Moved, bounds};
+use pliant_wire::{JobMove, MOVES_DEFAULT, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -62,10 +62,10 @@ pub(super) fn described(job: &Handle, hop: &Hop) -> Value {
     })
 }
 
-fn table(moves: &[Moved], now: Time) -> String {
+fn table(moves: &[JobMove], now: Time) -> String {
     let mut table =
         Table::new(4, &["job", "from", "to", "reason", "when", "procs", "end before", "end after", "gain"]);
-    for Moved { job, hop } in moves {
+    for JobMove { job, hop } in moves {
         let after = hop.expected.completion();
         table.row(vec![
             job.to_string(),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_job_gained_that_was_not_planned_nobody_knows() {
+    fn the_gain_of_an_unplanned_job_is_unknown() {
         let hop = |before| Hop {
             from: "lyon".parse().unwrap(),
             to: "paris".parse().unwrap(),
@@ -114,7 +114,7 @@ mod tests {
             let (job, hop) = ("lyon.7".parse().unwrap(), hop(before));
             let value = described(&job, &hop);
             assert_eq!((&value["before_s"], &value["gain_s"]), (&seconds, &gain));
-            let table = table(&[Moved { job, hop }], Time(1_010));
+            let table = table(&[JobMove { job, hop }], Time(1_010));
             assert_eq!(table.lines().nth(1).unwrap().trim_end(), row, "{table}");
         };
         let row = "lyon.7  lyon  paris  moved-earlier  10s ago      2    in 2m30s   in 1m30s   +1m";

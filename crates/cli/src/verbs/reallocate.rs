@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_is_read_and_the_rest_stays() {
+    fn changed_keys_are_read_and_the_others_stay() {
         let words = ["period=5m", "threshold=0", "heuristic=minmin", "window=7", "early=off"];
         let moving = change(None, &words).unwrap();
         let policy = Reallocation {

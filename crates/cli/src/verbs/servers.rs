@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_that_offer_the_same_are_told_together() {
+    fn servers_with_the_same_services_share_an_entry() {
         let argument = |name: &str, required, default: &str| OfferedArgument {
             name: name.to_owned(),
             takes: "an integer".to_owned(),
@@ -335,7 +335,7 @@ tours
     }
 
     #[test]
-    fn clocks_are_told_of_only_if_they_differ() {
+    fn only_clocks_that_differ_are_reported() {
         let agent = |name: &str, ahead: Option<i64>| AgentStatus {
             name: name.parse().unwrap(),
             attached: true,

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_told_with_their_age() {
+    fn links_are_listed_with_their_age() {
         let last = Measure { at: Time(940), mbps: 3.9, round_trip_us: 12_340 };
         let between = ("lyon".parse().unwrap(), "nice".parse().unwrap());
         let links = [Link { between, mbps: 941.2, last, measures: 3 }];

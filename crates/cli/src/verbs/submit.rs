@@ -9,7 +9,7 @@ use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Key, Name};
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
-use pliant_wire::{Script, Submitted, bounds};
+use pliant_wire::{Script, SubmittedWork, bounds};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
 
@@ -192,11 +192,11 @@ fn told(step: &SubmissionStep<'_>, order: &SubmitOrder) -> String {
 impl Arguments {
     fn order(&self) -> Result<SubmitOrder, Failure> {
         let what = match (&self.service, &self.script) {
-            (_, Some(path)) => Submitted::Script(self.script(path)?),
+            (_, Some(path)) => SubmittedWork::Script(self.script(path)?),
             (service, None) => {
                 let name = service.clone().unwrap_or_default();
                 check_service(&name)?;
-                Submitted::Service { name, arguments: once_each(&self.arguments)? }
+                SubmittedWork::Service { name, arguments: once_each(&self.arguments)? }
             }
         };
         let inputs = announced("--in", &self.inputs)?;
@@ -301,7 +301,7 @@ mod tests {
             parsed(&line).unwrap().order()
         };
         let check = |more: &str, expected: Work, arguments: &[&str]| {
-            let Submitted::Script(script) = order("#!/bin/sh\n", more).unwrap().what else {
+            let SubmittedWork::Script(script) = order("#!/bin/sh\n", more).unwrap().what else {
                 panic!("{more}")
             };
             assert_eq!((script.name.as_str(), &script.work), ("job.sh", &expected), "{more}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use pliant_client::{ClientError, SubmitOrder};
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
-use pliant_wire::{ServerStatus, Submitted};
+use pliant_wire::{ServerStatus, SubmittedWork};
 
 use crate::failure::Failure;
 use crate::federation::Session;
@@ -57,7 +57,7 @@ fn passes(causes: &[Cause]) -> bool {
 
 fn hint(order: &SubmitOrder, causes: &[Cause]) -> String {
     match &order.what {
-        Submitted::Service { name, .. } if causes.contains(&Cause::NotOffered) && is_file(name) => {
+        SubmittedWork::Service { name, .. } if causes.contains(&Cause::NotOffered) && is_file(name) => {
             script(name)
         }
         _ => "`pliant servers --services` lists the services and what they take".to_owned(),
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_that_pass_are_told_from_others() {
+    fn temporary_refusals_differ_from_others() {
         assert!(passes(&[Cause::Silent]) && passes(&[Cause::Silent, Cause::Unreachable, Cause::Busy]));
         assert!(!passes(&[Cause::TooLarge]) && !passes(&[Cause::TooLarge, Cause::Silent]));
         assert!(!passes(&[]), "there is no reason");

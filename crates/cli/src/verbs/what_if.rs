@@ -108,7 +108,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 fn twin(history: &History) -> Result<Twin, TwinError> {
-    let cluster = |(info, page): &(_, pliant_wire::LocalsPage)| TwinCluster {
+    let cluster = |(info, page): &(_, pliant_wire::LocalJobsPage)| TwinCluster {
         info: pliant_control::server_info::ServerInfo::clone(info),
         tuner: page.tuner,
         nodes: page.nodes.clone(),

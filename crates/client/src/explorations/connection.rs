@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pliant_control::names::{Key, Name};
 use pliant_control::reason::{Cause, Reason};
 use pliant_staging::FileSpec;
-use pliant_wire::{Attempt, Call, FromServer, ToServer, proto};
+use pliant_wire::{Attempt, Call, ExplorationReply, ExplorationRequest, proto};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -42,7 +42,7 @@ pub(super) enum ServerCommand {
 pub(super) struct ServerConnection {
     client: Client,
     server: Name,
-    begin: ToServer,
+    begin: ExplorationRequest,
     inputs: Arc<Inputs>,
     /// The files were uploaded.
     has_inputs: bool,
@@ -61,9 +61,9 @@ pub(super) struct Inputs {
 
 /// The first message to one of that many servers. Each reports usage from time to time; all servers together at most twice a
 /// second.
-pub(super) fn begin_among(begin: &ToServer, servers: usize) -> ToServer {
+pub(super) fn begin_among(begin: &ExplorationRequest, servers: usize) -> ExplorationRequest {
     let mut begin = begin.clone();
-    if let ToServer::Begin { shares_every_s, .. } = &mut begin {
+    if let ExplorationRequest::Begin { shares_every_s, .. } = &mut begin {
         *shares_every_s = u32::try_from(servers / 2).unwrap_or(u32::MAX).max(SHARES_EVERY_LEAST_S);
     }
     begin
@@ -81,7 +81,7 @@ impl ServerConnection {
     pub(super) fn new(
         client: Client,
         server: Name,
-        begin: ToServer,
+        begin: ExplorationRequest,
         inputs: Arc<Inputs>,
         patience: Duration,
     ) -> ServerConnection {
@@ -139,7 +139,7 @@ impl ServerConnection {
         }
         let (sender, receiver) = unbounded_channel::<proto::ExploreRequest>();
         // An answer shows that it has arrived.
-        let send = |asked: &ToServer| drop(sender.send(asked.into()));
+        let send = |asked: &ExplorationRequest| drop(sender.send(asked.into()));
         send(&self.begin);
         self.unanswered.all().for_each(|asked| send(&asked));
         let calls = UnboundedReceiverStream::new(receiver);
@@ -155,7 +155,7 @@ impl ServerConnection {
                 },
                 reply = replies.message() => {
                     let reply = match reply {
-                        Ok(Some(reply)) => FromServer::try_from(reply),
+                        Ok(Some(reply)) => ExplorationReply::try_from(reply),
                         Ok(None) => return End::Broken(Status::unavailable("the server has closed the stream")),
                         Err(status) => return End::Broken(status),
                     };
@@ -180,12 +180,16 @@ impl ServerConnection {
         Ok(())
     }
 
-    fn told(&mut self, FromServer { said, share }: FromServer, reports: &UnboundedSender<ConnectionReport>) {
+    fn told(
+        &mut self,
+        ExplorationReply { answer, share }: ExplorationReply,
+        reports: &UnboundedSender<ConnectionReport>,
+    ) {
         self.failing = None;
         if let Some(share) = share {
             report(reports, ConnectionReport::Share(self.server.clone(), share));
         }
-        self.unanswered.told(said, &mut |what| report(reports, what));
+        self.unanswered.told(answer, &mut |what| report(reports, what));
     }
 
     /// Waits before the next stream, or gives the server up.

@@ -25,7 +25,7 @@ use pliant_control::optional::server::{Standing, UserShare};
 use pliant_model::TimeMs;
 use pliant_policy::optional::Kind;
 use pliant_staging::FileSpec;
-use pliant_wire::{self as wire, Attempt, Call, OffersQuery, Shares, ToServer, proto};
+use pliant_wire::{self as wire, Attempt, Call, ExplorationRequest, OffersQuery, Shares, proto};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
@@ -67,7 +67,7 @@ pub struct PlatformUsage {
 /// The requests of one exploration.
 pub struct ExplorationCalls {
     client: Client,
-    begin: ToServer,
+    begin: ExplorationRequest,
     inputs: Arc<Inputs>,
     patience: Duration,
     addresses: Arc<Mutex<HashMap<Name, String>>>,
@@ -158,7 +158,7 @@ impl Client {
         let (reporter, reports) = unbounded_channel();
         ExplorationCalls {
             client: self.clone(),
-            begin: ToServer::Begin {
+            begin: ExplorationRequest::Begin {
                 exploration,
                 service: service.to_owned(),
                 deadline,
@@ -200,7 +200,7 @@ impl ExplorationCalls {
     /// Adds files that every request finds in its folder.
     #[must_use]
     pub fn with_inputs(mut self, files: Vec<(FileSpec, PathBuf)>) -> ExplorationCalls {
-        let ToServer::Begin { exploration, inputs, .. } = &mut self.begin else { return self };
+        let ExplorationRequest::Begin { exploration, inputs, .. } = &mut self.begin else { return self };
         *inputs = files.iter().map(|(spec, _)| spec.clone()).collect();
         self.inputs = Arc::new(Inputs { key: *exploration, files });
         self
@@ -214,7 +214,9 @@ impl ExplorationCalls {
 
     /// Discovers at most `most` servers that offer the service.
     pub async fn discover(&mut self, most: u32) -> Result<Vec<Offering>, ClientError> {
-        let ToServer::Begin { exploration, service, .. } = &self.begin else { return Ok(Vec::new()) };
+        let ExplorationRequest::Begin { exploration, service, .. } = &self.begin else {
+            return Ok(Vec::new());
+        };
         let offers = self.client.offers(service, most, *exploration).await?;
         self.know(&offers);
         Ok(offers)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::names::Name;
 use pliant_control::optional::server::Standing;
 use pliant_control::reason::Reason;
-use pliant_wire::{Attempt, Call, Said, ToServer};
+use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationRequest};
 
 use super::connection::ServerCommand;
 use super::{ConnectionReport, RequestEvent};
@@ -40,62 +40,62 @@ impl PendingCalls {
     }
 
     /// The messages to send over a new stream.
-    pub(super) fn all(&self) -> impl Iterator<Item = ToServer> {
+    pub(super) fn all(&self) -> impl Iterator<Item = ExplorationRequest> {
         let wanted = self.open.values().filter(|call| !self.is_recalled(call));
-        let calls = wanted.cloned().map(ToServer::Call);
-        let cancels = self.cancels.values().copied().map(ToServer::Cancel);
-        let cancels_all = self.cancels_all.then_some(ToServer::CancelAll);
-        calls.chain(cancels).chain(cancels_all).chain(self.expects.then_some(ToServer::Expect))
+        let calls = wanted.cloned().map(ExplorationRequest::Call);
+        let cancels = self.cancels.values().copied().map(ExplorationRequest::Cancel);
+        let cancels_all = self.cancels_all.then_some(ExplorationRequest::CancelAll);
+        calls.chain(cancels).chain(cancels_all).chain(self.expects.then_some(ExplorationRequest::Expect))
     }
 
     /// Remembers a command; returns the message to send.
-    pub(super) fn note(&mut self, order: ServerCommand) -> Option<ToServer> {
+    pub(super) fn note(&mut self, order: ServerCommand) -> Option<ExplorationRequest> {
         match order {
             ServerCommand::Call(call) => {
                 self.open.insert(call.number, call.clone());
-                Some(ToServer::Call(call))
+                Some(ExplorationRequest::Call(call))
             }
             ServerCommand::Probe(number) => {
                 let asked = self.open.get(&number).filter(|call| !self.is_recalled(call));
-                asked.cloned().map(ToServer::Call)
+                asked.cloned().map(ExplorationRequest::Call)
             }
             ServerCommand::Recall(call) => {
                 let id = call.id();
                 self.cancels.insert(id.number, id);
                 self.open.insert(id.number, call);
-                Some(ToServer::Cancel(id))
+                Some(ExplorationRequest::Cancel(id))
             }
             ServerCommand::Cancel(id) => {
                 self.open.remove(&id.number);
                 self.cancels.insert(id.number, id);
-                Some(ToServer::Cancel(id))
+                Some(ExplorationRequest::Cancel(id))
             }
             // It may get lost: a new stream shows where the request is.
-            ServerCommand::Withdraw(id) => Some(ToServer::Withdraw(id)),
+            ServerCommand::Withdraw(id) => Some(ExplorationRequest::Withdraw(id)),
             ServerCommand::Expect => {
                 self.expects = true;
-                Some(ToServer::Expect)
+                Some(ExplorationRequest::Expect)
             }
             ServerCommand::CancelAll => {
                 self.open.clear();
                 self.cancels_all = true;
-                Some(ToServer::CancelAll)
+                Some(ExplorationRequest::CancelAll)
             }
         }
     }
 
     /// Takes in an answer of the server.
-    pub(super) fn told(&mut self, said: Said, report: &mut impl FnMut(ConnectionReport)) {
+    pub(super) fn told(&mut self, answer: ExplorationAnswer, report: &mut impl FnMut(ConnectionReport)) {
         let server = self.server.clone();
-        match said {
-            Said::Stands { id, standing, output } => {
+        match answer {
+            ExplorationAnswer::Stands { id, standing, output } => {
                 if self.is_acknowledged(id, standing) {
                     self.cancels.remove(&id.number);
                     report(ConnectionReport::Cancelled(server, Some(id.number)));
                 }
                 self.stands(id, standing, output, report);
             }
-            Said::NotTaken { number, why } => {
+            ExplorationAnswer::NotTaken { number, why } => {
                 // It also answers a cancellation if the server remembers too many: then it will not run the request.
                 let is_wanted = self.open.get(&number).is_some_and(|call| !self.is_recalled(call));
                 if !is_wanted && self.cancels.remove(&number).is_some() {
@@ -105,15 +105,15 @@ impl PendingCalls {
                     report(ConnectionReport::Happened(RequestEvent::NotTaken { number, server, why }));
                 }
             }
-            Said::AllCancelled => {
+            ExplorationAnswer::AllCancelled => {
                 self.cancels_all = false;
                 report(ConnectionReport::Cancelled(server, None));
             }
-            Said::Expected(prospects) => {
+            ExplorationAnswer::Expected(prospects) => {
                 self.expects = false;
                 report(ConnectionReport::Happened(RequestEvent::Expected { server, prospects }));
             }
-            Said::Shared => {}
+            ExplorationAnswer::Shared => {}
         }
     }
 
@@ -197,13 +197,13 @@ mod tests {
             Connection { unanswered, acknowledged: Vec::new(), happened: Vec::new() }
         }
 
-        fn stands(&mut self, id: Attempt, standing: Standing) -> Vec<ToServer> {
-            self.told(Said::Stands { id, standing, output: Vec::new() });
+        fn stands(&mut self, id: Attempt, standing: Standing) -> Vec<ExplorationRequest> {
+            self.told(ExplorationAnswer::Stands { id, standing, output: Vec::new() });
             self.unanswered.all().collect()
         }
 
-        fn told(&mut self, said: Said) {
-            self.unanswered.told(said, &mut |report| match report {
+        fn told(&mut self, answer: ExplorationAnswer) {
+            self.unanswered.told(answer, &mut |report| match report {
                 ConnectionReport::Cancelled(_, number) => self.acknowledged.push(number),
                 ConnectionReport::Happened(RequestEvent::Ended { standing, .. }) => {
                     self.happened.push(format!("ended {standing:?}"));
@@ -220,7 +220,7 @@ mod tests {
     fn a_cancellation_is_sent_again_until_it_was_answered_itself() {
         let id = Attempt { number: 7, attempt: 1 };
         let mut line = Connection::new([ServerCommand::Call(call(7, 1)), ServerCommand::Cancel(id)]);
-        let cancel = [ToServer::Cancel(id)];
+        let cancel = [ExplorationRequest::Cancel(id)];
         // The answer is about the call: the server may not have received the cancellation.
         assert_eq!(line.stands(id, Standing::Waiting), cancel);
         assert_eq!(line.stands(id, Standing::Running), cancel);
@@ -236,17 +236,20 @@ mod tests {
     fn a_cancellation_that_is_refused_is_not_sent_again() {
         let mut line = Connection::new([ServerCommand::Cancel(7.into())]);
         let why = Cause::TooMany.because("too many are remembered");
-        line.told(Said::NotTaken { number: 7, why });
+        line.told(ExplorationAnswer::NotTaken { number: 7, why });
         assert!(line.unanswered.is_empty());
         assert_eq!(line.acknowledged, [Some(7)]);
         // The answer is about the later attempt, not about the cancellation.
         let mut line = Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
-        line.told(Said::NotTaken { number: 7, why: Cause::TooMany.because("the queue is full") });
-        assert_eq!(line.unanswered.all().collect::<Vec<_>>(), [ToServer::Cancel(7.into())]);
+        line.told(ExplorationAnswer::NotTaken {
+            number: 7,
+            why: Cause::TooMany.because("the queue is full"),
+        });
+        assert_eq!(line.unanswered.all().collect::<Vec<_>>(), [ExplorationRequest::Cancel(7.into())]);
     }
 
     #[test]
-    fn what_is_recalled_is_cancelled_and_reported() {
+    fn recalled_requests_are_cancelled_and_reported() {
         for (standing, expected) in [
             (Standing::Completed, "ended Completed"),
             (Standing::Failed, "ended Failed"),
@@ -254,7 +257,7 @@ mod tests {
         ] {
             let mut line = Connection::new([ServerCommand::Recall(call(7, 0))]);
             let id = Attempt { number: 7, attempt: 0 };
-            assert_eq!(line.unanswered.all().collect::<Vec<_>>(), [ToServer::Cancel(id)]);
+            assert_eq!(line.unanswered.all().collect::<Vec<_>>(), [ExplorationRequest::Cancel(id)]);
             assert_eq!(line.unanswered.note(ServerCommand::Probe(7)), None, "a probe would have it run");
             assert_eq!(line.stands(id, standing), []);
             assert_eq!(line.acknowledged, [Some(7)]);
@@ -272,7 +275,7 @@ mod tests {
         }
         // The server has a later attempt, which is wanted.
         let mut line = Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
-        assert_eq!(line.stands(7.into(), Standing::Running), [ToServer::Call(call(7, 1))]);
+        assert_eq!(line.stands(7.into(), Standing::Running), [ExplorationRequest::Call(call(7, 1))]);
         assert_eq!(line.acknowledged, [Some(7)]);
     }
 }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_no_values_is_shown() {
+    fn invalid_values_are_shown() {
         let expected = |bad: &str| {
             let error = bad.parse::<ParameterRange>().unwrap_err().to_string();
             assert!(error.ends_with(&format!("found `{bad}`")), "{error}");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_lead_nowhere_are_no_text() {
+    fn steps_without_values_are_refused() {
         let check = |text: &str, expected: &str| {
             let error = text.parse::<ParameterRange>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("expected {expected}")), "{error}");

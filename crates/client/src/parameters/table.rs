@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_told_with_its_line() {
+    fn errors_of_an_invalid_table_name_the_line() {
         let check = |text: &str, expected: &str| {
             let error = ParameterTable::try_from(text.to_owned()).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

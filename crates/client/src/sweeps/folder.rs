@@ -12,7 +12,7 @@ use pliant_control::multi_job::{Command, Plan};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::Cause;
 use pliant_staging::FileSpec;
-use pliant_wire::PackedEnd;
+use pliant_wire::InstanceEnd;
 use serde::{Deserialize, Serialize};
 
 use super::SweepSpec;
@@ -145,7 +145,7 @@ pub enum Entry {
         /// The pack.
         pack: u32,
         /// How.
-        end: PackedEnd,
+        end: InstanceEnd,
     },
     /// A pack has ended.
     Over {

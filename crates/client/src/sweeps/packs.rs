@@ -8,8 +8,8 @@ use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::{Cause, Reason, Survey};
 use pliant_staging::ResultName;
-use pliant_wire::PackedEnd;
-use pliant_wire::{Download, Pack, Submission, Submitted, proto};
+use pliant_wire::InstanceEnd;
+use pliant_wire::{Download, Pack, Submission, SubmittedWork, proto};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep};
@@ -60,7 +60,7 @@ pub(super) enum PackUpdate {
     /// It was refused.
     Refused(Reason),
     /// Instances have ended.
-    Ended(Vec<PackedEnd>),
+    Ended(Vec<InstanceEnd>),
     /// It has ended.
     Over {
         /// How, for people.
@@ -146,7 +146,7 @@ impl PackFollower {
     async fn submitted(&self) -> Result<Handle, PackUpdate> {
         let submission = Submission {
             key: self.key,
-            what: Submitted::Pack(self.pack.clone()),
+            what: SubmittedWork::Pack(self.pack.clone()),
             inputs: self.inputs.iter().map(|input| input.file.clone()).collect(),
             latest: None,
             compared: Vec::new(),
@@ -294,7 +294,7 @@ struct PackOutput {
     /// The beginning of the next line.
     rest: Vec<u8>,
     /// Ends that are not reported yet.
-    ended: Vec<PackedEnd>,
+    ended: Vec<InstanceEnd>,
 }
 
 impl PackOutput {
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_whatever_the_pieces() {
+    fn lines_are_read_from_pieces_of_any_size() {
         let text = b"{\"instance\":1,\"outcome\":{\"exit_code\":0},\"elapsed_ms\":3}\n\
             nonsense\n{\"instance\":2,\"outcome\":{\"signal\":9},\"elapsed_ms\":4,\"output\":\"x\"}\n{\"insta";
         for size in [1, 7, 1000] {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::multi_job::Prospects;
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
-use pliant_wire::{self as wire, Declined, PackedCall, ProspectsQuery, proto};
+use pliant_wire::{self as wire, InstanceCall, ProspectsQuery, SubmissionRefusal, proto};
 use tokio::task::JoinSet;
 
 use crate::{Client, ClientError, ParameterSpace, ServerRefusal};
@@ -19,7 +19,7 @@ pub(super) struct ProspectsRequest {
     service: String,
     arguments: BTreeMap<String, String>,
     varied: Vec<String>,
-    others: Vec<PackedCall>,
+    others: Vec<InstanceCall>,
 }
 
 impl ProspectsRequest {
@@ -40,8 +40,11 @@ impl ProspectsRequest {
 }
 
 /// The calls of instances.
-pub(super) fn calls(parameters: &ParameterSpace, numbers: &[u32]) -> Vec<PackedCall> {
-    numbers.iter().map(|number| PackedCall { number: *number, values: parameters.values(*number) }).collect()
+pub(super) fn calls(parameters: &ParameterSpace, numbers: &[u32]) -> Vec<InstanceCall> {
+    numbers
+        .iter()
+        .map(|number| InstanceCall { number: *number, values: parameters.values(*number) })
+        .collect()
 }
 
 /// The prospects of all servers.
@@ -81,7 +84,7 @@ impl Client {
         server: &Name,
         address: &str,
         query: &ProspectsQuery,
-    ) -> Result<Result<Prospects, Declined>, ClientError> {
+    ) -> Result<Result<Prospects, SubmissionRefusal>, ClientError> {
         let request = self.request(proto::ProspectsRequest::from(query));
         let reply = self.server(server, address)?.prospects(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
@@ -136,7 +139,7 @@ impl Client {
                     looked.found.push((info.name, prospects));
                     continue;
                 }
-                Ok(Err(Declined { cause, why, .. })) => cause.because(why),
+                Ok(Err(SubmissionRefusal { cause, why, .. })) => cause.because(why),
                 Err(error) => Cause::Silent.because(error.to_string()),
             };
             looked.others.push(ServerRefusal { server: info.name, reason: refused });

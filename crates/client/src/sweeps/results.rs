@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::names::{Handle, Name};
-use pliant_wire::{Outcome, PackedEnd};
+use pliant_wire::{InstanceEnd, Outcome};
 
 use super::folder::{Header, numbers};
 use super::{Entry, SweepFolder};
@@ -217,7 +217,7 @@ impl SweepResults {
             }
         };
         let job = self.job(pack);
-        let PackedEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
+        let InstanceEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
         Ok(InstanceRecord {
             state: if end.is_success() { InstanceState::Completed } else { InstanceState::Failed },
             code: match outcome {
@@ -261,7 +261,7 @@ mod tests {
             instances: vec![(first, last)],
         };
         let ended = |pack, instance, code| {
-            let end = PackedEnd {
+            let end = InstanceEnd {
                 instance,
                 outcome: Outcome::ExitCode(code),
                 over_walltime: false,

@@ -12,7 +12,7 @@ use pliant_control::names::{Key, Name};
 use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
 use pliant_report::{InstanceRow, write_instances};
-use pliant_wire::{Outcome, PackedEnd};
+use pliant_wire::{InstanceEnd, Outcome};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tokio::time::Instant;
@@ -84,7 +84,7 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
         }
         let (pack, instances) = open.pop_front().unwrap();
         for instance in instances {
-            let end = PackedEnd {
+            let end = InstanceEnd {
                 instance,
                 outcome: Outcome::ExitCode(0),
                 over_walltime: false,

@@ -6,7 +6,7 @@ use pliant_control::job::JobState;
 use pliant_staging::{self as staging, FileSpec, ResultName};
 use pliant_transport::Role;
 use pliant_wire::proto::DownloadRequest;
-use pliant_wire::{AT_WORK, Download, job_request};
+use pliant_wire::{Download, RESULTS_PENDING, job_request};
 use tonic::Code;
 
 use crate::harness::*;
@@ -95,7 +95,7 @@ async fn who_asks_while_results_are_summed_up_is_told_so_and_gets_them_later() {
         let status = told.unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status:?}");
         assert!(status.message().contains("being summed up; ask again"), "{status:?}");
-        assert!(status.metadata().contains_key(AT_WORK), "{status:?}");
+        assert!(status.metadata().contains_key(RESULTS_PENDING), "{status:?}");
     }
     // Meanwhile others get theirs.
     let bob = federation.client("bob");

@@ -12,7 +12,7 @@ use pliant_model::{Procs, Span};
 use pliant_transport::{Limits, Role, ServerTls, guard, incoming};
 use pliant_wire::proto::launches_server::{Launches, LaunchesServer};
 use pliant_wire::proto::parts_client::PartsClient;
-use pliant_wire::{Decided, Program, Stands, proto, surveyed};
+use pliant_wire::{PartDecision, PartReport, Program, proto, surveyed};
 use tokio::net::TcpListener;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Server};
@@ -89,7 +89,7 @@ impl Agent {
     /// Decides, also for when the server asks.
     pub(super) async fn decide(&mut self, id: &PartId, verdict: Verdict) -> Standing {
         self.ear.0.lock().unwrap().entry(id.clone()).or_default().verdict = Some(verdict.clone());
-        let decided = (id.clone(), Decided { verdict, heard: false });
+        let decided = (id.clone(), PartDecision { verdict, heard: false });
         self.server.decide(proto::DecidePart::from(&decided)).await.unwrap().into_inner().try_into().unwrap()
     }
 
@@ -149,10 +149,10 @@ impl Launches for Ear {
         &self,
         request: Request<proto::PartStands>,
     ) -> Result<Response<proto::PartVerdict>, Status> {
-        let Stands { id, standing } = request.into_inner().try_into()?;
+        let PartReport { id, standing } = request.into_inner().try_into()?;
         let mut heard = self.0.lock().unwrap();
         let heard = heard.entry(id).or_default();
-        let decided = Decided {
+        let decided = PartDecision {
             verdict: heard.verdict.clone().unwrap_or(Verdict::Undecided),
             heard: standing.is_over(),
         };

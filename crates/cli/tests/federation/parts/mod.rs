@@ -15,7 +15,7 @@ use pliant_control::batch::foreign::DECIDED_WITHIN;
 use pliant_control::coallocation::{Addresses, Standing, Verdict};
 use pliant_control::job::{Exit, JobState};
 use pliant_transport::Role;
-use pliant_wire::{Decided, Program, proto};
+use pliant_wire::{PartDecision, Program, proto};
 use tonic::Code;
 
 use crate::harness::*;
@@ -180,7 +180,7 @@ async fn only_the_agent_of_a_launch_speaks_for_it() {
         let mut other = client(&federation, role, name, LYON);
         let refused = other.prepare(proto::PreparePart::from(&part)).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{role} {name}: {refused}");
-        let decided = (part.id.clone(), Decided { verdict: Verdict::End, heard: true });
+        let decided = (part.id.clone(), PartDecision { verdict: Verdict::End, heard: true });
         let refused = other.decide(proto::DecidePart::from(&decided)).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{role} {name}: {refused}");
         let surveyed = other.survey(proto::SurveyRequest {}).await;

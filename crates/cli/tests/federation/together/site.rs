@@ -7,7 +7,7 @@ use std::time::Duration;
 use pliant_client::Client;
 use pliant_control::job::JobRecord;
 use pliant_testing::slurm::SlurmCluster;
-use pliant_wire::{Script, Submitted};
+use pliant_wire::{Script, SubmittedWork};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -129,9 +129,9 @@ impl Site {
 }
 
 /// A script that takes its share of the walltime it is given.
-fn moldable(job: &Moldable, lines: &Path) -> Submitted {
+fn moldable(job: &Moldable, lines: &Path) -> SubmittedWork {
     let nap = format!("sleep $(awk \"BEGIN {{ print {} * $PLIANT_WALLTIME_S / 1000 }}\")", job.share);
     let text = format!("#!/bin/sh\n{}\n", noting(lines, &nap));
     let work = job.work.clone();
-    Submitted::Script(Script { name: "moldable.sh".to_owned(), text, work, arguments: Vec::new() })
+    SubmittedWork::Script(Script { name: "moldable.sh".to_owned(), text, work, arguments: Vec::new() })
 }

@@ -1,4 +1,4 @@
-//! Queues of servers, for an agent that looks for better places.
+//! Snapshots of the queues of servers, for reallocation.
 
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_model::Owner;
@@ -12,7 +12,7 @@ use super::types::AN_ESTIMATE;
 use super::{bounds, proto};
 
 message! {
-    proto::Picture <=> ServerSnapshot {
+    proto::ServerSnapshot <=> ServerSnapshot {
         info: required("a server"),
         tuner: TUNER,
         queue: Dump {
@@ -87,4 +87,4 @@ message! {
 }
 
 /// Whose a job is; unknown if its server does not say.
-const OWNER_IF_KNOWN: Unless<Number<u64, Owner>> = absent_means(Owner::UNKNOWN, OWNER);
+const OWNER_IF_KNOWN: AbsentIf<Number<u64, Owner>> = absent_means(Owner::UNKNOWN, OWNER);

@@ -1,4 +1,4 @@
-//! What parts of launches have of a server, for people.
+//! The subjobs of launches at a server, for listings.
 
 use pliant_control::server::HeldPart;
 use pliant_model::Time;

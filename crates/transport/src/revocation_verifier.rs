@@ -2,7 +2,7 @@
 //!
 //! rustls can check lists itself, and then verifies the signature of the list in every handshake: a third of what
 //! certificates cost, for a list that was verified when it was read ([`RevocationList`]). So it checks everything else, and
-//! the list is looked into here.
+//! the list is checked here.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use x509_parser::prelude::FromDer;
 use super::peer::Serial;
 use super::trust::RevocationList;
 
-/// What `verifier` accepts, but for those on the list.
+/// Accepts what `verifier` accepts, except certificates on the list.
 #[derive(Debug)]
-pub(super) struct Revoking<V: Debug + ?Sized> {
+pub(super) struct RevocationVerifier<V: Debug + ?Sized> {
     pub(super) verifier: Arc<V>,
     pub(super) list: Option<Arc<RevocationList>>,
 }
 
-impl<V: Debug + ?Sized> Revoking<V> {
+impl<V: Debug + ?Sized> RevocationVerifier<V> {
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
         let Some(list) = self.list.as_ref().filter(|list| !list.is_empty()) else { return Ok(()) };
         let (_, certificate) = X509Certificate::from_der(certificate)
@@ -36,7 +36,7 @@ impl<V: Debug + ?Sized> Revoking<V> {
     }
 }
 
-impl ClientCertVerifier for Revoking<dyn ClientCertVerifier> {
+impl ClientCertVerifier for RevocationVerifier<dyn ClientCertVerifier> {
     fn offer_client_auth(&self) -> bool {
         self.verifier.offer_client_auth()
     }
@@ -82,7 +82,7 @@ impl ClientCertVerifier for Revoking<dyn ClientCertVerifier> {
     }
 }
 
-impl ServerCertVerifier for Revoking<dyn ServerCertVerifier> {
+impl ServerCertVerifier for RevocationVerifier<dyn ServerCertVerifier> {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

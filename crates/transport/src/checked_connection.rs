@@ -1,5 +1,5 @@
-//! A connection that ends when the certificate of the daemon at its other end is good no longer: a handshake looks at
-//! it once, and connections stay open for weeks.
+//! A connection that ends when the certificate of the daemon is not valid any more. A handshake checks it once, and connections
+//! stay open for weeks.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,40 +14,39 @@ use tokio_rustls::client::TlsStream;
 use super::peer::Peer;
 use super::tls::ClientTls;
 
-/// How often the certificate is looked at. Keep-alive packets see to it that something is read, however silent the
-/// calls are.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the certificate is checked. Keep-alive packets cause reads on silent connections.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection to a daemon.
-pub(super) struct Checked {
+pub(super) struct CheckedConnection {
     stream: TlsStream<TcpStream>,
     tls: Arc<ClientTls>,
     daemon: Peer,
-    /// When the certificate was looked at last.
-    looked: Instant,
+    /// The time of the last check.
+    checked: Instant,
 }
 
-impl Checked {
+impl CheckedConnection {
     /// A connection whose handshake has just shown that certificate.
-    pub(super) fn new(stream: TlsStream<TcpStream>, tls: Arc<ClientTls>, daemon: Peer) -> Checked {
-        Checked { stream, tls, daemon, looked: Instant::now() }
+    pub(super) fn new(stream: TlsStream<TcpStream>, tls: Arc<ClientTls>, daemon: Peer) -> CheckedConnection {
+        CheckedConnection { stream, tls, daemon, checked: Instant::now() }
     }
 
     fn check(&mut self) -> io::Result<()> {
-        if self.looked.elapsed() < LOOK {
+        if self.checked.elapsed() < CHECK_EVERY {
             return Ok(());
         }
-        // One that has lapsed stays so: the time is not noted, and the next look finds the same.
+        // A lapsed certificate stays so: the next check finds the same.
         self.tls.check(&self.daemon).map_err(|lapsed| {
             tracing::warn!(daemon = %self.daemon, reason = %lapsed, "connection given up");
             io::Error::new(io::ErrorKind::ConnectionAborted, lapsed)
         })?;
-        self.looked = Instant::now();
+        self.checked = Instant::now();
         Ok(())
     }
 }
 
-impl AsyncRead for Checked {
+impl AsyncRead for CheckedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -58,7 +57,7 @@ impl AsyncRead for Checked {
     }
 }
 
-impl AsyncWrite for Checked {
+impl AsyncWrite for CheckedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
