@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{folder, pliant, run};
+use support::{folder, go, pliant, run};
 
 const CAMPAIGN: &str = r#"name = "tiny"
 seeds = { from = 1, count = 4 }
@@ -51,12 +51,6 @@ fn bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     files
-}
-
-fn go(dir: &Path, arguments: &str) -> support::Said {
-    let said = run(&arguments.split_whitespace().collect::<Vec<_>>(), dir);
-    assert_eq!(said.code, 0, "{arguments}: {}", said.stderr);
-    said
 }
 
 #[test]

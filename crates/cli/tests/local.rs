@@ -92,7 +92,7 @@ fn what_has_died_is_started_again_and_the_rest_is_kept() {
 }
 
 #[test]
-fn somebody_elses_folder_is_left_alone() {
+fn a_folder_of_something_else_is_not_changed() {
     let up = Up(tempfile::tempdir().unwrap());
     let folder = up.0.path().join("federation");
     let check = |found: &str| {
@@ -114,7 +114,7 @@ fn somebody_elses_folder_is_left_alone() {
 }
 
 #[test]
-fn files_of_a_federation_that_are_damaged_are_told_on_a_line_with_the_place() {
+fn errors_of_damaged_files_of_a_federation_name_the_place() {
     let up = Up(tempfile::tempdir().unwrap());
     let folder = up.0.path().join("federation");
     assert_eq!(run(&["ca", "init", "federation/ca", "--name", "local"], up.0.path()).code, 0);
@@ -139,7 +139,7 @@ fn files_of_a_federation_that_are_damaged_are_told_on_a_line_with_the_place() {
 
 /// What is said of a federation that runs to users who are mistaken.
 #[test]
-fn mistakes_are_told_with_the_way_out() {
+fn errors_come_with_a_hint() {
     let up = Up(tempfile::tempdir().unwrap());
     let client = up.go("up").json()["client"].as_str().unwrap().to_owned();
     let go = |words: &str| {

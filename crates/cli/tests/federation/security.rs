@@ -164,7 +164,7 @@ async fn attach(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_taken_for_another() {
+async fn identities_are_not_confused() {
     let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let user = federation.credentials(Role::User, "lyon");
     let status = attach(&federation, &user, "lyon", &["lyon"]).await.unwrap_err();
@@ -336,7 +336,7 @@ async fn letters_that_shells_act_upon_are_letters_like_others_in_the_name_of_a_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_clients_keep_nobody_waiting() {
+async fn slow_clients_do_not_delay_others() {
     let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let mut silent = Vec::new();
     for name in [MASTER, "lyon"] {

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
-use pliant_transport::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -19,7 +17,9 @@ mod inputs;
 mod requeued;
 mod units;
 
-use crate::harness::{Cluster, Federation, MASTER, SERVICES, order_to, rigid, submit, until, waiting_for};
+use crate::harness::{
+    Cluster, CommandUser, Federation, MASTER, SERVICES, order_to, rigid, submit, until, waiting_for,
+};
 
 /// Instances of the long test.
 const INSTANCES: u32 = 2_000;
@@ -54,33 +54,10 @@ fn noting(name: &'static str, procs: u32, lines: &Path) -> Cluster {
     with_shell(name, procs, "note", &line)
 }
 
-struct User {
-    config: PathBuf,
-    dir: tempfile::TempDir,
-}
-
-impl User {
-    fn new(federation: &Federation, name: &str) -> User {
-        User { config: federation.client_file(Role::User, name), dir: tempfile::tempdir().unwrap() }
-    }
-
-    fn begin(&self, line: &str) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(line.split(' ')).arg("--config").arg(&self.config).args(["--output", "json"]);
-        command.current_dir(self.dir.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
-    /// The exit code, the document, and what was said on standard error.
-    fn run(&self, line: &str) -> (i32, Value, String) {
-        let output = self.begin(line).wait_with_output().unwrap();
-        let document = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        (output.status.code().unwrap(), document, String::from_utf8(output.stderr).unwrap())
-    }
-
+impl CommandUser {
     /// The rows of a sweep's table, by column.
     fn rows(&self, folder: &str) -> Vec<BTreeMap<String, String>> {
-        let text = fs::read_to_string(self.dir.path().join(folder).join("results.csv")).unwrap();
+        let text = fs::read_to_string(self.dir().join(folder).join("results.csv")).unwrap();
         let mut lines = text.lines();
         let head: Vec<&str> = lines.next().unwrap().split(',').collect();
         let row = |line: &str| {
@@ -90,16 +67,14 @@ impl User {
         // Outputs end with their lines.
         lines.filter(|line| line.starts_with(|letter: char| letter.is_ascii_digit())).map(row).collect()
     }
-}
 
-impl User {
     /// Some columns of a sweep's other table, as text.
     fn parquet<const COLUMNS: usize>(
         &self,
         folder: &str,
         columns: [&str; COLUMNS],
     ) -> Vec<[String; COLUMNS]> {
-        let file = fs::File::open(self.dir.path().join(folder).join("results.parquet")).unwrap();
+        let file = fs::File::open(self.dir().join(folder).join("results.parquet")).unwrap();
         let reader = SerializedFileReader::new(file).unwrap();
         let row = |row: Row| {
             let fields: BTreeMap<&String, &Field> = row.get_column_iter().collect();
@@ -122,12 +97,12 @@ fn runs(lines: &Path) -> BTreeMap<u32, u32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_instance_is_done_once_whoever_is_killed() {
+async fn every_instance_is_done_once_while_daemons_and_client_are_killed() {
     let lines = tempfile::NamedTempFile::new().unwrap();
     let lines = lines.path();
     let clusters = [noting("lyon", 2, lines), noting("nancy", 2, lines), noting("rennes", 2, lines)];
     let mut federation = Federation::start(&clusters).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     // One of them is busy until all is done.
     let (bob, gate) = (federation.client("bob"), federation.path().join("gate"));
     for _ in 0..2 {
@@ -177,10 +152,10 @@ async fn every_instance_is_done_once_whoever_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it_takes() {
+async fn failed_instances_run_again_and_the_next_sweep_knows_the_runtime() {
     let lines = tempfile::NamedTempFile::new().unwrap();
     let federation = Federation::start(&[noting("lyon", 2, lines.path())]).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) = alice.run("sweep note --vary x=1..40 --dry-run");
     assert_eq!(code, 0, "{stderr}");
     let share = &said["servers"][0];
@@ -223,14 +198,14 @@ async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it
         let (code, _, stderr) = alice.run(line);
         assert!(code == 2 && stderr.contains(words), "{line}: {code}: {stderr}");
     }
-    assert!(!alice.dir.path().join("nowhere").exists(), "nothing is made to go on with");
-    let bob = User { config: federation.client_file(Role::User, "bob"), dir: alice.dir };
+    assert!(!alice.dir().join("nowhere").exists(), "nothing is made to go on with");
+    let bob = alice.become_user(&federation, "bob");
     let (code, _, stderr) = bob.run("sweep --resume kept");
     assert!(code == 2 && stderr.contains("user: expected bob, found alice"), "{code}: {stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_over_their_walltime_are_told_and_those_lost_with_their_job_too() {
+async fn instances_over_their_walltime_and_lost_instances_are_reported() {
     let slow = r#"
 [[service]]
 name = "slow"
@@ -245,7 +220,7 @@ max = 6
 "#;
     let cluster = Cluster { tables: SERVICES.to_owned() + slow, ..Cluster::new("lyon", 1, 1.0) };
     let federation = Federation::start(&[cluster]).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) = alice.run("sweep slow --vary x=1..5 --retries 0 --out kept");
     assert_eq!(code, 3, "{stderr}");
     // Number 4 ends its pack, and whatever was with it and had not ended.

@@ -1,7 +1,7 @@
 //! What a federation recorded, replayed under other policies by `pliant what-if`.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use pliant_control::job::JobState;
@@ -20,14 +20,7 @@ const TOLERANCE_ON_SLURM: f64 = 0.5;
 
 /// Runs the verb to its end.
 async fn asked(config: PathBuf, words: &'static [&str]) -> Output {
-    let run = move || {
-        Command::new(env!("CARGO_BIN_EXE_pliant"))
-            .args(["what-if", "--since", "1h"])
-            .args(words)
-            .arg("--config")
-            .arg(config)
-            .output()
-    };
+    let run = move || pliant(&config, &[&["what-if", "--since", "1h"], words].concat()).output();
     tokio::task::spawn_blocking(run).await.unwrap().unwrap()
 }
 

@@ -7,11 +7,10 @@ use std::time::Duration;
 use pliant_client::ExplorationFolder;
 use pliant_control::optional::explore::Explore;
 use pliant_model::{SpanMs, TimeMs};
-use pliant_transport::Role;
 use tokio::time::sleep;
 
 use super::{explore, pauses, server, share_of, shares};
-use crate::harness::{Federation, until};
+use crate::harness::{CommandUser, Federation, until};
 
 const SERVERS: [&str; 3] = ["lyon", "nancy", "rennes"];
 
@@ -96,26 +95,21 @@ async fn programs_outlive_their_server() {
 }
 
 /// A user who explores into a folder.
-struct Explorer {
-    config: PathBuf,
-    dir: tempfile::TempDir,
-}
+struct Explorer(CommandUser);
 
 impl Explorer {
     fn new(federation: &Federation, user: &str) -> Explorer {
-        Explorer { config: federation.client_file(Role::User, user), dir: tempfile::tempdir().unwrap() }
+        Explorer(CommandUser::new(federation, user))
     }
 
     fn out(&self) -> PathBuf {
-        self.dir.path().join("out")
+        self.0.dir().join("out")
     }
 
     /// The command that explores pauses with these words.
     fn explore(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(["explore", "pause", "--output", "json"]).args(words.split(' '));
-        command.arg("--config").arg(&self.config).arg("--out").arg(self.out());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut command = self.0.command(&format!("explore pause {words} --out out"));
+        command.stderr(Stdio::null());
         command
     }
 

@@ -57,7 +57,7 @@ async fn a_request_behind_others_moves_to_a_server_that_is_free_and_runs_once() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_withdrawn_may_come_back_and_what_runs_stays() {
+async fn withdrawn_requests_may_come_back_and_running_ones_stay() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
     let mut calls = federation.client("alice").calls(fresh_key(), "pause", None, PATIENCE);
     calls.discover(10).await.unwrap();

@@ -37,7 +37,7 @@ async fn explorations_of_one_user_have_the_place_of_one_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_is_told_its_share_while_its_requests_run() {
+async fn a_client_gets_usage_reports_while_its_requests_run() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
     let client = federation.client("alice");
     let spec = ExplorationSpec { mandatory: 1, ..pauses(600_000, 1, SpanMs(600_000)) };
@@ -93,7 +93,7 @@ async fn metrics_say_what_users_have_had() {
     let unfairness = metric("pliant_optional_unfairness_ratio").unwrap();
     assert!((unfairness - (satisfied[0] - satisfied[1]).abs()).abs() < 1e-9, "{unfairness}, {satisfied:?}");
     // The same, of all servers together.
-    let operator = super::verbs::User::new(&federation, pliant_transport::Role::Operator, "root");
+    let operator = crate::harness::CommandUser::operator(&federation);
     let (_, said, _) = operator.run("users");
     let alice = &said["users"][0];
     assert_eq!(

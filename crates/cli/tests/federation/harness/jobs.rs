@@ -6,9 +6,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use pliant_client::{Client, ClientError, SubmitOrder};
+use pliant_control::agent::{Moving, Report};
+use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Handle, Key};
 use pliant_model::{Procs, Span, Speedup};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_staging::{Checksum, FileSpec, ResultName};
 use pliant_wire::{Download, JobsQuery, Script, SubmittedWork};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
@@ -144,4 +147,16 @@ pub(crate) fn refused<A: Debug>(answer: Result<A, ClientError>, words: &[&str]) 
 /// The standard output of a job from its beginning.
 pub(crate) fn stdout_of(handle: &Handle) -> Download {
     Download { handle: handle.clone(), name: ResultName::Stdout, offset: 0, follow: false }
+}
+
+/// Moves jobs on demand, for any gain of at least a minute.
+pub(crate) fn on_demand() -> Moving {
+    let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
+    Moving { policy: Reallocation { period: Span(86_400), ..policy }, early: None }
+}
+
+/// The jobs that a reallocation cycle has moved.
+pub(crate) fn moved(report: &Report) -> Vec<&Handle> {
+    let moved = report.proposals.iter().filter(|one| matches!(one.outcome, Some(MoveOutcome::Moved(_))));
+    moved.map(|one| &one.job).collect()
 }

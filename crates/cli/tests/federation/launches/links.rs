@@ -11,8 +11,7 @@ use pliant_wire::{DownloadProbe, LinkMeasurement, LinkProbe, proto};
 use tonic::Code;
 use tonic::transport::Channel;
 
-use super::slow_door::SlowDoor;
-use super::verbs::pliant;
+use super::slow_network::SlowNetwork;
 use super::*;
 
 /// What goes through the doors of the servers, in Mb/s: so little that a measurement takes a second and more, and says what the
@@ -46,7 +45,7 @@ async fn federation_with_a_slow_server() -> (Federation, String) {
     let file = federation.folder(MASTER).join("agent.toml");
     let quiet = fs::read_to_string(&file).unwrap();
     for (name, mbps) in DOORS_MBPS {
-        let door = SlowDoor::open(mbps);
+        let door = SlowNetwork::open(mbps);
         let keys: &'static str = format!("advertise = \"{}\"", door.address).leak();
         federation.add_server(&Cluster { keys, ..cluster(name) });
         door.leads_to(&federation.address(name));

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use pliant_wire::JobsQuery;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{User, runs, with_shell};
+use super::{CommandUser, runs, with_shell};
 use crate::harness::{Federation, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sweep_is_cancelled_whatever_has_become_of_its_client() {
+async fn a_sweep_is_cancelled_after_its_client_was_killed() {
     let dir = tempfile::tempdir().unwrap();
     let lines = dir.path().join("lines");
     // Those above 8 go on until they are ended.
@@ -19,7 +19,7 @@ async fn a_sweep_is_cancelled_whatever_has_become_of_its_client() {
         crate::harness::Cluster { tables: cluster.tables.replace("\"2s\"", "\"600s\""), ..cluster }
     });
     let federation = Federation::start(&clusters).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let begun = "sweep some --vary x=1..40 --out kept";
     let client = alice.begin(begun);
     until("the short ones to end", async || (runs(&lines).len() == 8).then_some(())).await;

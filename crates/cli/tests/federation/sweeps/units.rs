@@ -2,7 +2,7 @@
 
 use pliant_model::Span;
 
-use super::{User, shell};
+use super::{CommandUser, shell};
 use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit};
 
 /// A service that takes as many hundredths of a second as its argument says, of which nobody knows.
@@ -19,7 +19,7 @@ fn naps(name: &'static str) -> Cluster {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_is_expected_to_take_what_all_of_its_arguments_make_of_it_and_teaches_walltimes() {
     let federation = Federation::start(&[naps("lyon")]).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let expected = |values: &str| {
         let (code, said, stderr) = alice.run(&format!("sweep nap --vary x={values} --dry-run"));
         assert_eq!(code, 0, "{stderr}");

@@ -120,7 +120,7 @@ async fn copies_of_a_job_that_is_cancelled_are_gone() {
 
 /// The clusters become free at nearly the same moment, and one of the daemons is killed about then.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_killed_while_copies_start_each_job_runs_once_and_no_copy_is_left() {
+async fn each_job_runs_once_after_a_crash_while_siblings_start() {
     const ROUNDS: u32 = 8;
     const JOBS: usize = 2;
     let mut federation = federation(2).await;

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::*;
-use crate::launches::verbs::{pliant, said};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_sees_and_ends_what_an_agent_has_left() {

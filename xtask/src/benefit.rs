@@ -1,4 +1,4 @@
-//! `cargo xtask worth-it`: what moves of waiting jobs, or sizes, are worth on real clusters, beside what the simulator predicts.
+//! `cargo xtask benefit`: what moves of waiting jobs, or sizes, are worth on real clusters, beside what the simulator predicts.
 
 use crate::step::{Failure, Step};
 
@@ -7,10 +7,10 @@ pub(crate) fn run(sizes: bool, rounds: u64, seed: u64, seconds: u64) -> Result<(
     let test =
         ["test", "--package", "pliant", "--test", "federation", "--", "--ignored", "--exact", "--nocapture"];
     let name = match sizes {
-        true => "together::worth_it::bounded_slack_against_sizes_that_complete_first",
-        false => "together::worth_it::moves_and_copies_against_neither",
+        true => "benefit::benchmark::bounded_slack_against_sizes_that_complete_first",
+        false => "benefit::benchmark::moves_and_copies_against_neither",
     };
     Step::cargo(&[&test[..], &[name]].concat())
-        .env("PLIANT_WORTH_IT", format!("{rounds} {seed} {seconds}"))
+        .env("PLIANT_BENEFIT", format!("{rounds} {seed} {seconds}"))
         .run()
 }

@@ -116,7 +116,7 @@ fn client_of(federation: &Federation, agent: &str) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_whose_clock_is_wrong_is_shown_and_told_of_once() {
+async fn a_server_with_a_wrong_clock_is_shown_and_logged_once() {
     const AHEAD_S: i64 = 3600;
     let mut federation =
         Federation::start(&[Cluster::new("lyon", 1, 1.0), Cluster::new("paris", 1, 1.0)]).await;

@@ -1,8 +1,7 @@
 //! What a policy is worth on real clusters: the same work, at the same time, for federations that differ in nothing but the
-//! policy, beside what the simulator makes of the recorded work (`cargo xtask worth-it`).
+//! policy, beside what the simulator makes of the recorded work (`cargo xtask benefit`).
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use pliant_control::job::{Exit, JobRecord};
@@ -18,7 +17,7 @@ use super::workload::{Amount, Scaling, Workload};
 use crate::harness::*;
 
 /// How many times, with which seeds, and in how many seconds the work comes: `ROUNDS FIRST SECONDS`.
-const ROUNDS: &str = "PLIANT_WORTH_IT";
+const ROUNDS: &str = "PLIANT_BENEFIT";
 /// Moldable jobs of a round.
 const MOLDABLE: usize = 60;
 /// Moldable jobs of a round that compares sizes under Pliant's own batch system, where jobs start sooner.
@@ -91,7 +90,7 @@ fn response(job: &JobRecord) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes and nine clusters: `cargo xtask worth-it`"]
+#[ignore = "takes minutes and nine clusters: `cargo xtask benefit`"]
 async fn moves_and_copies_against_neither() {
     let wanted =
         Wanted { clusters: (MOVES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
@@ -101,7 +100,7 @@ async fn moves_and_copies_against_neither() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes and six clusters: `cargo xtask worth-it --sizes`"]
+#[ignore = "takes minutes and six clusters: `cargo xtask benefit --sizes`"]
 async fn bounded_slack_against_sizes_that_complete_first() {
     let mut embedded = Vec::new();
     for policy in SIZES {
@@ -200,10 +199,8 @@ async fn replayed(site: &Site, began: Instant, policies: &[Policy]) -> Value {
     let since = format!("{}s", since(began).0);
     let words: Vec<&str> = policies.iter().flat_map(|policy| ["--policy", policy.words]).collect();
     let run = move || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(["what-if", "--output", "json", "--since", &since]);
-        command.args(words);
-        command.arg("--config").arg(config).output().unwrap()
+        let fixed = ["what-if", "--output", "json", "--since", &since];
+        pliant(&config, &[&fixed, &words[..]].concat()).output().unwrap()
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -9,14 +9,14 @@ use std::time::Duration;
 const PIECE: usize = 4 << 10;
 
 /// A door at a port of this machine. Its threads end with the connections.
-pub(super) struct SlowDoor {
+pub(super) struct SlowNetwork {
     pub(super) address: String,
     inside: Arc<OnceLock<String>>,
 }
 
-impl SlowDoor {
+impl SlowNetwork {
     /// One that lets so many Mb/s through, and leads nowhere yet.
-    pub(super) fn open(mbps: f64) -> SlowDoor {
+    pub(super) fn open(mbps: f64) -> SlowNetwork {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let inside = Arc::new(OnceLock::<String>::new());
@@ -31,7 +31,7 @@ impl SlowDoor {
                 std::thread::spawn(move || pass(answers, back, mbps));
             }
         });
-        SlowDoor { address, inside }
+        SlowNetwork { address, inside }
     }
 
     /// It leads there.

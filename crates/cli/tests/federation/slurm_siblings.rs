@@ -12,8 +12,8 @@ use pliant_wire::MovingChange;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::copies::copies;
 use crate::harness::*;
+use crate::siblings::copies;
 use crate::slurm::Behind;
 
 const NAMES: [&str; 2] = ["lyon", "paris"];
@@ -99,7 +99,7 @@ async fn a_job_runs_in_the_real_queue_where_it_starts_first() {
 
 /// The source is away when the turn of a copy has come: the copy gives its cores back, and waits anew once somebody is there.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_that_nobody_lets_go_gives_its_cores_back() {
+async fn a_sibling_without_a_start_permit_releases_its_cores() {
     let Some(mut behind) = copying().await else { return };
     let alice = behind.federation.client("alice");
     let lines = behind.federation.path().join("lines");
@@ -127,7 +127,7 @@ async fn a_copy_that_nobody_lets_go_gives_its_cores_back() {
 
 /// The clusters become free at nearly the same moment, and one of the daemons is killed about then.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_killed_while_copies_start_in_real_queues_each_job_runs_once() {
+async fn each_job_runs_once_after_a_crash_while_siblings_start_in_real_queues() {
     const ROUNDS: usize = 4;
     let Some(mut behind) = copying().await else { return };
     let alice = behind.federation.client("alice");
