@@ -134,7 +134,7 @@ impl Session {
 }
 
 /// Prints a line on standard error if that is a terminal.
-pub(crate) fn tell(line: impl FnOnce() -> String) {
+pub(crate) fn inform(line: impl FnOnce() -> String) {
     if std::io::stderr().is_terminal() {
         eprintln!("{}", line());
     }

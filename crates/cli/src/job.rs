@@ -110,9 +110,9 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
         ("state", record.state.to_string()),
         ("name", record.name.clone()),
         ("owner", record.owner.to_string()),
-        ("where", format!("{}, {}", record.server(), processors(record))),
+        ("server", format!("{}, {}", record.server(), processors(record))),
         ("walltime", show_duration(record.walltime)),
-        ("asked for", format!("{}, {}", speedup(record), show_duration(record.work.walltime))),
+        ("request", format!("{}, {}", speedup(record), show_duration(record.work.walltime))),
         ("submitted", both(record.submitted, now)),
     ];
     let error =
@@ -122,16 +122,16 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
             lines.push(("started", format!("{}{}", both(started, now), error(record.start_error()))));
         }
         None if record.state.is_final() => {}
-        None => lines.push(("to start", both(record.expected.start, now))),
+        None => lines.push(("start", both(record.expected.start, now))),
     }
     match record.ended {
         Some(ended) => {
             lines.push(("ended", format!("{}{}", both(ended, now), error(record.completion_error()))));
         }
-        None => lines.push(("to end by", both(end_by(record), now))),
+        None => lines.push(("end by", both(end_by(record), now))),
     }
     if let (Some(started), Some(ended)) = (record.started, record.ended) {
-        lines.push(("took", show_duration(ended - started)));
+        lines.push(("runtime", show_duration(ended - started)));
     }
     if let Some(exit) = &record.exit {
         lines.push(("exit", exit.to_string()));

@@ -17,7 +17,7 @@ pub(crate) struct Input {
 
 impl Input {
     /// The same, with a relative path from this folder on.
-    pub(crate) fn beside(self, folder: &Path) -> Input {
+    pub(crate) fn relative_to(self, folder: &Path) -> Input {
         Input { path: folder.join(self.path), ..self }
     }
 

@@ -1,4 +1,4 @@
-//! Launches as the client verbs show them: one place for their words and their keys.
+//! Launches as the client verbs show them.
 
 use std::collections::BTreeMap;
 
@@ -42,19 +42,19 @@ fn task(task: &TaskRecord) -> Value {
     })
 }
 
-/// Where the tasks of a launch are.
+/// The machines of the tasks of a launch.
 pub(crate) fn mapping(record: &LaunchRecord) -> String {
     tasks(&record.tasks, false)
 }
 
-/// What tasks need of their machines, in MFlop/s.
+/// The computing requirements of tasks, in MFlop/s.
 pub(crate) fn needs(application: &Application) -> BTreeMap<String, f64> {
     let need = |wish: &TaskSpec| (wish.name.clone(), application.mcr_mflops * wish.rcr);
     application.tasks.iter().map(need).collect()
 }
 
-/// Where the tasks of a launch would go, what each needs, and what its machine has left when it gets it: by its affinity, which is
-/// the one over the other (eq. 10).
+/// The mapping of the tasks of a launch: the power that each task needs, the power that its machine has left, and the affinity,
+/// which is their ratio (eq. 10).
 pub(crate) fn trial(record: &LaunchRecord, needs: &BTreeMap<String, f64>) -> String {
     let mut table = Table::new(3, &["task", "server", "machine", "needs MFlop/s", "of", "affinity"]);
     for TaskRecord { name, place, affinity, .. } in &record.tasks {
@@ -73,7 +73,7 @@ pub(crate) fn trial(record: &LaunchRecord, needs: &BTreeMap<String, f64>) -> Str
     table.render()
 }
 
-/// Where some of them are.
+/// The machines of some tasks.
 pub(crate) fn mapping_of(some: &[TaskRecord]) -> String {
     tasks(some, false)
 }
@@ -92,7 +92,7 @@ pub(crate) fn facts(record: &LaunchRecord, now: Time) -> String {
     }
     if !unacknowledged.is_empty() {
         let servers: Vec<&str> = unacknowledged.iter().map(|server| server.as_str()).collect();
-        lines.push(("not heard of", servers.join(", ")));
+        lines.push(("no answer of", servers.join(", ")));
     }
     let mut text = format!("{id}\n");
     lines.into_iter().for_each(|(key, value)| text.push_str(&format!("  {key:<13}{value}\n")));

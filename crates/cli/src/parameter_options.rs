@@ -1,4 +1,4 @@
-//! Arguments of a service that run through values: what `explore` and `sweep` have in common.
+//! The parameter space of `explore` and `sweep`, as options.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,27 @@ use pliant_client::{ParameterRange, ParameterSpace, ParameterTable};
 use crate::failure::Failure;
 use crate::service_arguments::argument;
 
-/// More requests or instances than anybody waits for.
+/// The largest number of requests or instances.
 pub(crate) const REQUESTS_MAX: u32 = 10_000_000;
 
 #[derive(Args)]
 pub(crate) struct ParameterOptions {
-    /// The arguments that are always the same.
+    /// Arguments that are the same for all runs.
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
-    /// An argument that runs through values: seed=1..1000, x=0:1:0.001 or mode=draft,final; may be repeated, for all
-    /// combinations.
+    /// An argument that varies: seed=1..1000, x=0:1:0.001 or mode=draft,final; may be repeated, for all combinations.
     #[arg(long, value_name = "KEY=VALUES")]
     vary: Vec<ParameterRange>,
-    /// A file that lists arguments (CSV): their names in the first line, their values in each other one.
+    /// A CSV file of arguments: names in the first line, values in every other line.
     #[arg(long, value_name = "FILE")]
     vary_file: Option<PathBuf>,
-    /// The values of all varied arguments change together, in place of every combination.
+    /// Changes all varied arguments together, instead of all combinations.
     #[arg(long)]
     zip: bool,
 }
 
 impl ParameterOptions {
-    /// What varies, and what does not; each argument is there once.
+    /// The parameter space; each argument occurs once.
     pub(crate) fn space(&self) -> Result<ParameterSpace, Failure> {
         let table = self.vary_file.as_deref().map(read_table).transpose()?;
         let mut fixed = BTreeMap::new();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use pliant_control::names::{Key, Name};
 
 use crate::failure::Failure;
-use crate::federation::tell;
+use crate::federation::inform;
 use crate::local::state_folder;
 
 /// How long a note is kept: longer than servers keep their jobs by default.
@@ -50,7 +50,7 @@ impl SubmissionNote {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                tell(|| "another command submits with this key: waiting for it".to_owned());
+                inform(|| "another command submits with this key: waiting for it".to_owned());
                 file.lock().map_err(failed(&path))?;
             }
             Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
@@ -78,7 +78,7 @@ impl SubmissionNote {
     }
 
     /// Records the server that it is sent to.
-    pub(crate) fn note(&mut self, server: &Name) -> io::Result<()> {
+    pub(crate) fn record(&mut self, server: &Name) -> io::Result<()> {
         self.append(server.as_str())
     }
 
@@ -138,8 +138,8 @@ mod tests {
         let open = || SubmissionNote::open_in(dir.path(), Key([7; 16])).unwrap();
         let mut sent = open();
         assert_eq!(sent.server().unwrap(), None);
-        sent.note(&"toulouse".parse().unwrap()).unwrap();
-        sent.note(&"lyon".parse().unwrap()).unwrap();
+        sent.record(&"toulouse".parse().unwrap()).unwrap();
+        sent.record(&"lyon".parse().unwrap()).unwrap();
         drop(sent);
         let mut sent = open();
         assert_eq!(sent.server().unwrap(), Some("lyon".parse().unwrap()));
@@ -168,7 +168,10 @@ mod tests {
             assert_eq!(server().as_deref(), expected, "{text:?}");
         }
         fs::write(&path, "lyon\nroue").unwrap();
-        SubmissionNote::open_in(dir.path(), Key([7; 16])).unwrap().note(&"rennes".parse().unwrap()).unwrap();
+        SubmissionNote::open_in(dir.path(), Key([7; 16]))
+            .unwrap()
+            .record(&"rennes".parse().unwrap())
+            .unwrap();
         // A cut name may be one: what was cut was refused, or never sent.
         assert_eq!(fs::read_to_string(&path).unwrap(), "lyon\nroue\nrennes\n");
         assert_eq!(server().as_deref(), Some("rennes"));

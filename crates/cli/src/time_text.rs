@@ -49,7 +49,7 @@ pub(crate) fn both(time: Time, now: Time) -> String {
     format!("{} ({})", moment(time), from_now(time, now))
 }
 
-/// A length of time without what does not matter: seconds beside hours, minutes beside days.
+/// A rounded duration: hours without seconds, days without minutes.
 pub(crate) fn rough(span: Span) -> String {
     let seconds = span.0.max(0);
     let unit = match seconds {

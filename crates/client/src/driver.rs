@@ -124,7 +124,7 @@ impl<X: Executor> Driver<X> {
         let mut is_interrupted = false;
         let mut inputs = vec![self.executor.begin()];
         loop {
-            self.take_in(inputs)?;
+            self.process(inputs)?;
             report(&mut self.executor);
             if self.executor.is_over() {
                 return Ok(());
@@ -152,7 +152,7 @@ impl<X: Executor> Driver<X> {
     }
 
     /// Takes in inputs, and carries out what follows from them.
-    fn take_in(&mut self, inputs: Vec<Input<X>>) -> Result<(), WorkError> {
+    fn process(&mut self, inputs: Vec<Input<X>>) -> Result<(), WorkError> {
         let (mut inputs, mut commands) = (VecDeque::from(inputs), Vec::new());
         while let Some(input) = inputs.pop_front() {
             let mut sync = false;

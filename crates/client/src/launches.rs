@@ -64,7 +64,7 @@ impl Client {
             let want = wants.pop().expect("the machine wants one thing after each event but a cancellation");
             event = match want {
                 Wants::Launch => connection.launch(&message).await,
-                Wants::Look => connection.look(request).await,
+                Wants::Look => connection.find(request).await,
                 Wants::Cancel => connection.cancel(request).await,
                 Wants::WakeAt(at) => {
                     tokio::select! {
@@ -173,7 +173,8 @@ impl Client {
     ///
     /// If the server does not answer.
     pub async fn held_parts(&self, server: &Name) -> Result<HeldParts, ClientError> {
-        let reply = self.held_at(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
+        let reply =
+            self.held_parts_client(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         HeldParts::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
@@ -184,12 +185,13 @@ impl Client {
     ///
     /// If the caller is no operator, the subjob does not exist, or the server does not answer.
     pub async fn give_up_part(&self, server: &Name, part: &PartId) -> Result<Standing, ClientError> {
-        let reply = self.held_at(server).await?.give_up(self.request(proto::PartId::from(part))).await;
+        let reply =
+            self.held_parts_client(server).await?.give_up(self.request(proto::PartId::from(part))).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         Standing::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    async fn held_at(&self, server: &Name) -> Result<HeldPartsClient<Channel>, ClientError> {
+    async fn held_parts_client(&self, server: &Name) -> Result<HeldPartsClient<Channel>, ClientError> {
         let channel = self.channel_named(server).await?;
         Ok(HeldPartsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
     }
@@ -234,7 +236,7 @@ impl LaunchConnection<'_> {
         update(reply.map(Response::into_inner))
     }
 
-    async fn look(&self, request: &LaunchRequest) -> LaunchUpdate {
+    async fn find(&self, request: &LaunchRequest) -> LaunchUpdate {
         let (id, mut agent) = self.of(request);
         match agent.look(self.client.request(id)).await {
             Ok(reply) => match LaunchRecord::try_from(reply.into_inner()) {

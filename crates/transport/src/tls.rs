@@ -70,7 +70,7 @@ pub struct ClientTls {
     turns: Semaphore,
 }
 
-/// How many connections one participant makes at a time. Whoever wants many at once (an exploration with hundreds of
+/// How many connections one participant makes at a time. A client with many (an exploration with hundreds of
 /// servers) has the first ones soon in this way, and none that takes too long because all are made together.
 const CONNECTING_MAX: usize = 4;
 
@@ -89,7 +89,7 @@ impl ServerTls {
         &self.side.holder.peer
     }
 
-    /// Checks that the certificate of an open connection is still valid. Costs a look at the list's file; to be called
+    /// Checks that the certificate of an open connection is still valid. Costs a check of the list's file; to be called
     /// for every request.
     pub fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
         self.side.check(peer)

@@ -37,7 +37,7 @@ message! {
         submitted: Time = TIME,
         /// The estimates that were compared at first.
         compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
-        /// What came of asking the others at first.
+        /// The answers of other servers at the submission.
         survey: Survey = unless(Survey::default(), nested()),
         /// How it came to its present place.
         hops: Vec<Hop> = list(nested(), bounds::HOPS_MAX),
@@ -122,7 +122,7 @@ pub fn handoff_id(id: Option<proto::HandoffId>) -> Result<HandoffId, Malformed> 
     required(A_HANDOFF).decode("id", id)
 }
 
-/// By hand: the variants are told apart by an `enum`, and what they hold is in fields of the message beside it.
+/// By hand: an `enum` says the variant, and the values are other fields of the message.
 impl HasMessage for StayReason {
     type Message = proto::Stays;
 

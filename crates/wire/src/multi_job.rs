@@ -87,7 +87,7 @@ message! {
         free: list(nested(), bounds::PLACES_MAX),
         instance_ms <=> instance: SPAN_MS,
         scale: absent_means(1.0, number("a factor", bounds::SCALE)),
-        told: join(told_parts, told) => (told_by, told_level: unless_empty(LEVEL)),
+        told: join(source_parts, source) => (told_by, told_level: unless_empty(LEVEL)),
         jobs,
         failures,
         pack_most: unless_empty(as_is()),
@@ -120,7 +120,7 @@ fn one_value_each(field: &str, calls: &[InstanceCall], varied: &[String]) -> Res
 }
 
 /// The number of jobs behind an expected runtime, and their level if they are of the federation.
-fn told_parts(told: &Told) -> (u64, Option<Level>) {
+fn source_parts(told: &Told) -> (u64, Option<Level>) {
     match told {
         Told::Walltime => (0, None),
         Told::Statistics { jobs } | Told::Own { instances: jobs } => (*jobs, None),
@@ -128,7 +128,7 @@ fn told_parts(told: &Told) -> (u64, Option<Level>) {
     }
 }
 
-fn told((jobs, level): (u64, Option<Level>)) -> Result<Told, Malformed> {
+fn source((jobs, level): (u64, Option<Level>)) -> Result<Told, Malformed> {
     Ok(match (jobs, level) {
         (0, _) => Told::Walltime,
         (jobs, None) => Told::Statistics { jobs },

@@ -12,7 +12,7 @@ message! {
         services: Vec<OfferedService> = list(nested(), bounds::SERVICES_MAX),
         /// Whether it runs users' own scripts.
         scripts: bool,
-        /// How many services it has beside these, for other users.
+        /// The number of its services for other users only.
         hidden: u32,
     }
 

@@ -21,14 +21,14 @@ message! {
         key: Key = KEY,
         /// What is to run.
         what: SubmittedWork = one_of::<proto::submit_request::What, _>(),
-        /// The files that were uploaded under the same key. Whether they can lie beside each other is not checked
+        /// The files that were uploaded under the same key. Whether their names fit together is not checked
         /// here.
         inputs: Vec<FileSpec> = list(nested(), bounds::INPUTS_MAX).exact(),
         /// The latest completion that the client takes here; none takes any.
         latest: Option<Time> = optional(TIME),
         /// The estimates that were compared.
         compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
-        /// What came of asking the others.
+        /// The answers of other servers.
         survey: Survey = unless(Survey::default(), nested()),
         /// The user chose this server: the job is not moved.
         pinned: bool,

@@ -66,7 +66,7 @@ fn columns(cells: &[Cell]) -> &'static [Column] {
     if cells.iter().any(requests) { REQUESTS } else { COLUMNS }
 }
 
-/// What tells cells apart: title and text.
+/// What distinguishes cells: title and text.
 type CellLabel = (&'static str, fn(&Cell) -> String);
 
 const WORDS: [CellLabel; 6] = [

@@ -32,7 +32,7 @@ const EXPLORING: u32 = 2;
 /// Core seconds in a unit of work.
 const UNIT_CORE_S: f64 = 4.0;
 
-/// An amount of work that takes every machine about as long: four seconds of one of its cores.
+/// An amount of work that takes any machine four seconds of a core.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct WorkUnit {
     samples: f64,
@@ -84,7 +84,7 @@ pub(crate) fn server_infos(folder: &Folder) -> Result<Vec<ServerInfo>, Failure> 
     CLUSTERS.iter().map(info).collect()
 }
 
-/// Where a daemon is reached.
+/// The address of a daemon.
 #[derive(Clone, Debug)]
 pub(super) struct Ports {
     pub(super) address: String,
@@ -98,8 +98,7 @@ impl Ports {
     }
 }
 
-/// Makes every file, for the users of those names; whoever starts the federation is its operator. Returns the
-/// daemons to start: verb, name, where they listen.
+/// Writes every file, for these users and the operator. Returns the daemons to start: verb, name and address.
 pub(super) fn write_all(
     folder: &Folder,
     users: &[&str],
@@ -214,7 +213,7 @@ fn ports() -> Result<Ports, Failure> {
     Ok(Ports { address: free().map_err(failed)?, http: free().map_err(failed)? })
 }
 
-/// The name of whoever runs this, as far as a certificate takes it.
+/// The name of the present user, as far as a certificate takes it.
 fn own_name() -> String {
     let name = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
     match Identity::new(Role::Operator, &name) {

@@ -97,8 +97,8 @@ pub(crate) fn bring_up(
     Ok(StartReport { federation, started })
 }
 
-/// Starts a federation in a folder, with clients for `users` beside the one of whoever starts it, and `services` as
-/// they stand in a server's file beside its own.
+/// Starts a federation in a folder, with clients for `users` and the operator. `services` are further tables of a server's
+/// file.
 pub(crate) fn start(folder: &Folder, users: &[&str], services: &str) -> Result<Federation, Failure> {
     let mut federation = Federation { daemons: Vec::new() };
     for (verb, name, ports) in write_all(folder, users, services)? {
@@ -253,7 +253,7 @@ fn signal(daemon: &Daemon, signal: Signal) {
     }
 }
 
-/// True if the process is there and is the one that was started.
+/// True if that process runs.
 pub(crate) fn is_running(daemon: &Daemon) -> bool {
     started_ticks(daemon.pid) == Some(daemon.started_ticks)
 }

@@ -92,7 +92,7 @@ fn threads(asked: usize, environment: Option<&str>) -> usize {
 fn end_on_interrupt(progress: &CampaignProgress, dir: &Path) {
     let hint = format!("finished runs are kept in {}: the same command resumes", dir.display());
     let bar = progress.bar();
-    // If signals cannot be caught, Ctrl-C ends the process as usual, and the same command goes on too.
+    // If signals cannot be caught, Ctrl-C ends the process as usual, and the same command resumes.
     thread::spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {

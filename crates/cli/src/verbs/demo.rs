@@ -78,10 +78,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let scratch = DemoFolder::new()?;
     let folder = Folder::of(Some(&scratch.0))?;
     let guard = FederationGuard { folder: folder.clone() };
-    tell("Starting an agent and three servers on this machine ...");
+    progress("Starting an agent and three servers on this machine ...");
     local::start(&folder, &USERS, "")?;
     for cluster in &CLUSTERS {
-        tell(&format!("  {:<9} {} processors of speed {}", cluster.name, cluster.procs, cluster.speed));
+        progress(&format!("  {:<9} {} processors of speed {}", cluster.name, cluster.procs, cluster.speed));
     }
     let records = runtime.block_on(play(&folder, &mut signals));
     // Its connections with it.
@@ -89,12 +89,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let records = records?;
     let stopped = local::stop(&folder)?;
     std::mem::forget(guard);
-    tell(&format!("Stopped {} daemons; the federation does not run any more.\n", stopped.daemons));
+    progress(&format!("Stopped {} daemons; the federation does not run any more.\n", stopped.daemons));
     demo_replay::run(output, &folder, records)
 }
 
 /// Prints progress on standard error.
-fn tell(line: &str) {
+fn progress(line: &str) {
     let mut err = std::io::stderr().lock();
     // The terminal may be gone.
     let _ = writeln!(err, "{line}");
@@ -158,7 +158,7 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
     let begun = Instant::now();
     let (sender, mut changes) = mpsc::unbounded_channel();
     let total = WORK.len();
-    tell(&format!(
+    progress(&format!(
         "\n{} submit {total} jobs that really compute; each goes where it completes first, sized for it:\n",
         USERS.join(" and ")
     ));
@@ -177,7 +177,7 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
                         Ok(())
                     })
                     .await?;
-                tell(&accepted(begun.elapsed(), USERS[user], &record, found.as_ref()));
+                progress(&accepted(begun.elapsed(), USERS[user], &record, found.as_ref()));
                 tokio::spawn(follow(client, record, sender.clone()));
                 tokio::time::sleep(PAUSE).await;
             }
@@ -193,7 +193,7 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
         // Ends before starts of the same second.
         news.sort_by_key(|record| (record.ended.or(record.started), record.ended.is_none()));
         for record in news {
-            tell(&changed(at, &record));
+            progress(&changed(at, &record));
             if record.state.is_final() {
                 records.insert(record.handle.clone(), record);
             }
@@ -225,7 +225,7 @@ async fn follow(client: Client, accepted: Box<JobRecord>, changes: mpsc::Unbound
         }
     });
     if let Err(error) = waited.await {
-        tell(&format!("{}: {error}", accepted.handle));
+        progress(&format!("{}: {error}", accepted.handle));
     }
 }
 

@@ -13,7 +13,7 @@ use pliant_site::services::{DurationError, parse_duration};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, ctrl_c, interrupted, patience, tell};
+use crate::federation::{Access, ctrl_c, inform, interrupted, patience};
 use crate::job_files::{Input, announced, input};
 use crate::numbers::whole;
 use crate::output::Output;
@@ -120,12 +120,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let (resumed, plan) = (explorer.is_resumed(), explorer.plan().clone());
     let was_over = explorer.is_over();
     if resumed && !was_over {
-        tell(|| format!("resumes the exploration in {}, with its deadline", arguments.out.display()));
+        inform(|| format!("resumes the exploration in {}, with its deadline", arguments.out.display()));
     }
     let bar = spinner();
     let explored = session.run(explorer.run(ctrl_c(), |told| match told {
         ExplorationUpdate::Progress(explored) => bar.set_message(line(explored, plan.mandatory)),
-        ExplorationUpdate::Trouble(what) => bar.suspend(|| eprintln!("warning: {what}")),
+        ExplorationUpdate::Warning(what) => bar.suspend(|| eprintln!("warning: {what}")),
     }));
     bar.finish_and_clear();
     let explored = explored?;

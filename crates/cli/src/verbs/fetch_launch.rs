@@ -126,7 +126,7 @@ impl FetchedLaunch {
     }
 
     /// The number of files, for people.
-    pub(super) fn told(&self, out: &Path) -> String {
+    pub(super) fn summary(&self, out: &Path) -> String {
         let files: usize = self.tasks.iter().map(|(.., results)| results.files.len()).sum();
         let tasks = counted(self.tasks.len() as u64, "task");
         format!("{} of {tasks} in {}", counted(files as u64, "file"), out.display())

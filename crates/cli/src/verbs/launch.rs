@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::application::{self, LaunchDescription};
 use crate::failure::Failure;
-use crate::federation::{Access, interrupted, tell};
+use crate::federation::{Access, inform, interrupted};
 use crate::job::NOT_COMPLETED;
 use crate::launch_text::{self, mapping};
 use crate::output::Output;
@@ -112,7 +112,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let needs = request.dry_run.then(|| launch_text::needs(&request.application));
     let mut printed = LaunchPrinter { output, needs, ..LaunchPrinter::default() };
     let told = |record: &LaunchRecord| {
-        printed.tell(record);
+        printed.print_changes(record);
         // The reader may be gone. The launch continues.
         match printed.failed.is_some() || (arguments.detach && !stops.get()) {
             true => ControlFlow::Break(()),
@@ -127,7 +127,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         }
         stops.set(true);
         first.notify_one();
-        tell(|| "ending the launch; press Ctrl-C again to leave without waiting".to_owned());
+        inform(|| "ending the launch; press Ctrl-C again to leave without waiting".to_owned());
     };
     let followed = session.run(async {
         let again = async {
@@ -159,7 +159,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if let Some(out) = arguments.out.as_ref().filter(|_| fetch_launch::has_run(&record)) {
         let left = fetch_launch::into(&session, &record, out);
         left.describe(out, &mut value);
-        tell(|| left.told(out));
+        inform(|| left.summary(out));
         fetched = left.complete();
     }
     if output == Output::Json {
@@ -189,10 +189,10 @@ struct LaunchPrinter {
 
 impl LaunchPrinter {
     /// Prints changes: the launch ID at once, and the places of tasks once they are committed.
-    fn tell(&mut self, record: &LaunchRecord) {
+    fn print_changes(&mut self, record: &LaunchRecord) {
         if self.state != Some(record.state) {
             self.state = Some(record.state);
-            tell(|| format!("{}: {}", record.id, state(record)));
+            inform(|| format!("{}: {}", record.id, state(record)));
         }
         if self.output == Output::Json {
             return;

@@ -7,7 +7,7 @@ use pliant_wire::{LaunchesQuery, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, tell};
+use crate::federation::{Access, inform};
 use crate::launch_text::{described, facts};
 use crate::numbers::whole;
 use crate::output::Output;
@@ -47,7 +47,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let value = json!({ "launches": launches.iter().map(described).collect::<Vec<Value>>() });
     output.print("launches", || table(&launches, arguments.all, now()), value)?;
     if launches.is_empty() {
-        tell(|| "no launches".to_owned());
+        inform(|| "no launches".to_owned());
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use pliant_wire::{JobMove, MOVES_DEFAULT, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, tell};
+use crate::federation::{Access, inform};
 use crate::job::estimate;
 use crate::numbers::whole;
 use crate::output::Output;
@@ -38,7 +38,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let value = json!({ "moves": moves.iter().map(|moved| described(&moved.job, &moved.hop)).collect::<Vec<Value>>() });
     output.print("moves", || table(&moves, now()), value)?;
     if moves.is_empty() {
-        tell(|| "no job was moved".to_owned());
+        inform(|| "no job was moved".to_owned());
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use pliant_wire::{JobsPage, JobsQuery, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, tell};
+use crate::federation::{Access, inform};
 use crate::job::{described, end_by, short_exit};
 use crate::numbers::whole;
 use crate::output::Output;
@@ -80,7 +80,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let unfiltered = !arguments.ended && arguments.state.is_empty();
         let ended =
             if unfiltered { " that waits or runs; --ended shows those that have ended, too" } else { "" };
-        tell(|| format!("no such job{ended}"));
+        inform(|| format!("no such job{ended}"));
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if arguments.dry_run {
         let present = session.run(client.moving())?;
         let moving = changed(present, &arguments.set)?;
-        let report = looked(session.run(client.would_reallocate(&moving))?, Some(&moving))?;
+        let report = checked(session.run(client.would_reallocate(&moving))?, Some(&moving))?;
         let text = || would_text(&report, &moving, present.as_ref());
         let mut value = report_value(&report);
         value["moving"] = moving_value(&moving);
@@ -74,12 +74,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         );
     }
     let report = session.run(client.reallocate(false))?;
-    let report = looked(report, session.run(client.moving())?.as_ref())?;
+    let report = checked(report, session.run(client.moving())?.as_ref())?;
     output.print("reallocate", || report_text(&report, false), report_value(&report))
 }
 
 /// The report of the cycle, if the agent has run one.
-fn looked(report: Report, moving: Option<&Moving>) -> Result<Report, Failure> {
+fn checked(report: Report, moving: Option<&Moving>) -> Result<Report, Failure> {
     let hint = match moving {
         None => {
             "`pliant reallocate --set algorithm=regular` switches it on, `--dry-run` says what that would do now"

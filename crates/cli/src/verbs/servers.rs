@@ -177,7 +177,7 @@ fn federation_text(federation: &Federation, now: Time) -> String {
     for ServerStatus { info, via, attached, queued, active, .. } in &federation.servers {
         table.row(vec![
             info.name.to_string(),
-            if *attached { "there" } else { "away" }.to_owned(),
+            if *attached { "up" } else { "down" }.to_owned(),
             // A server that is attached to the agent itself.
             if *via == info.name { "-".to_owned() } else { via.to_string() },
             info.policy.clone(),

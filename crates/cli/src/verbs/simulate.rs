@@ -106,7 +106,7 @@ pub(crate) struct Arguments {
     /// Makes every job that would need repair an error.
     #[arg(long)]
     strict: bool,
-    /// Where the logs of a scenario are [default: PLIANT_TRACES, or beside the scenario].
+    /// The folder of the logs of a scenario [default: PLIANT_TRACES, or the scenario's folder].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Writes jobs.csv, summary.json and the other result files to DIR.
@@ -319,7 +319,7 @@ impl Arguments {
         }
     }
 
-    /// What `summary.json` tells about the run beside its results.
+    /// The description of the run in `summary.json`.
     fn describe(&self, policies: &Policies, repairs: &RepairReport) -> BTreeMap<String, Value> {
         let mut about = BTreeMap::new();
         let mut add = |name: &str, value: Value| about.insert(name.to_owned(), value);
@@ -353,7 +353,7 @@ impl Arguments {
     }
 }
 
-/// A bar of jobs whose number the log's header promises, or that nobody knows.
+/// A bar of jobs, with their number if the log's header has it.
 fn bar_of_unknown(promised: Option<u64>) -> ProgressBar {
     let progress = bar(promised.unwrap_or(0), "jobs");
     if promised.is_none() {

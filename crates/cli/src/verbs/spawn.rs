@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::application;
 use crate::failure::Failure;
-use crate::federation::{Access, Session, interrupted, tell};
+use crate::federation::{Access, Session, inform, interrupted};
 use crate::job::NOT_COMPLETED;
 use crate::job_files::{Input, announced, input};
 use crate::launch_text::{described, mapping_of};
@@ -120,7 +120,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let sender = InputSender::new(&session.client, launch.key, wishes, &paths)?;
     session.run(session.client.spawn(launch, &spawn))?;
     let count = counted(names.len() as u64, "more task");
-    tell(|| format!("{launch} has {count}, which wait for machines"));
+    inform(|| format!("{launch} has {count}, which wait for machines"));
     let settled = session.run_until_interrupted(settled(&session, launch, &names, sender));
     let goes_on = || {
         let hint = format!("`pliant launches {launch}` shows their state");

@@ -10,7 +10,7 @@ use pliant_wire::HeldParts;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, none_failed, tell};
+use crate::federation::{Access, Session, inform, none_failed};
 use crate::output::Output;
 use crate::table::Table;
 use crate::time_text::rough;
@@ -60,7 +60,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         json!({ "subjobs": held.iter().map(described).collect::<Vec<Value>>() }),
     )?;
     if held.is_empty() && errors.is_empty() {
-        tell(|| "no launch holds anything".to_owned());
+        inform(|| "no launch holds anything".to_owned());
     }
     none_failed(errors)
 }

@@ -14,7 +14,7 @@ use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, interrupted, none_failed, patience, tell};
+use crate::federation::{Access, Session, inform, interrupted, none_failed, patience};
 use crate::job::{all_completed, described, promise};
 use crate::job_files::{Input, announced, input, script_file};
 use crate::numbers::whole;
@@ -88,7 +88,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let accepted = submit(&session, &order, sent.as_mut())?;
     // Another command with the same key may continue.
     drop(sent);
-    tell(|| promise(&accepted, now()));
+    inform(|| promise(&accepted, now()));
     let waits = arguments.wait || arguments.out.is_some();
     let handle = accepted.handle.clone();
     let document = |record: &JobRecord| {
@@ -108,7 +108,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let mut value = document(ended.first().unwrap_or(&accepted));
     if let Some(out) = &arguments.out {
         let results = fetch::into(&session, &handle, out)?;
-        tell(|| format!("{} in {}", counted(results.files.len() as u64, "file"), out.display()));
+        inform(|| format!("{} in {}", counted(results.files.len() as u64, "file"), out.display()));
         fetch::describe(&results, &mut value);
     }
     if output == Output::Json {
@@ -130,10 +130,10 @@ fn submit(
         if let SubmissionStep::Compared(found) = &step {
             answers = Some(found.vectors.len() + found.refusals.len() + found.silent.len());
         }
-        tell(|| told(&step, order));
+        inform(|| step_text(&step, order));
         if let SubmissionStep::Submitting(server) = step {
             last = Some(server.clone());
-            sent.as_mut().map_or(Ok(()), |sent| sent.note(server))?;
+            sent.as_mut().map_or(Ok(()), |sent| sent.record(server))?;
         }
         Ok(())
     };
@@ -146,7 +146,7 @@ fn submit(
                 return Err(other.and_then(Result::err).map_or_else(nothing_sent, Failure::from));
             };
             if sent.is_none() {
-                let noted = SubmissionNote::open(order.key)?.note(&server);
+                let noted = SubmissionNote::open(order.key)?.record(&server);
                 noted.map_err(|error| Failure::system(error).hint(format!("{server} may have the job")))?;
             }
             return Err(match other {
@@ -172,7 +172,7 @@ fn nothing_sent() -> Failure {
 }
 
 /// The progress of a submission.
-fn told(step: &SubmissionStep<'_>, order: &SubmitOrder) -> String {
+fn step_text(step: &SubmissionStep<'_>, order: &SubmitOrder) -> String {
     match step {
         SubmissionStep::Compared(found) => {
             let count = counted(found.vectors.len() as u64, "server");

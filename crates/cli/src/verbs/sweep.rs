@@ -16,7 +16,7 @@ use pliant_report::{InstanceRow, write_instances};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, ctrl_c, interrupted, patience, tell};
+use crate::federation::{Access, Session, ctrl_c, inform, interrupted, patience};
 use crate::job_files::{Input, announced, input};
 use crate::name_options::strategy;
 use crate::numbers::whole;
@@ -139,7 +139,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if arguments.cancel.is_some() {
         sweeper.cancel()?;
     } else if resumed {
-        tell(|| format!("resumes the sweep in {}", dir.display()));
+        inform(|| format!("resumes the sweep in {}", dir.display()));
     }
     let bar = spinner();
     let driven = drive(&session, &mut sweeper, dir, &bar);

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Makes every job that would need repair an error.
     #[arg(long)]
     strict: bool,
-    /// Where the logs of a scenario are [default: PLIANT_TRACES, or beside the scenario].
+    /// The folder of the logs of a scenario [default: PLIANT_TRACES, or the scenario's folder].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 }

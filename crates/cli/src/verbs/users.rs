@@ -11,7 +11,7 @@ use pliant_wire::Shares;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, tell};
+use crate::federation::{Access, inform};
 use crate::output::Output;
 use crate::table::Table;
 use crate::time_text::rough;
@@ -55,7 +55,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if users.is_empty() {
         // Users are shown their own line only.
         let who = if session.client.is_operator() { "no user has explored" } else { "you have not explored" };
-        tell(|| format!("{who} on the servers that answered"));
+        inform(|| format!("{who} on the servers that answered"));
     }
     Ok(())
 }

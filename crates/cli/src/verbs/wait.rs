@@ -9,7 +9,7 @@ use pliant_control::names::Handle;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, interrupted, none_failed, patience, tell};
+use crate::federation::{Access, Session, inform, interrupted, none_failed, patience};
 use crate::job::{all_completed, change, described, short_exit};
 use crate::output::Output;
 use crate::table::{Table, counted};
@@ -92,10 +92,10 @@ pub(crate) fn until_ended(
     let good: Vec<&Handle> =
         handles.iter().zip(&looked).filter(|(_, wrong)| wrong.is_none()).map(|(handle, _)| handle).collect();
     if !good.is_empty() {
-        wrong().for_each(|error| tell(|| format!("{error}; waiting for the others")));
+        wrong().for_each(|error| inform(|| format!("{error}; waiting for the others")));
     }
     let wait = |client: Client, handle: Handle| async move {
-        client.wait(&handle, |record| tell(|| change(record, now()))).await
+        client.wait(&handle, |record| inform(|| change(record, now()))).await
     };
     let mut answers: Vec<Option<Result<JobRecord, ClientError>>> = vec![None; good.len()];
     let all =

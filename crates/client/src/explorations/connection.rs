@@ -47,7 +47,7 @@ pub(super) struct ServerConnection {
     /// The files were uploaded.
     has_inputs: bool,
     patience: Duration,
-    unanswered: PendingCalls,
+    pending: PendingCalls,
     /// Since when no stream has worked.
     failing: Option<Instant>,
 }
@@ -87,7 +87,7 @@ impl ServerConnection {
     ) -> ServerConnection {
         ServerConnection {
             client,
-            unanswered: PendingCalls::new(server.clone()),
+            pending: PendingCalls::new(server.clone()),
             server,
             begin,
             has_inputs: inputs.files.is_empty(),
@@ -105,9 +105,9 @@ impl ServerConnection {
         reports: UnboundedSender<ConnectionReport>,
     ) {
         loop {
-            if self.unanswered.is_empty() {
+            if self.pending.is_empty() {
                 match orders.recv().await {
-                    Some(order) => drop(self.unanswered.note(order)),
+                    Some(order) => drop(self.pending.add(order)),
                     None => return,
                 }
                 continue;
@@ -141,7 +141,7 @@ impl ServerConnection {
         // An answer shows that it has arrived.
         let send = |asked: &ExplorationRequest| drop(sender.send(asked.into()));
         send(&self.begin);
-        self.unanswered.all().for_each(|asked| send(&asked));
+        self.pending.all().for_each(|asked| send(&asked));
         let calls = UnboundedReceiverStream::new(receiver);
         let mut replies = match self.client.explore(&self.server, address, calls).await {
             Ok(replies) => replies,
@@ -150,7 +150,7 @@ impl ServerConnection {
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(order) => self.unanswered.note(order).iter().for_each(send),
+                    Some(order) => self.pending.add(order).iter().for_each(send),
                     None => return End::Unwanted,
                 },
                 reply = replies.message() => {
@@ -160,7 +160,7 @@ impl ServerConnection {
                         Err(status) => return End::Broken(status),
                     };
                     match reply {
-                        Ok(told) => self.told(told, reports),
+                        Ok(reply) => self.receive(reply, reports),
                         Err(malformed) => return End::Broken(Status::internal(malformed.to_string())),
                     }
                 }
@@ -180,7 +180,7 @@ impl ServerConnection {
         Ok(())
     }
 
-    fn told(
+    fn receive(
         &mut self,
         ExplorationReply { answer, share }: ExplorationReply,
         reports: &UnboundedSender<ConnectionReport>,
@@ -189,7 +189,7 @@ impl ServerConnection {
         if let Some(share) = share {
             report(reports, ConnectionReport::Share(self.server.clone(), share));
         }
-        self.unanswered.told(answer, &mut |what| report(reports, what));
+        self.pending.receive(answer, &mut |what| report(reports, what));
     }
 
     /// Waits before the next stream, or gives the server up.
@@ -199,7 +199,7 @@ impl ServerConnection {
             self.has_inputs = self.inputs.files.is_empty();
         }
         if let Some(why) = refusal(status) {
-            self.unanswered.refused(&why, &mut |what| report(reports, what));
+            self.pending.refused(&why, &mut |what| report(reports, what));
             return self.give_up(status.message().to_owned(), reports);
         }
         let since = *self.failing.get_or_insert_with(Instant::now);
@@ -210,7 +210,7 @@ impl ServerConnection {
     }
 
     fn give_up(&mut self, why: String, reports: &UnboundedSender<ConnectionReport>) {
-        self.unanswered.clear();
+        self.pending.clear();
         self.failing = None;
         report(reports, ConnectionReport::Happened(RequestEvent::Lost { server: self.server.clone(), why }));
     }

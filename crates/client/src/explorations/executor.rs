@@ -27,7 +27,7 @@ use crate::{Client, ClientError, WorkError};
 const FAREWELL: Duration = Duration::from_secs(5);
 /// How many refused requests are reported one by one. If that many are refused for good and none was accepted, the exploration
 /// ends.
-const WRONG_MAX: u32 = 10;
+const REFUSED_MAX: u32 = 10;
 
 type Input = driver::Input<ExplorationExecutor>;
 
@@ -47,10 +47,10 @@ pub(super) struct ExplorationExecutor {
     /// When a first server has to be found; none once one was found.
     found_by: Option<Instant>,
     /// Requests that were refused for good.
-    wrong: u32,
+    refused: u32,
     /// Warnings that are to be reported.
-    pub(super) troubles: Vec<String>,
-    last_trouble: Option<String>,
+    pub(super) warnings: Vec<String>,
+    last_warning: Option<String>,
     patience: Duration,
     wakes: BTreeSet<TimeMs>,
     poll: Poll<Found>,
@@ -79,9 +79,9 @@ impl ExplorationExecutor {
             calls,
             clock,
             found_by: Some(Instant::now() + patience),
-            wrong: 0,
-            troubles: Vec::new(),
-            last_trouble: None,
+            refused: 0,
+            warnings: Vec::new(),
+            last_warning: None,
             patience,
             wakes: BTreeSet::new(),
             poll: Poll::later(),
@@ -117,8 +117,8 @@ impl ExplorationExecutor {
     }
 
     /// True if every request so far was refused for good: the others would be, too.
-    fn are_all_wrong(&self) -> bool {
-        self.wrong >= WRONG_MAX.min(self.machine.plan().most) && self.calls.servers() == 0
+    fn are_all_refused(&self) -> bool {
+        self.refused >= REFUSED_MAX.min(self.machine.plan().most) && self.calls.servers() == 0
     }
 
     /// Cancels everything and empties the folder: no request has run.
@@ -135,25 +135,25 @@ impl ExplorationExecutor {
     }
 
     /// Reports how many more requests no server could take.
-    fn tell_more_wrong(&mut self, folder: Option<&ExplorationFolder>) {
-        let more = self.wrong.saturating_sub(WRONG_MAX);
+    fn warn_of_more_refusals(&mut self, folder: Option<&ExplorationFolder>) {
+        let more = self.refused.saturating_sub(REFUSED_MAX);
         if more > 0 {
             let why = folder
                 .map_or_else(String::new, |folder| format!("; why is in {}", folder.failed().display()));
-            self.trouble(format!("servers do not take {more} more requests{why}"));
+            self.warn(format!("servers do not take {more} more requests{why}"));
         }
     }
 
     /// Reports a problem, unless it was the last one that was reported.
-    fn trouble(&mut self, what: String) {
-        if self.last_trouble.as_ref() != Some(&what) {
-            self.last_trouble = Some(what.clone());
-            self.troubles.push(what);
+    fn warn(&mut self, what: String) {
+        if self.last_warning.as_ref() != Some(&what) {
+            self.last_warning = Some(what.clone());
+            self.warnings.push(what);
         }
     }
 
     /// What a report about a request means to the machine.
-    fn happened(
+    fn request_event(
         &mut self,
         happened: RequestEvent,
         folder: Option<&ExplorationFolder>,
@@ -162,7 +162,7 @@ impl ExplorationExecutor {
             RequestEvent::Ended { number, server, standing, output } => {
                 let completed = standing == Standing::Completed;
                 if completed && is_cut(&output) {
-                    self.trouble(format!("request {number} wrote more than a result may have, which is cut"));
+                    self.warn(format!("request {number} wrote more than a result may have, which is cut"));
                 }
                 if let Some(folder) = folder
                     && standing != Standing::Cancelled
@@ -179,15 +179,15 @@ impl ExplorationExecutor {
                         if let Some(folder) = folder {
                             folder.keep(number, false, what.as_bytes())?;
                         }
-                        self.wrong += 1;
-                        if self.wrong <= WRONG_MAX {
-                            self.trouble(what);
+                        self.refused += 1;
+                        if self.refused <= REFUSED_MAX {
+                            self.warn(what);
                         }
                         return Ok(Event::Ended { number, server, completed: false });
                     }
                     cause if !cause.may_pass() => {
                         let why = why.why;
-                        self.trouble(format!("server {server} takes nothing of this exploration: {why}"));
+                        self.warn(format!("server {server} takes nothing of this exploration: {why}"));
                         self.barred.insert(server.clone());
                     }
                     _ => {}
@@ -200,7 +200,7 @@ impl ExplorationExecutor {
             }
             RequestEvent::Expected { server, prospects } => Event::Expected { server, prospects },
             RequestEvent::Lost { server, why } => {
-                self.trouble(format!("server {server} is given up: {why}"));
+                self.warn(format!("server {server} is given up: {why}"));
                 self.poll.soon();
                 Event::Lost(server)
             }
@@ -251,8 +251,8 @@ impl Executor for ExplorationExecutor {
     }
 
     fn check(&self) -> Result<(), WorkError> {
-        match self.are_all_wrong() {
-            true => Err(ClientError::usage(self.last_trouble.clone().unwrap_or_default()).into()),
+        match self.are_all_refused() {
+            true => Err(ClientError::usage(self.last_warning.clone().unwrap_or_default()).into()),
             false => Ok(()),
         }
     }
@@ -272,7 +272,7 @@ impl Executor for ExplorationExecutor {
     fn receive(&mut self, reply: Reply, folder: Option<&ExplorationFolder>) -> Result<Vec<Input>, WorkError> {
         let event = match reply {
             Reply::Found(found) => self.found(found)?,
-            Reply::Request(happened) => self.happened(happened, folder)?,
+            Reply::Request(happened) => self.request_event(happened, folder)?,
         };
         Ok(vec![self.now(event)])
     }
@@ -305,9 +305,9 @@ impl Executor for ExplorationExecutor {
         result: Result<(), WorkError>,
         folder: Option<&mut ExplorationFolder>,
     ) -> Result<(), WorkError> {
-        if self.are_all_wrong() {
-            // The error says the same as the last trouble.
-            self.troubles.retain(|trouble| Some(trouble) != self.last_trouble.as_ref());
+        if self.are_all_refused() {
+            // The error says the same as the last warning.
+            self.warnings.retain(|warning| Some(warning) != self.last_warning.as_ref());
             self.forget(folder).await?;
             return result;
         }
@@ -317,7 +317,7 @@ impl Executor for ExplorationExecutor {
             let most = self.machine.plan().most.clamp(1, *bounds::OFFERS.end());
             let _ = self.calls.discover(most).await;
         }
-        self.tell_more_wrong(folder.as_deref());
+        self.warn_of_more_refusals(folder.as_deref());
         self.is_settled = self.calls.settle(Instant::now() + FAREWELL).await;
         folder.map_or(Ok(()), |folder| {
             Ok(folder.conclude(&self.header.parameters, self.machine.plan().mandatory)?)

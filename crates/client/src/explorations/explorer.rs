@@ -89,7 +89,7 @@ impl Explorer {
         mut report: impl FnMut(ExplorationUpdate<'_>),
     ) -> Result<ExplorationStatus, WorkError> {
         let tell = |executor: &mut ExplorationExecutor, report: &mut dyn FnMut(ExplorationUpdate<'_>)| {
-            executor.troubles.drain(..).for_each(|trouble| report(ExplorationUpdate::Trouble(&trouble)));
+            executor.warnings.drain(..).for_each(|warning| report(ExplorationUpdate::Warning(&warning)));
         };
         let result = self.driver.run(interrupted, |executor| {
             tell(executor, &mut report);

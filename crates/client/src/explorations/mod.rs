@@ -71,7 +71,7 @@ pub struct ExplorationCalls {
     inputs: Arc<Inputs>,
     patience: Duration,
     addresses: Arc<Mutex<HashMap<Name, String>>>,
-    lines: HashMap<Name, UnboundedSender<ServerCommand>>,
+    connections: HashMap<Name, UnboundedSender<ServerCommand>>,
     reports: UnboundedReceiver<ConnectionReport>,
     reporter: UnboundedSender<ConnectionReport>,
     /// The server of each open request.
@@ -79,12 +79,12 @@ pub struct ExplorationCalls {
     /// Mandatory requests that no server has answered yet.
     unanswered: BTreeSet<u32>,
     /// Optional requests that wait for these answers.
-    held: WaitingRequests,
+    waiting: WaitingRequests,
     /// Cancellations that are not acknowledged: of one request, or of all at a server.
     cancelling: BTreeSet<(Name, Option<u32>)>,
     /// Events that were received while another one was awaited.
     backlog: VecDeque<RequestEvent>,
-    had: BTreeMap<Name, ServerUsage>,
+    usage: BTreeMap<Name, ServerUsage>,
 }
 
 impl Client {
@@ -168,15 +168,15 @@ impl Client {
             inputs: Arc::new(Inputs { key: exploration, files: Vec::new() }),
             patience,
             addresses: Arc::default(),
-            lines: HashMap::new(),
+            connections: HashMap::new(),
             reports,
             reporter,
             open: BTreeMap::new(),
             unanswered: BTreeSet::new(),
-            held: WaitingRequests::default(),
+            waiting: WaitingRequests::default(),
             cancelling: BTreeSet::new(),
             backlog: VecDeque::new(),
-            had: BTreeMap::new(),
+            usage: BTreeMap::new(),
         }
     }
 
@@ -229,10 +229,10 @@ impl ExplorationCalls {
         if call.kind == Kind::Mandatory {
             self.unanswered.insert(call.number);
         } else if !self.unanswered.is_empty() {
-            let line = self.line(server).clone();
-            return self.held.hold(server.clone(), call, line);
+            let connection = self.connection(server).clone();
+            return self.waiting.hold(server.clone(), call, connection);
         }
-        self.order(server, ServerCommand::Call(call));
+        self.send(server, ServerCommand::Call(call));
     }
 
     /// Sends a request and waits until it is over. Other requests continue.
@@ -240,8 +240,8 @@ impl ExplorationCalls {
         let wanted = call.number;
         self.call_async(server, call);
         loop {
-            let happened = self.news().await;
-            let is_it = match &happened {
+            let event = self.next_event().await;
+            let is_it = match &event {
                 RequestEvent::Ended { number, .. } | RequestEvent::NotTaken { number, .. } => {
                     *number == wanted
                 }
@@ -250,16 +250,16 @@ impl ExplorationCalls {
                 RequestEvent::Expected { .. } => false,
             };
             if is_it {
-                return happened;
+                return event;
             }
-            self.backlog.push_back(happened);
+            self.backlog.push_back(event);
         }
     }
 
     /// The state of a request, as its server says; none if it is over, or its server does not answer in time.
     pub async fn probe(&mut self, wanted: u32) -> Option<Standing> {
         let server = self.open.get(&wanted)?.clone();
-        self.order(&server, ServerCommand::Probe(wanted));
+        self.send(&server, ServerCommand::Probe(wanted));
         let until = Instant::now() + self.patience;
         loop {
             let report = timeout_at(until, self.reports.recv()).await.ok()??;
@@ -267,8 +267,8 @@ impl ExplorationCalls {
                 ConnectionReport::Stands { number, standing } if number == wanted => Some(standing),
                 _ => None,
             };
-            let happened = self.take(report);
-            self.backlog.extend(happened);
+            let event = self.apply(report);
+            self.backlog.extend(event);
             if found.is_some() {
                 return found;
             }
@@ -278,13 +278,13 @@ impl ExplorationCalls {
 
     /// Asks a server what mandatory requests may expect there. An unreachable server never answers.
     pub fn expect(&mut self, server: &Name) {
-        self.order(server, ServerCommand::Expect);
+        self.send(server, ServerCommand::Expect);
     }
 
     /// Withdraws a request, unless it has started: after [`RequestEvent::Withdrawn`] another server may get it, as the next
     /// attempt. There is no event if it has started.
     pub fn withdraw(&mut self, server: &Name, id: Attempt) {
-        self.order(server, ServerCommand::Withdraw(id));
+        self.send(server, ServerCommand::Withdraw(id));
     }
 
     /// Cancels a request.
@@ -294,11 +294,11 @@ impl ExplorationCalls {
             self.open.remove(&number);
             self.answered(number);
         }
-        if self.held.forget(server, number) {
+        if self.waiting.forget(server, number) {
             return;
         }
         self.cancelling.insert((server.clone(), Some(number)));
-        self.order(server, ServerCommand::Cancel(id));
+        self.send(server, ServerCommand::Cancel(id));
     }
 
     /// Cancels a request that an earlier client of this exploration called. Its outcome is reported: ended, if it was over, or
@@ -306,14 +306,14 @@ impl ExplorationCalls {
     pub fn recall(&mut self, server: &Name, call: Call) {
         self.open.insert(call.number, server.clone());
         self.cancelling.insert((server.clone(), Some(call.number)));
-        self.order(server, ServerCommand::Recall(call));
+        self.send(server, ServerCommand::Recall(call));
     }
 
     /// Cancels all requests at a server.
     pub fn cancel_all(&mut self, server: &Name) {
-        self.gone(server);
+        self.close_requests(server);
         self.cancelling.insert((server.clone(), None));
-        self.order(server, ServerCommand::CancelAll);
+        self.send(server, ServerCommand::CancelAll);
     }
 
     /// Waits for the next event of a request, at most until then.
@@ -324,8 +324,8 @@ impl ExplorationCalls {
     /// Waits for the next event of a request. The future may be dropped while it waits.
     pub async fn wait_any(&mut self) -> RequestEvent {
         match self.backlog.pop_front() {
-            Some(happened) => happened,
-            None => self.news().await,
+            Some(event) => event,
+            None => self.next_event().await,
         }
     }
 
@@ -343,8 +343,8 @@ impl ExplorationCalls {
         while !self.cancelling.is_empty() {
             match timeout_at(until, self.reports.recv()).await {
                 Ok(Some(report)) => {
-                    let happened = self.take(report);
-                    self.backlog.extend(happened);
+                    let event = self.apply(report);
+                    self.backlog.extend(event);
                 }
                 Ok(None) | Err(_) => return false,
             }
@@ -364,13 +364,13 @@ impl ExplorationCalls {
 
     /// Servers that have accepted requests.
     pub fn servers(&self) -> usize {
-        self.had.len()
+        self.usage.len()
     }
 
     /// The usage of the platform since this client began.
     pub fn platform(&self) -> PlatformUsage {
         let mut platform = PlatformUsage::default();
-        for ServerUsage { first, last } in self.had.values() {
+        for ServerUsage { first, last } in self.usage.values() {
             platform.consumed_s += (last.share.consumed - first.share.consumed).0 as f64 / 1e3;
             platform.deserved_s += (last.share.deserved - first.share.deserved).0 as f64 / 1e3;
         }
@@ -378,12 +378,12 @@ impl ExplorationCalls {
     }
 
     /// Waits for the next event that connections report.
-    async fn news(&mut self) -> RequestEvent {
+    async fn next_event(&mut self) -> RequestEvent {
         loop {
             // One of its ends is ours: it is never closed.
             let report = self.reports.recv().await.expect("the reporter is kept with its receiver");
-            if let Some(happened) = self.take(report) {
-                return happened;
+            if let Some(event) = self.apply(report) {
+                return event;
             }
         }
     }
@@ -391,23 +391,23 @@ impl ExplorationCalls {
     /// A server has answered a request, or the answer is not awaited any more.
     fn answered(&mut self, number: u32) {
         if self.unanswered.remove(&number) && self.unanswered.is_empty() {
-            self.held.release();
+            self.waiting.release();
         }
     }
 
     /// No request at a server is open any more.
-    fn gone(&mut self, server: &Name) {
-        self.held.forget_all(server);
+    fn close_requests(&mut self, server: &Name) {
+        self.waiting.forget_all(server);
         let there = self.open.extract_if(.., |_, at| at == server).map(|(number, _)| number);
         for number in there.collect::<Vec<u32>>() {
             self.answered(number);
         }
     }
 
-    fn take(&mut self, report: ConnectionReport) -> Option<RequestEvent> {
+    fn apply(&mut self, report: ConnectionReport) -> Option<RequestEvent> {
         match report {
-            ConnectionReport::Happened(happened) => {
-                match &happened {
+            ConnectionReport::Happened(event) => {
+                match &event {
                     RequestEvent::Expected { .. } => {}
                     RequestEvent::Ended { number, server, .. }
                     | RequestEvent::NotTaken { number, server, .. }
@@ -418,40 +418,41 @@ impl ExplorationCalls {
                         }
                     }
                     RequestEvent::Lost { server, .. } => {
-                        self.gone(server);
+                        self.close_requests(server);
                         self.cancelling.retain(|(at, _)| at != server);
                     }
                 }
-                return Some(happened);
+                return Some(event);
             }
             ConnectionReport::Stands { number, .. } => self.answered(number),
             ConnectionReport::Cancelled(server, number) => {
                 self.cancelling.remove(&(server, number));
             }
             ConnectionReport::Share(server, share) => {
-                let had = self.had.entry(server);
-                had.and_modify(|had| had.last = share.clone())
+                let usage = self.usage.entry(server);
+                usage
+                    .and_modify(|usage| usage.last = share.clone())
                     .or_insert(ServerUsage { first: share.clone(), last: share });
             }
         }
         None
     }
 
-    fn order(&mut self, server: &Name, order: ServerCommand) {
+    fn send(&mut self, server: &Name, order: ServerCommand) {
         // A connection ends with the sender of its commands.
-        let _ = self.line(server).send(order);
+        let _ = self.connection(server).send(order);
     }
 
     /// The connection to a server, opened if there is none.
-    fn line(&mut self, server: &Name) -> &UnboundedSender<ServerCommand> {
+    fn connection(&mut self, server: &Name) -> &UnboundedSender<ServerCommand> {
         let new = || {
             let (sender, orders) = unbounded_channel();
             let begin = connection::begin_among(&self.begin, self.addresses.lock().len());
             let (client, inputs) = (self.client.clone(), self.inputs.clone());
-            let line = ServerConnection::new(client, server.clone(), begin, inputs, self.patience);
-            tokio::spawn(line.keep(self.addresses.clone(), orders, self.reporter.clone()));
+            let connection = ServerConnection::new(client, server.clone(), begin, inputs, self.patience);
+            tokio::spawn(connection.keep(self.addresses.clone(), orders, self.reporter.clone()));
             sender
         };
-        self.lines.entry(server.clone()).or_insert_with(new)
+        self.connections.entry(server.clone()).or_insert_with(new)
     }
 }

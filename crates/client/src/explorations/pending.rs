@@ -49,7 +49,7 @@ impl PendingCalls {
     }
 
     /// Remembers a command; returns the message to send.
-    pub(super) fn note(&mut self, order: ServerCommand) -> Option<ExplorationRequest> {
+    pub(super) fn add(&mut self, order: ServerCommand) -> Option<ExplorationRequest> {
         match order {
             ServerCommand::Call(call) => {
                 self.open.insert(call.number, call.clone());
@@ -85,7 +85,7 @@ impl PendingCalls {
     }
 
     /// Takes in an answer of the server.
-    pub(super) fn told(&mut self, answer: ExplorationAnswer, report: &mut impl FnMut(ConnectionReport)) {
+    pub(super) fn receive(&mut self, answer: ExplorationAnswer, report: &mut impl FnMut(ConnectionReport)) {
         let server = self.server.clone();
         match answer {
             ExplorationAnswer::Stands { id, standing, output } => {
@@ -184,7 +184,7 @@ mod tests {
 
     /// The pending calls after some commands and answers, with what was reported.
     struct Connection {
-        unanswered: PendingCalls,
+        pending: PendingCalls,
         acknowledged: Vec<Option<u32>>,
         /// Reported events of requests.
         happened: Vec<String>,
@@ -192,18 +192,18 @@ mod tests {
 
     impl Connection {
         fn new(orders: impl IntoIterator<Item = ServerCommand>) -> Connection {
-            let mut unanswered = PendingCalls::new("lyon".parse().unwrap());
-            orders.into_iter().for_each(|order| drop(unanswered.note(order)));
-            Connection { unanswered, acknowledged: Vec::new(), happened: Vec::new() }
+            let mut pending = PendingCalls::new("lyon".parse().unwrap());
+            orders.into_iter().for_each(|order| drop(pending.add(order)));
+            Connection { pending, acknowledged: Vec::new(), happened: Vec::new() }
         }
 
         fn stands(&mut self, id: Attempt, standing: Standing) -> Vec<ExplorationRequest> {
-            self.told(ExplorationAnswer::Stands { id, standing, output: Vec::new() });
-            self.unanswered.all().collect()
+            self.receive(ExplorationAnswer::Stands { id, standing, output: Vec::new() });
+            self.pending.all().collect()
         }
 
-        fn told(&mut self, answer: ExplorationAnswer) {
-            self.unanswered.told(answer, &mut |report| match report {
+        fn receive(&mut self, answer: ExplorationAnswer) {
+            self.pending.receive(answer, &mut |report| match report {
                 ConnectionReport::Cancelled(_, number) => self.acknowledged.push(number),
                 ConnectionReport::Happened(RequestEvent::Ended { standing, .. }) => {
                     self.happened.push(format!("ended {standing:?}"));
@@ -219,33 +219,34 @@ mod tests {
     #[test]
     fn a_cancellation_is_sent_again_until_it_was_answered_itself() {
         let id = Attempt { number: 7, attempt: 1 };
-        let mut line = Connection::new([ServerCommand::Call(call(7, 1)), ServerCommand::Cancel(id)]);
+        let mut connection = Connection::new([ServerCommand::Call(call(7, 1)), ServerCommand::Cancel(id)]);
         let cancel = [ExplorationRequest::Cancel(id)];
         // The answer is about the call: the server may not have received the cancellation.
-        assert_eq!(line.stands(id, Standing::Waiting), cancel);
-        assert_eq!(line.stands(id, Standing::Running), cancel);
+        assert_eq!(connection.stands(id, Standing::Waiting), cancel);
+        assert_eq!(connection.stands(id, Standing::Running), cancel);
         // An earlier attempt was withdrawn.
-        assert_eq!(line.stands(Attempt { attempt: 0, ..id }, Standing::Cancelled), cancel);
-        assert_eq!(line.acknowledged, []);
-        assert_eq!(line.stands(id, Standing::Cancelled), []);
-        assert_eq!(line.acknowledged, [Some(7)]);
-        assert!(line.unanswered.is_empty());
+        assert_eq!(connection.stands(Attempt { attempt: 0, ..id }, Standing::Cancelled), cancel);
+        assert_eq!(connection.acknowledged, []);
+        assert_eq!(connection.stands(id, Standing::Cancelled), []);
+        assert_eq!(connection.acknowledged, [Some(7)]);
+        assert!(connection.pending.is_empty());
     }
 
     #[test]
     fn a_cancellation_that_is_refused_is_not_sent_again() {
-        let mut line = Connection::new([ServerCommand::Cancel(7.into())]);
+        let mut connection = Connection::new([ServerCommand::Cancel(7.into())]);
         let why = Cause::TooMany.because("too many are remembered");
-        line.told(ExplorationAnswer::NotTaken { number: 7, why });
-        assert!(line.unanswered.is_empty());
-        assert_eq!(line.acknowledged, [Some(7)]);
+        connection.receive(ExplorationAnswer::NotTaken { number: 7, why });
+        assert!(connection.pending.is_empty());
+        assert_eq!(connection.acknowledged, [Some(7)]);
         // The answer is about the later attempt, not about the cancellation.
-        let mut line = Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
-        line.told(ExplorationAnswer::NotTaken {
+        let mut connection =
+            Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
+        connection.receive(ExplorationAnswer::NotTaken {
             number: 7,
             why: Cause::TooMany.because("the queue is full"),
         });
-        assert_eq!(line.unanswered.all().collect::<Vec<_>>(), [ExplorationRequest::Cancel(7.into())]);
+        assert_eq!(connection.pending.all().collect::<Vec<_>>(), [ExplorationRequest::Cancel(7.into())]);
     }
 
     #[test]
@@ -255,27 +256,28 @@ mod tests {
             (Standing::Failed, "ended Failed"),
             (Standing::Cancelled, "withdrawn"),
         ] {
-            let mut line = Connection::new([ServerCommand::Recall(call(7, 0))]);
+            let mut connection = Connection::new([ServerCommand::Recall(call(7, 0))]);
             let id = Attempt { number: 7, attempt: 0 };
-            assert_eq!(line.unanswered.all().collect::<Vec<_>>(), [ExplorationRequest::Cancel(id)]);
-            assert_eq!(line.unanswered.note(ServerCommand::Probe(7)), None, "a probe would have it run");
-            assert_eq!(line.stands(id, standing), []);
-            assert_eq!(line.acknowledged, [Some(7)]);
-            assert_eq!(line.happened, [expected]);
+            assert_eq!(connection.pending.all().collect::<Vec<_>>(), [ExplorationRequest::Cancel(id)]);
+            assert_eq!(connection.pending.add(ServerCommand::Probe(7)), None, "a probe would have it run");
+            assert_eq!(connection.stands(id, standing), []);
+            assert_eq!(connection.acknowledged, [Some(7)]);
+            assert_eq!(connection.happened, [expected]);
         }
     }
 
     #[test]
     fn a_cancellation_that_comes_too_late_is_answered_too() {
         for standing in [Standing::Completed, Standing::Failed] {
-            let mut line =
+            let mut connection =
                 Connection::new([ServerCommand::Call(call(7, 0)), ServerCommand::Cancel(7.into())]);
-            assert_eq!(line.stands(7.into(), standing), []);
-            assert_eq!(line.acknowledged, [Some(7)], "{standing:?}");
+            assert_eq!(connection.stands(7.into(), standing), []);
+            assert_eq!(connection.acknowledged, [Some(7)], "{standing:?}");
         }
         // The server has a later attempt, which is wanted.
-        let mut line = Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
-        assert_eq!(line.stands(7.into(), Standing::Running), [ExplorationRequest::Call(call(7, 1))]);
-        assert_eq!(line.acknowledged, [Some(7)]);
+        let mut connection =
+            Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
+        assert_eq!(connection.stands(7.into(), Standing::Running), [ExplorationRequest::Call(call(7, 1))]);
+        assert_eq!(connection.acknowledged, [Some(7)]);
     }
 }

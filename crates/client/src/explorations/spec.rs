@@ -40,7 +40,7 @@ pub enum ExplorationUpdate<'a> {
     /// The progress.
     Progress(&'a ExplorationStatus),
     /// A warning for the user.
-    Trouble(&'a str),
+    Warning(&'a str),
 }
 
 /// The progress of an exploration.

@@ -43,7 +43,7 @@ pub(super) struct SweepExecutor {
     permits: BTreeMap<Name, Permits>,
     sender: Sender<(u32, PackUpdate)>,
     updates: Receiver<(u32, PackUpdate)>,
-    lookout: PollSchedule,
+    schedule: PollSchedule,
     /// How many sample instances all servers have refused since one was accepted.
     attempts: u32,
     /// Instances that were refused alone: by which server last, and why.
@@ -68,7 +68,7 @@ impl SweepExecutor {
             permits: BTreeMap::new(),
             sender,
             updates,
-            lookout: PollSchedule::new(),
+            schedule: PollSchedule::new(),
             attempts: 0,
             refused: BTreeMap::new(),
             is_done: false,
@@ -87,8 +87,8 @@ impl SweepExecutor {
         SweepStatus {
             progress: machine.progress(),
             instances: machine.plan().instances,
-            left: machine.left(span_ms(self.lookout.age()), &running),
-            servers: self.lookout.servers(),
+            left: machine.left(span_ms(self.schedule.age()), &running),
+            servers: self.schedule.servers(),
             interrupted: self.is_interrupted,
         }
     }
@@ -148,7 +148,7 @@ impl SweepExecutor {
     }
 
     /// Asks servers what instances may expect of them, as if the packs that wait were not there.
-    fn look(&mut self) {
+    fn ask_servers(&mut self) {
         // Any sample that servers take will do: instances differ in their runtimes.
         let first = self.state.machine.sample(self.attempts).unwrap_or(0);
         let Header { service, parameters, .. } = &self.header;
@@ -157,46 +157,46 @@ impl SweepExecutor {
         for job in self.state.packs.values().filter_map(|open| open.job.as_ref()) {
             packs.entry(job.server.clone()).or_default().push(job.number);
         }
-        self.lookout.look(&self.client, asked, packs);
+        self.schedule.ask(&self.client, asked, packs);
     }
 
     /// Takes in what servers answered. That no server takes instances is an error once the time for it is over, unless packs
     /// are handed out.
     fn found(&mut self, found: Result<ProspectsFound, ClientError>) -> Result<Option<Event>, WorkError> {
         let is_late = !self.has_begun() && Instant::now() >= self.found_by;
-        let mut looked = match found {
-            Ok(looked) => looked,
+        let mut prospects = match found {
+            Ok(prospects) => prospects,
             Err(error) if error.may_pass() && !error.is_denied() && !is_late => {
-                self.lookout.poll.soon_again();
+                self.schedule.poll.soon_again();
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
         };
         let attempts = std::mem::take(&mut self.attempts);
-        if looked.found.is_empty() {
-            if looked.is_of_instance() && self.state.machine.sample(attempts + 1).is_some() {
+        if prospects.found.is_empty() {
+            if prospects.is_of_instance() && self.state.machine.sample(attempts + 1).is_some() {
                 // They may take another sample.
                 self.attempts = attempts + 1;
-                self.lookout.poll.at_latest(Instant::now());
+                self.schedule.poll.at_latest(Instant::now());
                 return Ok(None);
             }
             let may_pass =
-                looked.others.is_empty() || looked.others.iter().any(|one| one.reason.cause.may_pass());
+                prospects.others.is_empty() || prospects.others.iter().any(|one| one.reason.cause.may_pass());
             // Open packs are waited for.
             if if may_pass { is_late } else { self.state.packs.is_empty() } {
-                return Err(WorkError::NoServer(looked.others));
+                return Err(WorkError::NoServer(prospects.others));
             }
-            self.lookout.poll.soon_again();
+            self.schedule.poll.soon_again();
         }
-        let waiting = self.waiting(&looked.found);
+        let waiting = self.waiting(&prospects.found);
         let now = Instant::now();
         for (number, open) in &mut self.state.packs {
             if open.job.is_some() && !waiting.contains(number) {
                 open.running_since.get_or_insert(now);
             }
         }
-        self.lookout.remove_paused(&mut looked.found);
-        Ok(Some(Event::Found { servers: looked.found, waiting }))
+        self.schedule.remove_paused(&mut prospects.found);
+        Ok(Some(Event::Found { servers: prospects.found, waiting }))
     }
 
     /// The packs whose jobs wait, as servers say.
@@ -214,7 +214,7 @@ impl SweepExecutor {
         let Some(open) = self.state.packs.get_mut(&pack) else { return Ok(Vec::new()) };
         Ok(match update {
             PackUpdate::Accepted(job) => {
-                self.lookout.unpause(&job.server);
+                self.schedule.unpause(&job.server);
                 vec![Entry::Accepted { pack, job }]
             }
             // The pack stays open: its owner can resume it.
@@ -229,7 +229,7 @@ impl SweepExecutor {
                         self.refused.insert(*instance, (server, why.clone()));
                     }
                     (Cause::Invalid | Cause::TooLong, _) => {}
-                    _ => self.lookout.pause(&server),
+                    _ => self.schedule.pause(&server),
                 }
                 vec![Entry::Refused { pack, cause, why }]
             }
@@ -282,13 +282,13 @@ impl Executor for SweepExecutor {
 
     fn carry_out(&mut self, command: Command) -> Option<Input> {
         match command {
-            Command::Look => self.lookout.poll.soon(),
+            Command::Look => self.schedule.poll.soon(),
             Command::Keep { .. } => {}
             Command::Done => self.is_done = true,
             Command::Withdraw { pack } => self.withdraw(pack),
             Command::Cancel { pack } => self.cancel_pack(pack),
             // A server that takes nothing at the moment may take it later.
-            Command::Unplaced { .. } if !self.state.has_accepted || self.lookout.expects_takers() => {}
+            Command::Unplaced { .. } if !self.state.has_accepted || self.schedule.expects_takers() => {}
             Command::Unplaced { instance } => {
                 let (server, why) = self.refused.remove(&instance)?;
                 return Some(Input::Entry(Entry::Unplaced { instance, server, why }));
@@ -307,7 +307,7 @@ impl Executor for SweepExecutor {
             Some((_, (server, why)))
                 if !self.state.has_accepted
                     && self.state.machine.is_refused()
-                    && !self.lookout.expects_takers() =>
+                    && !self.schedule.expects_takers() =>
             {
                 let (server, why) = (server.clone(), why.clone());
                 Err(WorkError::Refused { instances: self.refused.len(), server, why })
@@ -324,7 +324,7 @@ impl Executor for SweepExecutor {
         let mut updates = Vec::new();
         tokio::select! {
             biased;
-            found = self.lookout.found() => Reply::Prospects(found),
+            found = self.schedule.found() => Reply::Prospects(found),
             _ = self.updates.recv_many(&mut updates, UPDATES) => Reply::Packs(updates),
         }
     }
@@ -348,13 +348,13 @@ impl Executor for SweepExecutor {
     fn wake_at(&self) -> Instant {
         match self.state.machine.is_cancelled() {
             true => Instant::now() + Duration::from_secs(1),
-            false => self.lookout.poll.at(),
+            false => self.schedule.poll.at(),
         }
     }
 
     fn wake(&mut self) -> Option<Input> {
         if self.wake_at() <= Instant::now() {
-            self.look();
+            self.ask_servers();
         }
         None
     }

@@ -122,28 +122,28 @@ impl PackFollower {
     pub(super) async fn run(self) {
         let job = match self.job.clone() {
             Some(job) => job,
-            None => match self.submitted().await {
+            None => match self.submit().await {
                 Ok(job) => {
-                    self.tell(PackUpdate::Accepted(job.clone())).await;
+                    self.report(PackUpdate::Accepted(job.clone())).await;
                     job
                 }
-                Err(heard) => return self.tell(heard).await,
+                Err(update) => return self.report(update).await,
             },
         };
-        let heard = match self.followed(&job).await {
+        let update = match self.follow(&job).await {
             Ok(PackEnd { how, unbegun }) => PackUpdate::Over { how, unbegun },
             Err(error) => PackUpdate::Failed(error),
         };
-        self.tell(heard).await;
+        self.report(update).await;
     }
 
-    async fn tell(&self, heard: PackUpdate) {
+    async fn report(&self, update: PackUpdate) {
         // The receiver may be gone.
-        let _ = self.sender.send((self.number, heard)).await;
+        let _ = self.sender.send((self.number, update)).await;
     }
 
     /// Submits the pack: its job, or why there is none.
-    async fn submitted(&self) -> Result<Handle, PackUpdate> {
+    async fn submit(&self) -> Result<Handle, PackUpdate> {
         let submission = Submission {
             key: self.key,
             what: SubmittedWork::Pack(self.pack.clone()),
@@ -159,7 +159,7 @@ impl PackFollower {
         loop {
             let event = {
                 let _permit = self.permits.submissions.acquire().await;
-                self.sent(&request).await.map_err(PackUpdate::Failed)?
+                self.send(&request).await.map_err(PackUpdate::Failed)?
             };
             let refusal = match event {
                 Event::Accepted(record) => return Ok(record.handle),
@@ -188,7 +188,7 @@ impl PackFollower {
     }
 
     /// Submits the pack once, with its input files if the server does not have them.
-    async fn sent(&self, request: &proto::SubmitRequest) -> Result<Event, ClientError> {
+    async fn send(&self, request: &proto::SubmitRequest) -> Result<Event, ClientError> {
         let Some(key) = self.pack.inputs_key else {
             return self.client.send_pack(&self.server, request.clone()).await.map(|(event, _)| event);
         };
@@ -209,22 +209,22 @@ impl PackFollower {
     }
 
     /// Reports the ends of instances until the job has ended; returns how it ended.
-    async fn followed(&self, job: &Handle) -> Result<PackEnd, ClientError> {
+    async fn follow(&self, job: &Handle) -> Result<PackEnd, ClientError> {
         let mut lines = PackOutput::default();
         let mut backoff = Backoff::new(ASK, ASK_MOST);
         let mut missing: Option<Instant> = None;
         loop {
             let before = lines.offset;
-            let looked = {
+            let found = {
                 let _permit = self.permits.questions.acquire().await;
-                self.looked(job, &mut lines).await
+                self.read_output(job, &mut lines).await
             };
             // Also from an output that broke off: reading continues there.
             let ended = std::mem::take(&mut lines.ended);
             if !ended.is_empty() {
-                self.tell(PackUpdate::Ended(ended)).await;
+                self.report(PackUpdate::Ended(ended)).await;
             }
-            match looked {
+            match found {
                 Ok(record) => {
                     missing = None;
                     if record.state.is_final() {
@@ -252,7 +252,7 @@ impl PackFollower {
     }
 
     /// Reads the output since the last call; returns the state of the job before that.
-    async fn looked(&self, job: &Handle, lines: &mut PackOutput) -> Result<JobRecord, ClientError> {
+    async fn read_output(&self, job: &Handle, lines: &mut PackOutput) -> Result<JobRecord, ClientError> {
         // Before the output, which is complete if the job has ended.
         let record = self.client.job(job).await?;
         if matches!(record.state, JobState::New | JobState::Queued) {
@@ -261,7 +261,7 @@ impl PackFollower {
         let name = ResultName::Stdout;
         let download = Download { handle: job.clone(), name, offset: lines.offset, follow: false };
         let output = self.client.output(&download, |piece| {
-            lines.take(piece);
+            lines.append(piece);
             Ok(())
         });
         match output.await {
@@ -274,11 +274,11 @@ impl PackFollower {
     }
 }
 
-/// How a job ended, which has reported instances if `told`. A job that completed has started no others, a job that was
+/// How a job ended, with `has_reported` if it has reported instances. A job that completed has started no others, a job that was
 /// withdrawn none.
-fn over(record: &JobRecord, told: bool) -> PackEnd {
+fn over(record: &JobRecord, has_reported: bool) -> PackEnd {
     let unbegun = match record.exit {
-        Some(Exit::Code(0)) => told,
+        Some(Exit::Code(0)) => has_reported,
         Some(Exit::Cancelled) => record.started.is_none(),
         _ => false,
     };
@@ -298,7 +298,7 @@ struct PackOutput {
 }
 
 impl PackOutput {
-    fn take(&mut self, piece: &[u8]) {
+    fn append(&mut self, piece: &[u8]) {
         self.offset += piece.len() as u64;
         self.rest.extend_from_slice(piece);
         let Some(whole) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return };
@@ -355,7 +355,7 @@ mod tests {
             nonsense\n{\"instance\":2,\"outcome\":{\"signal\":9},\"elapsed_ms\":4,\"output\":\"x\"}\n{\"insta";
         for size in [1, 7, 1000] {
             let mut lines = PackOutput::default();
-            text.chunks(size).for_each(|piece| lines.take(piece));
+            text.chunks(size).for_each(|piece| lines.append(piece));
             let found: Vec<(u32, bool)> =
                 lines.ended.iter().map(|end| (end.instance, end.is_success())).collect();
             assert_eq!(found, [(1, true), (2, false)]);

@@ -55,26 +55,26 @@ impl PollSchedule {
     }
 
     /// Asks the servers for their prospects without those jobs.
-    pub(super) fn look(
+    pub(super) fn ask(
         &mut self,
         client: &Client,
         asked: ProspectsRequest,
         without: BTreeMap<Name, Vec<u32>>,
     ) {
         let client = client.clone();
-        self.poll.ask(async move { client.look(&asked, without).await });
+        self.poll.ask(async move { client.all_prospects(&asked, without).await });
     }
 
     /// Waits for the answers. The future may be dropped while it waits.
     pub(super) async fn found(&mut self) -> Result<ProspectsFound, ClientError> {
-        let looked = self.poll.answer().await;
-        if let Ok(looked) = &looked {
-            self.servers = looked.found.len();
+        let found = self.poll.answer().await;
+        if let Ok(found) = &found {
+            self.servers = found.found.len();
             self.answered = Instant::now();
             let is_busy = |cause| matches!(cause, Cause::TooMany | Cause::Busy | Cause::BatchSystem);
-            self.has_busy = looked.others.iter().any(|one| is_busy(one.reason.cause));
+            self.has_busy = found.others.iter().any(|one| is_busy(one.reason.cause));
         }
-        looked
+        found
     }
 
     /// A server has refused a pack: it gets none for a while, and longer each time.

@@ -92,7 +92,7 @@ impl Client {
     }
 
     /// Asks all servers that are up for their prospects without those jobs.
-    pub(super) async fn look(
+    pub(super) async fn all_prospects(
         &self,
         asked: &ProspectsRequest,
         mut without: BTreeMap<Name, Vec<u32>>,
@@ -111,7 +111,7 @@ impl Client {
             tracing::debug!(%error, service, "the agent cannot be asked how long it takes");
             None
         });
-        let mut looked = ProspectsFound::default();
+        let mut answers = ProspectsFound::default();
         let (mut waiting, mut open) = (servers.into_iter(), JoinSet::new());
         loop {
             while open.len() < AT_ONCE
@@ -135,18 +135,18 @@ impl Client {
             let Ok((info, answer)) = answered else { continue };
             let refused = match answer {
                 Ok(Ok(prospects)) => {
-                    looked.addresses.insert(info.name.clone(), info.address);
-                    looked.found.push((info.name, prospects));
+                    answers.addresses.insert(info.name.clone(), info.address);
+                    answers.found.push((info.name, prospects));
                     continue;
                 }
                 Ok(Err(SubmissionRefusal { cause, why, .. })) => cause.because(why),
                 Err(error) => Cause::Silent.because(error.to_string()),
             };
-            looked.others.push(ServerRefusal { server: info.name, reason: refused });
+            answers.others.push(ServerRefusal { server: info.name, reason: refused });
         }
         // The order of the answers does not matter.
-        looked.found.sort_by(|one, other| one.0.cmp(&other.0));
-        looked.others.sort_by(|one, other| one.server.cmp(&other.server));
-        Ok(looked)
+        answers.found.sort_by(|one, other| one.0.cmp(&other.0));
+        answers.others.sort_by(|one, other| one.server.cmp(&other.server));
+        Ok(answers)
     }
 }

@@ -84,21 +84,21 @@ impl Client {
     /// If no server takes such instances.
     pub async fn allocation(&self, spec: &SweepSpec) -> Result<SweepPreview, WorkError> {
         let mut machine = MultiJob::new(plan(spec));
-        let mut looked = ProspectsFound::default();
+        let mut prospects = ProspectsFound::default();
         // Servers may take other instances than the first sample.
         for sample in (0..).map_while(|attempts| machine.sample(attempts)) {
             let asked = ProspectsRequest::about(&spec.service, &spec.parameters, sample, machine.samples());
-            looked = self.look(&asked, BTreeMap::new()).await?;
-            if !looked.found.is_empty() || !looked.is_of_instance() {
+            prospects = self.all_prospects(&asked, BTreeMap::new()).await?;
+            if !prospects.found.is_empty() || !prospects.is_of_instance() {
                 break;
             }
         }
-        if looked.found.is_empty() {
-            return Err(WorkError::NoServer(looked.others));
+        if prospects.found.is_empty() {
+            return Err(WorkError::NoServer(prospects.others));
         }
-        let (asked, refused) = (machine.samples().len(), looked.refused_by_all());
+        let (asked, refused) = (machine.samples().len(), prospects.refused_by_all());
         let (shares, makespan) =
-            machine.preview(looked.found, &mut ChaCha8Rng::seed_from_u64(rand::random()));
-        Ok(SweepPreview { shares, makespan, others: looked.others, asked, refused })
+            machine.preview(prospects.found, &mut ChaCha8Rng::seed_from_u64(rand::random()));
+        Ok(SweepPreview { shares, makespan, others: prospects.others, asked, refused })
     }
 }

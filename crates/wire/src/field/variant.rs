@@ -68,7 +68,7 @@ pub(crate) fn empty<W: Default + Clone + 'static>() -> EmptyPayload<W> {
     EmptyPayload(W::default())
 }
 
-/// A flag that is set, whatever it says.
+/// A flag with any value.
 pub(crate) const FLAG: EmptyPayload<bool> = EmptyPayload(true);
 
 impl<W: Clone + 'static> FieldType for EmptyPayload<W> {

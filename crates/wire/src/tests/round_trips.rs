@@ -31,7 +31,7 @@ macro_rules! come_back_the_same {
 
 for_each_message!(come_back_the_same);
 
-/// What only agents ask is not taken from clients, whoever they are.
+/// Questions of agents are not accepted from clients.
 #[test]
 fn clients_give_no_orders_and_see_no_queues() {
     let order = one(drawn::<MoveProposal>());

@@ -47,7 +47,7 @@ impl ExplorationExecutor {
                 Vec::new()
             }
             Err(error) if error.may_pass() && self.may_still_be_found() => {
-                self.trouble(error.to_string());
+                self.warn(error.to_string());
                 Vec::new()
             }
             Err(error) => return Err(error.into()),
@@ -114,7 +114,7 @@ impl ExplorationExecutor {
             let what = format!("no server was up within {} s", self.patience.as_secs_f64());
             return Err(ClientError::absent(what).into());
         }
-        self.trouble("no server is up yet".to_owned());
+        self.warn("no server is up yet".to_owned());
         Ok(())
     }
 }
